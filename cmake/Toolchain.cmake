@@ -1,0 +1,26 @@
+# Language level, optimisation, warnings, sanitizers and ccache, the same for every target of the tree.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(LIBTRAIN_CCACHE ccache)
+if(LIBTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LIBTRAIN_CCACHE})
+endif()
+
+add_library(lt_options INTERFACE)
+# -Wrestrict: GCC 12 reports correct std::string concatenations (GCC bug 105651).
+target_compile_options(lt_options INTERFACE -Wall -Wextra -Wno-attributes -Wno-restrict $<$<BOOL:${LIBTRAIN_WERROR}>:-Werror>)
+# errno of math functions and floating-point exception flags are never read; without these GCC does not vectorise sqrt,
+# rint and selects. No value changes.
+target_compile_options(lt_options INTERFACE -fno-math-errno -fno-trapping-math)
+if(LIBTRAIN_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+endif()
