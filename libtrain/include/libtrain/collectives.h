@@ -1,0 +1,32 @@
+// What is recorded of collectives: written by groups, read by recorders, which do not know each other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+enum class CollectiveOp : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier };
+std::string_view to_string(CollectiveOp op);
+
+// One collective as the log keeps it.
+struct CollectiveRecord {
+  CollectiveOp op;
+  std::string name;        // what is moved: "blocks.3 gather"
+  std::uint64_t sequence;  // from 0, per group
+  Size bytes;              // that this rank sends
+};
+
+// Totals of one kind of collective since the last take_comm_totals(). Times are 0 on meta.
+struct CommTotal {
+  CollectiveOp op;
+  Size bytes = 0;          // that this rank sent
+  Size calls = 0;
+  double busy_ms = 0;      // from the call to the end of its wait(); overlapping ones each count in full
+  double exposed_ms = 0;   // that wait() blocked
+};
+
+}  // namespace lt

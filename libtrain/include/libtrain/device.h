@@ -1,0 +1,59 @@
+// Devices, streams and events. Work on one stream runs in order; an event orders work across streams.
+// On the CPU and on `meta` there is one stream, program order, so events hold at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lt {
+
+enum class DeviceType : std::uint8_t {
+  cpu,
+  cuda,
+  meta,  // shapes only: no data, no kernels; every allocation is counted
+};
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int index = 0;
+
+  bool operator==(const Device&) const = default;
+  bool is_meta() const { return type == DeviceType::meta; }
+};
+
+inline constexpr Device kCpu{DeviceType::cpu, 0};
+inline constexpr Device kMeta{DeviceType::meta, 0};
+
+// "cpu", "cuda:1", "meta".
+std::string to_string(Device device);
+
+// Throws UsageError where this build or this machine does not have the device.
+void require_device(Device device);
+
+// The stream that a CPU kernel is launched on: the calling thread and its OpenMP team.
+struct CpuStream {};
+
+class Event;
+
+// An ordered queue of work on a device. Copies name the same queue.
+class Stream {
+ public:
+  explicit Stream(Device device = kCpu) : device_(device) {}
+
+  Device device() const { return device_; }
+  // Later work of this stream starts after the work that `event` marks.
+  void wait(const Event& event);
+
+ private:
+  Device device_;
+};
+
+// A point in a stream. Before the first record() it counts as reached.
+class Event {
+ public:
+  // Marks the work that `stream` holds now.
+  void record(Stream& stream);
+};
+
+}  // namespace lt

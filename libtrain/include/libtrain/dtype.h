@@ -1,0 +1,76 @@
+// Element types. bf16 and f16 are storage types: arithmetic on them is done in f32.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace lt {
+
+// Counts of elements, dimensions and bytes.
+using Size = std::int64_t;
+
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i32, u8 };
+
+// Bytes of one element.
+constexpr Size dtype_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 8;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::bf16:
+    case DType::f16: return 2;
+    case DType::u8: return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::f64: return "f64";
+    case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
+    case DType::i32: return "i32";
+    case DType::u8: return "u8";
+  }
+  return "?";
+}
+
+constexpr bool is_floating(DType dtype) { return dtype != DType::i32 && dtype != DType::u8; }
+
+// The upper half of an IEEE f32. Conversion from f32 rounds to nearest, ties to even; NaN stays NaN.
+struct bf16 {
+  std::uint16_t bits;
+
+  bf16() = default;
+  constexpr explicit bf16(float value) : bits(round(value)) {}
+  constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+ private:
+  static constexpr std::uint16_t round(float value) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    const bool is_nan = (u & 0x7fffffffu) > 0x7f800000u;
+    return static_cast<std::uint16_t>(is_nan ? (u >> 16) | 0x40u : rounded);
+  }
+};
+
+// The DType of a C++ element type.
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+template <>
+struct DTypeOf<double> { static constexpr DType value = DType::f64; };
+template <>
+struct DTypeOf<bf16> { static constexpr DType value = DType::bf16; };
+template <>
+struct DTypeOf<std::int32_t> { static constexpr DType value = DType::i32; };
+template <>
+struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::u8; };
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+}  // namespace lt

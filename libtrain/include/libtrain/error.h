@@ -1,0 +1,74 @@
+// Errors of the library. A library function throws one of these; only a program's main() ends the process.
+// A message says what was expected and what was found; `hint()` says the way out.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace lt {
+
+// Exit codes of the `ltrain` program; an Error carries the one it leads to.
+enum class ExitCode : int {
+  ok = 0,
+  internal = 1,
+  usage = 2,          // usage or configuration
+  data = 3,           // data or checkpoint unreadable, corrupt or not matching
+  communication = 4,  // communication cannot be set up
+  non_finite = 5,     // non-finite loss or gradient
+  restart = 75,       // stopped for a restart
+};
+
+// The base of all errors: `part` names the component ("config", "data", "checkpoint", "comm", "ops", ...).
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, std::string part, const std::string& message, std::string hint = {})
+      : std::runtime_error(message), code_(code), part_(std::move(part)), hint_(std::move(hint)) {}
+
+  ExitCode code() const { return code_; }
+  const std::string& part() const { return part_; }
+  const std::string& hint() const { return hint_; }
+
+  // True where every rank throws this same error, so that one of them prints it. Set by collectively().
+  bool shared() const { return shared_; }
+  // The rank where the error arose, or -1 where it is not known.
+  int rank() const { return rank_; }
+  void set_shared(int rank) { shared_ = true, rank_ = rank; }
+
+ private:
+  ExitCode code_;
+  std::string part_, hint_;
+  bool shared_ = false;
+  int rank_ = -1;
+};
+
+// Wrong options, configuration, shapes or dtypes: the caller's input, known before anything ran.
+struct UsageError : Error {
+  UsageError(std::string part, const std::string& message, std::string hint = {})
+      : Error(ExitCode::usage, std::move(part), message, std::move(hint)) {}
+};
+
+// A file of data or a checkpoint that is missing, unreadable, corrupt or does not match.
+struct DataError : Error {
+  DataError(std::string part, const std::string& message, std::string hint = {})
+      : Error(ExitCode::data, std::move(part), message, std::move(hint)) {}
+};
+
+// Communication that cannot be set up or broke.
+struct CommError : Error {
+  explicit CommError(const std::string& message, std::string hint = {})
+      : Error(ExitCode::communication, "comm", message, std::move(hint)) {}
+};
+
+// A loss or gradient that is not finite.
+struct NonFiniteError : Error {
+  explicit NonFiniteError(const std::string& message, std::string hint = {})
+      : Error(ExitCode::non_finite, "train", message, std::move(hint)) {}
+};
+
+// A defect of the library itself: an invariant that did not hold.
+struct InternalError : Error {
+  InternalError(std::string part, const std::string& message)
+      : Error(ExitCode::internal, std::move(part), message) {}
+};
+
+}  // namespace lt

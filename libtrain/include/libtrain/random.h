@@ -1,0 +1,43 @@
+// Counter-based random numbers: the i-th number of a stream is a pure function of (key, i), so it does not depend on
+// which rank or thread asks for it, nor in which order.
+// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// The key of the stream that belongs to `name` under `seed`.
+std::uint64_t derive_key(std::uint64_t seed, std::string_view name);
+
+// Four 32-bit words for one counter value.
+inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high = 0) {
+  std::uint32_t c0 = static_cast<std::uint32_t>(counter_low), c1 = static_cast<std::uint32_t>(counter_low >> 32);
+  std::uint32_t c2 = static_cast<std::uint32_t>(counter_high), c3 = static_cast<std::uint32_t>(counter_high >> 32);
+  std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
+    const std::uint32_t n0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    const std::uint32_t n2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c1 = static_cast<std::uint32_t>(p1), c3 = static_cast<std::uint32_t>(p0), c0 = n0, c2 = n2;
+    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+  }
+  return {c0, c1, c2, c3};
+}
+
+// The word of element `index`: word index % 4 of counter index / 4.
+inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) {
+  return philox(key, index / 4)[index % 4];
+}
+
+// Uniform in [0, 1) with 24 bits.
+inline float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+// values[j] = element (begin + j) of the standard normal stream of `key`, by Box and Muller (1958) in double.
+void fill_normal(float* values, std::uint64_t key, std::uint64_t begin, Size count, float mean, float deviation);
+
+}  // namespace lt

@@ -1,0 +1,12 @@
+// What this build is.
+#pragma once
+
+#include <string>
+
+namespace lt {
+
+std::string version();     // "0.1.0"
+std::string commit();      // of git, with "+" where the tree had changes; "unknown" outside a checkout
+std::string built_with();  // "cpu, oneDNN 2.6, Open MPI 4.1, HDF5 1.10": devices and libraries
+
+}  // namespace lt
