@@ -1,0 +1,93 @@
+// AdamW on the CPU, one pass over memory. Every element goes through the same instructions: a part of a block is copied
+// into a whole block and updated there, so a range cut anywhere gives the same bits.
+#include "kernels/adamw.h"
+
+#include <cmath>
+
+#include "kernels/cpu/map.h"
+
+namespace lt::kernels {
+namespace {
+
+constexpr Size kBlock = 64;
+
+struct Factors {
+  float beta1, beta2, eps, lr, gradient_scale, inverse_bias1, inverse_bias2;
+};
+
+LT_INLINE void update_block(float* w, float* m, float* v, const float* gradient, const Factors& f, float decay) {
+#pragma omp simd
+  for (Size i = 0; i < kBlock; ++i) {
+    const float g = f.gradient_scale * gradient[i];
+    m[i] = f.beta1 * m[i] + (1.0f - f.beta1) * g;
+    v[i] = f.beta2 * v[i] + (1.0f - f.beta2) * (g * g);
+    const float root = std::sqrt(v[i] * f.inverse_bias2) + f.eps;
+    w[i] -= f.lr * (m[i] * f.inverse_bias1 / root + decay * w[i]);
+  }
+}
+
+template <class T>
+LT_INLINE void move(T* to, const T* from, Size n) {
+  for (Size i = 0; i < n; ++i) to[i] = from[i];
+}
+
+template <bool kCopy>
+void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, bf16* copy_N, Size N, Size decayed,
+            float weight_decay, Factors factors) {
+  parallel_for(N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
+    const Factors f = factors;
+    alignas(64) float part[4][kBlock] = {};
+    for (Size i = begin; i < end;) {
+      const float decay = i < decayed ? weight_decay : 0.0f;
+      const Size limit = i < decayed && decayed < end ? decayed : end;
+      const Size n = limit - i < kBlock ? limit - i : kBlock;
+      const bool whole = n == kBlock;
+      if (!whole) {
+        move(part[0], w_N + i, n), move(part[1], m_N + i, n);
+        move(part[2], v_N + i, n), move(part[3], gradient_N + i, n);
+      }
+      float *const w = whole ? w_N + i : part[0], *const m = whole ? m_N + i : part[1];
+      float* const v = whole ? v_N + i : part[2];
+      update_block(w, m, v, whole ? gradient_N + i : part[3], f, decay);
+      if (!whole) move(w_N + i, part[0], n), move(m_N + i, part[1], n), move(v_N + i, part[2], n);
+      if constexpr (kCopy) {
+#pragma omp simd
+        for (Size k = 0; k < n; ++k) copy_N[i + k] = store<bf16>(w[k]);
+      }
+      i += n;
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void adamw_scalars(CpuStream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
+                   float clip, float lr, float beta1, float beta2, Size step) {
+  double sum = 0;
+  for (Size i = 0; i < n; ++i) sum += partials_n[i];
+  *norm = static_cast<float>(std::sqrt(sum));
+  const bool finite = std::isfinite(*norm) && std::isfinite(*loss);
+  const double steps = static_cast<double>(step);
+  *scalars = {lr, static_cast<float>(1 - std::pow(static_cast<double>(beta1), steps)),
+              static_cast<float>(1 - std::pow(static_cast<double>(beta2), steps)),
+              clip > 0 && *norm > clip ? clip / *norm : 1.0f, finite ? 0.0f : 1.0f};
+}
+
+template <>
+void adamw_update(CpuStream, float* w_N, float* m_N, float* v_N, const float* gradient_N, void* copy_N,
+                  DType copy_dtype, Size N, Size decayed, float beta1, float beta2, float eps, float weight_decay,
+                  const AdamWScalars* scalars) {
+  if (copy_N && copy_dtype != DType::bf16) {
+    throw InternalError("kernels",
+                        "adamw_update: expected a copy in bf16, found " + std::string(dtype_name(copy_dtype)));
+  }
+  if (scalars->skip != 0.0f) return;
+  const Factors factors{
+      beta1, beta2, eps, scalars->lr, scalars->gradient_scale, 1.0f / scalars->bias1, 1.0f / scalars->bias2};
+  dispatch_flag(copy_N != nullptr, [&](auto flag) {
+    update<flag>(w_N, m_N, v_N, gradient_N, static_cast<bf16*>(copy_N), N, decayed, weight_decay, factors);
+  });
+}
+
+}  // namespace lt::kernels

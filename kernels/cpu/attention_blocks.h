@@ -1,0 +1,62 @@
+// What attention's forward and backward share. Scores are kept transposed, s[key][query], so that the softmax of many
+// queries runs down the lanes of a register. Blocks have kBlock keys and kBlock queries, in the arithmetic type.
+#pragma once
+
+#include <limits>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/math.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/tile.h"
+
+namespace lt::kernels {
+
+inline constexpr Size kBlock = 64;  // a multiple of every Tile's kRows and kColumns
+
+// packed[rows][width] = factor * x for the first `count` rows and D columns, 0 elsewhere. Rows of x are `stride` apart.
+template <class T>
+LT_INLINE void pack_rows(Arithmetic<T>* packed, Size rows, Size width, const T* x, Size stride, Size count, Size D,
+                         Arithmetic<T> factor) {
+  for (Size i = 0; i < rows; ++i) {
+    Arithmetic<T>* const out = packed + i * width;
+    const Size filled = i < count ? D : 0;
+#pragma omp simd
+    for (Size d = 0; d < filled; ++d) out[d] = factor * load(x[i * stride + d]);
+    for (Size d = filled; d < width; ++d) out[d] = 0;
+  }
+}
+
+// packed[D][kBlock] = the transpose of the first D columns of rows[kBlock][width].
+template <class A, int kBytes>
+LT_INLINE void transpose_rows(A* packed, const A* rows, Size width, Size D) {
+  using X = Transpose<A, kBytes>;
+  using Vector = typename X::Vector;
+  const Size whole = D / X::kLanes * X::kLanes;
+  for (Size i = 0; i < kBlock; i += X::kLanes) {
+    for (Size d = 0; d < whole; d += X::kLanes) {
+      Vector x[X::kLanes];
+      for (Size j = 0; j < X::kLanes; ++j) x[j] = *reinterpret_cast<const Vector*>(rows + (i + j) * width + d);
+      X::block(x);
+      for (Size j = 0; j < X::kLanes; ++j) *reinterpret_cast<Vector*>(packed + (d + j) * kBlock + i) = x[j];
+    }
+    for (Size d = whole; d < D; ++d) {
+      for (Size j = 0; j < X::kLanes; ++j) packed[d * kBlock + i + j] = rows[(i + j) * width + d];
+    }
+  }
+}
+
+// The queries that keys j0.. of a block are computed for begin here: on the diagonal the earlier ones do not see them.
+template <class R>
+LT_INLINE Size first_query(bool diagonal, Size j0) {
+  return diagonal ? j0 / R::kColumns * R::kColumns : 0;
+}
+
+// s[key - j0][query] = value for the keys j0 .. j0 + kRows - 1 of a diagonal block and queries before them.
+template <class A, class R>
+LT_INLINE void hide_future(A* s, Size j0, A value) {
+  for (Size j = 0; j < R::kRows; ++j) {
+    for (Size i = first_query<R>(true, j0); i < j0 + j; ++i) s[j * kBlock + i] = value;
+  }
+}
+
+}  // namespace lt::kernels

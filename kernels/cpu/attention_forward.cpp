@@ -1,0 +1,113 @@
+// Attention forward: one (sequence, head) pair to a thread at a time. A block of queries meets the blocks of keys in
+// order with a running softmax, so the sums' order depends on the shape alone.
+#include "kernels/cpu/attention_blocks.h"
+
+namespace lt::kernels {
+namespace {
+
+// Turns the scores s[key][query] of `keys` keys into exp(score - the query's running maximum), and brings the running
+// maxima and sums of kQueries queries up to date. `rescale` is what earlier sums must be multiplied by.
+template <Size kQueries, class A>
+LT_INLINE void softmax_step(A* s, Size keys, A* max, A* sum, A* rescale) {
+  A new_max[kQueries], new_sum[kQueries];
+  for (Size i = 0; i < kQueries; ++i) new_max[i] = max[i], new_sum[i] = 0;
+  for (Size j = 0; j < keys; ++j) {
+#pragma omp simd
+    for (Size i = 0; i < kQueries; ++i) {
+      const A score = s[j * kBlock + i];
+      new_max[i] = score > new_max[i] ? score : new_max[i];
+    }
+  }
+  for (Size j = 0; j < keys; ++j) {
+#pragma omp simd
+    for (Size i = 0; i < kQueries; ++i) {
+      const A p = fast_exp_negative(s[j * kBlock + i] - new_max[i]);
+      s[j * kBlock + i] = p;
+      new_sum[i] += p;
+    }
+  }
+#pragma omp simd
+  for (Size i = 0; i < kQueries; ++i) {
+    rescale[i] = fast_exp_negative(max[i] - new_max[i]);
+    sum[i] = sum[i] * rescale[i] + new_sum[i];
+    max[i] = new_max[i];
+  }
+}
+
+template <class T, int kBytes>
+LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k_TD, const T* v_TD, Size row,
+                      Size out_row, Size T_, Size D, Arithmetic<T> scale) {
+  using A = Arithmetic<T>;
+  using R = Tile<A, kBytes>;
+  constexpr A kHidden = -std::numeric_limits<A>::infinity();
+  const Size Tp = round_up(T_, kBlock), Dp = round_up(D, R::kColumns);
+  A* const k = scratch<A>(2 * Tp * Dp + 3 * kBlock * Dp + kBlock * kBlock);
+  A* const v = k + Tp * Dp;
+  A* const q = v + Tp * Dp;
+  A* const qt = q + kBlock * Dp;
+  A* const out = qt + kBlock * Dp;
+  A* const s = out + kBlock * Dp;
+  alignas(64) A max[kBlock], sum[kBlock], rescale[kBlock];
+  pack_rows(k, Tp, Dp, k_TD, row, T_, D, A(1));
+  pack_rows(v, Tp, Dp, v_TD, row, T_, D, A(1));
+  for (Size q0 = 0; q0 < T_; q0 += kBlock) {
+    const Size queries = T_ - q0 < kBlock ? T_ - q0 : kBlock, rows = round_up(queries, R::kRows);
+    const Size columns = round_up(queries, R::kColumns);
+    pack_rows(q, kBlock, Dp, q_TD + q0 * row, row, queries, D, scale);
+    transpose_rows<A, kBytes>(qt, q, Dp, D);
+    for (Size i = 0; i < kBlock * Dp; ++i) out[i] = 0;
+    for (Size i = 0; i < kBlock; ++i) max[i] = kHidden, sum[i] = 0;
+    for (Size k0 = 0; k0 <= q0; k0 += kBlock) {
+      const bool diagonal = k0 == q0;
+      for (Size j0 = 0; j0 < (diagonal ? rows : kBlock); j0 += R::kRows) {
+        const Size i0 = first_query<R>(diagonal, j0);
+        R::template multiply_strip<false>(s + j0 * kBlock + i0, kBlock, k + (k0 + j0) * Dp, Dp, qt + i0, kBlock,
+                                          columns - i0, D);
+        if (diagonal) hide_future<A, R>(s + j0 * kBlock, j0, kHidden);
+      }
+      for (Size i0 = 0; i0 < columns; i0 += R::kColumns) {
+        const Size seen = i0 + R::kColumns < rows ? i0 + R::kColumns : rows;
+        softmax_step<R::kColumns>(s + i0, diagonal ? seen : kBlock, max + i0, sum + i0, rescale + i0);
+      }
+      for (Size i0 = 0; i0 < rows; i0 += R::kRows) {
+        for (Size i = i0; k0 > 0 && i < i0 + R::kRows; ++i) {
+#pragma omp simd
+          for (Size d = 0; d < Dp; ++d) out[i * Dp + d] *= rescale[i];
+        }
+        R::template multiply_strip<true, true>(out + i0 * Dp, Dp, s + i0, kBlock, v + k0 * Dp, Dp, Dp,
+                                               diagonal ? i0 + R::kRows : kBlock);
+      }
+    }
+    for (Size i = 0; i < queries; ++i) {
+      const A norm = A(1) / sum[i];
+      T* const y = out_TD + (q0 + i) * out_row;
+#pragma omp simd
+      for (Size d = 0; d < D; ++d) y[d] = store<T>(out[i * Dp + d] * norm);
+      lse_T[q0 + i] = max[i] + std::log(sum[i]);
+    }
+  }
+}
+
+}  // namespace
+
+template <>
+void attention_forward(CpuStream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
+                       const AttentionShape& shape, double scale) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    const AttentionShape s = shape;
+    T* const out = static_cast<T*>(out_BTHD);
+    A* const lse = static_cast<A*>(lse_BHT);
+    const T* const rows = static_cast<const T*>(qkv);
+    parallel_items(s.B * s.H, [=](Size begin, Size end, auto bytes) LT_VECTOR_BODY {
+      for (Size i = begin; i < end; ++i) {
+        const Size b = i / s.H, h = i % s.H, g = h * s.G / s.H;
+        const T* const sequence = rows + b * s.T * s.row();
+        attend<T, bytes>(out + (b * s.T * s.H + h) * s.D, lse + i * s.T, sequence + h * s.D, sequence + (s.H + g) * s.D,
+                         sequence + (s.H + s.G + g) * s.D, s.row(), s.H * s.D, s.T, s.D, A(scale));
+      }
+    });
+  });
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,219 @@
+// Copies, conversions, arithmetic with broadcasting and dropout on the CPU. Each output element is a function of its
+// own inputs alone, so the bits do not depend on the number of threads.
+#include "kernels/elementwise.h"
+
+#include <cstring>
+
+#include "kernels/cpu/strided.h"
+#include "libtrain/random.h"
+
+namespace lt::kernels {
+namespace {
+
+// A transposition: dimension `d` is contiguous in a, the last in out. Square tiles use whole cache lines of both.
+template <class T>
+void copy_tiles(const Strided& s, std::size_t d, T* out, const T* a) {
+  constexpr Size kTile = 64 / static_cast<Size>(sizeof(T));
+  const std::size_t last = static_cast<std::size_t>(s.dims - 1);
+  const Size I = s.sizes[d], J = s.sizes[last], tiles = (I + kTile - 1) / kTile;
+  Strided outer = s;  // the other dimensions, of which d counts tiles and the last is one
+  outer.sizes[d] = tiles, outer.sizes[last] = 1;
+  parallel_for(outer.elements(), kGrain / (kTile * J) + 1, [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (Size item = begin; item < end; ++item) {
+      Size rest = item, to = 0, from = 0, i0 = 0;
+      for (std::size_t k = last; k-- > 0;) {
+        const Size index = rest % outer.sizes[k] * (k == d ? kTile : 1);
+        rest /= outer.sizes[k];
+        to += index * s.out[k], from += index * s.a[k];
+        if (k == d) i0 = index;
+      }
+      const Size rows = kTile < I - i0 ? kTile : I - i0, row_out = s.out[d], column_a = s.a[last];
+      for (Size j0 = 0; j0 < J; j0 += kTile) {
+        const Size columns = kTile < J - j0 ? kTile : J - j0;
+        for (Size i = 0; i < rows; ++i) {
+          T* const y = out + to + i * row_out + j0;
+          const T* const x = a + from + i + j0 * column_a;
+          for (Size j = 0; j < columns; ++j) y[j] = x[j * column_a];
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void copy_rows(const Strided& s, T* out, const T* a) {
+  const std::size_t last = static_cast<std::size_t>(s.dims - 1);
+  const Size so = s.out[last], sa = s.a[last];
+  for (std::size_t d = 0; d < last && so == 1 && sa != 1; ++d) {
+    if (s.a[d] == 1) return copy_tiles(s, d, out, a);
+  }
+  for_each_row(s, [=](Size o, Size i, Size, Size n) LT_VECTOR_BODY {
+    T* const y = out + o;
+    const T* const x = a + i;
+    if (so == 1 && sa == 1) {
+#pragma omp simd
+      for (Size k = 0; k < n; ++k) y[k] = x[k];
+    } else {
+      for (Size k = 0; k < n; ++k) y[k * so] = x[k * sa];
+    }
+  });
+}
+
+// out = f(a, b), or f(out, a, b) with `three`, in the arithmetic type.
+template <class T, class F>
+void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
+  const std::size_t last = static_cast<std::size_t>(s.dims - 1);
+  if (s.a[last] == 0 && s.b[last] != 0) std::swap(s.a, s.b), std::swap(a, b);  // f is symmetric in a and b
+  const Size so = s.out[last], sa = s.a[last], sb = s.b[last];
+  for_each_row(s, [=](Size o, Size i, Size j, Size n) LT_VECTOR_BODY {
+    T* const y = out + o;
+    const T *const p = a + i, *const q = b + j;
+    const F value = f;
+    if (so == 1 && sa == 1 && sb == 1) {
+#pragma omp simd
+      for (Size k = 0; k < n; ++k) y[k] = value(y[k], p[k], q[k]);
+    } else if (so == 1 && sa == 1 && sb == 0) {
+      const T scalar = *q;
+#pragma omp simd
+      for (Size k = 0; k < n; ++k) y[k] = value(y[k], p[k], scalar);
+    } else {
+      for (Size k = 0; k < n; ++k) y[k * so] = value(y[k * so], p[k * sa], q[k * sb]);
+    }
+  });
+}
+
+template <class T>
+void add_to_rows(const Strided& s, T* out, const T* a) {
+  // With b = a: the same walk, and b is not used.
+  Strided both = s;
+  both.b = both.a;
+  binary_rows(both, out, a, a, [](T y, T x, T) LT_VECTOR_BODY {
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      return static_cast<T>(static_cast<std::uint32_t>(y) + static_cast<std::uint32_t>(x));
+    } else {
+      return store<T>(load(y) + load(x));
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void fill_zero(CpuStream, void* x, Size bytes) {
+  char* const data = static_cast<char*>(x);
+  parallel_for(bytes, 1 << 18, [=](Size begin, Size end) LT_VECTOR_BODY {
+    std::memset(data + begin, 0, static_cast<std::size_t>(end - begin));
+  });
+}
+
+template <>
+void copy_strided(CpuStream, DType dtype, const Strided& space, void* out, const void* a, bool accumulate) {
+  const Strided s = simplify(space);
+  if (accumulate) {
+    if (dtype == DType::i32)
+      return add_to_rows(s, static_cast<std::int32_t*>(out), static_cast<const std::int32_t*>(a));
+    return dispatch_float(dtype, [&]<class T>() { add_to_rows(s, static_cast<T*>(out), static_cast<const T*>(a)); });
+  }
+  switch (dtype_bytes(dtype)) {
+    case 1:
+      return copy_rows(s, static_cast<std::uint8_t*>(out), static_cast<const std::uint8_t*>(a));
+    case 2:
+      return copy_rows(s, static_cast<std::uint16_t*>(out), static_cast<const std::uint16_t*>(a));
+    case 4:
+      return copy_rows(s, static_cast<std::uint32_t*>(out), static_cast<const std::uint32_t*>(a));
+    default:
+      return copy_rows(s, static_cast<std::uint64_t*>(out), static_cast<const std::uint64_t*>(a));
+  }
+}
+
+template <>
+void convert(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* x_N, Size N, bool accumulate) {
+  if (y_dtype == DType::i32 || x_dtype == DType::i32 || (y_dtype == x_dtype && !accumulate)) {
+    if (y_dtype != x_dtype) {
+      throw InternalError("kernels", "convert: expected i32 to i32, found " + std::string(dtype_name(x_dtype)) +
+                                         " to " + std::string(dtype_name(y_dtype)));
+    }
+    Strided flat{.dims = 1, .sizes = {N}, .out = {1}, .a = {1}};
+    if (y_N != x_N || accumulate) copy_strided(CpuStream{}, y_dtype, flat, y_N, x_N, accumulate);
+    return;
+  }
+  dispatch_float(y_dtype, [&]<class Y>() {
+    dispatch_float(x_dtype, [&]<class X>() {
+      const X* x = static_cast<const X*>(x_N);
+      map(static_cast<Y*>(y_N), N, accumulate, [=](Size i) LT_VECTOR_BODY { return load(x[i]); });
+    });
+  });
+}
+
+template <>
+void add(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    binary_rows(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                [](T, T x, T y) LT_VECTOR_BODY { return store<T>(load(x) + load(y)); });
+  });
+}
+
+template <>
+void mul(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b, bool accumulate) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    dispatch_flag(accumulate, [&](auto flag) {
+      binary_rows(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                  [=](T o, T x, T y) LT_VECTOR_BODY {
+                    if constexpr (flag) {
+                      return store<T>(load(o) + load(x) * load(y));
+                    } else {
+                      return store<T>(load(x) * load(y));
+                    }
+                  });
+    });
+  });
+}
+
+template <>
+void scale(CpuStream, DType dtype, void* y_N, const void* x_N, double alpha, Size N, bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    const T* x = static_cast<const T*>(x_N);
+    const Arithmetic<T> factor = static_cast<Arithmetic<T>>(alpha);
+    map(static_cast<T*>(y_N), N, accumulate, [=](Size i) LT_VECTOR_BODY { return factor * load(x[i]); });
+  });
+}
+
+template <>
+void dropout(CpuStream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key,
+             std::uint64_t first, bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    const A factor = A(1) / (A(1) - static_cast<A>(p));
+    dispatch_flag(accumulate, [&](auto flag) {
+      parallel_for(N, kGrain / 4, [=](Size begin, Size end) LT_VECTOR_BODY {
+        const T* const x = static_cast<const T*>(x_N);
+        T* const y = static_cast<T*>(y_N);
+        const std::uint64_t stream_key = key;
+        const float threshold = p;
+        const A kept_factor = factor;
+        constexpr Size kCounters = 64, kWords = 4 * kCounters;  // one counter value gives the words of four elements
+        alignas(64) std::uint32_t words[kWords];
+        for (Size i = begin; i < end;) {
+          const std::uint64_t index = first + static_cast<std::uint64_t>(i), counter = index / 4;
+          const Size skip = static_cast<Size>(index % 4);
+          const Size n = kWords - skip < end - i ? kWords - skip : end - i;
+          for (Size k = 0; k < kCounters; ++k) {
+            const auto four = philox(stream_key, counter + static_cast<std::uint64_t>(k));
+            words[4 * k] = four[0], words[4 * k + 1] = four[1], words[4 * k + 2] = four[2], words[4 * k + 3] = four[3];
+          }
+#pragma omp simd
+          for (Size k = 0; k < n; ++k) {
+            const A value = load(x[i + k]) * kept_factor;
+            const A kept = uniform_from(words[skip + k]) >= threshold ? value : A(0);
+            y[i + k] = store<T>(flag ? load(y[i + k]) + kept : kept);
+          }
+          i += n;
+        }
+      });
+    });
+  });
+}
+
+}  // namespace lt::kernels

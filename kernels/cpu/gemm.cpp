@@ -1,0 +1,22 @@
+// The CPU's matrix product: oneDNN where it is built and knows the processor, own loops otherwise and for f64.
+#include "kernels/gemm.h"
+
+#include <string>
+
+#include "kernels/cpu/gemm_loops.h"
+#include "libtrain/error.h"
+
+namespace lt::kernels {
+
+template <>
+void gemm(CpuStream, const Gemm& g) {
+  if (g.out != g.dtype && !(g.dtype == DType::bf16 && g.out == DType::f32)) {
+    throw InternalError("kernels", "gemm: expected an output of the inputs' dtype " + std::string(dtype_name(g.dtype)) +
+                                       ", or f32 for bf16, found " + std::string(dtype_name(g.out)));
+  }
+  if (g.M <= 0 || g.N <= 0 || g.batch <= 0) return;
+  if (g.K > 0 && g.dtype != DType::f64 && gemm_onednn(g)) return;
+  gemm_loops(g);
+}
+
+}  // namespace lt::kernels

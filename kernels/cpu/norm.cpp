@@ -1,0 +1,190 @@
+// LayerNorm and RMSNorm on the CPU. A row stays in the first-level cache for its passes, so memory is read once; the
+// gradients of the parameters are summed beside it, in fixed blocks of rows.
+#include "kernels/norm.h"
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/row_blocks.h"
+
+namespace lt::kernels {
+namespace {
+
+// The backward of y = h * w (+ b) with h = (x - mean) * rstd, and mean = 0 where the norm does not centre.
+// With g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)), dw = sum_R(dy * h), db = sum_R(dy).
+template <class T, bool kCentred>
+struct Backward {
+  using A = Arithmetic<T>;
+
+  T* dx_RC;
+  bool accumulate_dx;
+  A *dw_C, *db_C;  // either may be null
+  bool accumulate_dw, accumulate_db;
+  const T *dy_RC, *x_RC, *w_C;
+  const A *mean_R, *rstd_R;
+  Size R, C;
+
+  void run() const {
+    const RowBlocks blocks(R);
+    const bool weights = dw_C || db_C;
+    A* const partial = weights ? scratch<A>(blocks.count * 2 * C) : nullptr;
+    dispatch_flag(weights, [&](auto flag) { rows(flag, blocks, partial); });
+    if (dw_C) combine_blocks(dw_C, partial, 2 * C, blocks.count, C, accumulate_dw);
+    if (db_C) combine_blocks(db_C, partial + C, 2 * C, blocks.count, C, accumulate_db);
+  }
+
+ private:
+  template <class Flag>
+  void rows(Flag weights, RowBlocks blocks, A* partial) const {
+    parallel_for(blocks.count, blocks.grain(C), [=, k = *this](Size begin, Size end) LT_VECTOR_BODY {
+      const Size C = k.C;
+      const T* const w = k.w_C;
+      for (Size block = begin; block < end; ++block) {
+        A *const pw = partial + block * 2 * C, *const pb = pw + C;
+        if constexpr (weights) {
+          for (Size c = 0; c < 2 * C; ++c) pw[c] = A(0);
+        }
+        const Size last = (block + 1) * blocks.rows < k.R ? (block + 1) * blocks.rows : k.R;
+        for (Size r = block * blocks.rows; r < last; ++r) {
+          const T *const x = k.x_RC + r * C, *const dy = k.dy_RC + r * C;
+          const A mean = kCentred ? k.mean_R[r] : A(0), rstd = k.rstd_R[r];
+          A sum_g[kLanes] = {}, sum_gh[kLanes] = {};
+          for_lanes(C, [&](Size c, Size lane) LT_VECTOR_BODY {
+            const A d = load(dy[c]), h = (load(x[c]) - mean) * rstd, g = d * load(w[c]);
+            sum_gh[lane] += g * h;
+            if constexpr (kCentred) sum_g[lane] += g;
+            if constexpr (weights) {
+              pw[c] += d * h;
+              if constexpr (kCentred) pb[c] += d;
+            }
+          });
+          if (!k.dx_RC) continue;
+          const A mean_g = fold(sum_g) / static_cast<A>(C), mean_gh = fold(sum_gh) / static_cast<A>(C);
+          T* const dx = k.dx_RC + r * C;
+          if (k.accumulate_dx) {
+#pragma omp simd
+            for (Size c = 0; c < C; ++c) {
+              const A h = (load(x[c]) - mean) * rstd, g = load(dy[c]) * load(w[c]);
+              dx[c] = store<T>(load(dx[c]) + rstd * (g - mean_g - h * mean_gh));
+            }
+          } else {
+#pragma omp simd
+            for (Size c = 0; c < C; ++c) {
+              const A h = (load(x[c]) - mean) * rstd, g = load(dy[c]) * load(w[c]);
+              dx[c] = store<T>(rstd * (g - mean_g - h * mean_gh));
+            }
+          }
+        }
+      }
+    });
+  }
+};
+
+template <class T>
+void layer_norm(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC, const T* w, const T* b, Size R,
+                Size C, float eps) {
+  using A = Arithmetic<T>;
+  parallel_for(R, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (Size r = begin; r < end; ++r) {
+      const T* const x = x_RC + r * C;
+      T* const y = y_RC + r * C;
+      A sum[kLanes] = {}, squares[kLanes] = {};
+      for_lanes(C, [&](Size c, Size lane) LT_VECTOR_BODY { sum[lane] += load(x[c]); });
+      const A mean = fold(sum) / static_cast<A>(C);
+      for_lanes(C,
+                [&](Size c, Size lane) LT_VECTOR_BODY { squares[lane] += (load(x[c]) - mean) * (load(x[c]) - mean); });
+      const A rstd = A(1) / std::sqrt(fold(squares) / static_cast<A>(C) + static_cast<A>(eps));
+      mean_R[r] = mean, rstd_R[r] = rstd;
+      if (b) {
+#pragma omp simd
+        for (Size c = 0; c < C; ++c) y[c] = store<T>((load(x[c]) - mean) * rstd * load(w[c]) + load(b[c]));
+      } else {
+#pragma omp simd
+        for (Size c = 0; c < C; ++c) y[c] = store<T>((load(x[c]) - mean) * rstd * load(w[c]));
+      }
+    }
+  });
+}
+
+template <class T>
+void rms_norm(T* y_RC, Arithmetic<T>* rstd_R, const T* x_RC, const T* w, Size R, Size C, float eps) {
+  using A = Arithmetic<T>;
+  parallel_for(R, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (Size r = begin; r < end; ++r) {
+      const T* const x = x_RC + r * C;
+      T* const y = y_RC + r * C;
+      A squares[kLanes] = {};
+      for_lanes(C, [&](Size c, Size lane) LT_VECTOR_BODY { squares[lane] += load(x[c]) * load(x[c]); });
+      const A rstd = A(1) / std::sqrt(fold(squares) / static_cast<A>(C) + static_cast<A>(eps));
+      rstd_R[r] = rstd;
+#pragma omp simd
+      for (Size c = 0; c < C; ++c) y[c] = store<T>(load(x[c]) * rstd * load(w[c]));
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void layer_norm_forward(CpuStream, DType dtype, void* y_RC, void* mean_R, void* rstd_R, const void* x_RC,
+                        const void* w_C, const void* b_C, Size R, Size C, float eps) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    layer_norm(static_cast<T*>(y_RC), static_cast<A*>(mean_R), static_cast<A*>(rstd_R), static_cast<const T*>(x_RC),
+               static_cast<const T*>(w_C), static_cast<const T*>(b_C), R, C, eps);
+  });
+}
+
+template <>
+void layer_norm_backward(CpuStream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
+                         void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC, const void* w_C,
+                         const void* mean_R, const void* rstd_R, Size R, Size C) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    Backward<T, true>{static_cast<T*>(dx_RC),
+                      accumulate_dx,
+                      static_cast<A*>(dw_C),
+                      static_cast<A*>(db_C),
+                      accumulate_dw,
+                      accumulate_db,
+                      static_cast<const T*>(dy_RC),
+                      static_cast<const T*>(x_RC),
+                      static_cast<const T*>(w_C),
+                      static_cast<const A*>(mean_R),
+                      static_cast<const A*>(rstd_R),
+                      R,
+                      C}
+        .run();
+  });
+}
+
+template <>
+void rms_norm_forward(CpuStream, DType dtype, void* y_RC, void* rstd_R, const void* x_RC, const void* w_C, Size R,
+                      Size C, float eps) {
+  dispatch_float(dtype, [&]<class T>() {
+    rms_norm(static_cast<T*>(y_RC), static_cast<Arithmetic<T>*>(rstd_R), static_cast<const T*>(x_RC),
+             static_cast<const T*>(w_C), R, C, eps);
+  });
+}
+
+template <>
+void rms_norm_backward(CpuStream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
+                       const void* dy_RC, const void* x_RC, const void* w_C, const void* rstd_R, Size R, Size C) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    Backward<T, false>{static_cast<T*>(dx_RC),
+                       accumulate_dx,
+                       static_cast<A*>(dw_C),
+                       nullptr,
+                       accumulate_dw,
+                       false,
+                       static_cast<const T*>(dy_RC),
+                       static_cast<const T*>(x_RC),
+                       static_cast<const T*>(w_C),
+                       nullptr,
+                       static_cast<const A*>(rstd_R),
+                       R,
+                       C}
+        .run();
+  });
+}
+
+}  // namespace lt::kernels

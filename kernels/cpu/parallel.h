@@ -1,0 +1,145 @@
+// Loops over an OpenMP team, compiled once for each x86-64 level and picked at run time, so that one binary built
+// without -march flags uses the full vector width of any processor.
+//
+//   parallel_for(n, grain, [=](Size begin, Size end) LT_VECTOR_BODY {
+//     for (Size i = begin; i < end; ++i) y[i] = a * x[i];
+//   });
+//
+// The body must be a lambda with LT_VECTOR_BODY: it is inlined into one function per level. A function that the body
+// calls in its inner loop needs LT_INLINE (or be trivially inlined), else it runs at the baseline level.
+// Capture by value: the compiler then knows that the pointers do not change. `#pragma omp simd` is fine inside.
+// A body with a third parameter is handed a VectorBytes<n>: the width of the level's registers at compile time.
+#pragma once
+
+#include <omp.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <type_traits>
+
+#include "libtrain/dtype.h"
+
+#define LT_VECTOR_BODY __attribute__((always_inline))
+#define LT_INLINE inline __attribute__((always_inline))
+#if defined(__clang__)
+#define LT_TARGET_V4 "arch=x86-64-v4"
+#else
+#define LT_TARGET_V4 "arch=x86-64-v4,prefer-vector-width=512"
+#endif
+
+namespace lt::kernels {
+
+enum class CpuLevel { v1, v3, v4 };  // x86-64-v1: SSE2, v3: AVX2 and FMA, v4: AVX-512; v1 elsewhere
+
+template <int kBytes>
+using VectorBytes = std::integral_constant<int, kBytes>;
+
+namespace detail {
+
+inline CpuLevel detect_cpu_level() {
+#if defined(__x86_64__)
+  const char* variable = std::getenv("LIBTRAIN_CPU");
+  const std::string_view limit = variable ? variable : "";
+  const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (limit == "v1" || !has_v3) return CpuLevel::v1;
+  if (limit == "v3" || !has_v4) return CpuLevel::v3;
+  return CpuLevel::v4;
+#else
+  return CpuLevel::v1;
+#endif
+}
+
+// The copy of the body is in registers: no store of the body can change what it captured.
+template <int kBytes, class F>
+LT_INLINE void call(const F& body, Size begin, Size end) {
+  const F local = body;
+  if constexpr (std::is_invocable_v<const F&, Size, Size, VectorBytes<kBytes>>) {
+    local(begin, end, VectorBytes<kBytes>{});
+  } else {
+    local(begin, end);
+  }
+}
+
+template <class F>
+[[gnu::noinline]] void run_v1(const F& body, Size begin, Size end) {
+  call<16>(body, begin, end);
+}
+
+#if defined(__x86_64__)
+template <class F>
+__attribute__((target("arch=x86-64-v3"), noinline)) void run_v3(const F& body, Size begin, Size end) {
+  call<32>(body, begin, end);
+}
+
+template <class F>
+__attribute__((target(LT_TARGET_V4), noinline)) void run_v4(const F& body, Size begin, Size end) {
+  call<64>(body, begin, end);
+}
+#endif
+
+}  // namespace detail
+
+// The level that bodies run at. The environment variable LIBTRAIN_CPU = v1 or v3 lowers it, for tests.
+inline CpuLevel cpu_level() {
+  static const CpuLevel level = detail::detect_cpu_level();
+  return level;
+}
+
+// body(begin, end) on the calling thread, compiled for the processor.
+template <class F>
+void run_vectorised(Size begin, Size end, const F& body) {
+#if defined(__x86_64__)
+  switch (cpu_level()) {
+    case CpuLevel::v4:
+      return detail::run_v4(body, begin, end);
+    case CpuLevel::v3:
+      return detail::run_v3(body, begin, end);
+    case CpuLevel::v1:
+      break;
+  }
+#endif
+  detail::run_v1(body, begin, end);
+}
+
+// The number of ranges into which parallel_for(n, grain, ...) cuts [0, n).
+inline Size parallel_ranges(Size n, Size grain) {
+  if (n <= grain || omp_in_parallel()) return n > 0 ? 1 : 0;
+  const Size threads = omp_get_max_threads(), most = grain > 0 ? (n + grain - 1) / grain : n;
+  return threads < most ? threads : most;
+}
+
+// Cuts [0, n) into contiguous ranges, one per thread and none much shorter than `grain`, and runs body(begin, end) once
+// for each. The cut is a function of n, grain and the number of threads alone. Inside a parallel region it is serial.
+// The body must not throw.
+template <class F>
+void parallel_for(Size n, Size grain, const F& body) {
+  const Size ranges = parallel_ranges(n, grain);
+  if (ranges <= 1) {
+    if (n > 0) run_vectorised(0, n, body);
+    return;
+  }
+  // The whole team starts even where there are fewer ranges: libgomp ends the threads that a smaller team leaves out.
+#pragma omp parallel
+  for (Size r = omp_get_thread_num(); r < ranges; r += omp_get_num_threads()) {
+    run_vectorised(n / ranges * r + (n % ranges < r ? n % ranges : r),
+                   n / ranges * (r + 1) + (n % ranges < r + 1 ? n % ranges : r + 1), body);
+  }
+}
+
+// body(begin, end) for items of unequal cost: each thread takes the next item when it is done with one. Items must
+// not share outputs, so that the result does not depend on who computes which. The body must not throw.
+template <class F>
+void parallel_items(Size n, const F& body) {
+  if (n <= 1 || omp_in_parallel() || omp_get_max_threads() == 1) {
+    if (n > 0) run_vectorised(0, n, body);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic, 1)
+  for (Size i = 0; i < n; ++i) run_vectorised(i, i + 1, body);
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,160 @@
+// Sums on the CPU. What is cut over the team is fixed by the shape; threads only choose who computes which part.
+#include "kernels/reduce.h"
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/row_blocks.h"
+
+namespace lt::kernels {
+namespace {
+
+template <class Out, class T>
+void add_rows(Out* out_C, const T* x_RC, Size R, Size C, bool accumulate) {
+  using A = Arithmetic<T>;
+  const RowBlocks blocks(R);
+  A* const partial = scratch<A>(blocks.count * C);
+  parallel_for(blocks.count, blocks.grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (Size block = begin; block < end; ++block) {
+      A* const sum = partial + block * C;
+      for (Size c = 0; c < C; ++c) sum[c] = A(0);
+      const Size last = (block + 1) * blocks.rows < R ? (block + 1) * blocks.rows : R;
+      Size r = block * blocks.rows;
+      for (; r + 4 <= last; r += 4) {
+        const T *const x0 = x_RC + r * C, *const x1 = x0 + C, *const x2 = x1 + C, *const x3 = x2 + C;
+#pragma omp simd
+        for (Size c = 0; c < C; ++c) sum[c] += (load(x0[c]) + load(x1[c])) + (load(x2[c]) + load(x3[c]));
+      }
+      for (; r < last; ++r) {
+        const T* const x = x_RC + r * C;
+#pragma omp simd
+        for (Size c = 0; c < C; ++c) sum[c] += load(x[c]);
+      }
+    }
+  });
+  combine_blocks(out_C, partial, C, blocks.count, C, accumulate);
+}
+
+// The sum of each contiguous row.
+template <class T>
+void add_within_rows(T* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
+  using A = Arithmetic<T>;
+  parallel_for(O, row_grain(R), [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (Size o = begin; o < end; ++o) {
+      const T* const x = x_OR + o * R;
+      A lanes[kLanes] = {};
+      for_lanes(R, [&](Size r, Size lane) LT_VECTOR_BODY { lanes[lane] += load(x[r]); });
+      const A sum = fold(lanes);
+      out_O[o] = store<T>(accumulate ? load(out_O[o]) + sum : sum);
+    }
+  });
+}
+
+template <class T>
+void add_middle(T* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
+  using A = Arithmetic<T>;
+  constexpr Size kChunk = 256;
+  const Size chunks = (I + kChunk - 1) / kChunk;
+  parallel_for(O * chunks, row_grain(R * kChunk), [=](Size begin, Size end) LT_VECTOR_BODY {
+    A sum[kChunk];
+    for (Size item = begin; item < end; ++item) {
+      const Size o = item / chunks, i0 = item % chunks * kChunk, n = kChunk < I - i0 ? kChunk : I - i0;
+      for (Size k = 0; k < n; ++k) sum[k] = A(0);
+      for (Size r = 0; r < R; ++r) {
+        const T* const x = x_ORI + (o * R + r) * I + i0;
+#pragma omp simd
+        for (Size k = 0; k < n; ++k) sum[k] += load(x[k]);
+      }
+      T* const out = out_OI + o * I + i0;
+#pragma omp simd
+      for (Size k = 0; k < n; ++k) out[k] = store<T>(accumulate ? load(out[k]) + sum[k] : sum[k]);
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N) {
+  if (dtype != DType::f32 && dtype != DType::f64) {
+    throw InternalError("kernels", "sum_squares: expected f32 or f64, found " + std::string(dtype_name(dtype)));
+  }
+  const Size blocks = (N + kSumBlock - 1) / kSumBlock;
+  double* const partial = scratch<double>(blocks);
+  dispatch_float(dtype, [&]<class T>() {
+    parallel_for(blocks, kGrain / kSumBlock, [=](Size begin, Size end) LT_VECTOR_BODY {
+      for (Size block = begin; block < end; ++block) {
+        const T* const x = static_cast<const T*>(x_N) + block * kSumBlock;
+        const Size n = kSumBlock < N - block * kSumBlock ? kSumBlock : N - block * kSumBlock;
+        double squares[kLanes] = {};
+        for_lanes(n, [&](Size i, Size lane)
+                         LT_VECTOR_BODY { squares[lane] += static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+        partial[block] = fold(squares);
+      }
+    });
+  });
+  double total = 0;
+  for (Size block = 0; block < blocks; ++block) total += partial[block];
+  *sum = total;
+}
+
+template <>
+void sum_middle(CpuStream, DType dtype, void* out_OI, const void* x_ORI, Size O, Size R, Size I, bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    T* const out = static_cast<T*>(out_OI);
+    const T* const x = static_cast<const T*>(x_ORI);
+    if (I == 1) return add_within_rows(out, x, O, R, accumulate);
+    if (O == 1) return add_rows(out, x, R, I, accumulate);
+    add_middle(out, x, O, R, I, accumulate);
+  });
+}
+
+template <>
+void sum_rows(CpuStream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    const T* const x = static_cast<const T*>(x_RC);
+    if (out_dtype == dtype) return add_rows(static_cast<T*>(out_C), x, R, C, accumulate);
+    if (out_dtype != gradient_dtype(dtype)) {
+      throw InternalError("kernels", "sum_rows: expected sums in " + std::string(dtype_name(gradient_dtype(dtype))) +
+                                         ", found " + std::string(dtype_name(out_dtype)));
+    }
+    add_rows(static_cast<Arithmetic<T>*>(out_C), x, R, C, accumulate);
+  });
+}
+
+template <>
+void sum_ranks(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
+               bool accumulate) {
+  dispatch_float(y_dtype, [&]<class Y>() {
+    dispatch_float(x_dtype, [&]<class X>() {
+      using A = Arithmetic<X>;
+      parallel_for(N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
+        constexpr Size kChunk = 1024;
+        A sum[kChunk];
+        for (Size i = begin; i < end; i += kChunk) {
+          const Size n = kChunk < end - i ? kChunk : end - i;
+          for (Size k = 0; k < n; ++k) sum[k] = load(static_cast<const X*>(x[0])[i + k]);
+          for (int rank = 1; rank < ranks; ++rank) {
+            const X* const part = static_cast<const X*>(x[rank]) + i;
+#pragma omp simd
+            for (Size k = 0; k < n; ++k) sum[k] += load(part[k]);
+          }
+          Y* const y = static_cast<Y*>(y_N) + i;
+#pragma omp simd
+          for (Size k = 0; k < n; ++k) {
+            y[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(y[k]) + sum[k] : sum[k]));
+          }
+        }
+      });
+    });
+  });
+}
+
+template <>
+void sum_all(CpuStream, DType dtype, void* out, const void* x_N, Size N, double scale) {
+  dispatch_float(dtype, [&]<class T>() {
+    double sum = 0;
+    for (Size i = 0; i < N; ++i) sum += static_cast<double>(load(static_cast<const T*>(x_N)[i]));
+    *static_cast<T*>(out) = store<T>(static_cast<Arithmetic<T>>(scale * sum));
+  });
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,48 @@
+// Sums over rows in fixed blocks, so that the order of additions depends on the shape alone: each block of rows is
+// summed in row order by one thread, then the blocks in block order.
+#pragma once
+
+#include "kernels/cpu/map.h"
+#include "kernels/cpu/scratch.h"
+
+namespace lt::kernels {
+
+struct RowBlocks {
+  static constexpr Size kMost = 64, kLeastRows = 16;
+
+  Size rows, count;  // rows of a block (the last may be shorter), number of blocks
+
+  explicit RowBlocks(Size R) {
+    const Size most = (R + kLeastRows - 1) / kLeastRows, wanted = most < kMost ? most : kMost;
+    rows = wanted > 0 ? (R + wanted - 1) / wanted : 1;
+    count = (R + rows - 1) / rows;
+  }
+
+  // Blocks of rows of C elements that repay waking a thread.
+  Size grain(Size C) const { return (row_grain(C) + rows - 1) / rows; }
+};
+
+// out_C (+)= the sum of `count` rows of C partial sums, `stride` elements apart.
+template <class Out, class A>
+void combine_blocks(Out* out_C, const A* partial, Size stride, Size count, Size C, bool accumulate) {
+  parallel_for(C, kGrain / (count + 1), [=](Size begin, Size end) LT_VECTOR_BODY {
+    constexpr Size kChunk = 256;
+    A sum[kChunk];
+    for (Size c = begin; c < end; c += kChunk) {
+      const Size n = kChunk < end - c ? kChunk : end - c;
+      for (Size k = 0; k < n; ++k) sum[k] = A(0);
+      for (Size b = 0; b < count; ++b) {
+        const A* const row = partial + b * stride + c;
+#pragma omp simd
+        for (Size k = 0; k < n; ++k) sum[k] += row[k];
+      }
+      Out* const out = out_C + c;
+#pragma omp simd
+      for (Size k = 0; k < n; ++k) {
+        out[k] = store<Out>(static_cast<Arithmetic<Out>>(accumulate ? load(out[k]) + sum[k] : sum[k]));
+      }
+    }
+  });
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,33 @@
+// Causal attention with grouped key/value heads on packed rows, blockwise with a running softmax: no T x T matrix, in
+// either direction (Dao et al. 2022; Milakov & Gimelshein 2018 for the running softmax).
+// A packed row is [query heads | key heads | value heads] = [H*D | G*D | G*D]; query head h reads key/value head h*G/H.
+#pragma once
+
+#include "kernels/common.h"
+
+namespace lt::kernels {
+
+struct AttentionShape {
+  Size B, T, H, G, D;
+
+  Size row() const { return (H + 2 * G) * D; }
+};
+
+// out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64).
+template <class S>
+void attention_forward(S stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv, const AttentionShape& shape,
+                       double scale);
+
+// dqkv is overwritten. `workspace` has attention_backward_workspace() bytes.
+template <class S>
+void attention_backward(S stream, DType dtype, void* dqkv, const void* dout_BTHD, const void* qkv, const void* out_BTHD,
+                        const void* lse_BHT, void* workspace, const AttentionShape& shape, double scale);
+Size attention_backward_workspace(DType dtype, const AttentionShape& shape);
+
+// For generation: T new queries at positions past .. past+T-1 against a cache of past+T keys and values.
+// q rows are `q_row` elements apart; the caches are [B, capacity, G*D] and already hold the new keys and values.
+template <class S>
+void attention_cached(S stream, DType dtype, void* out_BTHD, const void* q, Size q_row, const void* k_cache,
+                      const void* v_cache, Size capacity, Size past, const AttentionShape& shape, double scale);
+
+}  // namespace lt::kernels

@@ -1,0 +1,73 @@
+// Operations on each element: copies and conversions, arithmetic with broadcasting, activations, dropout.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kernels/common.h"
+
+namespace lt::kernels {
+
+inline constexpr int kMaxDims = 6;
+
+// An index space of `dims` sizes and the strides, in elements, of up to three arrays in it. Stride 0 broadcasts.
+struct Strided {
+  int dims = 0;
+  std::array<Size, kMaxDims> sizes{};
+  std::array<Size, kMaxDims> out{}, a{}, b{};
+
+  Size elements() const {
+    Size n = 1;
+    for (int i = 0; i < dims; ++i) n *= sizes[static_cast<std::size_t>(i)];
+    return n;
+  }
+};
+
+template <class S>
+void fill_zero(S stream, void* x, Size bytes);
+
+// y_N (+)= x_N, converting between any two of f32, f64, bf16 (and i32 to i32). y may be x where types are equal.
+template <class S>
+void convert(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* x_N, Size N, bool accumulate);
+
+// out (+)= a over the strided space, one dtype.
+template <class S>
+void copy_strided(S stream, DType dtype, const Strided& space, void* out, const void* a, bool accumulate);
+
+// out = a + b and out (+)= a * b over the strided space, one dtype.
+template <class S>
+void add(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+template <class S>
+void mul(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b, bool accumulate);
+
+// y_N (+)= alpha * x_N.
+template <class S>
+void scale(S stream, DType dtype, void* y_N, const void* x_N, double alpha, Size N, bool accumulate);
+
+// GELU in its tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   (Hendrycks & Gimpel 2016).
+template <class S>
+void gelu_forward(S stream, DType dtype, void* y_N, const void* x_N, Size N);
+// dx may be dy.
+template <class S>
+void gelu_backward(S stream, DType dtype, void* dx_N, const void* dy_N, const void* x_N, Size N, bool accumulate);
+
+// SiLU: x / (1 + exp(-x)).
+template <class S>
+void silu_forward(S stream, DType dtype, void* y_N, const void* x_N, Size N);
+template <class S>
+void silu_backward(S stream, DType dtype, void* dx_N, const void* dy_N, const void* x_N, Size N, bool accumulate);
+
+// SwiGLU (Shazeer 2020): y_RF = silu(gate_RF) * up_RF with x_R2F = [gate | up] in each row.
+template <class S>
+void swiglu_forward(S stream, DType dtype, void* y_RF, const void* x_R2F, Size R, Size F);
+template <class S>
+void swiglu_backward(S stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R, Size F,
+                     bool accumulate);
+
+// Inverted dropout: y_i (+)= x_i / (1 - p) where the uniform number of element first + i under `key` is >= p, else 0.
+// The mask depends on (key, first + i) alone. Its gradient is the same function of dy. y may be x.
+template <class S>
+void dropout(S stream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key, std::uint64_t first,
+             bool accumulate);
+
+}  // namespace lt::kernels

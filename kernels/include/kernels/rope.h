@@ -1,0 +1,17 @@
+// Rotary position embedding on packed rows (Su et al. 2021), with the two halves of a head as the pair
+// (x_d, x_{d+D/2}), the convention of the published Llama weights in Hugging Face format.
+#pragma once
+
+#include "kernels/common.h"
+
+namespace lt::kernels {
+
+// Row t of each sequence is at position first + t: with a = position * base^(-2d/D),
+// y_d = x_d cos a - x_{d+D/2} sin a,  y_{d+D/2} = x_{d+D/2} cos a + x_d sin a.
+// Rotates the first `heads` heads of each row of `row` elements and copies the rest. `inverse` rotates back, which is
+// the gradient. y may be x. D is even.
+template <class S>
+void rope(S stream, DType dtype, void* y_BTrow, const void* x_BTrow, Size B, Size T, Size row, Size heads, Size D,
+          double base, Size first, bool inverse, bool accumulate);
+
+}  // namespace lt::kernels

@@ -1,0 +1,184 @@
+// Attention against the plain formula in f64: forward, backward and generation, over dtypes, lengths and head groups.
+#include "kernels/attention.h"
+
+#include <omp.h>
+
+#include "kernels/array.h"
+#include "kernels/tolerance.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using kernels::AttentionShape;
+using test::Array;
+
+namespace {
+
+using Values = std::vector<double>;
+
+struct Reference {
+  Values out, lse, dqkv;
+};
+
+std::size_t at(Size i) { return static_cast<std::size_t>(i); }
+
+// The T x T formula, one row of probabilities at a time. dqkv uses `dout` where it is not empty.
+Reference reference(const AttentionShape& s, const Values& qkv, const Values& dout, double scale) {
+  Reference r{Values(at(s.B * s.T * s.H * s.D)), Values(at(s.B * s.H * s.T)), Values(dout.empty() ? 0 : qkv.size())};
+  for (Size b = 0; b < s.B; ++b) {
+    for (Size h = 0; h < s.H; ++h) {
+      const auto element = [&](Size t, Size head, Size d) { return at((b * s.T + t) * s.row() + head * s.D + d); };
+      const Size k_head = s.H + h * s.G / s.H, v_head = k_head + s.G;
+      for (Size t = 0; t < s.T; ++t) {
+        Values p(at(t + 1));
+        double max = -HUGE_VAL, sum = 0;
+        for (Size j = 0; j <= t; ++j) {
+          for (Size d = 0; d < s.D; ++d) p[at(j)] += scale * qkv[element(t, h, d)] * qkv[element(j, k_head, d)];
+          max = std::max(max, p[at(j)]);
+        }
+        for (double& x : p) sum += x = std::exp(x - max);
+        for (double& x : p) x /= sum;
+        r.lse[at((b * s.H + h) * s.T + t)] = max + std::log(sum);
+        const Size out_at = ((b * s.T + t) * s.H + h) * s.D;
+        for (Size j = 0; j <= t; ++j) {
+          for (Size d = 0; d < s.D; ++d) r.out[at(out_at + d)] += p[at(j)] * qkv[element(j, v_head, d)];
+        }
+        if (dout.empty()) continue;
+        double delta = 0;
+        for (Size d = 0; d < s.D; ++d) delta += dout[at(out_at + d)] * r.out[at(out_at + d)];
+        for (Size j = 0; j <= t; ++j) {
+          double dp = 0;
+          for (Size d = 0; d < s.D; ++d) dp += dout[at(out_at + d)] * qkv[element(j, v_head, d)];
+          const double ds = scale * p[at(j)] * (dp - delta);
+          for (Size d = 0; d < s.D; ++d) {
+            r.dqkv[element(t, h, d)] += ds * qkv[element(j, k_head, d)];
+            r.dqkv[element(j, k_head, d)] += ds * qkv[element(t, h, d)];
+            r.dqkv[element(j, v_head, d)] += p[at(j)] * dout[at(out_at + d)];
+          }
+        }
+      }
+    }
+  }
+  return r;
+}
+
+struct Run {
+  Array out, lse, dqkv;
+};
+
+Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale) {
+  Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(gradient_dtype(dtype), s.B * s.H * s.T, 99),
+        Array(dtype, qkv.count(), 99)};
+  kernels::attention_forward(CpuStream{}, dtype, r.out.data(), r.lse.data(), qkv.data(), s, scale);
+  Array workspace(DType::f64, kernels::attention_backward_workspace(dtype, s) / 8 + 1);
+  kernels::attention_backward(CpuStream{}, dtype, r.dqkv.data(), dout.data(), qkv.data(), r.out.data(), r.lse.data(),
+                              workspace.data(), s, scale);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
+  const AttentionShape shapes[] = {{1, 1, 1, 1, 1},    {2, 5, 3, 3, 7},    {1, 64, 2, 2, 32},  {2, 65, 4, 2, 16},
+                                   {1, 130, 6, 2, 40}, {1, 200, 2, 1, 64}, {1, 97, 2, 2, 128}, {3, 63, 4, 1, 2}};
+  for (const AttentionShape& s : shapes) {
+    for (const DType dtype : test::kFloats) {
+      CAPTURE(s.B, s.T, s.H, s.G, s.D, dtype_name(dtype));
+      const float scale = 1 / std::sqrt(static_cast<float>(s.D));
+      const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
+      const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
+      const Reference expected = reference(s, qkv.values(), dout.values(), scale);
+      const Run found = run(s, dtype, qkv, dout, scale);
+      CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
+      CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
+      // In bf16 the backward reads an output that was rounded: delta is off by as much.
+      CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype == DType::bf16 ? 2 : 1) * test::tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("attention: large scores do not overflow", "[kernels]") {
+  const AttentionShape s{1, 80, 1, 1, 8};
+  for (const DType dtype : test::kFloats) {
+    CAPTURE(dtype_name(dtype));
+    Array qkv = Array::random(dtype, s.T * s.row(), 1);
+    const Array dout = Array::random(dtype, s.T * s.D, 2);
+    for (Size i = 0; i < qkv.count(); ++i) {
+      if (i % s.row() < 2 * s.D) qkv.set(i, std::round(16 * qkv[i]));  // scores up to 2048, exact in every dtype
+    }
+    const Reference expected = reference(s, qkv.values(), dout.values(), 1);
+    const Run found = run(s, dtype, qkv, dout, 1);
+    CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
+    // q and k of up to 16 carry the rounding of delta and lse into the gradient.
+    CHECK(test::error_of(found.dqkv, expected.dqkv) <= 256 * test::tolerance(dtype));
+  }
+}
+
+TEST_CASE("attention: later tokens change nothing, bit for bit", "[kernels]") {
+  const AttentionShape s{1, 150, 2, 1, 32};
+  for (const DType dtype : test::kFloats) {
+    Array qkv = Array::random(dtype, s.T * s.row(), 1);
+    const Array dout = Array::random(dtype, s.T * s.H * s.D, 2);
+    const Run before = run(s, dtype, qkv, dout, 0.2f);
+    const Size cut = 77;
+    for (Size i = cut * s.row(); i < qkv.count(); ++i) qkv.set(i, 3);
+    const Run after = run(s, dtype, qkv, dout, 0.2f);
+    Size differing = 0;
+    for (Size i = 0; i < cut * s.H * s.D; ++i) differing += before.out[i] != after.out[i];
+    CHECK(differing == 0);
+    CHECK_FALSE(before.out.same_bits(after.out));
+  }
+}
+
+TEST_CASE("attention: bits do not depend on the number of threads", "[kernels]") {
+  const AttentionShape s{3, 100, 4, 2, 24};
+  const int threads = omp_get_max_threads();
+  for (const DType dtype : test::kFloats) {
+    const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
+    const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
+    omp_set_num_threads(1);
+    const Run one = run(s, dtype, qkv, dout, 0.2f);
+    omp_set_num_threads(3);
+    const Run three = run(s, dtype, qkv, dout, 0.2f);
+    omp_set_num_threads(threads);
+    CHECK(one.out.same_bits(three.out));
+    CHECK(one.lse.same_bits(three.lse));
+    CHECK(one.dqkv.same_bits(three.dqkv));
+  }
+}
+
+TEST_CASE("attention: generation from a cache gives the rows of the whole sequence", "[kernels]") {
+  const AttentionShape s{2, 70, 4, 2, 20};
+  const Size capacity = 75, kv = s.G * s.D;
+  for (const DType dtype : test::kFloats) {
+    const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
+    const Reference expected = reference(s, qkv.values(), {}, 0.2f);
+    Array k(dtype, s.B * capacity * kv, 99), v(dtype, s.B * capacity * kv, 99);
+    for (Size b = 0; b < s.B; ++b) {
+      for (Size t = 0; t < s.T; ++t) {
+        for (Size i = 0; i < kv; ++i) {
+          const Size from = (b * s.T + t) * s.row() + s.H * s.D + i;
+          k.set((b * capacity + t) * kv + i, qkv[from]);
+          v.set((b * capacity + t) * kv + i, qkv[from + kv]);
+        }
+      }
+    }
+    for (const auto& [past, count] : {std::pair<Size, Size>{0, 70}, {69, 1}, {40, 7}}) {
+      CAPTURE(dtype_name(dtype), past, count);
+      AttentionShape part = s;
+      part.T = count;
+      Array q(dtype, s.B * count * s.row()), out(dtype, s.B * count * s.H * s.D, 99);
+      Values rows;
+      for (Size b = 0; b < s.B; ++b) {
+        for (Size t = 0; t < count; ++t) {
+          for (Size i = 0; i < s.row(); ++i) {
+            q.set((b * count + t) * s.row() + i, qkv[(b * s.T + past + t) * s.row() + i]);
+          }
+          for (Size i = 0; i < s.H * s.D; ++i) rows.push_back(expected.out[at((b * s.T + past + t) * s.H * s.D + i)]);
+        }
+      }
+      kernels::attention_cached(CpuStream{}, dtype, out.data(), q.data(), s.row(), k.data(), v.data(), capacity, past,
+                                part, 0.2f);
+      CHECK(test::error_of(out, rows) <= test::tolerance(dtype));
+    }
+  }
+}

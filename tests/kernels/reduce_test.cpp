@@ -1,0 +1,129 @@
+// Sums against f64 references, and that neither threads nor rank dtypes change their order.
+#include "kernels/reduce.h"
+
+#include <omp.h>
+
+#include "kernels/inputs.h"
+#include "kernels/tolerance.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+TEST_CASE("sum_squares is exact in double and the same at every number of threads", "[kernels]") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Size n : {Size(0), Size(1), Size(31), kSumBlock, kSumBlock + 1, 5 * kSumBlock + 77, Size(300001)}) {
+      const Array x = random_array(dtype, n, 1, 3);
+      long double expected = 0;
+      for (Size i = 0; i < n; ++i) expected += static_cast<long double>(x[i]) * static_cast<long double>(x[i]);
+      const int threads = omp_get_max_threads();
+      double sums[2] = {-1, -1};
+      for (const int count : {1, 3}) {
+        omp_set_num_threads(count);
+        sum_squares(CpuStream{}, dtype, &sums[count == 1 ? 0 : 1], x.data(), n);
+      }
+      omp_set_num_threads(threads);
+      CHECK(std::abs(sums[0] - static_cast<double>(expected)) <= 1e-14 * static_cast<double>(expected));
+      CHECK(std::memcmp(&sums[0], &sums[1], sizeof(double)) == 0);
+    }
+  }
+  Array x(DType::f32, 10000);
+  x.set(9000, std::nan(""));
+  double sum = 0;
+  sum_squares(CpuStream{}, DType::f32, &sum, x.data(), x.count());
+  CHECK(std::isnan(sum));
+  CHECK_THROWS_AS(sum_squares(CpuStream{}, DType::bf16, &sum, x.data(), x.count()), InternalError);
+}
+
+TEST_CASE("sum_middle over every position of the dimension", "[kernels]") {
+  struct Shape {
+    Size O, R, I;
+  };
+  for (const DType dtype : kFloats) {
+    for (const Shape s :
+         {Shape{1, 1, 1}, {3, 4, 5}, {7, 100, 1}, {1, 513, 37}, {2, 65, 300}, {5, 0, 3}, {300, 9, 33}}) {
+      for (const bool accumulate : {false, true}) {
+        INFO(dtype_name(dtype) << " " << s.O << " " << s.R << " " << s.I << " accumulate " << accumulate);
+        const Array x = random_array(dtype, s.O * s.R * s.I, 1);
+        Array out = random_array(dtype, s.O * s.I, 2);
+        std::vector<double> expected(static_cast<std::size_t>(s.O * s.I));
+        if (accumulate) expected = out.values();
+        for (Size i = 0; i < x.count(); ++i)
+          expected[static_cast<std::size_t>(i / (s.R * s.I) * s.I + i % s.I)] += x[i];
+        sum_middle(CpuStream{}, dtype, out.data(), x.data(), s.O, s.R, s.I, accumulate);
+        CHECK(error_of(out, expected) <= tolerance(dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("sum_rows to the type of the rows and to that of gradients", "[kernels]") {
+  struct Shape {
+    Size R, C;
+  };
+  for (const DType dtype : kFloats) {
+    for (const DType to : {dtype, gradient_dtype(dtype)}) {
+      for (const Shape s : {Shape{1, 1}, {5, 3}, {66, 129}, {2048, 100}, {3, 5000}}) {
+        for (const bool accumulate : {false, true}) {
+          const Array x = random_array(dtype, s.R * s.C, 1), before = random_array(to, s.C, 2);
+          std::vector<double> expected(static_cast<std::size_t>(s.C));
+          if (accumulate) expected = before.values();
+          for (Size i = 0; i < x.count(); ++i) expected[static_cast<std::size_t>(i % s.C)] += x[i];
+          const int threads = omp_get_max_threads();
+          std::vector<Array> results;
+          for (const int count : {1, 3}) {
+            omp_set_num_threads(count);
+            results.push_back(copy_of(before));
+            sum_rows(CpuStream{}, to, results.back().data(), dtype, x.data(), s.R, s.C, accumulate);
+          }
+          omp_set_num_threads(threads);
+          INFO(dtype_name(dtype) << " to " << dtype_name(to) << " " << s.R << " x " << s.C);
+          CHECK(error_of(results[0], expected) <= tolerance(to));
+          CHECK(results[0].same_bits(results[1]));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sum_ranks adds in rank order and rounds once", "[kernels]") {
+  for (const DType from : kFloats) {
+    for (const DType to : kFloats) {
+      for (const int ranks : {1, 2, 5}) {
+        for (const Size n : {Size(1), Size(1023), Size(40001)}) {
+          for (const bool accumulate : {false, true}) {
+            std::vector<Array> parts;
+            std::vector<const void*> pointers;
+            for (int r = 0; r < ranks; ++r) parts.push_back(random_array(from, n, static_cast<std::uint64_t>(r)));
+            for (const Array& part : parts) pointers.push_back(part.data());
+            Array y = random_array(to, n, 9);
+            std::vector<double> expected = y.values();
+            Size wrong = 0;
+            const Array before = copy_of(y);
+            sum_ranks(CpuStream{}, to, y.data(), from, pointers.data(), ranks, n, accumulate);
+            for (Size i = 0; i < n; ++i) {
+              double sum = 0;
+              float in_f32 = 0;
+              for (const Array& part : parts) sum += part[i], in_f32 += static_cast<float>(part[i]);
+              expected[static_cast<std::size_t>(i)] = sum + (accumulate ? before[i] : 0);
+              // From f32 or bf16 to f32 the order is visible: exactly this one.
+              const float total = accumulate ? static_cast<float>(before[i]) + in_f32 : in_f32;
+              if (from != DType::f64 && to == DType::f32) wrong += y[i] != static_cast<double>(total);
+            }
+            CHECK(error_of(y, expected) <= (from == DType::f64 ? tolerance(to) : std::max(tolerance(to), 1e-6)));
+            CHECK(wrong == 0);
+          }
+        }
+      }
+    }
+  }
+  Array a = random_array(DType::f32, 5000, 1);
+  const Array b = random_array(DType::f32, 5000, 2);
+  Array apart(DType::f32, 5000);
+  const void* pointers[] = {a.data(), b.data()};
+  sum_ranks(CpuStream{}, DType::f32, apart.data(), DType::f32, pointers, 2, 5000, false);
+  sum_ranks(CpuStream{}, DType::f32, a.data(), DType::f32, pointers, 2, 5000, false);
+  CHECK(a.same_bits(apart));
+}

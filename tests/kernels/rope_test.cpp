@@ -1,0 +1,78 @@
+// Rotary embedding against the formula in f64; backward undoes forward.
+#include "kernels/rope.h"
+
+#include "kernels/inputs.h"
+#include "kernels/tolerance.h"
+#include "libtrain/device.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+struct Shape {
+  Size B, T, heads, D, rest, first;
+};
+// `rest` elements of a row after the rotated heads. The last two: large positions, and a head of more than 128
+// channels.
+constexpr Shape kShapes[] = {{1, 1, 1, 2, 0, 0},    {2, 5, 3, 6, 4, 0},       {3, 70, 6, 32, 64, 0},
+                             {2, 9, 2, 64, 64, 31}, {1, 40, 2, 128, 1, 8000}, {1, 3, 1, 192, 7, 65}};
+
+std::vector<double> reference(const Array& x, const Shape& s, double base, bool inverse) {
+  std::vector<double> y = x.values();
+  const Size row = s.heads * s.D + s.rest;
+  for (Size r = 0; r < s.B * s.T; ++r) {
+    for (Size h = 0; h < s.heads; ++h) {
+      for (Size d = 0; d < s.D / 2; ++d) {
+        const double angle = static_cast<double>(s.first + r % s.T) *
+                             std::pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(s.D));
+        const double c = std::cos(angle), n = inverse ? -std::sin(angle) : std::sin(angle);
+        const Size low = r * row + h * s.D + d, high = low + s.D / 2;
+        y[static_cast<std::size_t>(low)] = x[low] * c - x[high] * n;
+        y[static_cast<std::size_t>(high)] = x[high] * c + x[low] * n;
+      }
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("rope agrees with the formula, forward and back, in place and added", "[kernels]") {
+  for (const DType dtype : kFloats) {
+    for (const Shape& s : kShapes) {
+      const Size row = s.heads * s.D + s.rest, n = s.B * s.T * row;
+      const double base = s.D == 64 ? 500000 : 10000;
+      const Array x = random_array(dtype, n, 1);
+      INFO(dtype_name(dtype) << " B " << s.B << " T " << s.T << " D " << s.D << " first " << s.first);
+      for (const bool inverse : {false, true}) {
+        const std::vector<double> expected = reference(x, s, base, inverse);
+        Array y(dtype, n), in_place = copy_of(x), added = copy_of(x);
+        rope(CpuStream{}, dtype, y.data(), x.data(), s.B, s.T, row, s.heads, s.D, base, s.first, inverse, false);
+        CHECK(error_of(y, expected) <= tolerance(dtype));
+        rope(CpuStream{}, dtype, in_place.data(), in_place.data(), s.B, s.T, row, s.heads, s.D, base, s.first, inverse,
+             false);
+        CHECK(in_place.same_bits(y));
+        rope(CpuStream{}, dtype, added.data(), x.data(), s.B, s.T, row, s.heads, s.D, base, s.first, inverse, true);
+        std::vector<double> sum = expected;
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[static_cast<Size>(i)];
+        CHECK(error_of(added, sum) <= tolerance(dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("rope: a position gives the same bits alone and in a sequence", "[kernels]") {
+  const Size T = 77, D = 32;
+  const Array x = random_array(DType::f32, T * D, 1);
+  Array whole(DType::f32, T * D), alone(DType::f32, T * D);
+  rope(CpuStream{}, DType::f32, whole.data(), x.data(), 1, T, D, 1, D, 10000, 0, false, false);
+  Array input = copy_of(x);
+  for (Size t = 0; t < T; ++t) {
+    rope(CpuStream{}, DType::f32, pointer<float>(alone) + t * D, pointer<float>(input) + t * D, 1, 1, D, 1, D, 10000, t,
+         false, false);
+  }
+  CHECK(alone.same_bits(whole));
+}
