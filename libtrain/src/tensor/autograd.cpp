@@ -1,0 +1,103 @@
+// The tape: gradient slots, nodes in order, and the pass backward over them.
+#include "libtrain/autograd.h"
+
+#include "kernels/elementwise.h"
+#include "libtrain/error.h"
+#include "tensor/dispatch.h"
+
+namespace lt {
+namespace {
+thread_local Tape* current_tape = nullptr;
+}
+
+GradientTarget GradientSlot::next() {
+  if (!value.defined()) value = Tensor::empty(shape, dtype, device);
+  const bool accumulate = written;
+  written = true;
+  return {value, accumulate};
+}
+
+void GradientSlot::add(Tensor gradient) {
+  if (!(gradient.shape() == shape)) {
+    throw InternalError("autograd", "a gradient of shape " + to_string(gradient.shape()) + " came for a tensor of shape " +
+                                        to_string(shape));
+  }
+  if (!written && !value.defined() && gradient.dtype() == dtype) {
+    value = std::move(gradient);
+    written = true;
+    return;
+  }
+  const GradientTarget target = next();
+  dispatch(device, [&](auto stream) {
+    kernels::convert(stream, dtype, target.dst.data(), gradient.dtype(), gradient.data(), gradient.elements(),
+                     target.accumulate);
+  });
+}
+
+void Tape::run_backward() {
+  while (!nodes_.empty()) {
+    const std::shared_ptr<TapeNode> node = std::move(nodes_.back());
+    nodes_.pop_back();
+    node->run_backward();
+  }
+}
+
+void Tape::mark_recomputable(const Tensor& output) { recomputable_.push_back(output); }
+
+void Tape::release_values(const Tensor& except) {
+  for (const Tensor& tensor : recomputable_) {
+    if (!tensor.is_same(except)) tensor.release_values();
+  }
+  recomputable_.clear();
+}
+
+Tape* Tape::current() { return current_tape; }
+
+TapeScope::TapeScope(Tape* tape) : previous_(current_tape) { current_tape = tape; }
+TapeScope::~TapeScope() { current_tape = previous_; }
+
+void backward(Tape& tape, const Tensor& loss, double seed) {
+  if (loss.elements() != 1) {
+    throw UsageError("autograd", "backward() wants a loss of one element, its shape is " + to_string(loss.shape()));
+  }
+  if (!loss.requires_grad()) throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
+  Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
+  if (!loss.device().is_meta()) {
+    if (loss.dtype() == DType::f64) {
+      copy(gradient, Tensor::from(std::vector<double>{seed}, loss.shape()));
+    } else {
+      copy(gradient, Tensor::from(std::vector<float>{static_cast<float>(seed)}, loss.shape()));
+    }
+  }
+  loss.gradient_slot()->add(std::move(gradient));
+  const TapeScope no_recording(nullptr);
+  tape.run_backward();
+}
+
+void Function::run_backward() {
+  // Nothing downstream wanted this output's gradient: it is zero.
+  if (!output_gradient_->written) return;
+  const Tensor dy = std::move(output_gradient_->value);
+  output_gradient_->value = Tensor();
+  output_gradient_->written = false;
+  backward(dy);
+}
+
+namespace detail {
+
+bool wants_gradient(const Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
+
+Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
+  output.set_result_of_operation();
+  function->set_output(output);
+  Tape* tape = Tape::current();
+  if (!tape->keeps_values() && function->is_cheap()) {
+    output.set_recipe([function](const Tensor& out) { function->recompute(out); });
+    tape->mark_recomputable(output);
+  }
+  tape->push(std::move(function));
+  return output;
+}
+
+}  // namespace detail
+}  // namespace lt

@@ -1,0 +1,19 @@
+// The one place that turns a tensor's device into a call of the right back end.
+#pragma once
+
+#include "libtrain/error.h"
+#include "libtrain/tensor.h"
+
+namespace lt {
+
+// Calls launch(stream) with the stream type of `device`'s back end; on meta nothing runs.
+template <class Launch>
+void dispatch(Device device, Launch&& launch) {
+  switch (device.type) {
+    case DeviceType::cpu: launch(CpuStream{}); return;
+    case DeviceType::meta: return;
+    case DeviceType::cuda: require_device(device);  // throws: not in this build
+  }
+}
+
+}  // namespace lt

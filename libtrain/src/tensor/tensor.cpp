@@ -1,0 +1,257 @@
+// Tensor handles, their storage and views.
+#include "libtrain/tensor.h"
+
+#include <cstring>
+
+#include "core/allocator.h"
+#include "kernels/elementwise.h"
+#include "libtrain/autograd.h"
+#include "libtrain/error.h"
+#include "libtrain/part_clock.h"
+#include "tensor/dispatch.h"
+
+namespace lt {
+
+struct Tensor::Impl {
+  Shape shape, strides;
+  DType dtype = DType::f32;
+  Device device;
+  std::shared_ptr<Buffer> buffer;
+  Size offset = 0;  // of the first element, in bytes from the buffer's start
+  std::shared_ptr<GradientSlot> gradient;
+  std::function<void(const Tensor&)> recipe;
+  std::string name;  // of a tensor made by unbound()
+};
+
+namespace {
+
+Shape contiguous_strides(const Shape& shape) {
+  Shape strides = shape;
+  Size stride = 1;
+  for (int i = shape.dims() - 1; i >= 0; --i) strides[i] = stride, stride *= shape[i];
+  return strides;
+}
+
+kernels::Strided strided_space(const Tensor& dst, const Tensor& src) {
+  kernels::Strided space;
+  space.dims = dst.dims();
+  for (int i = 0; i < space.dims; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    space.sizes[k] = dst.dim(i), space.out[k] = dst.strides()[i], space.a[k] = src.strides()[i];
+  }
+  return space;
+}
+
+}  // namespace
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  require_device(device);
+  auto impl = std::make_shared<Impl>();
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  impl->device = device;
+  impl->buffer = std::make_shared<Buffer>(shape.elements() * dtype_bytes(dtype), device);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  Tensor tensor = empty(shape, dtype, device);
+  fill_zero(tensor);
+  return tensor;
+}
+
+Tensor Tensor::unbound(const Shape& shape, DType dtype, Device device, std::string name) {
+  auto impl = std::make_shared<Impl>();
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  impl->device = device;
+  impl->name = std::move(name);
+  return Tensor(std::move(impl));
+}
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device) {
+  if (static_cast<Size>(values.size()) != shape.elements()) {
+    throw UsageError("tensor", "shape " + lt::to_string(shape) + " has " + std::to_string(shape.elements()) +
+                                   " elements, got " + std::to_string(values.size()));
+  }
+  Tensor tensor = empty(shape, dtype_of<T>, device);
+  if (!device.is_meta() && !values.empty()) std::memcpy(tensor.data(), values.data(), values.size_bytes());
+  return tensor;
+}
+template Tensor Tensor::from(std::span<const float>, const Shape&, Device);
+template Tensor Tensor::from(std::span<const double>, const Shape&, Device);
+template Tensor Tensor::from(std::span<const bf16>, const Shape&, Device);
+template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&, Device);
+
+const Shape& Tensor::shape() const { return impl_->shape; }
+const Shape& Tensor::strides() const { return impl_->strides; }
+DType Tensor::dtype() const { return impl_->dtype; }
+Device Tensor::device() const { return impl_->device; }
+
+bool Tensor::is_contiguous() const {
+  Size stride = 1;
+  for (int i = dims() - 1; i >= 0; --i) {
+    if (dim(i) != 1 && impl_->strides[i] != stride) return false;
+    stride *= dim(i);
+  }
+  return true;
+}
+
+void Tensor::require_values() const {
+  if (impl_->buffer == nullptr) {
+    if (!impl_->recipe) {
+      throw InternalError("tensor", "the values of " + (impl_->name.empty() ? "a released tensor" : impl_->name) + " " +
+                                        lt::to_string(impl_->shape) +
+                                        " are not here: its unit is not gathered at this point");
+    }
+    impl_->buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl_->dtype), impl_->device);
+    const PartScope recompute(Part::recompute);
+    impl_->recipe(*this);
+  }
+}
+
+void* Tensor::data() const {
+  require_values();
+  return impl_->buffer->data() + impl_->offset;
+}
+
+template <class T>
+T* Tensor::data() const {
+  if (impl_->dtype != dtype_of<T>) {
+    throw InternalError("tensor", "expected " + std::string(dtype_name(dtype_of<T>)) + " values, the tensor has " +
+                                      std::string(dtype_name(impl_->dtype)));
+  }
+  return static_cast<T*>(data());
+}
+template float* Tensor::data() const;
+template double* Tensor::data() const;
+template bf16* Tensor::data() const;
+template std::int32_t* Tensor::data() const;
+template std::uint8_t* Tensor::data() const;
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  Tensor values = empty(shape(), dtype_of<T>, device());
+  copy(values, *this);
+  std::vector<T> result(static_cast<std::size_t>(elements()));
+  if (!result.empty()) std::memcpy(result.data(), values.data(), result.size() * sizeof(T));
+  return result;
+}
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<double> Tensor::to_vector() const;
+
+double Tensor::item() const {
+  if (elements() != 1) throw UsageError("tensor", "item() wants one element, the shape is " + lt::to_string(shape()));
+  return to_vector<double>()[0];
+}
+
+Tensor Tensor::view(const Shape& shape) const {
+  if (!is_contiguous() || shape.elements() != elements()) {
+    throw UsageError("tensor", "cannot view " + lt::to_string(this->shape()) + " as " + lt::to_string(shape));
+  }
+  Tensor result = detach();
+  result.impl_->shape = shape;
+  result.impl_->strides = contiguous_strides(shape);
+  return result;
+}
+
+Tensor Tensor::narrow(int dim, Size begin, Size length) const {
+  if (dim < 0) dim += dims();
+  if (dim < 0 || dim >= dims() || begin < 0 || length < 0 || begin + length > this->dim(dim)) {
+    throw UsageError("tensor", "cannot take " + std::to_string(length) + " from " + std::to_string(begin) +
+                                   " of dimension " + std::to_string(dim) + " of " + lt::to_string(shape()));
+  }
+  Tensor result = detach();
+  result.impl_->shape[dim] = length;
+  result.impl_->offset += begin * strides()[dim] * dtype_bytes(dtype());
+  return result;
+}
+
+Tensor Tensor::transposed(int dim0, int dim1) const {
+  Tensor result = detach();
+  std::swap(result.impl_->shape[dim0], result.impl_->shape[dim1]);
+  std::swap(result.impl_->strides[dim0], result.impl_->strides[dim1]);
+  return result;
+}
+
+Tensor Tensor::detach() const {
+  require_values();
+  auto impl = std::make_shared<Impl>();
+  impl->shape = impl_->shape;
+  impl->strides = impl_->strides;
+  impl->dtype = impl_->dtype;
+  impl->device = impl_->device;
+  impl->buffer = impl_->buffer;
+  impl->offset = impl_->offset;
+  return Tensor(std::move(impl));
+}
+
+void Tensor::rebind(const Tensor& storage, Size offset) {
+  if (storage.dtype() != dtype() || offset < 0 || offset + elements() > storage.elements()) {
+    throw InternalError("tensor", impl_->name + ": cannot bind " + std::to_string(elements()) + " elements at " +
+                                      std::to_string(offset) + " of " + std::to_string(storage.elements()));
+  }
+  impl_->buffer = storage.impl_->buffer;
+  impl_->offset = storage.impl_->offset + offset * dtype_bytes(dtype());
+}
+
+void Tensor::unbind() { impl_->buffer.reset(); }
+bool Tensor::is_bound() const { return impl_->buffer != nullptr; }
+
+bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
+
+void Tensor::set_requires_grad() {
+  if (impl_->gradient == nullptr) {
+    impl_->gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
+  }
+}
+
+void Tensor::set_result_of_operation() {
+  impl_->gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), dtype(), device(), {}, false});
+}
+
+Tensor Tensor::gradient() const {
+  return impl_->gradient != nullptr && impl_->gradient->written ? impl_->gradient->value : Tensor();
+}
+
+const std::shared_ptr<GradientSlot>& Tensor::gradient_slot() const {
+  static const std::shared_ptr<GradientSlot> none;
+  return impl_ == nullptr ? none : impl_->gradient;
+}
+
+void Tensor::set_recipe(std::function<void(const Tensor&)> recipe) const { impl_->recipe = std::move(recipe); }
+
+void Tensor::release_values() const {
+  if (impl_->recipe) impl_->buffer.reset();
+}
+
+void copy(const Tensor& dst, const Tensor& src) {
+  if (!(dst.shape() == src.shape()) || dst.device() != src.device()) {
+    throw UsageError("tensor", "cannot copy " + to_string(src.shape()) + " of " + to_string(src.device()) + " to " +
+                                   to_string(dst.shape()) + " of " + to_string(dst.device()));
+  }
+  if (dst.elements() == 0) return;
+  if (dst.is_contiguous() && src.is_contiguous()) {
+    dispatch(dst.device(), [&](auto stream) {
+      kernels::convert(stream, dst.dtype(), dst.data(), src.dtype(), src.data(), dst.elements(), false);
+    });
+    return;
+  }
+  if (dst.dtype() != src.dtype()) {
+    const Tensor packed = Tensor::empty(src.shape(), src.dtype(), src.device());
+    copy(packed, src);
+    return copy(dst, packed);
+  }
+  dispatch(dst.device(), [&](auto stream) {
+    kernels::copy_strided(stream, dst.dtype(), strided_space(dst, src), dst.data(), src.data(), false);
+  });
+}
+
+void fill_zero(const Tensor& dst) {
+  dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
+}
+
+}  // namespace lt
