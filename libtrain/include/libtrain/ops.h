@@ -1,0 +1,98 @@
+// Differentiable operations. Tensors are contiguous and of one device; floating-point inputs of one call share a dtype
+// (f32, f64 or bf16). Every operation checks its arguments and throws UsageError (part "ops") naming operation,
+// argument, expected and actual. On the meta device only shapes are computed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "libtrain/autograd.h"
+#include "libtrain/tensor.h"
+
+namespace lt::ops {
+
+// --- The general set: enough to build another model. ---
+
+// Elementwise with broadcasting (trailing dimensions aligned, sizes equal or 1).
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor scale(const Tensor& x, double alpha);
+
+// a [..., M, K] times b [K, N], or [..., K, N] with the same leading sizes.
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor transpose(const Tensor& x, int dim0, int dim1);
+// Elements [begin, begin + length) of dimension `dim`.
+Tensor slice(const Tensor& x, int dim, Size begin, Size length);
+
+// Over one dimension, which goes away; or over all, which leaves a scalar.
+Tensor sum(const Tensor& x, int dim);
+Tensor sum(const Tensor& x);
+Tensor mean(const Tensor& x, int dim);
+Tensor mean(const Tensor& x);
+
+// Over the last dimension.
+Tensor softmax(const Tensor& x);
+// GELU in its tanh form (Hendrycks & Gimpel 2016); SiLU.
+Tensor gelu(const Tensor& x);
+Tensor silu(const Tensor& x);
+
+// Over the last dimension, of size C. weight [C], bias [C] (may be undefined).
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
+
+// Rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V).
+Tensor embedding(const Tensor& table, const Tensor& ids);
+
+// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. f32 scalar (f64 for f64).
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
+
+// Inverted dropout. Element i is kept where the uniform number (key, first + i) is >= p: the mask does not depend on
+// ranks. p = 0 is the identity.
+Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first = 0);
+
+// --- The fused set: what the transformers use. ---
+
+enum class Activation { none, gelu };
+
+// activation(x [..., K] weight[N, K]^T + bias [N]) + residual [..., N]. bias and residual may be undefined. With an
+// activation there is no residual. The residual's gradient is passed on without a copy.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none,
+              const Tensor& residual = {});
+
+// silu(x[..., :F]) * x[..., F:] for x [..., 2F] (Shazeer 2020).
+Tensor swiglu(const Tensor& x);
+
+// A packed row is [query heads | key heads | value heads] of head_dim channels each: (heads + 2 kv_heads) * head_dim.
+struct Heads {
+  Size heads, kv_heads, head_dim;
+  Size row() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+
+// Rotary embedding of the queries and keys of qkv [B, T, row]; token t is at position first + t (Su et al. 2021).
+Tensor rope(const Tensor& qkv, const Heads& heads, double base, Size first = 0);
+
+// Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: no
+// T x T matrix exists (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023).
+Tensor attention(const Tensor& qkv, const Heads& heads);
+
+// Keys and values of past tokens, for generation.
+struct KvCache {
+  Tensor k, v;      // [B, capacity, kv_heads * head_dim]
+  Size length = 0;  // tokens held; advanced by the caller after all layers ran
+};
+// As attention(), for T new tokens after the cache's `length`; appends their keys and values. No gradient.
+Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache);
+
+// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C].
+Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0);
+
+// Mean cross-entropy of logits = x [..., C] weight[V, C]^T against targets [...], in chunks of rows: at no time are all
+// logits held. f32 scalar (f64 for f64).
+// With `loss_gradient`, the number with which backward() will be seeded, the gradients are computed chunk by chunk in
+// the forward pass, while the logits are there; without it the backward pass computes the logits again.
+Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                          std::optional<double> loss_gradient = std::nullopt);
+
+}  // namespace lt::ops

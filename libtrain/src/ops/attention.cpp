@@ -1,0 +1,87 @@
+// Causal attention on packed rows, and its form with a cache of past keys and values.
+#include "kernels/attention.h"
+
+#include <cmath>
+
+#include "libtrain/memory.h"
+#include "libtrain/ops.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads) {
+  return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim};
+}
+
+double scale_of(const Heads& heads) { return 1.0 / std::sqrt(static_cast<double>(heads.head_dim)); }
+
+struct Attention final : Function {
+  Saved qkv_;
+  Tensor out_, lse_;
+  Heads heads_{};
+
+  Tensor forward(const Tensor& qkv, const Heads& heads) {
+    qkv_ = qkv, heads_ = heads;
+    const auto shape = shape_of(qkv, heads);
+    const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
+    lse_ = Tensor::empty({shape.B, shape.H, shape.T}, gradient_dtype(qkv.dtype()), qkv.device());
+    dispatch(out.device(), [&](auto s) {
+      kernels::attention_forward(s, out.dtype(), out.data(), lse_.data(), qkv.data(), shape, scale_of(heads));
+    });
+    out_ = out.detach();
+    return out;
+  }
+
+  void backward(const Tensor& dy) override {
+    const Tensor& qkv = qkv_.get();
+    const auto shape = shape_of(qkv, heads_);
+    const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
+    const Tensor workspace = [&] {
+      const MemoryScope owner(MemoryOwner::workspace);
+      return Tensor::empty({kernels::attention_backward_workspace(qkv.dtype(), shape)}, DType::u8, qkv.device());
+    }();
+    dispatch(dy.device(), [&](auto s) {
+      kernels::attention_backward(s, qkv.dtype(), dqkv.data(), dy.data(), qkv.data(), out_.data(), lse_.data(),
+                                  workspace.data(), shape, scale_of(heads_));
+    });
+    qkv_.slot()->add(dqkv);
+  }
+};
+
+void check(std::string_view op, const Tensor& qkv, const Heads& heads) {
+  require_float(op, "qkv", qkv);
+  if (heads.heads < 1 || heads.kv_heads < 1 || heads.heads % heads.kv_heads != 0) {
+    fail(op, "heads", "a multiple of kv_heads " + std::to_string(heads.kv_heads), std::to_string(heads.heads));
+  }
+  if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
+    fail(op, "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
+  }
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& qkv, const Heads& heads) {
+  check("attention", qkv, heads);
+  return record<Attention>(qkv, heads);
+}
+
+Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache) {
+  check("attention_cached", qkv, heads);
+  const auto shape = shape_of(qkv, heads);
+  const Size past = cache.length, kv = shape.G * shape.D, capacity = cache.k.dim(1);
+  if (past + shape.T > capacity) {
+    fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens", std::to_string(capacity));
+  }
+  copy(cache.k.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D, kv));
+  copy(cache.v.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D + kv, kv));
+  const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
+  dispatch(out.device(), [&](auto s) {
+    kernels::attention_cached(s, out.dtype(), out.data(), qkv.data(), qkv.dim(2), cache.k.data(), cache.v.data(),
+                              capacity, past, shape, scale_of(heads));
+  });
+  return out;
+}
+
+}  // namespace lt::ops

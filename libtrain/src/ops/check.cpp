@@ -1,0 +1,63 @@
+// Argument checks of operations.
+#include "ops/check.h"
+
+namespace lt::ops {
+
+void fail(std::string_view op, std::string_view argument, const std::string& expected, const std::string& actual) {
+  throw UsageError("ops", std::string(op) + ": " + std::string(argument) + ": expected " + expected + ", got " + actual);
+}
+
+namespace {
+
+void require_present(std::string_view op, std::string_view argument, const Tensor& tensor) {
+  if (!tensor.defined()) fail(op, argument, "a tensor", "none");
+  if (!tensor.is_contiguous()) fail(op, argument, "a contiguous tensor", "strides " + to_string(tensor.strides()));
+}
+
+}  // namespace
+
+void require_float(std::string_view op, std::string_view argument, const Tensor& tensor) {
+  require_present(op, argument, tensor);
+  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f64 && tensor.dtype() != DType::bf16) {
+    fail(op, argument, "f32, f64 or bf16", std::string(dtype_name(tensor.dtype())));
+  }
+}
+
+void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor) {
+  require_present(op, argument, tensor);
+  if (tensor.dtype() != DType::i32) fail(op, argument, "i32", std::string(dtype_name(tensor.dtype())));
+}
+
+void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape) {
+  if (!(tensor.shape() == shape)) fail(op, argument, "shape " + to_string(shape), to_string(tensor.shape()));
+}
+
+void require_min_dims(std::string_view op, std::string_view argument, const Tensor& tensor, int dims) {
+  if (tensor.dims() < dims) {
+    fail(op, argument, "at least " + std::to_string(dims) + " dimensions", "shape " + to_string(tensor.shape()));
+  }
+}
+
+void require_like(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like) {
+  require_float(op, argument, tensor);
+  if (tensor.dtype() != like.dtype()) {
+    fail(op, argument, std::string(dtype_name(like.dtype())), std::string(dtype_name(tensor.dtype())));
+  }
+  if (tensor.device() != like.device()) fail(op, argument, to_string(like.device()), to_string(tensor.device()));
+}
+
+int require_dim(std::string_view op, const Tensor& tensor, int dim) {
+  const int index = dim < 0 ? dim + tensor.dims() : dim;
+  if (index < 0 || index >= tensor.dims()) {
+    fail(op, "dim", "a dimension of shape " + to_string(tensor.shape()), std::to_string(dim));
+  }
+  return index;
+}
+
+Shape with_last(const Tensor& x, Size last) {
+  Shape shape = x.shape();
+  shape[-1] = last;
+  return shape;
+}
+
+}  // namespace lt::ops

@@ -1,0 +1,60 @@
+// Argument checks of operations: every message names operation, argument, expected and actual.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "libtrain/autograd.h"
+#include "libtrain/error.h"
+#include "libtrain/tensor.h"
+
+namespace lt::ops {
+
+[[noreturn]] void fail(std::string_view op, std::string_view argument, const std::string& expected,
+                       const std::string& actual);
+
+// Defined, contiguous, floating point.
+void require_float(std::string_view op, std::string_view argument, const Tensor& tensor);
+void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor);
+void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape);
+void require_min_dims(std::string_view op, std::string_view argument, const Tensor& tensor, int dims);
+// Floating point, with the dtype and device of `like`.
+void require_like(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like);
+
+// A dimension counted from the end where negative; checked.
+int require_dim(std::string_view op, const Tensor& tensor, int dim);
+
+// The product of all sizes but the last: the rows of a tensor of channels.
+inline Size rows(const Tensor& x) { return x.dims() == 0 ? 1 : x.elements() / std::max<Size>(x.dim(-1), 1); }
+// `x`'s shape with another last size.
+Shape with_last(const Tensor& x, Size last);
+
+// Where an operation's backward writes one gradient of type `dtype`: the slot's own place, or a temporary that finish()
+// adds to it where the slot's type differs. Without a slot data() is null, which kernels take as "not wanted".
+class GradientOutput {
+ public:
+  GradientOutput(const Slot& slot, DType dtype) : slot_(slot) {
+    if (slot == nullptr) return;
+    if (slot->dtype == dtype) {
+      target_ = slot->next();
+    } else {
+      target_ = {Tensor::empty(slot->shape, dtype, slot->device), false};
+      temporary_ = true;
+    }
+  }
+
+  bool wanted() const { return slot_ != nullptr; }
+  void* data() const { return wanted() ? target_.dst.data() : nullptr; }
+  bool accumulate() const { return target_.accumulate; }
+  void finish() {
+    if (temporary_) slot_->add(std::move(target_.dst));
+    temporary_ = false;
+  }
+
+ private:
+  Slot slot_;
+  GradientTarget target_{{}, false};
+  bool temporary_ = false;
+};
+
+}  // namespace lt::ops

@@ -1,0 +1,41 @@
+// Inverted dropout: nothing is saved, the mask is a function of the key.
+#include "kernels/elementwise.h"
+#include "libtrain/ops.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+struct Dropout final : Function {
+  Slot x_;
+  float p_ = 0;
+  std::uint64_t key_ = 0, first_ = 0;
+
+  Tensor forward(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
+    x_ = x.gradient_slot(), p_ = p, key_ = key, first_ = first;
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    dispatch(y.device(), [&](auto s) {
+      kernels::dropout(s, y.dtype(), y.data(), x.data(), x.elements(), p, key, first, false);
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy) override {
+    GradientOutput dx(x_, dy.dtype());
+    dispatch(dy.device(), [&](auto s) {
+      kernels::dropout(s, dy.dtype(), dx.data(), dy.data(), dy.elements(), p_, key_, first_, dx.accumulate());
+    });
+    dx.finish();
+  }
+};
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
+  require_float("dropout", "x", x);
+  if (!(p >= 0 && p < 1)) fail("dropout", "p", "a number in [0, 1)", std::to_string(p));
+  return p == 0 ? x : record<Dropout>(x, p, key, first);
+}
+
+}  // namespace lt::ops

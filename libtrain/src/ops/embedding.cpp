@@ -1,0 +1,68 @@
+// Look-up of rows by token id, alone and with learned positions.
+#include "kernels/embedding.h"
+#include "libtrain/ops.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+struct Embedding final : Function {
+  Slot table_, positions_;
+  Tensor ids_;
+  Size T_ = 1;
+
+  // `positions` may be undefined.
+  Tensor forward(const Tensor& table, const Tensor& positions, const Tensor& ids, Size first) {
+    table_ = table.gradient_slot(), positions_ = positions.gradient_slot(), ids_ = ids;
+    T_ = ids.dims() == 0 ? 1 : std::max<Size>(ids.dim(-1), 1);
+    const Size C = table.dim(1);
+    std::vector<Size> sizes(ids.shape().begin(), ids.shape().end());
+    sizes.push_back(C);
+    const Tensor y = Tensor::empty(Shape(std::span<const Size>(sizes)), table.dtype(), table.device());
+    dispatch(y.device(), [&](auto s) {
+      kernels::embedding_forward(s, y.dtype(), y.data(), table.data(), positions.defined() ? positions.data() : nullptr,
+                                 ids.template data<std::int32_t>(), ids.elements(), T_, C, first);
+    });
+    return y;
+  }
+
+  void backward(const Tensor& dy) override {
+    const DType sums = gradient_dtype(dy.dtype());
+    GradientOutput dtable(table_, sums), dpositions(positions_, sums);
+    const Size V = table_ != nullptr ? table_->shape[0] : 0, max_T = positions_ != nullptr ? positions_->shape[0] : 0;
+    dispatch(dy.device(), [&](auto s) {
+      kernels::embedding_backward(s, dy.dtype(), dtable.data(), dtable.accumulate(), dpositions.data(),
+                                  dpositions.accumulate(), dy.data(), ids_.template data<std::int32_t>(),
+                                  ids_.elements(), T_, dy.dim(-1), V, max_T);
+    });
+    dtable.finish(), dpositions.finish();
+  }
+};
+
+void check(std::string_view op, const Tensor& table, const Tensor& ids) {
+  require_float(op, "table", table);
+  if (table.dims() != 2) fail(op, "table", "shape [V, C]", to_string(table.shape()));
+  require_i32(op, "ids", ids);
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, const Tensor& ids) {
+  check("embedding", table, ids);
+  return record<Embedding>(table, Tensor(), ids, Size{0});
+}
+
+Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first) {
+  check("embedding_with_positions", wte, ids);
+  require_like("embedding_with_positions", "wpe", wpe, wte);
+  if (ids.dims() != 2) fail("embedding_with_positions", "ids", "shape [B, T]", to_string(ids.shape()));
+  require_shape("embedding_with_positions", "wpe", wpe, {wpe.dims() > 0 ? wpe.dim(0) : 0, wte.dim(1)});
+  if (first < 0 || first + ids.dim(1) > wpe.dim(0)) {
+    fail("embedding_with_positions", "ids", "positions below " + std::to_string(wpe.dim(0)),
+         std::to_string(first + ids.dim(1)) + " tokens");
+  }
+  return record<Embedding>(wte, wpe, ids, first);
+}
+
+}  // namespace lt::ops

@@ -1,0 +1,131 @@
+// The language-model head and its cross-entropy, chunk by chunk: at no time are all logits held. The classifier's
+// gradient is written over the logits of its chunk.
+#include <algorithm>
+
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+#include "kernels/loss.h"
+#include "kernels/reduce.h"
+#include "libtrain/memory.h"
+#include "libtrain/ops.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+// Logits held at once: at most this many elements, at least one row, rows in multiples of 64 where there are as many.
+constexpr Size kChunkElements = Size{1} << 17;
+
+Size chunk_rows(Size M, Size V) {
+  const Size fit = std::max<Size>(1, kChunkElements / std::max<Size>(V, 1));
+  return std::min(M, fit >= 64 ? fit / 64 * 64 : fit);
+}
+
+struct HeadCrossEntropy final : Function {
+  Saved x_, weight_;
+  Tensor targets_, lse_;
+  Tensor dx_;  // where the gradients were computed in the forward pass
+  bool computed_ = false;
+  Size M_ = 0, V_ = 0, C_ = 0;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets, const std::optional<double>& loss_gradient) {
+    x_ = x, weight_ = weight, targets_ = targets;
+    M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
+    computed_ = loss_gradient.has_value() && Tape::current() != nullptr && (x.requires_grad() || weight.requires_grad());
+    const DType sums = gradient_dtype(x.dtype());
+    const Tensor losses = Tensor::empty({M_}, sums, x.device());
+    lse_ = Tensor::empty({M_}, sums, x.device());
+    const Tensor loss = Tensor::empty({}, sums, x.device());
+    if (computed_ && x.requires_grad()) dx_ = Tensor::empty(x.shape(), x.dtype(), x.device());
+    for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
+      dispatch(x.device(), [&](auto s) {
+        kernels::cross_entropy_forward(s, x.dtype(), row(losses, begin, 1), row(lse_, begin, 1), logits.data(),
+                                       targets.template data<std::int32_t>() + begin, count, V_);
+      });
+      if (computed_) chunk_gradients(begin, count, logits, nullptr, *loss_gradient, dx_, false);
+    });
+    dispatch(x.device(), [&](auto s) {
+      kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_));
+    });
+    return loss;
+  }
+
+  void backward(const Tensor& dy) override {
+    if (computed_) {
+      if (x_.slot() != nullptr) x_.slot()->add(std::move(dx_));
+      return;
+    }
+    GradientTarget dx{};
+    if (x_.slot() != nullptr) dx = x_.slot()->next();
+    for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
+      chunk_gradients(begin, count, logits, &dy, 1.0, dx.dst, dx.accumulate);
+    });
+  }
+
+  // Calls visit(begin, count, logits [count, V]) for each chunk of rows.
+  template <class Visit>
+  void for_each_chunk(Visit&& visit) {
+    const Tensor &x = x_.get(), &weight = weight_.get();
+    const Size chunk = chunk_rows(M_, V_);
+    const Tensor buffer = Tensor::empty({chunk, V_}, x.dtype(), x.device());
+    for (Size begin = 0; begin < M_; begin += chunk) {
+      const Size count = std::min(chunk, M_ - begin);
+      const Tensor logits = buffer.narrow(0, 0, count);
+      dispatch(x.device(), [&](auto s) {
+        kernels::gemm(s, {.M = count, .N = V_, .K = C_, .a = row(x, begin, C_), .b = weight.data(), .d = logits.data(),
+                          .transpose_b = true, .dtype = x.dtype(), .out = x.dtype()});
+      });
+      visit(begin, count, logits);
+    }
+  }
+
+  // The logits of rows [begin, begin + count) become their gradient, and that goes into dW and dx.
+  void chunk_gradients(Size begin, Size count, const Tensor& logits, const Tensor* dy, double seed, const Tensor& dx,
+                       bool accumulate_dx) {
+    const Tensor &x = x_.get(), &weight = weight_.get();
+    const DType dtype = x.dtype();
+    dispatch(x.device(), [&](auto s) {
+      kernels::cross_entropy_backward(s, dtype, logits.data(), logits.data(), row(lse_, begin, 1),
+                                      targets_.template data<std::int32_t>() + begin, dy == nullptr ? nullptr : dy->data(),
+                                      seed / static_cast<double>(M_), count, V_, false);
+    });
+    if (weight_.slot() != nullptr) {
+      const GradientTarget dw = weight_.slot()->next();
+      dispatch(x.device(), [&](auto s) {
+        kernels::gemm(s, {.M = V_, .N = C_, .K = count, .a = logits.data(), .b = row(x, begin, C_), .d = dw.dst.data(),
+                          .transpose_a = true, .dtype = dtype, .out = dw.dst.dtype(), .accumulate = dw.accumulate});
+      });
+    }
+    if (dx.defined()) {
+      dispatch(x.device(), [&](auto s) {
+        kernels::gemm(s, {.M = count, .N = C_, .K = V_, .a = logits.data(), .b = weight.data(), .d = row(dx, begin, C_),
+                          .dtype = dtype, .out = dtype, .accumulate = accumulate_dx});
+      });
+    }
+  }
+
+  // The address of row `begin` of rows of `width` elements.
+  static void* row(const Tensor& tensor, Size begin, Size width) {
+    return static_cast<std::byte*>(tensor.data()) + begin * width * dtype_bytes(tensor.dtype());
+  }
+};
+
+}  // namespace
+
+Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                          std::optional<double> loss_gradient) {
+  require_float("head_cross_entropy", "x", x);
+  require_min_dims("head_cross_entropy", "x", x, 1);
+  require_like("head_cross_entropy", "weight", weight, x);
+  if (weight.dims() != 2 || weight.dim(1) != x.dim(-1)) {
+    fail("head_cross_entropy", "weight", "shape [V, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
+  }
+  require_i32("head_cross_entropy", "targets", targets);
+  if (targets.elements() != rows(x) || targets.elements() == 0) {
+    fail("head_cross_entropy", "targets", "one for each row of x " + to_string(x.shape()), to_string(targets.shape()));
+  }
+  return record<HeadCrossEntropy>(x, weight, targets, loss_gradient);
+}
+
+}  // namespace lt::ops

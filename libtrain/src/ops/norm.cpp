@@ -1,0 +1,103 @@
+// layer_norm and rms_norm over the last dimension: cheap to recompute from their input.
+#include "kernels/norm.h"
+#include "libtrain/ops.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+Tensor statistics(const Tensor& x) { return Tensor::empty({rows(x)}, gradient_dtype(x.dtype()), x.device()); }
+
+struct LayerNorm final : Function {
+  Saved x_, weight_, bias_;
+  Tensor mean_, rstd_;
+  float eps_ = 0;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
+    x_ = x, weight_ = weight, eps_ = eps, bias_ = bias;
+    mean_ = statistics(x), rstd_ = statistics(x);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    recompute(y);
+    return y;
+  }
+
+  bool is_cheap() const override { return true; }
+  void recompute(const Tensor& y) override {
+    const Tensor &x = x_.get(), &w = weight_.get();
+    dispatch(y.device(), [&](auto s) {
+      kernels::layer_norm_forward(s, y.dtype(), y.data(), mean_.data(), rstd_.data(), x.data(), w.data(),
+                                  bias_.defined() ? bias_.get().data() : nullptr, rows(x), x.dim(-1), eps_);
+    });
+  }
+
+  void backward(const Tensor& dy) override {
+    const Tensor &x = x_.get(), &w = weight_.get();
+    const DType dtype = dy.dtype();
+    GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), db(bias_.slot(), gradient_dtype(dtype)), dx(x_.slot(), dtype);
+    dispatch(dy.device(), [&](auto s) {
+      kernels::layer_norm_backward(s, dtype, dx.data(), dx.accumulate(), dw.data(), dw.accumulate(), db.data(),
+                                   db.accumulate(), dy.data(), x.data(), w.data(), mean_.data(), rstd_.data(), rows(x),
+                                   x.dim(-1));
+    });
+    dw.finish(), db.finish(), dx.finish();
+  }
+};
+
+struct RmsNorm final : Function {
+  Saved x_, weight_;
+  Tensor rstd_;
+  float eps_ = 0;
+
+  Tensor forward(const Tensor& x, const Tensor& weight, float eps) {
+    x_ = x, weight_ = weight, eps_ = eps;
+    rstd_ = statistics(x);
+    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    recompute(y);
+    return y;
+  }
+
+  bool is_cheap() const override { return true; }
+  void recompute(const Tensor& y) override {
+    const Tensor &x = x_.get(), &w = weight_.get();
+    dispatch(y.device(), [&](auto s) {
+      kernels::rms_norm_forward(s, y.dtype(), y.data(), rstd_.data(), x.data(), w.data(), rows(x), x.dim(-1), eps_);
+    });
+  }
+
+  void backward(const Tensor& dy) override {
+    const Tensor &x = x_.get(), &w = weight_.get();
+    const DType dtype = dy.dtype();
+    GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), dx(x_.slot(), dtype);
+    dispatch(dy.device(), [&](auto s) {
+      kernels::rms_norm_backward(s, dtype, dx.data(), dx.accumulate(), dw.data(), dw.accumulate(), dy.data(), x.data(),
+                                 w.data(), rstd_.data(), rows(x), x.dim(-1));
+    });
+    dw.finish(), dx.finish();
+  }
+};
+
+void check(std::string_view op, const Tensor& x, const Tensor& weight) {
+  require_float(op, "x", x);
+  require_min_dims(op, "x", x, 1);
+  require_like(op, "weight", weight, x);
+  require_shape(op, "weight", weight, {x.dim(-1)});
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
+  check("layer_norm", x, weight);
+  if (bias.defined()) {
+    require_like("layer_norm", "bias", bias, x);
+    require_shape("layer_norm", "bias", bias, {x.dim(-1)});
+  }
+  return record<LayerNorm>(x, weight, bias, eps);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) {
+  check("rms_norm", x, weight);
+  return record<RmsNorm>(x, weight, eps);
+}
+
+}  // namespace lt::ops

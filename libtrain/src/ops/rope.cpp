@@ -1,0 +1,48 @@
+// Rotary embedding of packed rows. The gradient is the rotation back, in place.
+#include "kernels/rope.h"
+
+#include "libtrain/ops.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+struct Rope final : Function {
+  Slot qkv_;
+  Heads heads_{};
+  double base_ = 0;
+  Size first_ = 0;
+
+  Tensor forward(const Tensor& qkv, const Heads& heads, double base, Size first) {
+    qkv_ = qkv.gradient_slot(), heads_ = heads, base_ = base, first_ = first;
+    const Tensor y = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
+    rotate(y, qkv, false);
+    return y;
+  }
+
+  void rotate(const Tensor& y, const Tensor& x, bool inverse) const {
+    dispatch(y.device(), [&](auto s) {
+      kernels::rope(s, y.dtype(), y.data(), x.data(), x.dim(0), x.dim(1), x.dim(2), heads_.heads + heads_.kv_heads,
+                    heads_.head_dim, base_, first_, inverse, false);
+    });
+  }
+
+  void backward(const Tensor& dy) override {
+    rotate(dy, dy, true);
+    qkv_->add(dy);
+  }
+};
+
+}  // namespace
+
+Tensor rope(const Tensor& qkv, const Heads& heads, double base, Size first) {
+  require_float("rope", "qkv", qkv);
+  if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
+    fail("rope", "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
+  }
+  if (heads.head_dim % 2 != 0) fail("rope", "head_dim", "an even number", std::to_string(heads.head_dim));
+  return record<Rope>(qkv, heads, base, first);
+}
+
+}  // namespace lt::ops

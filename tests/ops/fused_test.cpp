@@ -1,0 +1,174 @@
+// Gradients of the fused operations, and their values against the same computation from general operations.
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "ops/gradient_check.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+void check_equal(const Tensor& a, const Tensor& b, double tolerance) {
+  REQUIRE(a.shape() == b.shape());
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  CHECK(worst <= tolerance);
+}
+
+// Attention as its definition has it: the T x T matrix, a mask, softmax.
+Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads) {
+  const Size B = qkv.dim(0), T = qkv.dim(1), D = heads.head_dim;
+  const auto x = qkv.to_vector<double>();
+  std::vector<double> out(static_cast<std::size_t>(B * T * heads.heads * D), 0.0);
+  const auto at = [&](Size b, Size t, Size column) { return x[static_cast<std::size_t>((b * T + t) * heads.row() + column)]; };
+  for (Size b = 0; b < B; ++b) {
+    for (Size h = 0; h < heads.heads; ++h) {
+      const Size g = h * heads.kv_heads / heads.heads;
+      for (Size t = 0; t < T; ++t) {
+        std::vector<double> weight(static_cast<std::size_t>(t + 1));
+        double total = 0;
+        for (Size s = 0; s <= t; ++s) {
+          double dot = 0;
+          for (Size d = 0; d < D; ++d) dot += at(b, t, h * D + d) * at(b, s, (heads.heads + g) * D + d);
+          total += weight[static_cast<std::size_t>(s)] = std::exp(dot / std::sqrt(static_cast<double>(D)));
+        }
+        for (Size s = 0; s <= t; ++s) {
+          for (Size d = 0; d < D; ++d) {
+            out[static_cast<std::size_t>((b * T + t) * heads.heads * D + h * D + d)] +=
+                weight[static_cast<std::size_t>(s)] / total * at(b, s, (heads.heads + heads.kv_heads + g) * D + d);
+          }
+        }
+      }
+    }
+  }
+  return Tensor::from(out, {B, T, heads.heads * D});
+}
+
+}  // namespace
+
+TEST_CASE("linear: gradients with bias, residual and GELU epilogue", "[ops]") {
+  for (const auto& [M, N, K] : {std::tuple<Size, Size, Size>{1, 1, 1}, {3, 5, 7}, {9, 17, 4}}) {
+    const Tensor x = normal({M, K}, 1), w = normal({N, K}, 2), b = normal({N}, 3), r = normal({M, N}, 4);
+    check_gradient([](auto& t) { return ops::linear(t[0], t[1]); }, {x, w});
+    check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2]); }, {x, w, b});
+    check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2], ops::Activation::gelu); }, {x, w, b});
+    check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2], ops::Activation::none, t[3]); }, {x, w, b, r});
+  }
+  check_gradient([](auto& t) { return ops::linear(t[0], t[1]); }, {normal({2, 3, 5}, 1), normal({4, 5}, 2)});
+}
+
+TEST_CASE("linear equals matmul, add and gelu", "[ops]") {
+  const Tensor x = normal({4, 6}, 1), w = normal({5, 6}, 2), b = normal({5}, 3), r = normal({4, 5}, 4);
+  const Tensor product = ops::add(ops::matmul(x, ops::transpose(w, 0, 1)), b);
+  check_equal(ops::linear(x, w, b), product, 1e-12);
+  check_equal(ops::linear(x, w, b, ops::Activation::gelu), ops::gelu(product), 1e-12);
+  check_equal(ops::linear(x, w, b, ops::Activation::none, r), ops::add(product, r), 1e-12);
+}
+
+TEST_CASE("swiglu and rope: gradients and values", "[ops]") {
+  for (const Shape& shape : {Shape{1, 2}, Shape{3, 10}, Shape{2, 3, 34}}) {
+    check_gradient([](auto& x) { return ops::swiglu(x[0]); }, {normal(shape, 1)});
+  }
+  const Tensor x = normal({3, 10}, 1);
+  check_equal(ops::swiglu(x), ops::mul(ops::silu(ops::slice(x, 1, 0, 5)), ops::slice(x, 1, 5, 5)), 1e-12);
+
+  const ops::Heads heads{3, 1, 4};
+  check_gradient([&](auto& t) { return ops::rope(t[0], heads, 1e4, 2); }, {normal({2, 5, heads.row()}, 1)});
+  // Rotations keep lengths; values are not rotated; position 0 is the identity.
+  const Tensor qkv = normal({1, 3, heads.row()}, 5), rotated = ops::rope(qkv, heads, 1e4);
+  check_equal(rotated.narrow(1, 0, 1), qkv.narrow(1, 0, 1), 0);
+  const auto a = qkv.to_vector<double>(), b = rotated.to_vector<double>();
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t d = 0; d < 2; ++d) {
+      const std::size_t i = row * 20 + d;
+      CHECK(std::hypot(a[i], a[i + 2]) == Approx(std::hypot(b[i], b[i + 2])).epsilon(1e-12));
+    }
+    for (std::size_t d = 16; d < 20; ++d) CHECK(a[row * 20 + d] == b[row * 20 + d]);
+  }
+}
+
+TEST_CASE("attention: gradients and values, grouped heads, odd lengths", "[ops]") {
+  struct Case {
+    Size B, T;
+    ops::Heads heads;
+  };
+  for (const auto& [B, T, heads] : {Case{1, 1, {1, 1, 1}}, {2, 5, {2, 2, 3}}, {1, 9, {4, 2, 4}}, {1, 3, {6, 2, 5}}}) {
+    const Tensor qkv = normal({B, T, heads.row()}, 1);
+    check_equal(ops::attention(qkv, heads), naive_attention(qkv, heads), 1e-12);
+    check_gradient([&](auto& x) { return ops::attention(x[0], heads); }, {qkv});
+  }
+  // Longer than one block.
+  const ops::Heads heads{2, 1, 8};
+  const Tensor qkv = normal({1, 150, heads.row()}, 1);
+  check_equal(ops::attention(qkv, heads), naive_attention(qkv, heads), 1e-12);
+}
+
+TEST_CASE("attention_cached gives what attention gives, token by token or in parts", "[ops]") {
+  const ops::Heads heads{4, 2, 6};
+  const Size T = 11, kv = heads.kv_heads * heads.head_dim;
+  const Tensor qkv = normal({2, T, heads.row()}, 1), expected = ops::attention(qkv, heads);
+  for (const std::vector<Size>& parts : {std::vector<Size>(11, 1), {11}, {3, 1, 1, 6}}) {
+    ops::KvCache cache{Tensor::zeros({2, 16, kv}, DType::f64), Tensor::zeros({2, 16, kv}, DType::f64), 0};
+    for (const Size count : parts) {
+      const Tensor part = ops::slice(qkv, 1, cache.length, count);
+      check_equal(ops::attention_cached(part, heads, cache), ops::slice(expected, 1, cache.length, count), 1e-12);
+      cache.length += count;
+    }
+  }
+}
+
+TEST_CASE("embedding_with_positions: gradients of both tables", "[ops]") {
+  const Tensor ids = token_ids({3, 4}, 5, 7);
+  check_gradient([&](auto& x) { return ops::embedding_with_positions(x[0], x[1], ids); }, {normal({5, 3}, 1), normal({6, 3}, 2)});
+}
+
+TEST_CASE("head_cross_entropy: equals linear and cross_entropy, in value and gradient, in chunks too", "[ops]") {
+  for (const auto& [M, V, C] : {std::tuple<Size, Size, Size>{1, 1, 1}, {5, 7, 3}, {2, 3, 4}}) {
+    const Tensor targets = token_ids({M}, V, 3);
+    check_gradient([&](auto& x) { return ops::head_cross_entropy(x[0], x[1], targets); }, {normal({M, C}, 1), normal({V, C}, 2)});
+  }
+  // 1000 rows of 200 logits are two chunks.
+  const Size M = 1000, V = 200, C = 3;
+  const Tensor targets = token_ids({M}, V, 3);
+  const auto gradients = [&](const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of) {
+    Tensor x = normal({M, C}, 1), w = normal({V, C}, 2);
+    x.set_requires_grad(), w.set_requires_grad();
+    Tape tape;
+    const TapeScope recording(&tape);
+    const Tensor loss = loss_of(x, w);
+    backward(tape, loss, 0.25);
+    return std::tuple{loss, x.gradient(), w.gradient()};
+  };
+  const auto [loss, dx, dw] = gradients([&](auto& x, auto& w) { return ops::cross_entropy(ops::linear(x, w), targets); });
+  for (const std::optional<double> seed : {std::optional<double>(), std::optional<double>(0.25)}) {
+    const auto [loss2, dx2, dw2] = gradients([&](auto& x, auto& w) { return ops::head_cross_entropy(x, w, targets, seed); });
+    check_equal(loss2, loss, 1e-12);
+    check_equal(dx2, dx, 1e-14);
+    check_equal(dw2, dw, 1e-14);
+  }
+}
+
+TEST_CASE("selective recomputation drops cheap outputs and gives the same gradients", "[ops]") {
+  const auto gradient = [](bool keep_values, Size* live_after_forward) {
+    Tensor x = normal({16, 8}, 1), w = normal({8, 8}, 2), g = normal({8}, 3);
+    x.set_requires_grad(), w.set_requires_grad(), g.set_requires_grad();
+    Tape tape(keep_values);
+    const TapeScope recording(&tape);
+    const Size before = memory_live(kCpu).total;
+    Tensor loss;
+    {
+      const Tensor h = ops::linear(ops::rms_norm(x, g), w, {}, ops::Activation::gelu);
+      loss = ops::sum(ops::matmul(ops::silu(h), w));
+    }
+    tape.release_values(loss);
+    *live_after_forward = memory_live(kCpu).total - before;
+    backward(tape, loss);
+    return std::tuple{x.gradient().to_vector<double>(), w.gradient().to_vector<double>(), g.gradient().to_vector<double>()};
+  };
+  Size kept = 0, dropped = 0;
+  const auto expected = gradient(true, &kept), actual = gradient(false, &dropped);
+  CHECK(expected == actual);
+  // The outputs of rms_norm, gelu and silu: three tensors of 16 x 8 doubles.
+  CHECK(kept - dropped == 3 * 16 * 8 * 8);
+}

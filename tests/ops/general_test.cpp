@@ -1,0 +1,133 @@
+// Gradients and values of the general operations.
+#include "libtrain/error.h"
+#include "ops/gradient_check.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+const std::vector<Shape> kShapes = {{1, 1}, {1, 7}, {3, 1}, {5, 7}, {4, 33}};
+}
+
+TEST_CASE("add and mul: gradients, with broadcasting in either argument", "[ops]") {
+  const std::vector<std::pair<Shape, Shape>> pairs = {
+      {{3, 5}, {3, 5}}, {{3, 5}, {5}}, {{5}, {3, 5}}, {{3, 1}, {1, 5}}, {{2, 3, 5}, {3, 1}}, {{1}, {4}}, {{}, {3}}};
+  for (const auto& [a, b] : pairs) {
+    check_gradient([](auto& x) { return ops::add(x[0], x[1]); }, {normal(a, 1), normal(b, 2)});
+    check_gradient([](auto& x) { return ops::mul(x[0], x[1]); }, {normal(a, 1), normal(b, 2)});
+  }
+}
+
+TEST_CASE("an input that is used twice receives both gradients", "[ops]") {
+  check_gradient([](auto& x) { return ops::mul(x[0], x[0]); }, {normal({3, 5}, 1)});
+  check_gradient([](auto& x) { return ops::add(x[0], ops::gelu(x[0])); }, {normal({3, 5}, 1)});
+  check_gradient(
+      [](auto& x) {
+        const Tensor y = ops::scale(x[0], 2.0);
+        return ops::add(ops::add(y, x[0]), ops::silu(y));
+      },
+      {normal({3, 5}, 1)});
+}
+
+TEST_CASE("elementwise operations: gradients", "[ops]") {
+  for (const Shape& shape : kShapes) {
+    check_gradient([](auto& x) { return ops::scale(x[0], -1.7); }, {normal(shape, 1)});
+    check_gradient([](auto& x) { return ops::gelu(x[0]); }, {normal(shape, 1)});
+    check_gradient([](auto& x) { return ops::silu(x[0]); }, {normal(shape, 1)});
+    check_gradient([](auto& x) { return ops::softmax(x[0]); }, {normal(shape, 1)});
+    check_gradient([](auto& x) { return ops::dropout(x[0], 0.3f, 17, 5); }, {normal(shape, 1)});
+  }
+}
+
+TEST_CASE("matmul: gradients, shared and batched right factor", "[ops]") {
+  for (const auto& [M, N, K] : {std::tuple<Size, Size, Size>{1, 1, 1}, {3, 5, 7}, {17, 1, 9}, {1, 6, 4}}) {
+    check_gradient([](auto& x) { return ops::matmul(x[0], x[1]); }, {normal({M, K}, 1), normal({K, N}, 2)});
+    check_gradient([](auto& x) { return ops::matmul(x[0], x[1]); }, {normal({2, M, K}, 1), normal({K, N}, 2)});
+    check_gradient([](auto& x) { return ops::matmul(x[0], x[1]); }, {normal({2, 3, M, K}, 1), normal({2, 3, K, N}, 2)});
+  }
+}
+
+TEST_CASE("reshape, transpose and slice: gradients", "[ops]") {
+  check_gradient([](auto& x) { return ops::reshape(x[0], {5, 6}); }, {normal({3, 10}, 1)});
+  check_gradient([](auto& x) { return ops::transpose(x[0], 0, 2); }, {normal({2, 3, 5}, 1)});
+  check_gradient([](auto& x) { return ops::transpose(x[0], -1, -2); }, {normal({2, 3, 5}, 1)});
+  check_gradient([](auto& x) { return ops::slice(x[0], 1, 2, 3); }, {normal({2, 7, 3}, 1)});
+  check_gradient([](auto& x) { return ops::slice(x[0], -1, 0, 1); }, {normal({1, 4}, 1)});
+}
+
+TEST_CASE("sum and mean: gradients and values", "[ops]") {
+  for (const int dim : {0, 1, 2, -1}) {
+    check_gradient([&](auto& x) { return ops::sum(x[0], dim); }, {normal({2, 3, 5}, 1)});
+    check_gradient([&](auto& x) { return ops::mean(x[0], dim); }, {normal({2, 3, 5}, 1)});
+  }
+  check_gradient([](auto& x) { return ops::sum(x[0]); }, {normal({3, 5}, 1)});
+  const Tensor x = Tensor::from(std::vector<double>{1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(ops::sum(x, 0).to_vector<double>() == std::vector<double>{5, 7, 9});
+  CHECK(ops::mean(x, 1).to_vector<double>() == std::vector<double>{2, 5});
+  CHECK(ops::mean(x).item() == 3.5);
+}
+
+TEST_CASE("norms: gradients with respect to input, weight and bias", "[ops]") {
+  // A row of one channel is constant: its normalised value is 0 and its gradient vanishes.
+  for (const Shape& shape : {Shape{1, 7}, Shape{3, 2}, Shape{5, 33}, Shape{2, 3, 16}}) {
+    const Size C = shape[-1];
+    check_gradient([](auto& x) { return ops::layer_norm(x[0], x[1], x[2]); },
+                   {normal(shape, 1), normal({C}, 2), normal({C}, 3)});
+    check_gradient([](auto& x) { return ops::layer_norm(x[0], x[1], {}); }, {normal(shape, 1), normal({C}, 2)});
+    check_gradient([](auto& x) { return ops::rms_norm(x[0], x[1]); }, {normal(shape, 1), normal({C}, 2)});
+  }
+  check_gradient([](auto& x) { return ops::rms_norm(x[0], x[1]); }, {normal({3, 1}, 1), normal({1}, 2)});
+}
+
+TEST_CASE("embedding: gradients, with ids that repeat and ids that do not occur", "[ops]") {
+  for (const Shape& ids : {Shape{1}, Shape{9}, Shape{2, 5}}) {
+    const Tensor tokens = token_ids(ids, 4, 7);
+    check_gradient([&](auto& x) { return ops::embedding(x[0], tokens); }, {normal({6, 3}, 1)});
+  }
+}
+
+TEST_CASE("cross_entropy: gradient and value", "[ops]") {
+  for (const auto& [M, V] : {std::pair<Size, Size>{1, 1}, {1, 5}, {7, 3}, {6, 65}}) {
+    const Tensor targets = token_ids({M}, V, 3);
+    check_gradient([&](auto& x) { return ops::cross_entropy(x[0], targets); }, {normal({M, V}, 1)});
+  }
+  const Tensor flat = Tensor::zeros({4, 256}, DType::f64);
+  CHECK(ops::cross_entropy(flat, token_ids({4}, 256, 1)).item() == Approx(std::log(256.0)).epsilon(1e-14));
+}
+
+TEST_CASE("wrong arguments are named", "[ops]") {
+  const auto message = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  const Tensor a = Tensor::zeros({2, 3}, DType::f32), b = Tensor::zeros({4, 5}, DType::f32);
+  CHECK(message([&] { ops::add(a, b); }) == "add: b: expected a shape that broadcasts with [2, 3], got [4, 5]");
+  CHECK(message([&] { ops::matmul(a, b); }) == "matmul: b: expected shape [3, 5], got [4, 5]");
+  CHECK(message([&] { ops::mul(a, Tensor::zeros({3}, DType::f64)); }) == "mul: b: expected f32, got f64");
+  CHECK(message([&] { ops::gelu(Tensor()); }) == "gelu: x: expected a tensor, got none");
+  CHECK(message([&] { ops::reshape(a, {7}); }) == "reshape: shape: expected 6 elements as in [2, 3], got [7]");
+  CHECK(message([&] { ops::slice(a, 1, 2, 2); }) == "slice: range: expected within [0, 3), got [2, 4)");
+  CHECK(message([&] { ops::sum(a, 2); }) == "sum: dim: expected a dimension of shape [2, 3], got 2");
+  CHECK(message([&] { ops::layer_norm(a, b, {}); }) == "layer_norm: weight: expected shape [3], got [4, 5]");
+  CHECK(message([&] { ops::embedding(a, b); }) == "embedding: ids: expected i32, got f32");
+  CHECK(message([&] { ops::linear(a, b); }) == "linear: weight: expected shape [N, 3], got [4, 5]");
+  CHECK(message([&] { ops::attention(a, {2, 2, 4}); }) == "attention: qkv: expected shape [B, T, 24], got [2, 3]");
+  CHECK(message([&] { ops::rope(Tensor::zeros({1, 2, 9}, DType::f32), {1, 1, 3}, 1e4); }) ==
+        "rope: head_dim: expected an even number, got 3");
+  CHECK(message([&] { ops::dropout(a, 1.0f, 0); }) == "dropout: p: expected a number in [0, 1), got 1.000000");
+  CHECK(message([&] { ops::swiglu(a); }) == "swiglu: x: expected an even last size [gate | up], got [2, 3]");
+  CHECK(message([&] { ops::cross_entropy(a, token_ids({3}, 3, 1)); }) ==
+        "cross_entropy: targets: expected one for each row of logits [2, 3], got [3]");
+}
+
+TEST_CASE("on meta, operations compute shapes and allocate, and run nothing", "[ops]") {
+  const Tensor x = Tensor::empty({2, 3, 8}, DType::f32, kMeta), w = Tensor::empty({5, 8}, DType::f32, kMeta);
+  CHECK(ops::linear(x, w).shape() == Shape{2, 3, 5});
+  CHECK(ops::softmax(ops::gelu(x)).shape() == Shape{2, 3, 8});
+  CHECK(ops::transpose(x, 1, 2).shape() == Shape{2, 8, 3});
+  CHECK(ops::sum(x, 1).device() == kMeta);
+}
