@@ -1,0 +1,60 @@
+// Llama (Touvron et al. 2023; Llama 3): x += proj(attention(rope(qkv(norm1(x))))), x += down(swiglu(gate_up(norm2(x)))).
+#include "nn/parts.h"
+
+namespace lt::nn {
+namespace {
+
+struct GatedFfn : Module {
+  explicit GatedFfn(const TransformerSpec& spec)
+      : gate_up(add<Linear>("gate_up", spec.width, 2 * spec.ffn, false, kInit)),
+        down(add<Linear>("down", spec.ffn, spec.width, false, residual_init(spec))) {}
+
+  Linear &gate_up, &down;
+};
+
+struct Block final : Transformer::Block {
+  Block(const TransformerSpec& spec, const std::string& name)
+      : norm1(add<RmsNorm>("norm1", spec.width, spec.norm_eps)),
+        attention(add<QkvAttention>("attention", spec, false)),
+        norm2(add<RmsNorm>("norm2", spec.width, spec.norm_eps)),
+        ffn(add<GatedFfn>("ffn", spec)),
+        rope_base(spec.rope_base),
+        dropout_p(spec.dropout),
+        site(name) {}
+
+  Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
+    const Size first = cache != nullptr ? cache->length : 0;
+    const Tensor qkv = ops::rope(attention.qkv(norm1(x)), attention.heads, rope_base, first);
+    const Tensor y = add_residual(attention.proj, attention.attend(qkv, cache), x, dropout_p, site + ".attention");
+    return add_residual(ffn.down, ops::swiglu(ffn.gate_up(norm2(y))), y, dropout_p, site + ".ffn");
+  }
+
+  RmsNorm& norm1;
+  QkvAttention& attention;
+  RmsNorm& norm2;
+  GatedFfn& ffn;
+  double rope_base, dropout_p;
+  std::string site;
+};
+
+struct Embed final : Transformer::Embed {
+  explicit Embed(const TransformerSpec& spec)
+      : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)), dropout_p(spec.dropout) {}
+
+  Tensor forward(const Tensor& tokens, Size) const override { return dropout(wte(tokens), dropout_p, "embedding"); }
+  const Tensor& table() const override { return wte.weight(); }
+
+  Embedding& wte;
+  double dropout_p;
+};
+
+}  // namespace
+
+Llama::Llama(TransformerSpec description) : Transformer((description.family = "llama", std::move(description))) {
+  auto& embed = add_unit<nn::Embed>("embedding", spec());
+  std::vector<Transformer::Block*> blocks;
+  for (Size i = 0; i < spec().layers; ++i) blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
+  set_parts(embed, std::move(blocks), add_unit<LmHead<RmsNorm>>("head", spec()));
+}
+
+}  // namespace lt::nn

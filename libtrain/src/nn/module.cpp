@@ -1,0 +1,83 @@
+// The tree of modules, its parameters by name, and their initial values.
+#include "libtrain/module.h"
+
+#include <algorithm>
+
+#include "libtrain/autograd.h"
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "libtrain/random.h"
+
+namespace lt::nn {
+
+const Tensor& Parameter::tensor() const {
+  if (!tensor_.defined()) {
+    throw InternalError("nn", "a parameter " + to_string(shape_) + " is used before the model was given to an engine or materialize()");
+  }
+  return tensor_;
+}
+
+std::vector<NamedParameter> Module::parameters(const std::string& prefix) const {
+  std::vector<NamedParameter> result;
+  const std::string dot = prefix.empty() ? "" : prefix + ".";
+  for (const auto& [name, parameter] : parameters_) result.push_back({dot + name, parameter.get()});
+  for (const auto& [name, child] : children_) {
+    for (NamedParameter& inner : child->parameters(dot + name)) result.push_back(std::move(inner));
+  }
+  return result;
+}
+
+Parameter& Module::add_parameter(std::string name, const Shape& shape, Init init) {
+  parameters_.emplace_back(std::move(name), std::make_unique<Parameter>(shape, init));
+  return *parameters_.back().second;
+}
+
+std::vector<NamedParameter> Model::all_parameters() const {
+  std::vector<NamedParameter> result;
+  for (const UnitInfo& unit : units_) {
+    for (NamedParameter& inner : unit.module->parameters(unit.name)) result.push_back(std::move(inner));
+  }
+  return result;
+}
+
+Size Model::parameter_count() const {
+  Size count = 0;
+  for (const NamedParameter& entry : all_parameters()) count += entry.parameter->shape().elements();
+  return count;
+}
+
+void Model::borrow(const Module& user, const Module& owner) {
+  units_[static_cast<std::size_t>(index_of(user))].borrows.push_back(index_of(owner));
+}
+
+int Model::index_of(const Module& unit) const {
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    if (units_[i].module == &unit) return static_cast<int>(i);
+  }
+  throw InternalError("nn", "run() was called for a module that add_unit() did not make");
+}
+
+void Model::materialize(Device device, DType dtype, std::uint64_t seed) {
+  const MemoryScope owner(MemoryOwner::parameters);
+  for (const NamedParameter& entry : all_parameters()) {
+    Parameter& parameter = *entry.parameter;
+    Tensor tensor = Tensor::empty(parameter.shape(), dtype, device);
+    if (!device.is_meta()) {
+      std::vector<float> values(static_cast<std::size_t>(parameter.shape().elements()));
+      initial_values(values.data(), entry.name, parameter.init(), seed, 0, parameter.shape().elements());
+      copy(tensor, Tensor::from(values, parameter.shape()));
+    }
+    tensor.set_requires_grad();
+    parameter.bind(std::move(tensor));
+  }
+}
+
+void initial_values(float* values, const std::string& name, Init init, std::uint64_t seed, Size begin, Size count) {
+  if (init.deviation == 0) {
+    std::fill(values, values + count, init.mean);
+    return;
+  }
+  fill_normal(values, derive_key(seed, name), static_cast<std::uint64_t>(begin), count, init.mean, init.deviation);
+}
+
+}  // namespace lt::nn

@@ -1,0 +1,55 @@
+// Parts that both families are made of. Initial weights: normal 0.02, residual projections 0.02 / sqrt(2 layers)
+// (Radford et al. 2019), biases 0, norms 1.
+#pragma once
+
+#include <cmath>
+
+#include "libtrain/layers.h"
+#include "libtrain/models.h"
+
+namespace lt::nn {
+
+inline constexpr Init kInit{0, 0.02f};
+
+inline Init residual_init(const TransformerSpec& spec) {
+  return Init::normal(kInit.deviation / std::sqrt(2.0f * static_cast<float>(spec.layers)));
+}
+
+struct QkvAttention : Module {
+  QkvAttention(const TransformerSpec& spec, bool bias)
+      : heads{spec.heads, spec.kv_heads, spec.head_dim()},
+        qkv(add<Linear>("qkv", spec.width, heads.row(), bias, kInit)),
+        proj(add<Linear>("proj", spec.width, spec.width, bias, residual_init(spec))) {}
+
+  Tensor attend(const Tensor& packed, ops::KvCache* cache) const {
+    return cache != nullptr ? ops::attention_cached(packed, heads, *cache) : ops::attention(packed, heads);
+  }
+
+  ops::Heads heads;
+  Linear &qkv, &proj;
+};
+
+// x + dropout(linear(h)); without dropout the sum is part of the product.
+inline Tensor add_residual(const Linear& linear, const Tensor& h, const Tensor& x, double dropout_p,
+                           const std::string& site) {
+  if (dropout_p == 0) return linear(h, ops::Activation::none, x);
+  return ops::add(x, dropout(linear(h), dropout_p, site));
+}
+
+// The final norm and, where untied, the head's own table.
+template <class Norm>
+struct LmHead final : Transformer::Head {
+  explicit LmHead(const TransformerSpec& spec)
+      : final_norm(add<Norm>("norm", spec.width, spec.norm_eps)),
+        lm(spec.tied() ? nullptr : &add<Embedding>("lm", spec.vocab, spec.width, kInit)) {}
+
+  Tensor norm(const Tensor& x) const override { return final_norm(x); }
+  Tensor weight() const override { return lm != nullptr ? lm->weight() : Tensor(); }
+
+  Norm& final_norm;
+  Embedding* lm;
+};
+
+inline std::string block_name(Size i) { return "blocks." + std::to_string(i); }
+
+}  // namespace lt::nn

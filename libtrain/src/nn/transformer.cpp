@@ -1,0 +1,79 @@
+// The chain that both families share: embedding, blocks, head with the loss in chunks; and generation with a cache.
+#include "libtrain/autograd.h"
+#include "libtrain/error.h"
+#include "libtrain/models.h"
+
+namespace lt::nn {
+
+Transformer::Transformer(const TransformerSpec& spec) : spec_(with_defaults(spec)) { validate(spec_); }
+
+void Transformer::set_parts(Embed& embed, std::vector<Block*> blocks, Head& head) {
+  embed_ = &embed, blocks_ = std::move(blocks), head_ = &head;
+  if (spec_.tied()) borrow(head, embed);
+}
+
+Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state) {
+  const Size first = state != nullptr ? state->length : 0;
+  if (first + tokens.dim(1) > spec_.max_seq) {
+    throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) + " tokens, got " +
+                                  std::to_string(first + tokens.dim(1)));
+  }
+  Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, first); });
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    Block* block = blocks_[i];
+    ops::KvCache* cache = state != nullptr ? &state->layers[i] : nullptr;
+    x = run(*block, [=] { return block->forward(x, cache); });
+  }
+  return x;
+}
+
+Tensor Transformer::loss(const Batch& batch) {
+  const Tensor x = hidden(batch.inputs, nullptr);
+  const Tensor targets = batch.targets;
+  return run(*head_, [=, this] {
+    const Tensor weight = spec_.tied() ? embed_->table() : head_->weight();
+    return ops::head_cross_entropy(head_->norm(x), weight, targets, ForwardContext::current().loss_gradient);
+  });
+}
+
+Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
+  const TapeScope no_recording(nullptr);
+  Tensor x = hidden(tokens, state);
+  if (state != nullptr) {
+    state->length += tokens.dim(1);
+    for (ops::KvCache& cache : state->layers) cache.length = state->length;
+    if (tokens.dim(1) > 1) x = ops::slice(x, 1, tokens.dim(1) - 1, 1);
+  }
+  return run(*head_, [=, this] {
+    return ops::linear(head_->norm(x), spec_.tied() ? embed_->table() : head_->weight());
+  });
+}
+
+DecodeState Transformer::decode_state(Size batch, Size capacity) const {
+  DecodeState state;
+  const Tensor& like = embed_->table();
+  const Shape shape{batch, capacity, spec_.kv_heads * spec_.head_dim()};
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    state.layers.push_back({Tensor::empty(shape, like.dtype(), like.device()),
+                            Tensor::empty(shape, like.dtype(), like.device()), 0});
+  }
+  return state;
+}
+
+double Transformer::flops_per_token(Size seq) const {
+  double weights = 0;
+  for (const Block* block : blocks_) {
+    for (const NamedParameter& entry : block->parameters()) {
+      if (entry.parameter->shape().dims() == 2) weights += static_cast<double>(entry.parameter->shape().elements());
+    }
+  }
+  const auto width = static_cast<double>(spec_.width);
+  return 3 * (2 * weights + 2 * static_cast<double>(spec_.layers * seq) * width + 2 * width * static_cast<double>(spec_.vocab));
+}
+
+std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec) {
+  if (spec.family == "llama") return std::make_unique<Llama>(spec);
+  return std::make_unique<Gpt2>(spec);  // which refuses any other family
+}
+
+}  // namespace lt::nn

@@ -1,0 +1,69 @@
+// How a unit runs: observer calls around both passes, and recomputation. Each unit records on a tape of its own, which
+// is one node of the enclosing tape.
+#include "libtrain/autograd.h"
+#include "libtrain/error.h"
+#include "libtrain/module.h"
+#include "libtrain/part_clock.h"
+
+namespace lt::nn {
+namespace {
+
+struct UnitNode final : TapeNode {
+  UnitNode(UnitObserver* observer_, int unit_, Recompute mode_)
+      : observer(observer_), unit(unit_), mode(mode_), tape(mode_ != Recompute::selective) {}
+
+  UnitObserver* observer;
+  int unit;
+  Recompute mode;
+  Tape tape;
+  std::function<Tensor()> body;  // full recomputation only; holds the inputs
+  Slot output;
+
+  void run_backward() override {
+    if (observer != nullptr) observer->before_backward(unit);
+    if (mode == Recompute::full) run_forward_again();
+    tape.run_backward();
+    if (observer != nullptr) observer->after_backward(unit);
+  }
+
+  void run_forward_again() {
+    const PartScope part(Part::recompute);
+    const TapeScope recording(&tape);
+    const Tensor again = body();
+    body = nullptr;
+    *again.gradient_slot() = std::move(*output);
+  }
+};
+
+}  // namespace
+
+Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
+  const int index = index_of(unit);
+  Tape* outer = Tape::current();
+  const Recompute mode = observer_ != nullptr && outer != nullptr ? observer_->recompute(index) : Recompute::none;
+  if (observer_ != nullptr) observer_->before_forward(index);
+
+  Tensor output;
+  if (outer == nullptr) {
+    output = body();
+  } else {
+    auto node = std::make_shared<UnitNode>(observer_, index, mode);
+    if (mode == Recompute::full) {
+      const TapeScope no_recording(nullptr);
+      output = body().detach();
+      output.set_result_of_operation();
+      node->body = body;
+      node->output = output.gradient_slot();
+    } else {
+      const TapeScope recording(&node->tape);
+      output = body();
+      node->tape.release_values(output);
+    }
+    outer->push(std::move(node));
+  }
+
+  if (observer_ != nullptr) observer_->after_forward(index);
+  return output;
+}
+
+}  // namespace lt::nn
