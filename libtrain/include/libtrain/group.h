@@ -1,0 +1,94 @@
+// Group: ranks that communicate. A copyable handle over a back end: `self` (one rank), MPI, or meta (any size; counts
+// bytes and moves nothing). Collectives of one group run in the order in which they are called, which must be the same
+// on all ranks. Groups that should overlap are duplicates of each other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/collectives.h"
+#include "libtrain/tensor.h"
+
+namespace lt {
+
+// A collective on its way. Its tensors must stay alive and untouched until wait() has returned. On a GPU wait() makes
+// the current stream wait, on the CPU it blocks. The destructor waits.
+class Work {
+ public:
+  struct State;
+  Work();
+  explicit Work(std::unique_ptr<State> state);
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+  ~Work();
+
+  void wait();
+  bool pending() const { return state_ != nullptr; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+class GroupBackend;  // comm/backend.h
+
+class Group {
+ public:
+  // One rank, alone.
+  Group();
+  explicit Group(std::shared_ptr<GroupBackend> backend);
+  // Rank `rank` of `size`, for planning: every call counts its bytes and allocates what the MPI back end would.
+  static Group meta(int rank, int size);
+
+  int rank() const;
+  int size() const;
+
+  // Part r of a flat tensor of n elements is [min(n, r*s), min(n, (r+1)*s)) with s = ceil(n / size); it may be empty.
+  static Size part_begin(Size n, int size, int rank);
+  static Size part_size(Size n, int size, int rank);
+
+  // `full` receives all parts; `part` is this rank's, either in place (the range of `full` itself) or elsewhere.
+  // Flat, contiguous, one dtype.
+  Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
+  // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
+  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. `part` may be
+  // the range of `full`; the rest of `full` is left as it was.
+  Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
+                      bool accumulate = false) const;
+  // reduce_scatter and all_gather in place: the same bits as the two.
+  void all_reduce(std::string_view name, const Tensor& full, DType wire) const;
+  Work broadcast(std::string_view name, const Tensor& tensor, int root) const;
+  void barrier() const;
+
+  // Small host data, blocking; not counted. Every rank's string, in the order of ranks.
+  std::vector<std::string> all_gather_bytes(const std::string& mine) const;
+  std::string broadcast_bytes(const std::string& value, int root) const;
+
+  // The ranks with the same color, ordered by rank; `name` appears in logs and errors. The first form gives the color of
+  // every rank, the same function on all ranks; a meta group of more than one rank takes only that one, because it has
+  // nobody to ask.
+  Group split(const std::function<int(int rank)>& color, std::string_view name) const;
+  Group split(int color, std::string_view name) const;
+  Group duplicate(std::string_view name) const;
+
+  // The last kLogLength collectives of this group, oldest first.
+  static constexpr int kLogLength = 256;
+  std::vector<CollectiveRecord> log() const;
+
+ private:
+  friend void collectively(const Group& group, const std::function<void()>& body);
+  std::shared_ptr<GroupBackend> backend_;
+};
+
+// Totals over all groups of this process since the last call, one entry for each kind that occurred.
+std::vector<CommTotal> take_comm_totals();
+
+// Runs `body` on every rank and makes its failure everybody's: where it threw an Error on some rank, all ranks throw
+// the error of the lowest such rank, as the same type where that is UsageError or DataError and otherwise as Error. It
+// is marked shared() where the group is all ranks of the run. Every rank of the group must call it.
+void collectively(const Group& group, const std::function<void()>& body);
+
+}  // namespace lt

@@ -1,0 +1,45 @@
+// The ranks of this run: who they are, where that was learnt from, and the group of all of them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "libtrain/group.h"
+
+namespace lt {
+
+// What a launcher's environment says of this process.
+struct LaunchInfo {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;  // on this host
+  std::string source = "alone";        // "Open MPI", "Slurm", "torchrun variables" or "alone"
+};
+
+// The first complete set of: OMPI_COMM_WORLD_*, SLURM_* (only inside srun: SLURM_STEP_ID of a step), then
+// RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT; otherwise alone. Throws CommError for values that make no sense.
+LaunchInfo discover_ranks();
+
+// MPI from init() to the destructor of the last copy. Keep it outside of the try block whose handler ends the program:
+// a copy that is destroyed while an exception passes does not finalise MPI, because the peers may not come there.
+class World {
+ public:
+  int rank() const { return info_.rank; }
+  int size() const { return info_.size; }
+  const LaunchInfo& info() const { return info_; }
+  const Group& group() const { return group_; }
+
+  // Ends all ranks of the run at once with this exit code; for a rank that cannot go on while the others can.
+  [[noreturn]] void abort(int exit_code) const;
+
+ private:
+  friend World init(int&, char**&);
+  LaunchInfo info_;
+  Group group_;
+  std::shared_ptr<void> mpi_;  // finalises MPI
+};
+
+// Call once, first thing in main(). Initialises MPI with MPI_THREAD_MULTIPLE where the environment says that there is
+// more than one rank (one rank needs no MPI). Throws CommError where ranks cannot meet.
+World init(int& argc, char**& argv);
+
+}  // namespace lt

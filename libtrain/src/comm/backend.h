@@ -1,0 +1,99 @@
+// What a communication back end provides: moving raw memory between the ranks of one group. Group has checked all
+// arguments; memory is on a device that takes() accepts, never on meta. Collectives are called in the same order on
+// all ranks, so a back end may number them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/collective_log.h"
+#include "libtrain/device.h"
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// A collective that has been started. Memory that it was given stays valid until wait() has returned.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  // Blocks until the results are in place. Called at most once.
+  virtual void wait() = 0;
+  // Gives up without waiting, because peers may never come: results no longer arrive, memory may still be read.
+  virtual void abandon() noexcept = 0;
+};
+
+// A rank's place in its group and in the whole run.
+struct GroupPlace {
+  int rank = 0, size = 1;
+  int run_rank = 0, run_size = 1;
+  std::string name = "self";
+};
+
+// Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
+struct AllGatherCall {
+  DType dtype;
+  Size n;
+  void* full_N;
+  const void* part_P;
+};
+
+struct ReduceScatterCall {
+  DType dtype, wire;
+  Size n;
+  void* part_P;
+  const void* full_N;
+  bool accumulate;
+  void* outgoing;  // the elements that staging() asked for, of type `wire`; valid until wait() has returned
+  void* incoming;
+};
+
+class GroupBackend {
+ public:
+  explicit GroupBackend(GroupPlace place) : place_(std::move(place)) {}
+  virtual ~GroupBackend() = default;
+  GroupBackend(const GroupBackend&) = delete;
+  GroupBackend& operator=(const GroupBackend&) = delete;
+
+  const GroupPlace& place() const { return place_; }
+  int rank() const { return place_.rank; }
+  int size() const { return place_.size; }
+  CollectiveLog& log() { return log_; }
+
+  virtual bool takes(Device device) const = 0;
+  // True: the other ranks exist on paper only.
+  virtual bool is_paper() const { return false; }
+
+  // Elements of type `wire` that a reduce-scatter needs beside its tensors: converted values to send, and those that
+  // arrive. Memory plans rest on this: meta counts what MPI takes.
+  struct Staging {
+    Size outgoing = 0, incoming = 0;
+  };
+  virtual Staging staging(Size n, DType dtype, DType wire) const;
+
+  // Null: already done.
+  virtual std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) = 0;
+  virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
+  virtual std::unique_ptr<Transfer> broadcast(DType dtype, Size n, void* values_N, int root) = 0;
+  virtual void barrier() = 0;
+
+  virtual std::vector<std::string> all_gather_bytes(const std::string& mine) = 0;
+  virtual std::string broadcast_bytes(const std::string& value, int root) = 0;
+
+  // The group of the ranks r with colors[r] == colors[rank()], in the order of ranks.
+  virtual std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) = 0;
+
+ protected:
+  // This rank's place in the group that split() makes.
+  GroupPlace split_place(const std::vector<int>& colors, std::string name) const;
+
+ private:
+  GroupPlace place_;
+  CollectiveLog log_;
+};
+
+// local_groups.cpp
+std::shared_ptr<GroupBackend> make_self_backend(GroupPlace place);
+std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place);
+
+}  // namespace lt

@@ -1,0 +1,81 @@
+// The log's ring and the process-wide totals; one call is counted once, when it is complete.
+#include "comm/collective_log.h"
+
+#include <array>
+
+namespace lt {
+namespace {
+
+constexpr int kOps = 5;
+
+struct Totals {
+  std::mutex mutex;
+  std::array<CommTotal, kOps> by_op{};
+};
+
+// Never destroyed: a Work in a static variable may finish late.
+Totals& totals() {
+  static auto& instance = *new Totals;
+  return instance;
+}
+
+}  // namespace
+
+std::string_view to_string(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::all_gather:
+      return "all_gather";
+    case CollectiveOp::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveOp::all_reduce:
+      return "all_reduce";
+    case CollectiveOp::broadcast:
+      return "broadcast";
+    case CollectiveOp::barrier:
+      return "barrier";
+  }
+  return "?";
+}
+
+void CollectiveLog::add(CollectiveOp op, std::string_view name, Size bytes) {
+  const std::lock_guard lock(mutex_);
+  CollectiveRecord record{op, std::string(name), next_, bytes};
+  if (ring_.size() < Group::kLogLength) {
+    ring_.push_back(std::move(record));
+  } else {
+    ring_[next_ % Group::kLogLength] = std::move(record);
+  }
+  ++next_;
+}
+
+std::vector<CollectiveRecord> CollectiveLog::last() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CollectiveRecord> result;
+  result.reserve(ring_.size());
+  for (std::uint64_t i = next_ - ring_.size(); i < next_; ++i) result.push_back(ring_[i % Group::kLogLength]);
+  return result;
+}
+
+void count_collective(CollectiveOp op, Size bytes, double busy_ms, double exposed_ms) {
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  CommTotal& total = all.by_op[static_cast<std::size_t>(op)];
+  total.bytes += bytes;
+  total.calls += 1;
+  total.busy_ms += busy_ms;
+  total.exposed_ms += exposed_ms;
+}
+
+std::vector<CommTotal> take_comm_totals() {
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  std::vector<CommTotal> result;
+  for (std::size_t i = 0; i < all.by_op.size(); ++i) {
+    all.by_op[i].op = static_cast<CollectiveOp>(i);
+    if (all.by_op[i].calls > 0) result.push_back(all.by_op[i]);
+    all.by_op[i] = {};
+  }
+  return result;
+}
+
+}  // namespace lt

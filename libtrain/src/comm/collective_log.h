@@ -1,0 +1,28 @@
+// The last collectives of a group and the totals of the process. Thread-safe: a watchdog may read while ranks work.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/group.h"
+
+namespace lt {
+
+class CollectiveLog {
+ public:
+  void add(CollectiveOp op, std::string_view name, Size bytes);
+  // Oldest first, at most Group::kLogLength.
+  std::vector<CollectiveRecord> last() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t next_ = 0;
+  std::vector<CollectiveRecord> ring_;
+};
+
+// Adds one finished call to what take_comm_totals() returns.
+void count_collective(CollectiveOp op, Size bytes, double busy_ms, double exposed_ms);
+
+}  // namespace lt

@@ -1,0 +1,87 @@
+// Makes the failure of one rank the failure of all, so that no rank waits for one that has given up.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "comm/backend.h"
+#include "libtrain/error.h"
+#include "libtrain/group.h"
+
+namespace lt {
+namespace {
+
+// An Error as it travels: numbers and lengths in decimal, each followed by a space, before each text.
+struct Failure {
+  ExitCode code;
+  int rank;  // of the run
+  std::string part, message, hint;
+};
+
+std::string pack(const Failure& failure) {
+  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(failure.code), failure.rank, failure.part.size(),
+                     failure.part, failure.message.size(), failure.message, failure.hint.size(), failure.hint);
+}
+
+Failure unpack(const std::string& bytes) {
+  std::size_t at = 0;
+  const auto number = [&] {
+    const std::size_t space = bytes.find(' ', at);
+    const int value = std::stoi(bytes.substr(at, space - at));
+    at = space + 1;
+    return value;
+  };
+  const auto text = [&] {
+    const auto length = static_cast<std::size_t>(number());
+    std::string value = bytes.substr(at, length);
+    at += length + 1;
+    return value;
+  };
+  Failure failure;
+  failure.code = static_cast<ExitCode>(number());
+  failure.rank = number();
+  failure.part = text();
+  failure.message = text();
+  failure.hint = text();
+  return failure;
+}
+
+std::optional<Failure> run(const std::function<void()>& body, int run_rank) {
+  try {
+    body();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Failure{error.code(), error.shared() ? error.rank() : run_rank, error.part(), error.what(), error.hint()};
+  } catch (const std::exception& error) {
+    return Failure{ExitCode::internal, run_rank, "internal", error.what(), ""};
+  } catch (...) {
+    return Failure{ExitCode::internal, run_rank, "internal", "an exception that is no std::exception", ""};
+  }
+}
+
+template <class E>
+[[noreturn]] void throw_as(E error, const Failure& failure, bool shared) {
+  if (shared) error.set_shared(failure.rank);
+  throw error;
+}
+
+}  // namespace
+
+void collectively(const Group& group, const std::function<void()>& body) {
+  const GroupPlace& place = group.backend_->place();
+  const std::optional<Failure> mine = run(body, place.run_rank);
+  for (const std::string& bytes : group.all_gather_bytes(mine ? pack(*mine) : std::string())) {
+    if (bytes.empty()) continue;
+    const Failure failure = unpack(bytes);
+    const bool shared = place.size == place.run_size;
+    // The same type on every rank, so that callers may catch it by type.
+    if (failure.code == ExitCode::usage) {
+      throw_as(UsageError(failure.part, failure.message, failure.hint), failure, shared);
+    }
+    if (failure.code == ExitCode::data) {
+      throw_as(DataError(failure.part, failure.message, failure.hint), failure, shared);
+    }
+    throw_as(Error(failure.code, failure.part, failure.message, failure.hint), failure, shared);
+  }
+}
+
+}  // namespace lt

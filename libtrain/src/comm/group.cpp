@@ -1,0 +1,216 @@
+// The front of all back ends: checks arguments, takes staging memory, logs and counts. What it allocates and counts
+// depends on sizes alone, so a meta group agrees with a real one.
+#include "libtrain/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/backend.h"
+#include "comm/work.h"
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+
+namespace lt {
+namespace {
+
+// Names a call in errors.
+struct Call {
+  std::string_view op, name;
+
+  [[noreturn]] void fail(std::string_view argument, const std::string& expected, const std::string& actual) const {
+    throw UsageError("comm", fmt::format("{} \"{}\": {}: expected {}, got {}", op, name, argument, expected, actual));
+  }
+
+  void require_contiguous(std::string_view argument, const Tensor& tensor, const GroupBackend& backend) const {
+    if (!tensor.defined()) fail(argument, "a tensor", "none");
+    if (!tensor.is_contiguous()) fail(argument, "a contiguous tensor", "strides " + to_string(tensor.strides()));
+    if (!backend.takes(tensor.device())) {
+      fail(argument, "a tensor on a device of group " + backend.place().name, "device " + to_string(tensor.device()));
+    }
+  }
+
+  void require_flat(std::string_view argument, const Tensor& tensor, const GroupBackend& backend) const {
+    require_contiguous(argument, tensor, backend);
+    if (tensor.dims() != 1) fail(argument, "one dimension", "shape " + to_string(tensor.shape()));
+  }
+
+  // `part` is this rank's part of `full`: in place, or disjoint from it.
+  void require_part(const Tensor& part, const Tensor& full, const GroupBackend& backend) const {
+    require_flat("full", full, backend);
+    require_flat("part", part, backend);
+    if (part.dtype() != full.dtype()) {
+      fail("part", std::string(dtype_name(full.dtype())), std::string(dtype_name(part.dtype())));
+    }
+    if (part.device() != full.device()) fail("part", to_string(full.device()), to_string(part.device()));
+    const Size n = full.elements(), expected = Group::part_size(n, backend.size(), backend.rank());
+    if (part.elements() != expected) {
+      fail("part", fmt::format("{} elements (part {} of {} of {})", expected, backend.rank(), backend.size(), n),
+           std::to_string(part.elements()));
+    }
+    if (full.device().is_meta() || expected == 0) return;
+    const auto* begin = static_cast<const std::byte*>(full.data());
+    const auto* mine = static_cast<const std::byte*>(part.data());
+    const Size place = Group::part_begin(n, backend.size(), backend.rank()) * dtype_bytes(full.dtype());
+    if (mine != begin + place && mine < begin + full.bytes() && begin < mine + part.bytes()) {
+      fail("part", fmt::format("memory outside of full, or its bytes from {} on", place),
+           fmt::format("its bytes from {} on", mine - begin));
+    }
+  }
+
+  void require_wire(DType dtype, DType wire) const {
+    for (const auto& [argument, type] : {std::pair{"full", dtype}, std::pair{"wire", wire}}) {
+      if (type != DType::f32 && type != DType::f64 && type != DType::bf16) {
+        fail(argument, "f32, f64 or bf16", std::string(dtype_name(type)));
+      }
+    }
+  }
+};
+
+Size gather_bytes(const GroupBackend& backend, Size n, DType dtype) {
+  return (backend.size() - 1) * Group::part_size(n, backend.size(), backend.rank()) * dtype_bytes(dtype);
+}
+
+Size reduce_bytes(const GroupBackend& backend, Size n, DType wire) {
+  return (n - Group::part_size(n, backend.size(), backend.rank())) * dtype_bytes(wire);
+}
+
+using StatePtr = std::unique_ptr<Work::State>;
+
+void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part) {
+  if (full.device().is_meta()) return;
+  state.transfer = state.backend->all_gather({full.dtype(), full.elements(), full.data(), part.data()});
+}
+
+void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate) {
+  const MemoryScope scope(MemoryOwner::communication);
+  const auto staging = state.backend->staging(full.elements(), full.dtype(), wire);
+  if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
+  if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
+  if (full.device().is_meta()) return;
+  state.transfer = state.backend->reduce_scatter({full.dtype(), wire, full.elements(), part.data(), full.data(),
+                                                  accumulate, staging.outgoing > 0 ? state.outgoing.data() : nullptr,
+                                                  staging.incoming > 0 ? state.incoming.data() : nullptr});
+}
+
+// Runs one half of a larger collective to its end.
+template <class Start>
+void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Start&& start) {
+  auto state = std::make_unique<Work::State>(backend, op, 0);
+  state->counted = false;
+  start(*state);
+  Work(std::move(state)).wait();
+}
+
+}  // namespace
+
+Group::Group() : backend_(make_self_backend({})) {}
+Group::Group(std::shared_ptr<GroupBackend> backend) : backend_(std::move(backend)) {}
+
+Group Group::meta(int rank, int size) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    throw UsageError("comm", fmt::format("meta group: rank: expected 0 to size - 1, got {} of size {}", rank, size));
+  }
+  return Group(make_meta_backend({rank, size, rank, size, "meta"}));
+}
+
+int Group::rank() const { return backend_->rank(); }
+int Group::size() const { return backend_->size(); }
+
+Size Group::part_begin(Size n, int size, int rank) { return std::min(n, rank * ((n + size - 1) / size)); }
+Size Group::part_size(Size n, int size, int rank) { return part_begin(n, size, rank + 1) - part_begin(n, size, rank); }
+
+Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& part) const {
+  Call{"all_gather", name}.require_part(part, full, *backend_);
+  const Size bytes = gather_bytes(*backend_, full.elements(), full.dtype());
+  backend_->log().add(CollectiveOp::all_gather, name, bytes);
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather, bytes);
+  start_all_gather(*state, full, part);
+  return Work(std::move(state));
+}
+
+Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
+                           bool accumulate) const {
+  const Call call{"reduce_scatter", name};
+  call.require_part(part, full, *backend_);
+  call.require_wire(full.dtype(), wire);
+  const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
+  backend_->log().add(CollectiveOp::reduce_scatter, name, bytes);
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter, bytes);
+  start_reduce_scatter(*state, part, full, wire, accumulate);
+  return Work(std::move(state));
+}
+
+void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) const {
+  const auto start = Work::State::Clock::now();
+  const Call call{"all_reduce", name};
+  call.require_flat("full", full, *backend_);
+  call.require_wire(full.dtype(), wire);
+  const Size n = full.elements();
+  const Size bytes = reduce_bytes(*backend_, n, wire) + gather_bytes(*backend_, n, full.dtype());
+  backend_->log().add(CollectiveOp::all_reduce, name, bytes);
+  const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
+  run_half(backend_, CollectiveOp::reduce_scatter,
+           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false); });
+  run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
+  const double ms = full.device().is_meta() ? 0 : Work::State::ms_since(start);
+  count_collective(CollectiveOp::all_reduce, bytes, ms, ms);
+}
+
+Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) const {
+  const Call call{"broadcast", name};
+  call.require_contiguous("tensor", tensor, *backend_);
+  if (root < 0 || root >= size()) call.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
+  const Size bytes = root == rank() ? (size() - 1) * tensor.bytes() : 0;
+  backend_->log().add(CollectiveOp::broadcast, name, bytes);
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast, bytes);
+  if (!tensor.device().is_meta()) {
+    state->transfer = backend_->broadcast(tensor.dtype(), tensor.elements(), tensor.data(), root);
+  }
+  return Work(std::move(state));
+}
+
+void Group::barrier() const {
+  const auto start = Work::State::Clock::now();
+  backend_->log().add(CollectiveOp::barrier, "barrier", 0);
+  backend_->barrier();
+  const double ms = backend_->is_paper() ? 0 : Work::State::ms_since(start);
+  count_collective(CollectiveOp::barrier, 0, ms, ms);
+}
+
+std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {
+  return backend_->all_gather_bytes(mine);
+}
+
+std::string Group::broadcast_bytes(const std::string& value, int root) const {
+  if (root < 0 || root >= size()) {
+    Call{"broadcast_bytes", ""}.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
+  }
+  return backend_->broadcast_bytes(value, root);
+}
+
+Group Group::split(int color, std::string_view name) const {
+  if (backend_->is_paper() && size() > 1) {
+    throw UsageError("comm",
+                     fmt::format("split \"{}\": a meta group does not know the colors of its other ranks", name),
+                     "give the color as a function of the rank");
+  }
+  std::vector<int> colors;
+  colors.reserve(static_cast<std::size_t>(size()));
+  for (const std::string& text : all_gather_bytes(std::to_string(color))) colors.push_back(std::stoi(text));
+  return Group(backend_->split(colors, std::string(name)));
+}
+
+Group Group::split(const std::function<int(int)>& color, std::string_view name) const {
+  std::vector<int> colors(static_cast<std::size_t>(size()));
+  for (int r = 0; r < size(); ++r) colors[static_cast<std::size_t>(r)] = color(r);
+  return Group(backend_->split(colors, std::string(name)));
+}
+
+Group Group::duplicate(std::string_view name) const {
+  return Group(backend_->split(std::vector<int>(static_cast<std::size_t>(size())), std::string(name)));
+}
+
+std::vector<CollectiveRecord> Group::log() const { return backend_->log().last(); }
+
+}  // namespace lt

@@ -1,0 +1,13 @@
+// LT_MPI(expression): calls MPI and throws CommError with the expression, MPI's text and the place where it failed.
+// Communicators return errors instead of aborting the run (mpi_runtime.cpp).
+#pragma once
+
+#include <mpi.h>
+
+namespace lt {
+
+void check_mpi(int code, const char* expression, const char* file, int line);
+
+}  // namespace lt
+
+#define LT_MPI(expression) ::lt::check_mpi((expression), #expression, __FILE__, __LINE__)

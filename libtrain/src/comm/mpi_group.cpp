@@ -1,0 +1,238 @@
+// The MPI back end. Every collective is point-to-point messages between all pairs, straight into place, with a tag of
+// its own: so several may be under way at once, none copies more than it must, and sums are added in rank order.
+#include "comm/mpi_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <utility>
+
+#include "comm/mpi_error.h"
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+constexpr int kTags = 32767;  // the least MPI_TAG_UB that the standard allows
+Size message_elements = Size{1} << 30;
+
+MPI_Datatype mpi_type(DType dtype) {
+  switch (dtype_bytes(dtype)) {
+    case 2:
+      return MPI_UINT16_T;
+    case 4:
+      return MPI_UINT32_T;
+    case 8:
+      return MPI_UINT64_T;
+    default:
+      return MPI_BYTE;
+  }
+}
+
+// Calls each(pointer, count) for the messages that `n` elements travel as.
+template <class Byte, class Each>
+void for_messages(Byte* values_N, Size n, DType dtype, Each&& each) {
+  for (Size i = 0; i < n; i += message_elements) {
+    each(values_N + i * dtype_bytes(dtype), static_cast<int>(std::min(n - i, message_elements)));
+  }
+}
+
+// Owns a communicator. Groups may outlive MPI, which frees what is left at its end; while an exception passes nothing
+// is freed, because that is a collective call.
+class Communicator {
+ public:
+  explicit Communicator(MPI_Comm comm) : comm_(comm) {}
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+  }
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_;
+};
+
+class MpiTransfer final : public Transfer {
+ public:
+  MpiTransfer(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}
+  ~MpiTransfer() override { abandon(); }
+
+  // All receives come before the first send, so that messages find them waiting.
+  void receive(void* values_N, Size n, DType dtype, int from) {
+    for_messages(static_cast<std::byte*>(values_N), n, dtype, [&](std::byte* begin, int count) {
+      LT_MPI(MPI_Irecv(begin, count, mpi_type(dtype), from, tag_, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
+      ++receives_;
+    });
+  }
+  void send(const void* values_N, Size n, DType dtype, int to) {
+    for_messages(static_cast<const std::byte*>(values_N), n, dtype, [&](const std::byte* begin, int count) {
+      LT_MPI(MPI_Isend(begin, count, mpi_type(dtype), to, tag_, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
+    });
+  }
+  void broadcast(void* values_N, Size n, DType dtype, int root) {
+    for_messages(static_cast<std::byte*>(values_N), n, dtype, [&](std::byte* begin, int count) {
+      LT_MPI(MPI_Ibcast(begin, count, mpi_type(dtype), root, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
+    });
+  }
+  // Runs at the end of wait().
+  void then(std::function<void()> finish) { finish_ = std::move(finish); }
+
+  void wait() override {
+    LT_MPI(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+    requests_.clear();
+    if (finish_) finish_();
+  }
+
+  void abandon() noexcept override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    for (std::size_t i = 0; finalized == 0 && i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      if (i < receives_) MPI_Cancel(&requests_[i]);
+      MPI_Request_free(&requests_[i]);  // refused for a broadcast, which then stays as it is
+    }
+    requests_.clear();
+  }
+
+ private:
+  MPI_Comm comm_;
+  int tag_;
+  std::size_t receives_ = 0;
+  std::vector<MPI_Request> requests_;
+  std::function<void()> finish_;
+};
+
+class MpiBackend final : public GroupBackend {
+ public:
+  MpiBackend(MPI_Comm comm, GroupPlace place) : GroupBackend(std::move(place)), comm_(comm) {}
+
+  bool takes(Device device) const override { return device.type == DeviceType::cpu; }
+  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
+  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> broadcast(DType dtype, Size n, void* values_N, int root) override {
+    auto transfer = std::make_unique<MpiTransfer>(comm_.get(), 0);
+    transfer->broadcast(values_N, n, dtype, root);
+    return transfer;
+  }
+  void barrier() override { LT_MPI(MPI_Barrier(comm_.get())); }
+  std::vector<std::string> all_gather_bytes(const std::string& mine) override;
+  std::string broadcast_bytes(const std::string& value, int root) override;
+  std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
+
+ private:
+  std::unique_ptr<MpiTransfer> next_transfer() {
+    return std::make_unique<MpiTransfer>(comm_.get(), static_cast<int>(sequence_++ % kTags));
+  }
+  // The other ranks, each rank starting at its next neighbour, so that not all send to the same one first.
+  template <class Each>
+  void for_peers(Each&& each) const {
+    for (int i = 1; i < size(); ++i) each((rank() + i) % size());
+  }
+  Size begin_of(Size n, int r) const { return Group::part_begin(n, size(), r); }
+  Size size_of(Size n, int r) const { return Group::part_size(n, size(), r); }
+
+  Communicator comm_;
+  std::uint64_t sequence_ = 0;
+};
+
+std::unique_ptr<Transfer> MpiBackend::all_gather(const AllGatherCall& call) {
+  auto transfer = next_transfer();
+  auto* full = static_cast<std::byte*>(call.full_N);
+  const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank());
+  for_peers([&](int r) { transfer->receive(full + begin_of(call.n, r) * element, size_of(call.n, r), call.dtype, r); });
+  for_peers([&](int r) { transfer->send(call.part_P, mine, call.dtype, r); });
+  std::byte* own = full + begin_of(call.n, rank()) * element;
+  if (mine > 0 && own != call.part_P) std::memcpy(own, call.part_P, static_cast<std::size_t>(mine * element));
+  return transfer;
+}
+
+std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& call) {
+  auto transfer = next_transfer();
+  const Size element = dtype_bytes(call.wire), mine = size_of(call.n, rank());
+  auto* incoming = static_cast<std::byte*>(call.incoming);
+  std::vector<const void*> contributions(static_cast<std::size_t>(size()));
+  for_peers([&](int r) {
+    std::byte* place = incoming + (r < rank() ? r : r - 1) * mine * element;
+    contributions[static_cast<std::size_t>(r)] = place;
+    transfer->receive(place, mine, call.wire, r);
+  });
+  // Own values are rounded to the wire's type as well, so that the result does not depend on who adds.
+  const auto* outgoing = static_cast<const std::byte*>(call.full_N);
+  if (call.wire != call.dtype && call.n > 0) {
+    kernels::convert(CpuStream{}, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
+    outgoing = static_cast<const std::byte*>(call.outgoing);
+  }
+  contributions[static_cast<std::size_t>(rank())] = outgoing + begin_of(call.n, rank()) * element;
+  for_peers([&](int r) { transfer->send(outgoing + begin_of(call.n, r) * element, size_of(call.n, r), call.wire, r); });
+  if (mine > 0) {
+    transfer->then([contributions = std::move(contributions), mine, call] {
+      kernels::sum_ranks(CpuStream{}, call.dtype, call.part_P, call.wire, contributions.data(),
+                         static_cast<int>(contributions.size()), mine, call.accumulate);
+    });
+  }
+  return transfer;
+}
+
+std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {
+  const auto ranks = static_cast<std::size_t>(size());
+  const auto length = static_cast<std::int64_t>(mine.size());
+  std::vector<std::int64_t> lengths(ranks);
+  LT_MPI(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm_.get()));
+  std::vector<std::string> all(ranks);
+  auto transfer = next_transfer();
+  for_peers([&](int r) {
+    std::string& text = all[static_cast<std::size_t>(r)];
+    text.resize(static_cast<std::size_t>(lengths[static_cast<std::size_t>(r)]));
+    transfer->receive(text.data(), static_cast<Size>(text.size()), DType::u8, r);
+  });
+  for_peers([&](int r) { transfer->send(mine.data(), length, DType::u8, r); });
+  transfer->wait();
+  all[static_cast<std::size_t>(rank())] = mine;
+  return all;
+}
+
+std::string MpiBackend::broadcast_bytes(const std::string& value, int root) {
+  std::string result = rank() == root ? value : std::string();
+  auto length = static_cast<std::int64_t>(result.size());
+  LT_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, root, comm_.get()));
+  result.resize(static_cast<std::size_t>(length));
+  for_messages(result.data(), length, DType::u8,
+               [&](char* begin, int count) { LT_MPI(MPI_Bcast(begin, count, MPI_BYTE, root, comm_.get())); });
+  return result;
+}
+
+std::shared_ptr<GroupBackend> MpiBackend::split(const std::vector<int>& colors, std::string name) {
+  GroupPlace place = split_place(colors, std::move(name));
+  // A color for MPI: the lowest rank of the group, so that callers may use any integers.
+  const int own = colors[static_cast<std::size_t>(rank())];
+  const auto first = std::find(colors.begin(), colors.end(), own) - colors.begin();
+  MPI_Comm comm = MPI_COMM_NULL;
+  LT_MPI(MPI_Comm_split(comm_.get(), static_cast<int>(first), rank(), &comm));
+  if (place.size > 1) return std::make_shared<MpiBackend>(comm, std::move(place));
+  LT_MPI(MPI_Comm_free(&comm));
+  return make_self_backend(std::move(place));
+}
+
+}  // namespace
+
+std::shared_ptr<GroupBackend> make_mpi_world_backend() {
+  GroupPlace place;
+  place.name = "world";
+  MPI_Comm comm = MPI_COMM_NULL;
+  LT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  LT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  LT_MPI(MPI_Comm_rank(comm, &place.rank));
+  LT_MPI(MPI_Comm_size(comm, &place.size));
+  place.run_rank = place.rank, place.run_size = place.size;
+  return std::make_shared<MpiBackend>(comm, std::move(place));
+}
+
+Size set_mpi_message_elements(Size elements) { return std::exchange(message_elements, elements); }
+
+}  // namespace lt

@@ -1,0 +1,97 @@
+// Initialisation and end of MPI. No rank enters MPI_Init without a launcher that MPI knows, and none waits in
+// MPI_Finalize for peers that cannot come.
+#include "comm/mpi_runtime.h"
+
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "comm/mpi_error.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+constexpr const char* kLaunchHint =
+    "CPU ranks communicate over MPI: start them with mpirun -n N, ltrain launch -n N, or srun --mpi=pmix";
+
+// Without one of these MPI would take each process for a run of its own, or end it.
+void require_launcher(const LaunchInfo& info) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (std::getenv(name) != nullptr) return;
+  }
+  throw CommError(fmt::format("{} says rank {} of {}: expected a launcher that MPI knows, found none", info.source,
+                              info.rank, info.size),
+                  kLaunchHint);
+}
+
+// Open MPI copies large messages straight from the peer's memory and fails where a container forbids the system call.
+void avoid_forbidden_single_copy() {
+  int from = 1, to = 0;
+  const iovec local{&to, sizeof to}, remote{&from, sizeof from};
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != static_cast<ssize_t>(sizeof to)) {
+    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  }
+}
+
+void finalise(void*) {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  // While an exception passes, peers may be waiting for this rank elsewhere, and MPI_Finalize would wait for them; the
+  // launcher ends them when this process goes.
+  if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
+}
+
+}  // namespace
+
+void check_mpi(int code, const char* expression, const char* file, int line) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  const char* slash = std::strrchr(file, '/');
+  throw CommError(fmt::format("{}: {} ({}:{})", expression, std::string(text.data(), static_cast<std::size_t>(length)),
+                              slash == nullptr ? file : slash + 1, line));
+}
+
+std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv) {
+  require_launcher(info);
+  int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE, size = 0;
+  LT_MPI(MPI_Initialized(&initialized));
+  LT_MPI(MPI_Finalized(&finalized));
+  if (finalized != 0) throw CommError("MPI was finalised before: expected one lt::init() in a process");
+  std::shared_ptr<void> mpi;
+  if (initialized == 0) {
+    avoid_forbidden_single_copy();
+    LT_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
+    mpi = std::shared_ptr<void>(&provided, finalise);
+  } else {
+    LT_MPI(MPI_Query_thread(&provided));
+  }
+  if (provided < MPI_THREAD_MULTIPLE) {
+    throw CommError(fmt::format("MPI: expected thread level MPI_THREAD_MULTIPLE ({}), got {}",
+                                static_cast<int>(MPI_THREAD_MULTIPLE), provided));
+  }
+  LT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  LT_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  if (size != info.size) {
+    throw CommError(fmt::format("MPI sees {} ranks: expected {}, as {} says", size, info.size, info.source),
+                    kLaunchHint);
+  }
+  return mpi;
+}
+
+void abort_mpi(int exit_code) {
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+}  // namespace lt

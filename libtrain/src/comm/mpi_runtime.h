@@ -1,0 +1,17 @@
+// MPI from its initialisation to its end.
+#pragma once
+
+#include <memory>
+
+#include "libtrain/world.h"
+
+namespace lt {
+
+// Initialises MPI for `info.size` > 1 ranks; the end of the last copy finalises it, unless the program had initialised
+// it by itself. Throws CommError where MPI does not see these ranks.
+std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv);
+
+// Ends all ranks of the run.
+[[noreturn]] void abort_mpi(int exit_code);
+
+}  // namespace lt

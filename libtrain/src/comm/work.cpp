@@ -1,0 +1,48 @@
+// Handles of collectives on their way. A handle that is destroyed while an exception passes does not wait: its peers
+// may have failed elsewhere and never come.
+#include "comm/work.h"
+
+#include <vector>
+
+namespace lt {
+
+Work::Work() = default;
+Work::Work(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Work::Work(Work&&) noexcept = default;
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    const Work previous(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+Work::~Work() {
+  if (state_ == nullptr) return;
+  if (state_->transfer != nullptr && std::uncaught_exceptions() > state_->exceptions) {
+    // Kept for good: peers may still read the staging memory.
+    static auto& abandoned = *new std::vector<std::unique_ptr<State>>;
+    state_->transfer->abandon();
+    abandoned.push_back(std::move(state_));
+    return;
+  }
+  try {
+    wait();
+  } catch (...) {
+    // A destructor cannot report it; the next collective of the group fails as well.
+  }
+}
+
+void Work::wait() {
+  if (state_ == nullptr) return;
+  const auto blocked = State::Clock::now();
+  const std::unique_ptr<State> state = std::move(state_);
+  if (state->transfer != nullptr) state->transfer->wait();
+  if (!state->counted) return;
+  const bool moved = state->transfer != nullptr;
+  count_collective(state->op, state->bytes, moved ? State::ms_since(state->start) : 0,
+                   moved ? State::ms_since(blocked) : 0);
+}
+
+}  // namespace lt

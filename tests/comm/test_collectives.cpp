@@ -1,0 +1,265 @@
+// Each collective against values computed alone, bit for bit: the order of additions is part of the contract.
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "comm/mpi_group.h"
+#include "comm/values.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+#include "test_main/world.h"
+
+using namespace lt_test;
+using lt::DType;
+using lt::Group;
+using lt::Size;
+
+namespace {
+
+const lt::Group& group() { return world().group(); }
+
+lt::Tensor part_of(const lt::Tensor& full) {
+  const Size n = full.elements();
+  return full.narrow(0, Group::part_begin(n, world().size(), world().rank()),
+                     Group::part_size(n, world().size(), world().rank()));
+}
+
+// What all ranks' contributions become after a gather: part r is of rank r.
+std::vector<double> gathered(Size n, DType dtype) {
+  std::vector<double> values;
+  for (int r = 0; r < world().size(); ++r) {
+    for (Size i = 0; i < Group::part_size(n, world().size(), r); ++i) {
+      values.push_back(stored(value(r, static_cast<Size>(values.size())), dtype));
+    }
+  }
+  return values;
+}
+
+std::vector<double> reduced(Size n, DType dtype, DType wire) {
+  std::vector<double> values;
+  for (Size i = 0; i < n; ++i) values.push_back(stored(sum(world().size(), i, dtype, wire), dtype));
+  return values;
+}
+
+std::vector<double> own_range(const std::vector<double>& full) {
+  const Size n = static_cast<Size>(full.size()), begin = Group::part_begin(n, world().size(), world().rank());
+  return {full.begin() + begin, full.begin() + begin + Group::part_size(n, world().size(), world().rank())};
+}
+
+void check_all_gather(Size n, DType dtype) {
+  const lt::Tensor mine = contribution(world().rank(), n, dtype);
+  const lt::Tensor full = lt::Tensor::zeros({n}, dtype);
+  const lt::Tensor part = tensor_of(part_of(mine).to_vector<double>(), dtype);
+  group().all_gather("apart", full, part).wait();
+  CHECK(full.to_vector<double>() == gathered(n, dtype));
+  group().all_gather("in place", mine, part_of(mine)).wait();
+  CHECK(mine.to_vector<double>() == gathered(n, dtype));
+}
+
+void check_reduce(Size n, DType dtype, DType wire) {
+  const std::vector<double> expected = reduced(n, dtype, wire);
+  const lt::Tensor full = contribution(world().rank(), n, dtype);
+  const std::vector<double> before = full.to_vector<double>();
+  const lt::Tensor part = tensor_of(own_range(std::vector<double>(static_cast<std::size_t>(n), 0.5)), dtype);
+
+  group().reduce_scatter("apart", part, full, wire).wait();
+  CHECK(part.to_vector<double>() == own_range(expected));
+  CHECK(full.to_vector<double>() == before);
+
+  std::vector<double> twice;
+  const Size begin = Group::part_begin(n, world().size(), world().rank());
+  for (Size i = 0; i < part.elements(); ++i) {
+    const double total = sum(world().size(), begin + i, dtype, wire),
+                 held = part.to_vector<double>()[static_cast<std::size_t>(i)];
+    const bool wide = dtype == DType::f64 || wire == DType::f64;
+    twice.push_back(stored(wide ? held + total : static_cast<float>(held) + static_cast<float>(total), dtype));
+  }
+  group().reduce_scatter("accumulate", part, full, wire, true).wait();
+  CHECK(part.to_vector<double>() == twice);
+
+  const lt::Tensor all = tensor_of(before, dtype);
+  group().reduce_scatter("in place", part_of(full), full, wire).wait();
+  std::vector<double> in_place = before;
+  const std::vector<double> own = own_range(expected);
+  std::copy(own.begin(), own.end(), in_place.begin() + begin);
+  CHECK(full.to_vector<double>() == in_place);
+
+  group().all_reduce("all", all, wire);
+  CHECK(all.to_vector<double>() == expected);
+}
+
+// All collectives of this file once more, in messages of at most 7 elements.
+class ShortMessages {
+ public:
+  ShortMessages() : previous_(lt::set_mpi_message_elements(7)) {}
+  ~ShortMessages() { lt::set_mpi_message_elements(previous_); }
+
+ private:
+  Size previous_;
+};
+
+}  // namespace
+
+TEST_CASE("parts of a flat tensor cover it in order", "[comm]") {
+  for (const Size n : kSizes) {
+    for (const int size : {1, 2, 3, 4, 7}) {
+      Size next = 0;
+      for (int r = 0; r < size; ++r) {
+        CHECK(Group::part_begin(n, size, r) == next);
+        CHECK(Group::part_size(n, size, r) <= (n + size - 1) / size);
+        next += Group::part_size(n, size, r);
+      }
+      CHECK(next == n);
+    }
+  }
+}
+
+TEST_CASE("all_gather: every part arrives in place", "[comm]") {
+  for (const Size n : kSizes) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) check_all_gather(n, dtype);
+  }
+}
+
+TEST_CASE("reduce_scatter and all_reduce: sums in rank order, rounded to the wire first", "[comm]") {
+  for (const Size n : kSizes) {
+    for (const auto& [dtype, wire] : {std::pair{DType::f32, DType::f32}, std::pair{DType::f32, DType::bf16},
+                                      std::pair{DType::f64, DType::f64}, std::pair{DType::f64, DType::bf16},
+                                      std::pair{DType::bf16, DType::bf16}, std::pair{DType::bf16, DType::f32}}) {
+      INFO("n " << n << " dtype " << lt::dtype_name(dtype) << " wire " << lt::dtype_name(wire));
+      check_reduce(n, dtype, wire);
+    }
+  }
+}
+
+TEST_CASE("collectives in several messages give the same values", "[comm]") {
+  const ShortMessages scope;
+  for (const Size n : {Size{13}, Size{1000}}) {
+    check_all_gather(n, DType::bf16);
+    check_reduce(n, DType::f32, DType::f32);
+    check_reduce(n, DType::f32, DType::bf16);
+  }
+  const std::string text(1001, static_cast<char>('a' + world().rank()));
+  const std::vector<std::string> texts = group().all_gather_bytes(text);
+  for (int r = 0; r < world().size(); ++r) {
+    CHECK(texts[static_cast<std::size_t>(r)] == std::string(1001, static_cast<char>('a' + r)));
+  }
+  const int last = world().size() - 1;
+  CHECK(group().broadcast_bytes(text, last) == std::string(1001, static_cast<char>('a' + last)));
+  const lt::Tensor values = contribution(world().rank(), 100, DType::f64);
+  group().broadcast("values", values, last).wait();
+  CHECK(values.to_vector<double>() == contribution(last, 100, DType::f64).to_vector<double>());
+}
+
+TEST_CASE("broadcast: every rank gets the root's values, of any shape", "[comm]") {
+  for (int root = 0; root < world().size(); ++root) {
+    for (const Size n : kSizes) {
+      const lt::Tensor tensor = contribution(world().rank(), 2 * n, DType::bf16);
+      group().broadcast("matrix", tensor.view({2, n}), root).wait();
+      CHECK(tensor.to_vector<double>() == contribution(root, 2 * n, DType::bf16).to_vector<double>());
+    }
+  }
+}
+
+TEST_CASE("host strings of any length, empty ones included", "[comm]") {
+  const auto text_of = [](int rank) {
+    return std::string(rank == 1 ? 0 : static_cast<std::size_t>(70000 * rank + 3), static_cast<char>(rank));
+  };
+  const std::vector<std::string> texts = group().all_gather_bytes(text_of(world().rank()));
+  CHECK(texts.size() == static_cast<std::size_t>(world().size()));
+  for (int r = 0; r < world().size(); ++r) CHECK(texts[static_cast<std::size_t>(r)] == text_of(r));
+  for (int root = 0; root < world().size(); ++root) {
+    CHECK(group().broadcast_bytes(text_of(world().rank()), root) == text_of(root));
+  }
+}
+
+TEST_CASE("several collectives under way do not mix, in whatever order they are waited for", "[comm]") {
+  constexpr Size n = 301;
+  constexpr int kRounds = 8;
+  std::vector<lt::Tensor> gathers, sums, parts, roots;
+  std::vector<lt::Work> works;
+  const std::vector<double> ones(static_cast<std::size_t>(n), 1.0);
+  for (int k = 0; k < kRounds; ++k) {
+    gathers.push_back(tensor_of(ones, DType::f64));
+    sums.push_back(tensor_of(ones, DType::f64));
+    roots.push_back(tensor_of(ones, DType::f64));
+    for (Size i = 0; i < n; ++i) {
+      gathers.back().data<double>()[i] = sums.back().data<double>()[i] = roots.back().data<double>()[i] =
+          value(world().rank(), i + k * n);
+    }
+    parts.push_back(lt::Tensor::empty({part_of(sums.back()).elements()}, DType::f64));
+    works.push_back(group().all_gather("g", gathers.back(), part_of(gathers.back())));
+    works.push_back(group().reduce_scatter("r", parts.back(), sums.back(), DType::f64));
+    works.push_back(group().broadcast("b", roots.back(), k % world().size()));
+  }
+  CHECK(works[0].pending());
+  // Odd ranks wait backwards.
+  for (std::size_t i = 0; i < works.size(); ++i) works[world().rank() % 2 == 0 ? i : works.size() - 1 - i].wait();
+  CHECK_FALSE(works[0].pending());
+  for (int k = 0; k < kRounds; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    std::vector<double> gathered, summed, sent;
+    for (Size i = 0; i < n; ++i) {
+      const Size part = (n + world().size() - 1) / world().size();
+      gathered.push_back(value(static_cast<int>(i / part), i + k * n));
+      summed.push_back(sum(world().size(), i + k * n, DType::f64, DType::f64));
+      sent.push_back(value(k % world().size(), i + k * n));
+    }
+    CHECK(gathers[at].to_vector<double>() == gathered);
+    CHECK(parts[at].to_vector<double>() == own_range(summed));
+    CHECK(roots[at].to_vector<double>() == sent);
+  }
+}
+
+TEST_CASE("a Work that is moved to or destroyed waits", "[comm]") {
+  const lt::Tensor a = contribution(world().rank(), 1000, DType::f32),
+                   b = contribution(world().rank(), 1000, DType::f32);
+  {
+    lt::Work work = group().all_gather("first", a, part_of(a));
+    work = group().all_gather("second", b, part_of(b));
+    CHECK(a.to_vector<double>() == gathered(1000, DType::f32));
+  }
+  CHECK(b.to_vector<double>() == gathered(1000, DType::f32));
+}
+
+TEST_CASE("wrong arguments name call, argument, expected and actual", "[comm]") {
+  const int size = world().size(), rank = world().rank();
+  const lt::Tensor full = lt::Tensor::zeros({12}, DType::f32), part = part_of(full);
+  const auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const lt::UsageError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  CHECK(message([&] { group().all_gather("w", full, full.narrow(0, 0, 0)); }) ==
+        "all_gather \"w\": part: expected " + std::to_string(12 / size) + " elements (part " + std::to_string(rank) +
+            " of " + std::to_string(size) + " of 12), got 0");
+  CHECK(message([&] {
+          group().all_gather("w", full.view({3, 4}), part);
+        }) == "all_gather \"w\": full: expected one dimension, got shape [3, 4]");
+  CHECK(message([&] { group().all_gather("w", full, lt::Tensor()); }) ==
+        "all_gather \"w\": part: expected a tensor, got none");
+  CHECK(message([&] { group().reduce_scatter("w", lt::Tensor::zeros({12 / size}, DType::f64), full, DType::f32); }) ==
+        "reduce_scatter \"w\": part: expected f32, got f64");
+  CHECK(message([&] { group().reduce_scatter("w", part, full, DType::i32); }) ==
+        "reduce_scatter \"w\": wire: expected f32, f64 or bf16, got i32");
+  CHECK(message([&] { group().all_reduce("w", lt::Tensor::zeros({2}, DType::i32), DType::f32); }) ==
+        "all_reduce \"w\": full: expected f32, f64 or bf16, got i32");
+  CHECK(message([&] { group().broadcast("w", full, size); }) ==
+        "broadcast \"w\": root: expected 0 to " + std::to_string(size - 1) + ", got " + std::to_string(size));
+  CHECK(message([&] {
+          group().broadcast("w", full.view({3, 4}).transposed(0, 1), 0);
+        }) == "broadcast \"w\": tensor: expected a contiguous tensor, got strides [1, 4]");
+  if (size > 1) {
+    const Size shifted = rank == 0 ? 1 : part.elements() * rank - 1;
+    CHECK(message([&] { group().all_gather("w", full, full.narrow(0, shifted, part.elements())); }) ==
+          "all_gather \"w\": part: expected memory outside of full, or its bytes from " +
+              std::to_string(4 * rank * part.elements()) + " on, got its bytes from " + std::to_string(4 * shifted) +
+              " on");
+    const lt::Tensor meta = lt::Tensor::empty({12}, DType::f32, lt::kMeta);
+    CHECK(message([&] { group().broadcast("w", meta, 0); }) ==
+          "broadcast \"w\": tensor: expected a tensor on a device of group world, got device meta");
+  }
+}
