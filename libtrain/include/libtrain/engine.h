@@ -1,0 +1,91 @@
+// Engine: trains a model under any strategy. It owns the flat buffers of each unit, gathers and frees parameters,
+// reduces gradients and runs the optimizer; the model sees none of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libtrain/batch.h"
+#include "libtrain/group.h"
+#include "libtrain/module.h"
+#include "libtrain/optim.h"
+#include "libtrain/shard_map.h"
+#include "libtrain/strategy.h"
+
+namespace lt {
+
+using nn::Recompute;
+
+struct ParallelOptions {
+  Strategy strategy = Strategy::ddp;
+  int shard_size = 0;  // ranks of a shard group; 0: all. Smaller than the world: hybrid, replicated across groups
+  Recompute recompute = Recompute::none;
+  Size recompute_every = 1;         // blocks 0, n, 2n, ...
+  DType reduce_dtype = DType::f32;  // of gradients on the wire; sums are f32 always
+  // All strategies reduce at the same moments, so that they give the same bits at the same world size.
+  bool deterministic = false;
+};
+
+struct StepOptions {
+  Size micro_batch = 1, accum = 1, seq = 1;
+  DType dtype = DType::f32;  // of parameters in use and activations: f32 or bf16; masters and sums are f32
+  Device device = kCpu;
+  std::uint64_t seed = 1337;  // of initial weights and dropout
+};
+
+// Numbers of one step, on the device; reading them waits for it.
+struct StepResult {
+  Tensor loss_value, norm_value;
+
+  // Mean over all tokens of the global batch; global L2 norm of the mean gradient, before clipping.
+  float loss() const { return static_cast<float>(loss_value.item()); }
+  float norm() const { return static_cast<float>(norm_value.item()); }
+};
+
+class Engine {
+ public:
+  // Binds `model`, which must outlive the engine, and gives it initial values. All ranks of `world` construct alike.
+  // Throws UsageError for a shard_size that does not divide the world and for dtypes that the engine does not train.
+  Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
+         const StepOptions& step);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  BatchShape batch_shape() const;
+
+  // One step on this rank's rows of the global batch (batch_shape().samples() of them): forward and backward of each
+  // micro-batch, reduction, clipping, update. Where loss or norm is not finite the update is suppressed on the device.
+  StepResult step(const Batch& batch);
+  // The rate of the next steps; AdamW::lr until it is called.
+  void set_learning_rate(double lr);
+
+  // Mean loss over all ranks' batches of equal size, without gradients or dropout: one f32 on the device. Every rank
+  // calls it.
+  Tensor evaluate(const Batch& batch);
+  // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling).
+  void with_parameters(const std::function<void()>& body);
+
+  // Steps done and samples consumed, by all ranks; restored by a checkpoint.
+  Size steps_done() const;
+  void set_progress(Size steps, Size samples);
+  Size samples_done() const;
+
+  // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call
+  // parameters_changed(), which brings copies and other ranks up to date.
+  ShardMap shard_map() const;
+  void parameters_changed();
+
+  const ParallelOptions& parallel() const;
+  const StepOptions& options() const;
+  // Elements of all units with their alignment; what the formulas of docs/strategies.md call P.
+  Size padded_parameters() const;
+  Size largest_unit() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lt

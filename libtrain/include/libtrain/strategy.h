@@ -1,0 +1,35 @@
+// A sharding strategy is three placements. The engine reads them; nothing else distinguishes DDP from ZeRO-3.
+// ZeRO: Rajbhandari et al. 2020; FSDP: Zhao et al. 2023.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lt {
+
+// Of one kind of state over a group of ranks: whole on each, or one contiguous part each.
+enum class Placement : unsigned char { replicated, sharded };
+
+struct Strategy {
+  std::string_view name;
+  Placement parameters, gradients, optimizer;
+
+  bool operator==(const Strategy&) const = default;
+  static const Strategy ddp, zero1, zero2, zero3;
+};
+
+inline constexpr Placement kReplicated = Placement::replicated, kSharded = Placement::sharded;
+inline constexpr Strategy kStrategies[] = {
+    // name   parameters   gradients    optimizer state
+    {"ddp",   kReplicated, kReplicated, kReplicated},
+    {"zero1", kReplicated, kReplicated, kSharded},
+    {"zero2", kReplicated, kSharded,    kSharded},
+    {"zero3", kSharded,    kSharded,    kSharded},
+};
+inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
+                          Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
+
+// Throws UsageError naming the strategies.
+const Strategy& find_strategy(std::string_view name);
+
+}  // namespace lt

@@ -1,0 +1,45 @@
+// Learning-rate schedules: pure functions of the step.
+#include <cmath>
+#include <numbers>
+#include <string>
+
+#include "libtrain/error.h"
+#include "libtrain/optim.h"
+
+namespace lt {
+namespace {
+
+struct NamedDecay {
+  std::string_view name;
+  Decay decay;
+};
+constexpr NamedDecay kDecays[] = {
+    {"constant", Decay::constant}, {"cosine", Decay::cosine}, {"linear", Decay::linear}, {"wsd", Decay::wsd}};
+
+constexpr double kWsdTail = 0.1;  // share of the steps over which `wsd` decays
+
+}  // namespace
+
+Decay find_decay(std::string_view name) {
+  for (const NamedDecay& entry : kDecays) {
+    if (entry.name == name) return entry.decay;
+  }
+  throw UsageError("config", "optim.schedule: \"" + std::string(name) + "\" is not a schedule",
+                   "schedules: constant cosine linear wsd");
+}
+
+double Schedule::at(Size step) const {
+  if (step <= warmup) return lr * static_cast<double>(step) / static_cast<double>(warmup);
+  const double after = static_cast<double>(step - warmup);
+  const double length = std::max(1.0, static_cast<double>(steps - warmup));
+  const double p = std::min(1.0, after / length);
+  switch (decay) {
+    case Decay::constant: return lr;
+    case Decay::cosine: return min_lr + (lr - min_lr) * (1 + std::cos(std::numbers::pi * p)) / 2;
+    case Decay::linear: return lr + (min_lr - lr) * p;
+    case Decay::wsd: return lr + (min_lr - lr) * std::max(0.0, (p - (1 - kWsdTail)) / kWsdTail);
+  }
+  return lr;
+}
+
+}  // namespace lt

@@ -1,0 +1,258 @@
+// The engine: builds the units' buffers and runs steps. What a strategy does is in ShardedUnit, when in UnitSchedule.
+#include "libtrain/engine.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "kernels/adamw.h"
+#include "kernels/reduce.h"
+#include "libtrain/autograd.h"
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "libtrain/part_clock.h"
+#include "parallel/sharded_unit.h"
+#include "parallel/unit_schedule.h"
+#include "tensor/dispatch.h"
+
+namespace lt {
+namespace {
+
+int shard_group_size(const Group& world, const ParallelOptions& options) {
+  const int size = options.shard_size == 0 ? world.size() : options.shard_size;
+  if (size < 1 || world.size() % size != 0) {
+    throw UsageError("config", "parallel.shard_size: expected a divisor of the " + std::to_string(world.size()) +
+                                   " ranks, got " + std::to_string(options.shard_size));
+  }
+  if (size != world.size() && options.strategy == Strategy::ddp) {
+    throw UsageError("config", "parallel.shard_size: ddp shards nothing, got " + std::to_string(options.shard_size),
+                     "take zero1, zero2 or zero3, or leave shard_size out");
+  }
+  return size;
+}
+
+Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
+  if (step.dtype != DType::f32 && step.dtype != DType::bf16) {
+    throw UsageError("config", "train.dtype: the engine trains in f32 or bf16, got " + std::string(dtype_name(step.dtype)));
+  }
+  if (parallel.reduce_dtype != DType::f32 && parallel.reduce_dtype != DType::bf16) {
+    throw UsageError("config", "parallel.reduce_dtype: expected f32 or bf16, got " +
+                                   std::string(dtype_name(parallel.reduce_dtype)));
+  }
+  if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
+    throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");
+  }
+  require_device(step.device);
+  const int shard = shard_group_size(world, parallel);
+  const auto shard_group = [=](int rank) { return rank / shard; };
+  return {parallel.strategy,
+          world.split(shard_group, "gather"),
+          world.split(shard_group, "reduce"),
+          world.split([=](int rank) { return rank % shard; }, "replicas"),
+          step.dtype,
+          parallel.reduce_dtype,
+          step.device,
+          parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
+          step.accum > 1};
+}
+
+Tensor scalars(Size count, DType dtype, Device device) {
+  const MemoryScope owner(MemoryOwner::workspace);
+  return Tensor::zeros({count}, dtype, device);
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(nn::Model& model_, const Group& world, const ParallelOptions& parallel_, const AdamW& adamw_,
+       const StepOptions& options_)
+      : model(model_),
+        parallel(parallel_),
+        adamw(adamw_),
+        options(options_),
+        control(world.duplicate("control")),
+        sharding(make_sharding(world, parallel_, options_)) {
+    for (const nn::UnitInfo& info : model.units()) {
+      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), world.size()), sharding);
+    }
+    schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
+    const Device device = options.device;
+    const auto count = static_cast<Size>(units.size());
+    losses = scalars(options.accum * control.size(), DType::f32, device);
+    loss = scalars(1, DType::f32, device), norm = scalars(1, DType::f32, device);
+    partials = scalars(count * sharding.reduce.size(), DType::f64, device);
+    step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
+    model.set_observer(schedule.get());
+  }
+  ~Impl() { model.set_observer(nullptr); }
+
+  Tensor forward_and_backward(const Batch& micro_batch, Size micro);
+  void update();
+  // mean = that of `all`, of which each rank has written its own part.
+  void average_losses(const Tensor& all, const Tensor& mean);
+
+  nn::Model& model;
+  ParallelOptions parallel;
+  AdamW adamw;
+  StepOptions options;
+  Group control;
+  Sharding sharding;
+  std::deque<ShardedUnit> units;
+  std::unique_ptr<UnitSchedule> schedule;
+
+  Tensor losses;        // [ranks * accum], this rank's part first written, then gathered
+  Tensor loss, norm;    // [1]
+  Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
+  Tensor step_scalars;  // kernels::AdamWScalars
+  Size steps = 0, samples = 0;
+};
+
+Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
+               const StepOptions& step)
+    : impl_(std::make_unique<Impl>(model, world, parallel, optimizer, step)) {
+  for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+}
+
+Engine::~Engine() = default;
+
+BatchShape Engine::batch_shape() const {
+  const StepOptions& options = impl_->options;
+  return {options.micro_batch, options.accum, options.seq, impl_->control.rank(), impl_->control.size()};
+}
+
+StepResult Engine::step(const Batch& batch) {
+  Impl& impl = *impl_;
+  const BatchShape shape = batch_shape();
+  if (batch.inputs.dim(0) != shape.samples() || batch.targets.dim(0) != shape.samples()) {
+    throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
+                                   " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
+  }
+  const Tensor own_losses = impl.losses.narrow(0, shape.rank * shape.accum, shape.accum);
+  for (Size micro = 0; micro < shape.accum; ++micro) {
+    const Size row = micro * shape.micro_batch;
+    const Batch rows{batch.inputs.narrow(0, row, shape.micro_batch), batch.targets.narrow(0, row, shape.micro_batch)};
+    copy(own_losses.narrow(0, micro, 1), impl.forward_and_backward(rows, micro));
+  }
+  impl.schedule->finish_reductions();
+  impl.average_losses(impl.losses, impl.loss);
+  impl.update();
+  ++impl.steps;
+  impl.samples += shape.global_samples();
+  return {impl.loss, impl.norm};
+}
+
+Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
+  const auto ranks = static_cast<Size>(control.size());
+  const double seed_gradient = 1.0 / static_cast<double>(options.accum * ranks);
+  const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
+  const nn::ForwardScope context(
+      {true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
+  schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
+  Tape tape;
+  Tensor result;
+  {
+    const PartScope part(Part::forward);
+    const TapeScope recording(&tape);
+    result = model.loss(rows);
+  }
+  schedule->end_pass();
+  const PartScope part(Part::backward);
+  lt::backward(tape, result, seed_gradient);
+  return result.detach().view({1});
+}
+
+void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
+  const PartScope part(Part::reduce_exposed);
+  const Size own = all.elements() / control.size();
+  control.all_gather("loss", all, all.narrow(0, own * control.rank(), own)).wait();
+  dispatch(options.device, [&](auto stream) {
+    kernels::sum_all(stream, DType::f32, mean.data(), all.data(), all.elements(), 1.0 / static_cast<double>(all.elements()));
+  });
+}
+
+// Norm over fixed parts in fixed order (rank, then unit), clipping, AdamW, and the new parameters on their way.
+void Engine::Impl::update() {
+  const Size count = static_cast<Size>(units.size());
+  {
+    const PartScope part(Part::optimizer);
+    const Tensor own = partials.narrow(0, count * sharding.reduce.rank(), count);
+    for (Size i = 0; i < count; ++i) {
+      units[static_cast<std::size_t>(i)].sum_squares(static_cast<double*>(own.narrow(0, i, 1).data()));
+    }
+    const PartScope waiting(Part::reduce_exposed);
+    sharding.reduce.all_gather("norm", partials, own).wait();
+  }
+  const PartScope part(Part::optimizer);
+  auto* device_scalars = static_cast<kernels::AdamWScalars*>(step_scalars.data());
+  dispatch(options.device, [&](auto stream) {
+    kernels::adamw_scalars(stream, device_scalars, norm.data<float>(), partials.data<double>(), partials.elements(),
+                           loss.data<float>(), adamw.clip, adamw.lr, adamw.beta1, adamw.beta2, steps + 1);
+  });
+  for (ShardedUnit& unit : units) {
+    unit.update(adamw, device_scalars);
+    unit.start_publish();
+  }
+}
+
+void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>(lr); }
+
+Tensor Engine::evaluate(const Batch& batch) {
+  Impl& impl = *impl_;
+  impl.schedule->begin_evaluation();
+  const TapeScope no_recording(nullptr);
+  const Tensor all = Tensor::zeros({impl.control.size()}, DType::f32, impl.options.device);
+  copy(all.narrow(0, impl.control.rank(), 1), impl.model.loss(batch).view({1}));
+  impl.schedule->end_pass();
+  const Tensor mean = Tensor::empty({1}, DType::f32, impl.options.device);
+  impl.average_losses(all, mean);
+  return mean;
+}
+
+void Engine::with_parameters(const std::function<void()>& body) {
+  Impl& impl = *impl_;
+  for (ShardedUnit& unit : impl.units) unit.start_gather();
+  for (ShardedUnit& unit : impl.units) unit.finish_gather();
+  impl.model.set_observer(nullptr);
+  const TapeScope no_recording(nullptr);
+  try {
+    body();
+  } catch (...) {
+    impl.model.set_observer(impl.schedule.get());
+    throw;
+  }
+  impl.model.set_observer(impl.schedule.get());
+  for (ShardedUnit& unit : impl.units) unit.release();
+}
+
+Size Engine::steps_done() const { return impl_->steps; }
+Size Engine::samples_done() const { return impl_->samples; }
+void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
+
+ShardMap Engine::shard_map() const {
+  ShardMap map;
+  for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
+  return map;
+}
+
+void Engine::parameters_changed() {
+  for (ShardedUnit& unit : impl_->units) unit.finish_gather();
+  for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
+  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+}
+
+const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
+const StepOptions& Engine::options() const { return impl_->options; }
+
+Size Engine::padded_parameters() const {
+  Size total = 0;
+  for (const ShardedUnit& unit : impl_->units) total += unit.layout().padded();
+  return total;
+}
+
+Size Engine::largest_unit() const {
+  Size largest = 0;
+  for (const ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.layout().padded());
+  return largest;
+}
+
+}  // namespace lt

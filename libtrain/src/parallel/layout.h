@@ -1,0 +1,51 @@
+// UnitLayout: where each parameter of a unit lies in the unit's flat buffers, which all have this one layout.
+// Decayed parameters come first, so that each shard has one boundary; every parameter starts at a multiple of
+// kAlignment elements (128 bytes in bf16, 256 in f32); the total is a multiple of world size * kAlignment, so that
+// shards of equal size and alignment are contiguous ranges. A shard may hold nothing but padding.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libtrain/module.h"
+
+namespace lt {
+
+class UnitLayout {
+ public:
+  static constexpr Size kAlignment = 64;
+
+  struct Range {
+    std::string name;
+    nn::Parameter* parameter;
+    Size begin, elements;
+    Size end() const { return begin + elements; }
+  };
+
+  UnitLayout(std::string name, const std::vector<nn::NamedParameter>& parameters, int world_size);
+
+  const std::string& name() const { return name_; }
+  const std::vector<Range>& ranges() const { return ranges_; }
+  // Elements in all, padding included.
+  Size padded() const { return padded_; }
+  // Elements below this index are decayed (or padding).
+  Size decayed() const { return decayed_; }
+
+  // Calls visit(begin, end) for each stretch of padding.
+  template <class Visit>
+  void for_each_gap(Visit&& visit) const {
+    Size at = 0;
+    for (const Range& range : ranges_) {
+      if (range.begin > at) visit(at, range.begin);
+      at = range.end();
+    }
+    if (padded_ > at) visit(at, padded_);
+  }
+
+ private:
+  std::string name_;
+  std::vector<Range> ranges_;
+  Size padded_ = 0, decayed_ = 0;
+};
+
+}  // namespace lt

@@ -1,0 +1,223 @@
+// The flat buffers of one unit: allocation by placement, gathers, reductions, update.
+#include "parallel/sharded_unit.h"
+
+#include <algorithm>
+
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "libtrain/autograd.h"
+#include "libtrain/memory.h"
+#include "libtrain/part_clock.h"
+#include "tensor/dispatch.h"
+
+namespace lt {
+namespace {
+
+// A flat buffer that belongs to `owner`, zero at first.
+Tensor flat(Size elements, DType dtype, Device device, MemoryOwner owner) {
+  const MemoryScope scope(owner);
+  return Tensor::zeros({elements}, dtype, device);
+}
+
+Tensor flat_uninitialised(Size elements, DType dtype, Device device, MemoryOwner owner) {
+  const MemoryScope scope(owner);
+  return Tensor::empty({elements}, dtype, device);
+}
+
+}  // namespace
+
+ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding)
+    : layout_(std::move(layout)),
+      sharding_(sharding),
+      shard_(layout_.padded() / sharding.gather.size()),
+      shard_begin_(shard_ * sharding.gather.rank()) {
+  const auto& [name, parameters, gradients, optimizer] = sharding_.strategy;
+  const Device device = sharding_.device;
+  const Size full = layout_.padded();
+  const Size compute_size = is_sharded(parameters) ? shard_ : full, master_size = is_sharded(optimizer) ? shard_ : full;
+
+  compute_ = flat(compute_size, sharding_.dtype, device, MemoryOwner::parameters);
+  if (sharding_.dtype == DType::f32) {
+    master_ = compute_size == master_size ? compute_ : part_of(compute_);
+  } else {
+    master_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
+  }
+  m_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
+  v_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
+
+  if (is_sharded(gradients)) {
+    gradient_part_ = flat(shard_, DType::f32, device, MemoryOwner::gradients);
+  } else {
+    gradient_ = flat(full, DType::f32, device, MemoryOwner::gradients);
+    // Reduced in place, except where later micro-batches overwrite the buffer that the reduced sum would stand in.
+    const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accumulates;
+    gradient_part_ = needs_accumulator ? flat(shard_, DType::f32, device, MemoryOwner::gradients) : part_of(gradient_);
+  }
+
+  for (const UnitLayout::Range& range : layout_.ranges()) {
+    Tensor tensor = Tensor::unbound(range.parameter->shape(), sharding_.dtype, device, range.name);
+    tensor.set_requires_grad();
+    range.parameter->bind(tensor);
+    parameters_.push_back(std::move(tensor));
+  }
+  if (!is_sharded(parameters)) {
+    full_ = compute_;
+    bind_parameters(full_);
+  }
+}
+
+void ShardedUnit::bind_parameters(const Tensor& full) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].rebind(full, layout_.ranges()[i].begin);
+}
+
+void ShardedUnit::start_gather() {
+  if (full_.defined()) return;
+  full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
+  bind_parameters(full_);
+  gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
+}
+
+void ShardedUnit::finish_gather() {
+  if (!gather_.pending()) return;
+  const PartScope part(Part::gather_exposed);
+  gather_.wait();
+}
+
+void ShardedUnit::release() {
+  if (!is_sharded(sharding_.strategy.parameters)) return;
+  finish_gather();
+  for (Tensor& parameter : parameters_) parameter.unbind();
+  full_ = Tensor();
+}
+
+void ShardedUnit::bind_gradients(bool first_micro_batch) {
+  if (gradients_bound_) return;  // for a unit that borrows this one
+  gradients_bound_ = true;
+  bool keep = !first_micro_batch && !sharding_.reduce_each_micro_batch;
+  if (is_sharded(sharding_.strategy.gradients)) {
+    gradient_ = flat_uninitialised(layout_.padded(), DType::f32, sharding_.device, MemoryOwner::gradients);
+    layout_.for_each_gap([&](Size begin, Size end) { fill_zero(gradient_.narrow(0, begin, end - begin)); });
+    keep = false;
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const UnitLayout::Range& range = layout_.ranges()[i];
+    GradientSlot& slot = *parameters_[i].gradient_slot();
+    slot.value = gradient_.narrow(0, range.begin, range.elements).view(slot.shape);
+    slot.written = slot.written && keep;
+  }
+}
+
+void ShardedUnit::complete_gradients() {
+  for (const Tensor& parameter : parameters_) {
+    const GradientSlot& slot = *parameter.gradient_slot();
+    if (!slot.written) fill_zero(slot.value);
+  }
+  gradients_bound_ = false;
+}
+
+void ShardedUnit::start_reduce(bool first_reduction) {
+  reduction_ = sharding_.reduce.reduce_scatter(layout_.name() + " gradients", gradient_part_, gradient_,
+                                               sharding_.reduce_dtype, !first_reduction);
+}
+
+void ShardedUnit::finish_reduce() {
+  if (reduction_.pending()) {
+    const PartScope part(Part::reduce_exposed);
+    reduction_.wait();
+  }
+  if (is_sharded(sharding_.strategy.gradients)) {
+    for (const Tensor& parameter : parameters_) parameter.gradient_slot()->value = Tensor();
+    gradient_ = Tensor();
+  }
+}
+
+void ShardedUnit::start_gradient_exchange() {
+  if (sharding_.replicas.size() > 1) {
+    const PartScope part(Part::reduce_exposed);
+    sharding_.replicas.all_reduce(layout_.name() + " gradients across replicas", gradient_part_, sharding_.reduce_dtype);
+  }
+  if (!is_sharded(sharding_.strategy.optimizer)) {
+    exchange_ = sharding_.reduce.all_gather(layout_.name() + " gradients", gradient_, gradient_part_);
+  }
+}
+
+void ShardedUnit::finish_gradient_exchange() {
+  if (!exchange_.pending()) return;
+  const PartScope part(Part::reduce_exposed);
+  exchange_.wait();
+}
+
+void ShardedUnit::sum_squares(double* partial) const {
+  dispatch(sharding_.device, [&](auto stream) {
+    kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), shard_);
+  });
+}
+
+void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalars) {
+  const bool sharded = is_sharded(sharding_.strategy.optimizer);
+  const Tensor& gradient = sharded ? gradient_part_ : gradient_;
+  const Size begin = sharded ? shard_begin_ : 0, size = master_.elements();
+  const Size decayed = std::clamp<Size>(layout_.decayed() - begin, 0, size);
+  // The copy is written where the next gather or the next forward pass reads it.
+  const bool has_copy = sharding_.dtype != DType::f32;
+  const Tensor copy = has_copy && compute_.elements() != size ? part_of(compute_) : compute_;
+  dispatch(sharding_.device, [&](auto stream) {
+    kernels::adamw_update(stream, master_.data<float>(), m_.data<float>(), v_.data<float>(),
+                          gradient.data<float>(), has_copy ? copy.data() : nullptr, sharding_.dtype, size, decayed,
+                          adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay, scalars);
+  });
+}
+
+void ShardedUnit::start_publish() {
+  const Strategy& strategy = sharding_.strategy;
+  if (is_sharded(strategy.parameters) || !is_sharded(strategy.optimizer)) return;
+  gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", compute_, part_of(compute_));
+}
+
+void ShardedUnit::initialise(std::uint64_t seed) {
+  if (sharding_.device.is_meta()) return;
+  ShardMap map;
+  add_to(map);
+  std::vector<float> values;
+  for (const StateRange& range : map.needed) {
+    if (range.kind != StateKind::master) continue;
+    const auto found = std::find_if(layout_.ranges().begin(), layout_.ranges().end(),
+                                    [&](const UnitLayout::Range& entry) { return entry.name == range.parameter; });
+    values.resize(static_cast<std::size_t>(range.end - range.begin));
+    nn::initial_values(values.data(), range.parameter, found->parameter->init(), seed, range.begin, range.end - range.begin);
+    copy(range.values, Tensor::from(values, range.values.shape()));
+  }
+  refresh_copies();
+}
+
+void ShardedUnit::refresh_copies() {
+  if (sharding_.dtype == DType::f32) return;
+  copy(compute_.elements() == master_.elements() ? compute_ : part_of(compute_), master_);
+}
+
+// Every rank needs what its buffers hold; it owns the part of it that no other rank writes: its shard, and of that its
+// part among the replicas.
+void ShardedUnit::add_to(ShardMap& map) const {
+  const bool sharded = is_sharded(sharding_.strategy.optimizer);
+  const Size held_begin = sharded ? shard_begin_ : 0, held_end = held_begin + master_.elements();
+  const Size share = shard_ / sharding_.replicas.size();
+  const Size own_begin = shard_begin_ + share * sharding_.replicas.rank(), own_end = own_begin + share;
+
+  const auto add = [&](std::vector<StateRange>& list, const UnitLayout::Range& range, Size begin, Size end) {
+    begin = std::max(begin, range.begin), end = std::min(end, range.end());
+    if (begin >= end) return;
+    const std::pair<StateKind, const Tensor*> kinds[] = {
+        {StateKind::master, &master_}, {StateKind::m, &m_}, {StateKind::v, &v_}};
+    for (const auto& [kind, buffer] : kinds) {
+      list.push_back({range.name, kind, begin - range.begin, end - range.begin,
+                      buffer->narrow(0, begin - held_begin, end - begin)});
+    }
+  };
+  for (const UnitLayout::Range& range : layout_.ranges()) {
+    map.parameters.push_back({range.name, range.parameter->shape()});
+    add(map.owned, range, own_begin, own_end);
+    add(map.needed, range, held_begin, held_end);
+  }
+}
+
+}  // namespace lt

@@ -1,0 +1,90 @@
+// ShardedUnit: the flat buffers of one unit under a strategy, and what happens to them in a step. Here, and only here,
+// placements turn into buffers and collectives:
+//
+//                   replicated                                sharded
+//   parameters      one full buffer                           a shard; gathered into a full buffer while in use
+//   gradients       one full buffer, reduced in place         a full buffer during backward, reduced into a shard
+//   optimizer       master, m, v in full                      master, m, v of the shard
+//
+// In f32 the master is the parameter itself: the full buffer, its shard a view of it, or the sharded parameter.
+#pragma once
+
+#include <vector>
+
+#include "kernels/adamw.h"
+#include "libtrain/group.h"
+#include "libtrain/optim.h"
+#include "libtrain/shard_map.h"
+#include "libtrain/strategy.h"
+#include "parallel/layout.h"
+
+namespace lt {
+
+// What all units of an engine share.
+struct Sharding {
+  Strategy strategy;
+  Group gather, reduce;  // the shard group twice: a group runs one collective after the other
+  Group replicas;        // ranks that hold the same shard; one rank where not hybrid
+  DType dtype, reduce_dtype;
+  Device device;
+  // Each micro-batch is reduced as it comes, also where gradients are replicated.
+  bool reduce_each_micro_batch;
+  bool accumulates;  // more than one micro-batch a step
+};
+
+class ShardedUnit {
+ public:
+  ShardedUnit(UnitLayout layout, const Sharding& sharding);
+
+  const UnitLayout& layout() const { return layout_; }
+  Size shard_elements() const { return shard_; }
+
+  // Parameters. start_gather() and finish_gather() do nothing where they are not needed.
+  void start_gather();
+  void finish_gather();
+  void release();
+
+  // Gradients. bind: the slots of the parameters point into the full buffer. complete: what no operation wrote is zero.
+  void bind_gradients(bool first_micro_batch);
+  void complete_gradients();
+  void start_reduce(bool first_reduction);
+  void finish_reduce();
+  bool reducing() const { return reduction_.pending(); }
+  // After the step's last reduction: across replicas, and to all ranks where the optimizer is replicated.
+  void start_gradient_exchange();
+  void finish_gradient_exchange();
+
+  // partial[0] = sum of the squares of this rank's part of the reduced gradient.
+  void sum_squares(double* partial) const;
+
+  // Optimizer, on this rank's part or all; then other ranks get the new values (start_publish, ended by
+  // finish_gather()).
+  void update(const AdamW& adamw, const kernels::AdamWScalars* scalars);
+  void start_publish();
+
+  // Writes initial values into the masters.
+  void initialise(std::uint64_t seed);
+  // The copies in the compute dtype follow the masters.
+  void refresh_copies();
+  void add_to(ShardMap& map) const;
+
+ private:
+  bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
+  Tensor part_of(const Tensor& full) const { return full.narrow(0, shard_begin_, shard_); }
+  void bind_parameters(const Tensor& full);
+
+  UnitLayout layout_;
+  const Sharding& sharding_;
+  Size shard_, shard_begin_;
+  std::vector<Tensor> parameters_;  // what the model holds, by layout_.ranges()
+
+  Tensor compute_;         // in the compute dtype: full or shard, by the placement of parameters
+  Tensor master_, m_, v_;  // f32: full or shard, by the placement of the optimizer
+  Tensor full_;            // the gathered parameters; where replicated, compute_
+  Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
+  Tensor gradient_part_;   // this rank's part of the reduced gradient
+  bool gradients_bound_ = false;
+  Work gather_, reduction_, exchange_;
+};
+
+}  // namespace lt

@@ -1,0 +1,17 @@
+// Strategies by name.
+#include "libtrain/strategy.h"
+
+#include "libtrain/error.h"
+
+namespace lt {
+
+const Strategy& find_strategy(std::string_view name) {
+  std::string names;
+  for (const Strategy& strategy : kStrategies) {
+    if (strategy.name == name) return strategy;
+    names += " " + std::string(strategy.name);
+  }
+  throw UsageError("config", "parallel.strategy: \"" + std::string(name) + "\" is not a strategy", "strategies:" + names);
+}
+
+}  // namespace lt

@@ -1,0 +1,109 @@
+// When each unit is gathered, freed and reduced.
+#include "parallel/unit_schedule.h"
+
+#include <algorithm>
+
+#include "libtrain/error.h"
+
+namespace lt {
+
+UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos,
+                           const ParallelOptions& options)
+    : units_(units), infos_(infos), options_(options), borrowed_(infos.size()), block_index_(infos.size(), -1) {
+  int blocks = 0;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    if (infos[i].is_block) block_index_[i] = blocks++;
+    for (const int owner : infos[i].borrows) borrowed_[static_cast<std::size_t>(owner)] = true;
+  }
+}
+
+void UnitSchedule::begin_evaluation() { training_ = false, next_forward_ = 0; }
+
+void UnitSchedule::begin_micro_batch(bool first, bool last) {
+  training_ = true, next_forward_ = 0;
+  first_micro_batch_ = first, last_micro_batch_ = last;
+  reduces_ = last || options_.deterministic || options_.strategy.gradients == Placement::sharded;
+}
+
+void UnitSchedule::end_pass() {
+  if (next_forward_ != last() + 1) {
+    throw InternalError("engine", "the model ran " + std::to_string(next_forward_) + " of its " +
+                                      std::to_string(units_.size()) + " units");
+  }
+}
+
+void UnitSchedule::expect_forward(int unit) {
+  if (unit != next_forward_) {
+    throw InternalError("engine", "unit " + infos_[static_cast<std::size_t>(unit)].name +
+                                      " ran out of order: the model's units run once each, in the order of units()");
+  }
+  ++next_forward_;
+}
+
+void UnitSchedule::before_forward(int unit) {
+  expect_forward(unit);
+  at(unit).start_gather();
+  if (unit < last()) at(unit + 1).start_gather();
+  at(unit).finish_gather();
+  // The head computes its gradients while its logits are there, so it needs their place in the forward pass.
+  if (training_ && unit == last()) bind_gradients(unit);
+}
+
+void UnitSchedule::after_forward(int unit) {
+  if (training_) {
+    if (unit != last() && !borrowed_[static_cast<std::size_t>(unit)]) at(unit).release();
+    return;
+  }
+  if (!borrowed_[static_cast<std::size_t>(unit)]) at(unit).release();
+  if (unit == last()) {
+    for (ShardedUnit& entry : units_) entry.release();
+  }
+}
+
+void UnitSchedule::bind_gradients(int unit) {
+  const auto bind = [&](int index) {
+    // The buffer of the previous micro-batch may still be on its way.
+    while (at(index).reducing()) finish_reductions_but(reducing_.size() - 1);
+    at(index).bind_gradients(first_micro_batch_);
+  };
+  bind(unit);
+  for (const int owner : infos_[static_cast<std::size_t>(unit)].borrows) bind(owner);
+}
+
+void UnitSchedule::before_backward(int unit) {
+  at(unit).start_gather();
+  if (unit > 0) at(unit - 1).start_gather();
+  at(unit).finish_gather();
+  finish_reductions_but(1);
+  bind_gradients(unit);
+}
+
+void UnitSchedule::after_backward(int unit) {
+  at(unit).release();
+  at(unit).complete_gradients();
+  if (!reduces_) return;
+  at(unit).start_reduce(first_micro_batch_ || (!options_.deterministic && options_.strategy.gradients == Placement::replicated));
+  reducing_.push_back({unit, last_micro_batch_});
+}
+
+void UnitSchedule::finish_reductions_but(std::size_t outstanding) {
+  while (reducing_.size() > outstanding) {
+    const Reduction oldest = reducing_.front();
+    reducing_.pop_front();
+    at(oldest.unit).finish_reduce();
+    if (oldest.is_last) at(oldest.unit).start_gradient_exchange();
+  }
+}
+
+void UnitSchedule::finish_reductions() {
+  finish_reductions_but(0);
+  for (ShardedUnit& unit : units_) unit.finish_gradient_exchange();
+}
+
+Recompute UnitSchedule::recompute(int unit) const {
+  const int block = block_index_[static_cast<std::size_t>(unit)];
+  if (block < 0 || block % options_.recompute_every != 0) return Recompute::none;
+  return options_.recompute;
+}
+
+}  // namespace lt

@@ -1,0 +1,56 @@
+// UnitSchedule: when each unit is gathered, freed and reduced. The model calls it around every unit's passes.
+//   forward of u:  gathers u+1 while u computes, frees u after it; the last unit stays for the backward pass.
+//   backward of u: gathers u-1, then computes u, frees it and starts to reduce its gradients.
+// So at most two blocks are gathered, and at most two blocks hold full gradients, at any moment. A unit whose
+// parameters another one borrows (tied embeddings) stays gathered in between, and is reduced once, at its own backward.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "libtrain/engine.h"
+#include "parallel/sharded_unit.h"
+
+namespace lt {
+
+class UnitSchedule final : public nn::UnitObserver {
+ public:
+  UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos, const ParallelOptions& options);
+
+  // A pass without gradients, or a micro-batch of a step.
+  void begin_evaluation();
+  void begin_micro_batch(bool first, bool last);
+  // Throws InternalError where the model did not run its units in order.
+  void end_pass();
+  void finish_reductions();
+
+  void before_forward(int unit) override;
+  void after_forward(int unit) override;
+  void before_backward(int unit) override;
+  void after_backward(int unit) override;
+  Recompute recompute(int unit) const override;
+
+ private:
+  ShardedUnit& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  int last() const { return static_cast<int>(units_.size()) - 1; }
+  void expect_forward(int unit);
+  void bind_gradients(int unit);
+  // Ends the oldest reductions until at most `outstanding` are left.
+  void finish_reductions_but(std::size_t outstanding);
+
+  std::deque<ShardedUnit>& units_;
+  const std::vector<nn::UnitInfo>& infos_;
+  ParallelOptions options_;
+  std::vector<bool> borrowed_;
+  std::vector<int> block_index_;  // among the blocks; -1 for other units
+
+  bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true, reduces_ = true;
+  int next_forward_ = 0;
+  struct Reduction {
+    int unit;
+    bool is_last;  // of the step, for this unit
+  };
+  std::deque<Reduction> reducing_;  // oldest first
+};
+
+}  // namespace lt

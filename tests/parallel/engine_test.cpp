@@ -1,0 +1,187 @@
+// Layouts, uneven shards, models of one's own, and what the engine refuses.
+#include <cmath>
+
+#include "libtrain/engine.h"
+#include "libtrain/error.h"
+#include "libtrain/layers.h"
+#include "parallel/layout.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+// No transformer: two layers on vectors, with a parameter of three elements and one that nothing uses.
+struct Regression : nn::Model {
+  struct Layer : nn::Module {
+    Layer(Size in, Size out) : linear(add<nn::Linear>("linear", in, out, true, nn::Init::normal(0.3f))) {}
+    nn::Linear& linear;
+  };
+  struct Output : nn::Module {
+    explicit Output(Size in)
+        : linear(add<nn::Linear>("linear", in, 1, true, nn::Init::normal(0.3f))),
+          scale(add_parameter("scale", {1}, nn::Init::constant(1))),
+          unused(add_parameter("unused", {3}, nn::Init::constant(5))) {}
+    nn::Linear& linear;
+    nn::Parameter &scale, &unused;
+  };
+
+  Regression() : first(add_block<Layer>("first", 5, 7)), second(add_block<Layer>("second", 7, 7)), output(add_unit<Output>("output", 7)) {}
+
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = batch.inputs, y = batch.targets;
+    const Tensor h = run(first, [=, this] { return ops::gelu(first.linear(x)); });
+    const Tensor g = run(second, [=, this] { return ops::silu(second.linear(h)); });
+    return run(output, [=, this] {
+      const Tensor error = ops::add(ops::mul(output.linear(g), output.scale.tensor()), ops::scale(y, -1));
+      return ops::mean(ops::mul(error, error));
+    });
+  }
+
+  Layer &first, &second;
+  Output& output;
+};
+
+Batch regression_batch(Size first, Size count) {
+  std::vector<float> x, y;
+  for (Size i = first; i < first + count; ++i) {
+    float sum = 0;
+    for (Size k = 0; k < 5; ++k) {
+      const float value = 2 * uniform_from(philox_word(7, static_cast<std::uint64_t>(i * 8 + k))) - 1;
+      x.push_back(value);
+      sum += value;
+    }
+    y.push_back(std::sin(sum));
+  }
+  return {Tensor::from(x, {count, 5}), Tensor::from(y, {count, 1})};
+}
+
+}  // namespace
+
+TEST_CASE("layout: decayed first, aligned, equal shards", "[parallel]") {
+  Regression model;
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    const UnitLayout layout("output", model.units()[2].module->parameters("output"), ranks);
+    REQUIRE(layout.ranges().size() == 4);
+    CHECK(layout.ranges()[0].name == "output.linear.weight");
+    CHECK(layout.decayed() == 64);
+    for (const UnitLayout::Range& range : layout.ranges()) CHECK(range.begin % UnitLayout::kAlignment == 0);
+    CHECK(layout.padded() % (ranks * UnitLayout::kAlignment) == 0);
+    Size gaps = 0, parameters = 0;
+    layout.for_each_gap([&](Size begin, Size end) { gaps += end - begin; });
+    for (const UnitLayout::Range& range : layout.ranges()) parameters += range.elements;
+    CHECK(gaps + parameters == layout.padded());
+    CHECK(parameters == 7 + 1 + 1 + 3);
+  }
+}
+
+TEST_CASE("a model from general operations trains under every strategy, with shards that hold nothing", "[parallel]") {
+  const Group& group = world().group();
+  std::vector<float> expected;
+  for (const Strategy& strategy : kStrategies) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      Regression model;
+      Engine engine(model, group, {.strategy = strategy, .recompute = recompute, .deterministic = true},
+                    {.lr = 0.01f, .weight_decay = 0.01f}, {.micro_batch = 12 / group.size()});
+      std::vector<float> losses;
+      for (Size step = 0; step < 60; ++step) {
+        const Size rows = engine.batch_shape().samples();
+        losses.push_back(engine.step(regression_batch(group.rank() * rows, rows)).loss());
+      }
+      if (expected.empty()) expected = losses;
+      INFO(strategy.name << " recompute " << static_cast<int>(recompute));
+      CHECK(losses == expected);
+      CHECK(losses.back() < 0.2f * losses.front());
+    }
+  }
+}
+
+TEST_CASE("a parameter that no operation used keeps its value: its gradient is zero, not garbage", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    Regression model;
+    Engine engine(model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .weight_decay = 0.5f}, {.micro_batch = 2});
+    for (int step = 0; step < 3; ++step) engine.step(regression_batch(0, 2));
+    engine.with_parameters([&] {
+      // One dimension: not decayed.
+      CHECK(model.output.unused.tensor().to_vector<float>() == std::vector<float>{5, 5, 5});
+    });
+  }
+}
+
+TEST_CASE("tied embeddings: every row of the table is updated on every rank", "[parallel]") {
+  nn::TransformerSpec spec = small_spec("gpt-tiny");
+  spec.vocab = 37, spec.width = 24, spec.heads = 2, spec.kv_heads = 2, spec.ffn = 20;
+  for (const Strategy& strategy : kStrategies) {
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .weight_decay = 0}, {.micro_batch = 2, .seq = 16});
+    std::vector<float> before, after;
+    const auto read = [&](std::vector<float>& into) {
+      engine.with_parameters([&] { into = model->all_parameters()[0].parameter->tensor().to_vector<float>(); });
+    };
+    read(before);
+    engine.step(rows_of_step(engine.batch_shape(), 0, spec.vocab));
+    read(after);
+    REQUIRE(before.size() == static_cast<std::size_t>(37 * 24));
+    std::size_t unchanged = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) unchanged += before[i] == after[i];
+    CHECK(unchanged == 0);
+  }
+}
+
+TEST_CASE("clipping bounds the step, and a non-finite loss suppresses the update", "[parallel]") {
+  const auto parameters_after = [&](float clip, float input) {
+    Regression model;
+    Engine engine(model, world().group(), {.strategy = Strategy::zero3}, {.lr = 0.1f, .clip = clip}, {.micro_batch = 1});
+    Batch batch = regression_batch(world().rank(), 1);
+    batch.inputs.data<float>()[0] = input;
+    const StepResult result = engine.step(batch);
+    std::vector<float> values;
+    engine.with_parameters([&] { values = model.first.parameters()[0].parameter->tensor().to_vector<float>(); });
+    return std::tuple{result.loss(), result.norm(), values};
+  };
+  const auto [loss, norm, clipped] = parameters_after(1e-3f, 0.5f);
+  CHECK(std::isfinite(loss));
+  CHECK(norm > 1e-3f);
+  const auto [bad_loss, bad_norm, kept] = parameters_after(1.0f, NAN);
+  CHECK_FALSE(std::isfinite(bad_loss));
+  std::vector<float> initial(35);
+  nn::initial_values(initial.data(), "first.linear.weight", nn::Init::normal(0.3f), 1337, 0, 35);
+  CHECK(kept == initial);
+  CHECK(clipped != initial);
+}
+
+TEST_CASE("evaluation agrees with the training loss and changes nothing", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("llama-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 2, .seq = 16});
+    const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+    const double first = engine.evaluate(batch).item(), again = engine.evaluate(batch).item();
+    CHECK(first == again);
+    CHECK(engine.step(batch).loss() == Approx(first).epsilon(1e-6));
+    CHECK(engine.evaluate(batch).item() < first);
+  }
+}
+
+TEST_CASE("what the engine refuses", "[parallel]") {
+  const Group& group = world().group();
+  const auto message = [&](const ParallelOptions& parallel, const StepOptions& options) -> std::string {
+    Regression model;
+    try {
+      Engine engine(model, group, parallel, {}, options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  CHECK(message({.strategy = Strategy::zero3, .shard_size = 5}, {}) ==
+        "parallel.shard_size: expected a divisor of the " + std::to_string(group.size()) + " ranks, got 5");
+  if (group.size() % 2 == 0) {
+    CHECK(message({.strategy = Strategy::ddp, .shard_size = group.size() / 2}, {}) ==
+          "parallel.shard_size: ddp shards nothing, got " + std::to_string(group.size() / 2));
+  }
+  CHECK(message({}, {.dtype = DType::f64}) == "train.dtype: the engine trains in f32 or bf16, got f64");
+  CHECK(message({}, {.device = {DeviceType::cuda, 0}}) == "device cuda:0 is not in this build: it has cpu and meta");
+}

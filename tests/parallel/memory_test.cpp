@@ -1,0 +1,115 @@
+// What each strategy holds, from the allocator's marks: the formulas of docs/strategies.md, and their bounds in a step.
+#include <algorithm>
+
+#include "libtrain/engine.h"
+#include "libtrain/memory.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+struct Held {
+  MemoryUse idle, peak;
+  double padded, largest;
+};
+
+Held measure(const nn::TransformerSpec& spec, const ParallelOptions& parallel, DType dtype) {
+  const auto model = nn::make_transformer(spec);
+  const MemoryUse before = memory_live(kCpu);
+  Engine engine(*model, world().group(), parallel, {}, {.micro_batch = 1, .seq = 16, .dtype = dtype});
+  const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+  engine.step(batch);
+  Held held;
+  held.padded = static_cast<double>(engine.padded_parameters());
+  held.largest = static_cast<double>(engine.largest_unit());
+  held.idle = memory_live(kCpu);
+  reset_memory_peak(kCpu);
+  engine.step(batch);
+  held.peak = memory_peak_by_owner(kCpu);
+  for (MemoryUse* use : {&held.idle, &held.peak}) {
+    for (std::size_t i = 0; i < kMemoryOwners; ++i) use->by_owner[i] -= before.by_owner[i];
+  }
+  return held;
+}
+
+double bytes(const MemoryUse& use, MemoryOwner owner) { return static_cast<double>(use.of(owner)); }
+
+}  // namespace
+
+TEST_CASE("state of each strategy equals its formula", "[parallel]") {
+  const double n = world().size();
+  const nn::TransformerSpec spec = small_spec("llama-tiny");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const bool mixed = dtype != DType::f32;
+    for (const Strategy& strategy : kStrategies) {
+      const Held held = measure(spec, {.strategy = strategy}, dtype);
+      const auto share = [&](Placement placement) { return placement == Placement::sharded ? held.padded / n : held.padded; };
+      INFO(strategy.name << " " << dtype_name(dtype) << " ranks " << n);
+      CHECK(bytes(held.idle, MemoryOwner::parameters) == (mixed ? 2 : 4) * share(strategy.parameters));
+      CHECK(bytes(held.idle, MemoryOwner::gradients) == 4 * share(strategy.gradients));
+      CHECK(bytes(held.idle, MemoryOwner::optimizer) == (mixed ? 12 : 8) * share(strategy.optimizer));
+    }
+  }
+}
+
+TEST_CASE("ZeRO-3 holds two gathered units at most, ZeRO-2 two units' gradients", "[parallel]") {
+  const double n = world().size();
+  nn::TransformerSpec spec = small_spec("llama-tiny");
+  spec.layers = 6;  // blocks are the largest units, and many
+  const Held zero3 = measure(spec, {.strategy = Strategy::zero3}, DType::f32);
+  CHECK(bytes(zero3.peak, MemoryOwner::parameters) <= 4 * (zero3.padded / n + 2 * zero3.largest));
+  CHECK(bytes(zero3.peak, MemoryOwner::gradients) <= 4 * (zero3.padded / n + 2 * zero3.largest));
+  const Held zero2 = measure(spec, {.strategy = Strategy::zero2}, DType::f32);
+  CHECK(bytes(zero2.peak, MemoryOwner::parameters) == 4 * zero2.padded);
+  CHECK(bytes(zero2.peak, MemoryOwner::gradients) <= 4 * (zero2.padded / n + 2 * zero2.largest));
+}
+
+TEST_CASE("with full recomputation ZeRO-3 grows with layers by shards and block inputs alone", "[parallel]") {
+  const double n = world().size();
+  const ParallelOptions parallel{.strategy = Strategy::zero3, .recompute = Recompute::full};
+  nn::TransformerSpec spec = small_spec("llama-tiny");
+  const auto peak = [&](Size layers) {
+    spec.layers = layers;
+    const Held held = measure(spec, parallel, DType::f32);
+    return std::pair{held.padded, held.peak};
+  };
+  const auto [padded4, use4] = peak(4);
+  const double input = 16.0 * static_cast<double>(spec.width) * 4;  // one sequence of 16 tokens
+  for (const Size layers : {8, 16}) {
+    const auto [padded, use] = peak(layers);
+    const double more = padded - padded4, blocks = static_cast<double>(layers - 4);
+    INFO(layers << " layers");
+    CHECK(bytes(use, MemoryOwner::parameters) - bytes(use4, MemoryOwner::parameters) == 4 * more / n);
+    CHECK(bytes(use, MemoryOwner::gradients) - bytes(use4, MemoryOwner::gradients) == 4 * more / n);
+    CHECK(bytes(use, MemoryOwner::optimizer) - bytes(use4, MemoryOwner::optimizer) == 8 * more / n);
+    CHECK(bytes(use, MemoryOwner::activations) - bytes(use4, MemoryOwner::activations) == blocks * input);
+  }
+}
+
+TEST_CASE("the meta device counts what the CPU takes", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      const ParallelOptions parallel{.strategy = strategy, .recompute = recompute};
+      const nn::TransformerSpec spec = small_spec("gpt-tiny");
+      const auto use = [&](const Group& group, Device device) {
+        const auto model = nn::make_transformer(spec);
+        const Size before = memory_live(device).total;
+        Engine engine(*model, group, parallel, {}, {.micro_batch = 1, .accum = 2, .seq = 16, .device = device});
+        const Batch batch = device.is_meta() ? Batch{Tensor::empty({2, 16}, DType::i32, kMeta), Tensor::empty({2, 16}, DType::i32, kMeta)}
+                                             : rows_of_step(engine.batch_shape(), 0, spec.vocab);
+        engine.step(batch);
+        reset_memory_peak(device);
+        take_comm_totals();
+        engine.step(batch);
+        std::vector<std::pair<Size, Size>> comm;
+        for (const CommTotal& total : take_comm_totals()) comm.emplace_back(total.bytes, total.calls);
+        return std::pair{memory_peak(device).total - before, comm};
+      };
+      INFO(strategy.name << " recompute " << static_cast<int>(recompute));
+      CHECK(use(world().group(), kCpu) == use(Group::meta(world().rank(), world().size()), kMeta));
+    }
+  }
+}

@@ -1,0 +1,60 @@
+// A small model, a fixed global batch, and steps of an engine on them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libtrain/engine.h"
+#include "libtrain/models.h"
+#include "libtrain/random.h"
+#include "test_main/world.h"
+
+namespace lt_test {
+
+using lt::Size;
+
+inline lt::nn::TransformerSpec small_spec(const std::string& preset) {
+  lt::nn::TransformerSpec spec = lt::nn::preset(preset);
+  spec.layers = 3, spec.max_seq = 16;
+  return spec;
+}
+
+// Samples [first, first + count) of an endless run: `seq` tokens and their successors, whoever asks.
+inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
+  std::vector<std::int32_t> inputs, targets;
+  for (Size sample = first; sample < first + count; ++sample) {
+    for (Size t = 0; t <= seq; ++t) {
+      const auto word = lt::philox_word(42, static_cast<std::uint64_t>(sample * 1024 + t));
+      const auto token = static_cast<std::int32_t>(word % static_cast<std::uint64_t>(vocab));
+      if (t < seq) inputs.push_back(token);
+      if (t > 0) targets.push_back(token);
+    }
+  }
+  return {lt::Tensor::from(inputs, {count, seq}), lt::Tensor::from(targets, {count, seq})};
+}
+
+struct Curve {
+  std::vector<float> losses, norms;
+  bool operator==(const Curve&) const = default;
+};
+
+// The rank's rows of step n: contiguous parts of the global batch, in the order of ranks.
+inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab) {
+  const Size first = step * shape.global_samples() + shape.rank * shape.samples();
+  return synthetic_batch(first, shape.samples(), shape.seq, vocab);
+}
+
+inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group, const lt::ParallelOptions& parallel,
+                         const lt::StepOptions& options, Size steps, const lt::AdamW& adamw = {.lr = 1e-3f}) {
+  const auto model = lt::nn::make_transformer(spec);
+  lt::Engine engine(*model, group, parallel, adamw, options);
+  Curve curve;
+  for (Size step = 0; step < steps; ++step) {
+    const lt::StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));
+    curve.losses.push_back(result.loss());
+    curve.norms.push_back(result.norm());
+  }
+  return curve;
+}
+
+}  // namespace lt_test
