@@ -1,0 +1,80 @@
+// Which tokens a rank gets at which step. A batch is a function of its position alone: nothing is drawn or remembered.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/file_list.h"
+#include "libtrain/data.h"
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "libtrain/random.h"
+
+namespace lt {
+namespace {
+
+void require_positive(const char* name, Size value) {
+  if (value < 1) throw UsageError("data", fmt::format("batch shape, {}: expected at least 1, got {}", name, value));
+}
+
+}  // namespace
+
+TokenLoader::TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options)
+    : shape_(shape), options_(options) {
+  require_positive("micro_batch", shape.micro_batch);
+  require_positive("accum", shape.accum);
+  require_positive("seq", shape.seq);
+  require_positive("ranks", shape.ranks);
+  if (shape.rank < 0 || shape.rank >= shape.ranks) {
+    throw UsageError("data", fmt::format("batch shape, rank: expected 0 to {}, got {}", shape.ranks - 1, shape.rank));
+  }
+  if (files.empty())
+    throw UsageError("data", "expected at least one token file, got none", "`ltrain prepare` makes them");
+
+  first_block_.push_back(0);
+  for (const std::string& path : expand_files(files)) {
+    const TokenFile& file = files_.emplace_back(path, options.format);
+    if (file.tokens() < shape.seq + 1) {
+      throw DataError("data",
+                      fmt::format("{}: expected at least {} tokens (one sequence of {} and the token after it), "
+                                  "found {}",
+                                  path, shape.seq + 1, shape.seq, file.tokens()),
+                      "use a shorter train.seq, or more data");
+    }
+    first_block_.push_back(first_block_.back() + (file.tokens() - 1) / shape.seq);
+  }
+  // Ids are i32 in memory, which bounds them where no vocabulary does.
+  const Size limit = options.vocab > 0 ? options.vocab : Size{1} << 31;
+  for (const TokenFile& file : files_) {
+    file.require_below(limit, file.tokens() * shape.rank / shape.ranks, file.tokens() * (shape.rank + 1) / shape.ranks);
+  }
+}
+
+Size TokenLoader::samples_per_epoch() const { return first_block_.back(); }
+
+void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
+  if (index < 0) throw InternalError("data", fmt::format("sample {} was asked for", index));
+  const Size epoch = index / samples_per_epoch();
+  Size block = index % samples_per_epoch();
+  if (options_.shuffle) {
+    block = permuted(derive_key(options_.seed, fmt::format("data.epoch.{}", epoch)), block, samples_per_epoch());
+  }
+  const auto file = std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
+  const auto f = static_cast<std::size_t>(file);
+  files_[f].read((block - first_block_[f]) * shape_.seq, shape_.seq + 1, tokens);
+}
+
+Batch TokenLoader::next() {
+  const MemoryScope owner(MemoryOwner::data);
+  const Size rows = shape_.samples(), seq = shape_.seq;
+  Batch batch{Tensor::empty({rows, seq}, DType::i32), Tensor::empty({rows, seq}, DType::i32)};
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq + 1));
+  for (Size row = 0; row < rows; ++row) {
+    read_sample(position_ + shape_.rank * rows + row, tokens.data());
+    std::copy_n(tokens.data(), seq, batch.inputs.data<std::int32_t>() + row * seq);
+    std::copy_n(tokens.data() + 1, seq, batch.targets.data<std::int32_t>() + row * seq);
+  }
+  position_ += shape_.global_samples();
+  return batch;
+}
+
+}  // namespace lt

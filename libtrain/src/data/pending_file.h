@@ -1,0 +1,32 @@
+// A file that is written beside its final name and renamed when it is whole, so that a reader sees all of it or none.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace lt {
+
+// All functions throw DataError naming the file and the system's reason.
+class PendingFile {
+ public:
+  explicit PendingFile(const std::string& path);
+  // Removes what was not committed.
+  ~PendingFile();
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  // The bytes are on the disk; nothing can be written after it.
+  void finish();
+  // finish(), then the file takes its name, durably.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  std::string path_, pending_;
+  int fd_ = -1;
+  bool committed_ = false;
+};
+
+}  // namespace lt

@@ -1,0 +1,205 @@
+// The loader: the batch of a step is the same for every rank count, and a position says all of its state.
+#include <set>
+
+#include "data/temp_folder.h"
+#include "libtrain/data.h"
+#include "libtrain/error.h"
+#include "libtrain/random.h"
+#include "test_main/catch.h"
+
+using lt::BatchShape;
+using lt::DataError;
+using lt::Size;
+using lt::TokenLoader;
+using Tokens = std::vector<std::int32_t>;
+
+namespace {
+
+constexpr Size kSeq = 8;
+
+// Two files of 10 and 7 blocks (and loose ends); token i of the first is i, of the second 1000 + i.
+class Corpus {
+ public:
+  Corpus() {
+    write("a.bin", 0, 10 * kSeq + 5);
+    write("b.bin", 1000, 7 * kSeq + 1);
+  }
+  std::vector<std::string> files() const { return {folder_ / "a.bin", folder_ / "b.bin"}; }
+  const TempFolder& folder() const { return folder_; }
+  void write(const std::string& name, std::uint32_t first, Size count) const {
+    std::vector<std::uint32_t> tokens;
+    for (Size i = 0; i < count; ++i) tokens.push_back(first + static_cast<std::uint32_t>(i));
+    lt::write_token_file(folder_ / name, tokens);
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+BatchShape shape_of(Size micro_batch, Size accum, int rank = 0, int ranks = 1) {
+  return {.micro_batch = micro_batch, .accum = accum, .seq = kSeq, .rank = rank, .ranks = ranks};
+}
+
+Tokens values(const lt::Tensor& tensor) {
+  const auto* data = tensor.data<std::int32_t>();
+  return {data, data + tensor.elements()};
+}
+
+void append(Tokens& all, const Tokens& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+// The first token of each row.
+Tokens rows(const lt::Batch& batch) {
+  Tokens first;
+  const Tokens inputs = values(batch.inputs);
+  for (std::size_t i = 0; i < inputs.size(); i += kSeq) first.push_back(inputs[i]);
+  return first;
+}
+
+}  // namespace
+
+TEST_CASE("TokenLoader: blocks in file order without shuffling, targets one further", "[data]") {
+  const Corpus corpus;
+  TokenLoader loader(corpus.files(), shape_of(3, 1), {.shuffle = false});
+  CHECK(loader.samples_per_epoch() == 17);
+  const lt::Batch batch = loader.next();
+  CHECK(batch.inputs.shape() == lt::Shape{3, kSeq});
+  const Tokens inputs = values(batch.inputs), targets = values(batch.targets);
+  for (std::int32_t i = 0; i < 24; ++i) {
+    CHECK(inputs[static_cast<std::size_t>(i)] == i);
+    CHECK(targets[static_cast<std::size_t>(i)] == i + 1);
+  }
+  CHECK(loader.position() == 3);
+  Tokens rest;
+  for (int step = 0; step < 5; ++step) append(rest, rows(loader.next()));
+  // Blocks do not span files, and the 18th sample is the first of the second epoch.
+  CHECK(rest == Tokens{24, 32, 40, 48, 56, 64, 72, 1000, 1008, 1016, 1024, 1032, 1040, 1048, 0});
+}
+
+TEST_CASE("TokenLoader: an epoch has every block once, each epoch its own order", "[data]") {
+  const Corpus corpus;
+  TokenLoader loader(corpus.files(), shape_of(17, 1));
+  const Tokens first = rows(loader.next()), second = rows(loader.next());
+  const std::set<std::int32_t> distinct(first.begin(), first.end()), again(second.begin(), second.end());
+  CHECK(distinct.size() == 17);
+  CHECK(distinct == again);
+  CHECK(first != second);
+  CHECK(rows(TokenLoader(corpus.files(), shape_of(17, 1), {.seed = 1}).next()) != first);
+  CHECK(rows(TokenLoader(corpus.files(), shape_of(17, 1), {.seed = 1337}).next()) == first);
+}
+
+TEST_CASE("TokenLoader: sample i starts at token permuted(i) * seq", "[data]") {
+  const Corpus corpus;
+  corpus.write("c.bin", 0, 50 * kSeq + 1);
+  const TokenLoader loader({corpus.folder() / "c.bin"}, shape_of(1, 1), {.seed = 7});
+  Tokens sample(kSeq + 1);
+  for (const Size index : {0, 1, 49, 50, 99, 100, 123}) {
+    loader.read_sample(index, sample.data());
+    const std::uint64_t key = lt::derive_key(7, "data.epoch." + std::to_string(index / 50));
+    CHECK(sample[0] == lt::permuted(key, index % 50, 50) * kSeq);
+    CHECK(sample[kSeq] == sample[0] + kSeq);
+  }
+}
+
+TEST_CASE("TokenLoader: 1, 2, 3 and 4 ranks share the same global batch", "[data]") {
+  const Corpus corpus;
+  TokenLoader alone(corpus.files(), shape_of(36, 1));
+  for (int step = 0; step < 4; ++step) {  // of 36 samples over epochs of 17
+    const lt::Batch whole = alone.next();
+    for (const int ranks : {1, 2, 3, 4}) {
+      for (const Size accum : {1, 3}) {
+        Tokens inputs, targets;
+        for (int rank = 0; rank < ranks; ++rank) {
+          TokenLoader part(corpus.files(), shape_of(36 / ranks / accum, accum, rank, ranks));
+          for (int skipped = 0; skipped < step; ++skipped) part.next();
+          const lt::Batch batch = part.next();
+          append(inputs, values(batch.inputs)), append(targets, values(batch.targets));
+        }
+        INFO("step " << step << ", " << ranks << " ranks, accum " << accum);
+        CHECK(inputs == values(whole.inputs));
+        CHECK(targets == values(whole.targets));
+      }
+    }
+  }
+}
+
+TEST_CASE("TokenLoader: seek goes on where another run stopped, whatever its batch size", "[data]") {
+  const Corpus corpus;
+  TokenLoader through(corpus.files(), shape_of(1, 1));
+  Tokens all;
+  for (int i = 0; i < 60; ++i) append(all, rows(through.next()));
+
+  TokenLoader stopped(corpus.files(), shape_of(5, 1));
+  stopped.next(), stopped.next(), stopped.next();
+  CHECK(stopped.position() == 15);
+
+  TokenLoader resumed(corpus.files(), shape_of(5, 1));
+  resumed.seek(15);
+  CHECK(rows(resumed.next()) == rows(stopped.next()));
+  CHECK(resumed.position() == 20);
+
+  // 15 is no multiple of 2 ranks x 2 x 2 samples: rank 1 of the next step has samples 19 to 22.
+  TokenLoader other(corpus.files(), shape_of(2, 2, 1, 2));
+  other.seek(15);
+  CHECK(rows(other.next()) == Tokens(all.begin() + 19, all.begin() + 23));
+  CHECK(other.position() == 23);
+  CHECK(rows(other.next()) == Tokens(all.begin() + 27, all.begin() + 31));
+}
+
+TEST_CASE("TokenLoader: patterns stand for their matches in byte order", "[data]") {
+  const Corpus corpus;
+  const auto rows_of = [](const std::vector<std::string>& files, Size count) {
+    return rows(TokenLoader(files, shape_of(count, 1), {.shuffle = false}).next());
+  };
+  CHECK(rows_of({corpus.folder() / "[ab].bin"}, 17) == rows_of(corpus.files(), 17));
+  CHECK(TokenLoader({corpus.folder() / "b.bin", corpus.folder() / "*.bin"}, shape_of(1, 1)).files().size() == 3);
+  corpus.write("[a].bin", 500, kSeq + 1);  // a name is taken as it is before it is a pattern
+  CHECK(rows_of({corpus.folder() / "[a].bin"}, 1) == Tokens{500});
+  CHECK(message_of<DataError>([&] { TokenLoader({corpus.folder() / "c*.bin"}, shape_of(1, 1)); }) ==
+        corpus.folder() / "c*.bin: expected at least one file, the pattern matches none");
+}
+
+TEST_CASE("TokenLoader: refuses files that are too short, and no files", "[data]") {
+  const Corpus corpus;
+  corpus.write("short.bin", 0, kSeq);
+  CHECK(message_of<DataError>([&] {
+          TokenLoader({corpus.folder() / "a.bin", corpus.folder() / "short.bin"}, shape_of(1, 1));
+        }) ==
+        corpus.folder() / "short.bin: expected at least 9 tokens (one sequence of 8 and the token after it), found 8");
+  corpus.write("enough.bin", 0, kSeq + 1);
+  CHECK(TokenLoader({corpus.folder() / "enough.bin"}, shape_of(1, 1)).samples_per_epoch() == 1);
+  lt::write_token_file(corpus.folder() / "none.bin", {});
+  CHECK_THROWS_AS(TokenLoader({corpus.folder() / "none.bin"}, shape_of(1, 1)), DataError);
+  CHECK_THROWS_AS(TokenLoader({}, shape_of(1, 1)), lt::UsageError);
+  CHECK_THROWS_AS(TokenLoader(corpus.files(), shape_of(0, 1)), lt::UsageError);
+  CHECK_THROWS_AS(TokenLoader(corpus.files(), shape_of(1, 1, 2, 2)), lt::UsageError);
+}
+
+TEST_CASE("TokenLoader: each rank scans its part, all ranks together the whole", "[data]") {
+  const Corpus corpus;
+  // The highest token of a.bin is its last, number 84; b.bin is beyond it altogether.
+  for (const int ranks : {1, 2, 3, 5}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      INFO("rank " << rank << " of " << ranks);
+      const auto load = [&](Size vocab) {
+        return message_of<DataError>(
+            [&] { TokenLoader({corpus.folder() / "a.bin"}, shape_of(1, 1, rank, ranks), {.vocab = vocab}); });
+      };
+      CHECK(load(85) == "no error was thrown");
+      const std::string expected = rank + 1 == ranks ? corpus.folder() /
+                                                           "a.bin: offset 1192: expected a token below the "
+                                                           "vocabulary 84, found 84 (token number 84)"
+                                                     : "no error was thrown";
+      CHECK(load(84) == expected);
+    }
+  }
+}
+
+TEST_CASE("TokenLoader: an id that does not fit i32 is refused without a vocabulary too", "[data]") {
+  const TempFolder folder;
+  std::vector<std::uint32_t> tokens(kSeq + 1, 1);
+  tokens[3] = 0x80000000u;
+  lt::write_token_file(folder / "a.bin", tokens);
+  CHECK(message_of<DataError>([&] { TokenLoader({folder / "a.bin"}, shape_of(1, 1)); }) ==
+        folder /
+            "a.bin: offset 1036: expected a token below the vocabulary 2147483648, found 2147483648 (token number 3)");
+}

@@ -1,0 +1,113 @@
+// prepare: the tokens of all files in order, split at the end, and nothing half-written.
+#include "data/prepare.h"
+
+#include <filesystem>
+
+#include "data/temp_folder.h"
+#include "libtrain/data.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using lt::DataError;
+using lt::UsageError;
+
+namespace {
+
+std::string text_of(const std::string& path) {
+  const lt::TokenFile file(path, lt::TokenFormat::automatic);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.tokens()));
+  file.read(0, file.tokens(), tokens.data());
+  return {tokens.begin(), tokens.end()};
+}
+
+std::size_t entries(const std::string& folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+}  // namespace
+
+TEST_CASE("prepare: files one after another, the last tenth for validation", "[data]") {
+  const TempFolder folder;
+  const std::string a = folder.write("a.txt", "0123456789ab"), b = folder.write("b.txt", "cdefghijk");
+  const auto result = lt::prepare({.inputs = {a, b}, .out = folder / "out/deep"});
+  CHECK(result.files == 2);
+  CHECK(result.bytes == 21);
+  CHECK(result.train_tokens == 19);
+  CHECK(result.val_tokens == 2);
+  CHECK(text_of(folder / "out/deep/train.bin") == "0123456789abcdefghi");
+  CHECK(text_of(folder / "out/deep/val.bin") == "jk");
+  CHECK(folder.read("out/deep/tokenizer.json") == "{\"type\":\"byte\",\"vocab\":256}\n");
+  CHECK(entries(folder / "out/deep") == 3);
+}
+
+TEST_CASE("prepare: the fraction is a share of the tokens, 0 leaves an empty val.bin", "[data]") {
+  const TempFolder folder;
+  const std::string text = folder.write("a.txt", std::string(100, 'x'));
+  const auto val = [&](double fraction) {
+    return lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = fraction}).val_tokens;
+  };
+  CHECK(val(0.29) == 29);  // 0.29 * 100 is 28.999999999999996
+  CHECK(val(0.999) == 99);
+  CHECK(val(0) == 0);
+  CHECK(text_of(folder / "out/val.bin").empty());
+  CHECK(text_of(folder / "out/train.bin").size() == 100);
+}
+
+TEST_CASE("prepare: the text field of JSON lines", "[data]") {
+  const TempFolder folder;
+  const std::string lines =
+      folder.write("a.jsonl", "{\"text\":\"one\\n\"}\r\n\n  \n{\"id\":4,\"text\":\"tw\\u00f6\"}\n{\"text\":\"\"}");
+  const auto result = lt::prepare({.inputs = {lines}, .out = folder / "out", .val_fraction = 0});
+  CHECK(text_of(folder / "out/train.bin") == "one\ntw\xC3\xB6");
+  CHECK(result.bytes == 8);
+}
+
+TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[data]") {
+  const TempFolder folder;
+  const auto refusal = [&](std::string_view content) {
+    const std::string path = folder.write("a.jsonl", content);
+    const std::string message = message_of<DataError>([&] { lt::prepare({.inputs = {path}, .out = folder / "out"}); });
+    CHECK(message.starts_with(path));
+    return message.substr(path.size());
+  };
+  CHECK(refusal("{\"text\":\"x\"}\n{\"text\":") == ":2: expected a JSON object on one line, found broken JSON");
+  CHECK(refusal("[1]\n") == ":1: expected a JSON object on one line, found array");
+  CHECK(refusal("\n{\"txt\":\"x\"}\n") == ":2: field \"text\": expected a string, found none");
+  CHECK(refusal("{\"text\":[\"x\"]}\n") == ":1: field \"text\": expected a string, found array");
+  CHECK(refusal("{\"text\":\"\xff\"}\n") == ":1: expected a JSON object on one line, found broken JSON");
+  CHECK(refusal("") == ": expected text, found none");
+  CHECK_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+TEST_CASE("prepare: a failure leaves what stood before and nothing beside it", "[data]") {
+  const TempFolder folder;
+  const std::string text = folder.write("a.txt", "first text, long enough");
+  lt::prepare({.inputs = {text}, .out = folder / "out"});
+  const std::string before = folder.read("out/train.bin");
+  CHECK(message_of<DataError>([&] {
+          lt::prepare({.inputs = {text, folder / "none.txt"}, .out = folder / "out"});
+        }) == folder / "none.txt: expected a readable file, found: No such file or directory");
+  CHECK(message_of<DataError>([&] { lt::prepare({.inputs = {folder / "out"}, .out = folder / "out"}); }) ==
+        folder / "out: expected a text file, found a folder");
+  CHECK(folder.read("out/train.bin") == before);
+  CHECK(entries(folder / "out") == 3);
+
+  // val.bin cannot be replaced: the name is taken by a folder.
+  std::filesystem::remove(folder / "out/val.bin");
+  std::filesystem::create_directories(folder / "out/val.bin/x");
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out"}), DataError);
+  CHECK(entries(folder / "out") == 3);
+
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = text + "/out"}), DataError);
+}
+
+TEST_CASE("prepare: wrong options", "[data]") {
+  const TempFolder folder;
+  const std::string text = folder.write("a.txt", "text");
+  CHECK_THROWS_AS(lt::prepare({.inputs = {}, .out = folder / "out"}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = ""}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = 1}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = -0.1}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .tokenizer = "bpe", .out = folder / "out"}), UsageError);
+}

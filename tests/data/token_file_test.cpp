@@ -1,0 +1,153 @@
+// Token files: what is written reads back, and everything that is no whole token file is refused by name and offset.
+#include <filesystem>
+#include <numeric>
+
+#include "data/temp_folder.h"
+#include "libtrain/data.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using Catch::Matchers::EndsWith;
+using lt::DataError;
+using lt::TokenFile;
+using lt::TokenFormat;
+
+namespace {
+
+std::string little_endian(std::initializer_list<std::int64_t> values, int width) {
+  std::string bytes;
+  for (const std::int64_t value : values) {
+    for (int b = 0; b < width; ++b) bytes += static_cast<char>(value >> (8 * b));
+  }
+  return bytes;
+}
+
+std::string header(std::int64_t magic, std::int64_t version, std::int64_t count) {
+  std::string bytes = little_endian({magic, version, count}, 4);
+  bytes.resize(1024, '\0');
+  return bytes;
+}
+
+std::vector<std::int32_t> all_of(const TokenFile& file) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.tokens()));
+  file.read(0, file.tokens(), tokens.data());
+  return tokens;
+}
+
+// The message for a file of this content.
+std::string refusal(std::string_view content, TokenFormat format = TokenFormat::automatic) {
+  const TempFolder folder;
+  const std::string path = folder.write("x.bin", content);
+  const std::string message = message_of<DataError>([&] { TokenFile(path, format); });
+  CHECK(message.starts_with(path + ": offset "));
+  return message.substr(std::min(message.size(), path.size() + 2));
+}
+
+}  // namespace
+
+TEST_CASE("write_token_file: the bytes of llm.c, uint16 where all tokens fit", "[data]") {
+  const TempFolder folder;
+  lt::write_token_file(folder / "a.bin", {1, 256, 65535});
+  CHECK(folder.read("a.bin") == header(20240520, 1, 3) + little_endian({1, 256, 65535}, 2));
+  CHECK(all_of(TokenFile(folder / "a.bin", TokenFormat::automatic)) == std::vector<std::int32_t>{1, 256, 65535});
+
+  lt::write_token_file(folder / "b.bin", {1, 65536, 128255});
+  CHECK(folder.read("b.bin") == header(20240801, 7, 3) + little_endian({1, 65536, 128255}, 4));
+  CHECK(all_of(TokenFile(folder / "b.bin", TokenFormat::automatic)) == std::vector<std::int32_t>{1, 65536, 128255});
+}
+
+TEST_CASE("write_token_file: many tokens, and nothing left beside", "[data]") {
+  const TempFolder folder;
+  std::vector<std::uint32_t> tokens(600001);  // more than two chunks of the writer
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint32_t>(i * 7 % 50000);
+  lt::write_token_file(folder / "a.bin", tokens);
+  const TokenFile file(folder / "a.bin", TokenFormat::automatic);
+  const auto back = all_of(file);
+  CHECK(std::equal(tokens.begin(), tokens.end(), back.begin(), back.end()));
+  const std::filesystem::directory_iterator entries(folder / "");
+  CHECK(std::distance(begin(entries), end(entries)) == 1);
+
+  CHECK_THROWS_AS(lt::write_token_file(folder / "none/a.bin", tokens), DataError);
+}
+
+TEST_CASE("TokenFile: raw16 is uint16 without a header", "[data]") {
+  const TempFolder folder;
+  const TokenFile file(folder.write("raw.bin", little_endian({7, 50256, 0}, 2)), TokenFormat::raw16);
+  CHECK(all_of(file) == std::vector<std::int32_t>{7, 50256, 0});
+  std::int32_t middle = 0;
+  file.read(1, 1, &middle);
+  CHECK(middle == 50256);
+  CHECK_THROWS_AS(file.read(2, 2, &middle), lt::InternalError);
+}
+
+TEST_CASE("TokenFile: refuses what is no whole token file", "[data]") {
+  const std::string body = little_endian({1, 2, 3, 4}, 2);
+  CHECK(refusal("") == "offset 0: expected tokens, found an empty file");
+  CHECK(refusal("To be, or not") ==
+        "offset 0: expected magic number 20240520 (uint16) or 20240801 (uint32), found 1646292820");
+  CHECK(refusal("ab") == "offset 2: expected a header of 1024 bytes, found 2 bytes");
+  CHECK(refusal(header(20240520, 1, 4).substr(0, 1000)) ==
+        "offset 1000: expected a header of 1024 bytes, found 1000 bytes");
+  CHECK(refusal(header(20240520, 2, 4) + body) == "offset 4: expected version 1 with magic number 20240520, found 2");
+  CHECK(refusal(header(20240801, 1, 2) + body) == "offset 4: expected version 7 with magic number 20240801, found 1");
+  CHECK(refusal(header(20240520, 1, -4) + body) == "offset 8: expected a token count of at least 0, found -4");
+  CHECK(refusal(header(20240520, 1, 5) + body) ==
+        "offset 1032: expected 1034 bytes for 5 tokens, found 1032 bytes: the file is truncated");
+  CHECK(refusal(header(20240520, 1, 3) + body) ==
+        "offset 1030: expected 1030 bytes for 3 tokens, found 1032 bytes: there are trailing bytes");
+  CHECK(refusal("abc", TokenFormat::raw16) == "offset 2: expected whole uint16 tokens, found 3 bytes");
+}
+
+TEST_CASE("TokenFile: refuses what cannot be read", "[data]") {
+  const TempFolder folder;
+  const auto open = [&](const std::string& name) {
+    return message_of<DataError>([&] { TokenFile(folder / name, TokenFormat::automatic); });
+  };
+  CHECK_THAT(open("none.bin"), EndsWith("none.bin: expected a readable token file, found: No such file or directory"));
+  std::filesystem::create_directory(folder / "sub");
+  CHECK_THAT(open("sub"), EndsWith("sub: expected a regular file, found a folder"));
+  folder.write("secret.bin", "x");
+  std::filesystem::permissions(folder / "secret.bin", std::filesystem::perms::none);
+  if (::geteuid() != 0) {
+    CHECK_THAT(open("secret.bin"), EndsWith("secret.bin: expected a readable token file, found: Permission denied"));
+  }
+}
+
+TEST_CASE("TokenFile: a file that shrinks while it is mapped is an error and no signal", "[data]") {
+  const TempFolder folder;
+  lt::write_token_file(folder / "a.bin", std::vector<std::uint32_t>(10000, 3));
+  const TokenFile file(folder / "a.bin", TokenFormat::automatic);
+  std::filesystem::resize_file(folder / "a.bin", 2000);
+  std::int32_t token = 0;
+  const std::string expected =
+      folder / "a.bin: offset 2000: the file changed while it was in use: expected 21024 bytes, found 2000";
+  CHECK(message_of<DataError>([&] { file.read(9000, 1, &token); }) == expected);
+  CHECK(message_of<DataError>([&] { file.require_below(3, 0, 10000); }) == expected);
+}
+
+TEST_CASE("TokenFile: finds the first token beyond the vocabulary in its part", "[data]") {
+  const TempFolder folder;
+  std::vector<std::uint32_t> tokens(200000, 99);
+  tokens[70001] = 100, tokens[150000] = 65536;
+  lt::write_token_file(folder / "wide.bin", tokens);
+  const TokenFile wide(folder / "wide.bin", TokenFormat::automatic);
+  const auto scan = [](const TokenFile& file, lt::Size vocab, lt::Size begin, lt::Size end) {
+    return message_of<DataError>([&] { file.require_below(vocab, begin, end); });
+  };
+  CHECK(scan(wide, 100, 0, 200000) ==
+        folder /
+            "wide.bin: offset 281028: expected a token below the vocabulary 100, found 100 "
+            "(token number 70001)");
+  CHECK(scan(wide, 65536, 0, 200000) == folder /
+                                            "wide.bin: offset 601024: expected a token below the vocabulary 65536, "
+                                            "found 65536 (token number 150000)");
+  CHECK(scan(wide, 100, 0, 70001) == "no error was thrown");
+  CHECK(scan(wide, 100, 70002, 150000) == "no error was thrown");
+  CHECK(scan(wide, 65537, 0, 200000) == "no error was thrown");
+
+  tokens[150000] = 0;
+  lt::write_token_file(folder / "narrow.bin", tokens);
+  CHECK(scan(TokenFile(folder / "narrow.bin", TokenFormat::automatic), 100, 0, 200000) ==
+        folder /
+            "narrow.bin: offset 141026: expected a token below the vocabulary 100, found 100 (token number 70001)");
+}

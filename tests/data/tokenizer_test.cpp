@@ -1,0 +1,54 @@
+// The byte tokenizer, and which files describe a tokenizer.
+#include "data/temp_folder.h"
+#include "libtrain/data.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using lt::DataError;
+using lt::UsageError;
+
+TEST_CASE("byte tokenizer: ids are the bytes", "[data]") {
+  const auto byte = lt::make_tokenizer("byte");
+  CHECK(byte->vocab() == 256);
+  CHECK(byte->encode("Aé\n") == std::vector<std::uint32_t>{65, 195, 169, 10});
+  std::string all;
+  for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
+  CHECK(byte->decode(byte->encode(all)) == all);
+  CHECK(byte->decode({65, 256, 66}) ==
+        "A\xEF\xBF\xBD"
+        "B");
+  CHECK(byte->encode("").empty());
+}
+
+TEST_CASE("make_tokenizer: reads back what to_json writes", "[data]") {
+  const TempFolder folder;
+  const std::string json = lt::make_tokenizer("byte")->to_json();
+  CHECK(json == "{\"type\":\"byte\",\"vocab\":256}\n");
+  CHECK(lt::make_tokenizer(folder.write("tokenizer.json", json))->to_json() == json);
+}
+
+TEST_CASE("make_tokenizer: refuses other files by file and field", "[data]") {
+  const TempFolder folder;
+  const auto refusal = [&](std::string_view content) {
+    const std::string path = folder.write("t.json", content);
+    return message_of<DataError>([&] { lt::make_tokenizer(path); }).substr(path.size());
+  };
+  CHECK(refusal("{") == ": expected a JSON object");
+  CHECK(refusal("") == ": expected a JSON object");
+  CHECK(refusal("[]") == ": expected a JSON object");
+  CHECK(refusal("{}") == ": field \"type\": expected \"byte\", found none");
+  CHECK(refusal(R"({"type":"char"})") == ": field \"type\": expected \"byte\", found \"char\"");
+  CHECK(refusal(R"({"type":"byte","vocab":300})") == ": field \"vocab\": expected 256, found 300");
+  CHECK(message_of<DataError>([&] { lt::make_tokenizer(folder / "none.json"); }) ==
+        folder / "none.json: expected a readable tokenizer file");
+  CHECK(message_of<UsageError>([] { lt::make_tokenizer("bpe"); }) ==
+        "tokenizer: expected byte or the path of a tokenizer.json, got \"bpe\"");
+}
+
+TEST_CASE("make_tokenizer: a Hugging Face file is told by name", "[data]") {
+  const TempFolder folder;
+  const std::string path =
+      folder.write("tokenizer.json", R"({"version":"1.0","model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  CHECK(message_of<UsageError>([&] { lt::make_tokenizer(path); }) ==
+        path + ": this is a Hugging Face tokenizer; this version reads only the file of the byte tokenizer");
+}
