@@ -1,0 +1,75 @@
+// POSIX files with every return code checked. Nothing here reports success before the bytes are on the disk where the
+// name says durably. All throw DataError naming the file's last component and the system's reason.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "libtrain/dtype.h"
+#include "libtrain/error.h"
+
+namespace lt::checkpoint {
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& path, int flags, int mode = 0644);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  // Regular files only.
+  Size bytes() const;
+  void read_at(void* data, Size bytes, Size offset) const;
+  void write(const void* data, std::size_t bytes) const;
+  void sync() const;
+  // Reports what the destructor cannot.
+  void close();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+  std::string name_;
+  int fd_;
+};
+
+Size file_bytes(const std::filesystem::path& file);
+void sync_file(const std::filesystem::path& file);
+void sync_folder(const std::filesystem::path& folder);
+std::string read_text(const std::filesystem::path& file);
+void write_durably(const std::filesystem::path& file, std::string_view text);
+// Renames within one folder, then fsyncs the folder.
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// mkdir -p; each new folder's parent is fsynced. Errors name the whole path.
+void make_folders_durably(const std::filesystem::path& folder);
+
+// A name that no other process uses: UTC time, process id, random bits.
+std::string unique_id();
+
+// Runs `body`; a DataError inside, whose message starts with a file's name, becomes one that starts with the folder's
+// path. Exceptions of the standard library become DataErrors too, so that collectively() sees them.
+template <class Body>
+auto within(const std::filesystem::path& folder, Body&& body) {
+  try {
+    return body();
+  } catch (const DataError& e) {
+    throw DataError("checkpoint", (folder / e.what()).string(), e.hint());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw DataError("checkpoint", folder.string() + ": " + e.what());
+  }
+}
+
+// Runs `body`; a DataError inside, whose message names no file, becomes one that starts with "<name>: ".
+template <class Body>
+auto in_file(const std::string& name, Body&& body) {
+  try {
+    return body();
+  } catch (const DataError& e) {
+    throw DataError("checkpoint", name + ": " + e.what(), e.hint());
+  }
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,114 @@
+// Finding checkpoints and saying what is wrong with those that are not whole. Nothing here changes a file.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "crc32c.h"
+#include "files.h"
+#include "layout.h"
+#include "libtrain/checkpoint.h"
+#include "manifest.h"
+#include "shard_file.h"
+#include "verify.h"
+
+namespace lt::checkpoint {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+// Runs `body` and notes what it throws.
+template <class Body>
+bool attempt(Problems& problems, Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const std::exception& e) {
+    problems.emplace_back(e.what());
+    return false;
+  }
+}
+
+void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Problems& problems) {
+  const std::size_t before = problems.size();
+  attempt(problems, [&] {
+    const FileChecksums found = checksums_of(folder / file.name, file.datasets);
+    for (std::size_t d = 0; d < file.datasets.size(); ++d) {
+      const DatasetEntry& dataset = file.datasets[d];
+      for (std::size_t b = 0; b < dataset.blocks.size(); ++b) {
+        if (found.blocks[d][b] == dataset.blocks[b]) continue;
+        problems.push_back(fmt::format("{}: {}: crc32c: expected {}, found {}", file.name, block_name(dataset, b),
+                                       crc_text(dataset.blocks[b]), crc_text(found.blocks[d][b])));
+      }
+    }
+    if (found.metadata != file.crc_metadata) {
+      problems.push_back(fmt::format("{}: metadata: crc32c: expected {}, found {}", file.name,
+                                     crc_text(file.crc_metadata), crc_text(found.metadata)));
+    }
+    if (found.file != file.crc && problems.size() == before) {
+      problems.push_back(
+          fmt::format("{}: crc32c: expected {}, found {}", file.name, crc_text(file.crc), crc_text(found.file)));
+    }
+  });
+  if (problems.size() != before) return;
+  attempt(problems, [&] {
+    const ShardReader reader(folder, file);
+    for (const DatasetEntry& dataset : file.datasets) reader.check_location(dataset);
+  });
+}
+
+Listing examine(const std::filesystem::path& folder, bool checksums) {
+  const Problems problems = problems_of(folder, checksums);
+  Listing listing{folder.string(), parse_step(folder.filename().string()).value_or(-1), problems.empty(), ""};
+  if (problems.empty()) listing.step = read_state(folder.string()).step;
+  if (!problems.empty()) listing.reason = problems.front();
+  if (problems.size() > 1) listing.reason += fmt::format(" (and {} more)", problems.size() - 1);
+  return listing;
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums) {
+  Problems problems;
+  Manifest manifest;
+  if (!attempt(problems, [&] { manifest = read_manifest(folder); })) return problems;
+  for (const FileEntry& file : manifest.files) {
+    Size bytes = -1;
+    if (!attempt(problems, [&] { bytes = file_bytes(folder / file.name); })) continue;
+    if (bytes != file.bytes) {
+      problems.push_back(fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes));
+    } else if (checksums) {
+      check_bytes(folder, file, problems);
+    }
+  }
+  return problems;
+}
+
+std::vector<std::string> verify(const std::string& path) {
+  const auto folders = step_folders(path);
+  if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
+  Problems all;
+  for (const auto& folder : folders) {
+    for (const std::string& problem : problems_of(folder, true))
+      all.push_back(folder.filename().string() + ": " + problem);
+  }
+  return all;
+}
+
+std::vector<Listing> list(const std::string& path, bool checksums) {
+  std::vector<Listing> listings;
+  for (const auto& folder : step_folders(path)) listings.push_back(examine(folder, checksums));
+  return listings;
+}
+
+std::optional<std::string> find_newest(const std::string& path, std::vector<std::string>* notes, bool checksums) {
+  auto folders = step_folders(path);
+  std::reverse(folders.begin(), folders.end());
+  for (const auto& folder : folders) {
+    const Listing listing = examine(folder, checksums);
+    if (listing.valid) return listing.path;
+    if (notes != nullptr) notes->push_back(folder.filename().string() + ": " + listing.reason);
+  }
+  return std::nullopt;
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,159 @@
+// Export to the Hugging Face format, one tensor in memory at a time.
+#include "hf_export.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "files.h"
+#include "hf_names.h"
+#include "layout.h"
+#include "manifest.h"
+#include "read_ranges.h"
+#include "safetensors.h"
+
+namespace lt::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json config_of(const ModelInfo& model) {
+  // No special tokens: those that transformers would assume lie outside of a small vocabulary.
+  const Json common = {{"vocab_size", model.vocab},
+                       {"tie_word_embeddings", model.tie_embeddings},
+                       {"bos_token_id", nullptr},
+                       {"eos_token_id", nullptr},
+                       {"torch_dtype", "float32"}};
+  Json config;
+  if (model.family == "gpt2") {
+    config = {{"architectures", {"GPT2LMHeadModel"}},
+              {"model_type", "gpt2"},
+              {"activation_function", "gelu_new"},
+              {"n_layer", model.layers},
+              {"n_head", model.heads},
+              {"n_embd", model.width},
+              {"n_inner", model.ffn},
+              {"n_positions", model.max_seq},
+              {"layer_norm_epsilon", model.norm_eps},
+              {"resid_pdrop", model.dropout},
+              {"embd_pdrop", model.dropout},
+              {"attn_pdrop", model.dropout}};
+  } else {
+    // rope_theta is read by transformers 4, rope_parameters by 5.
+    config = {{"architectures", {"LlamaForCausalLM"}},
+              {"model_type", "llama"},
+              {"hidden_act", "silu"},
+              {"num_hidden_layers", model.layers},
+              {"num_attention_heads", model.heads},
+              {"num_key_value_heads", model.kv_heads},
+              {"head_dim", model.head_dim()},
+              {"hidden_size", model.width},
+              {"intermediate_size", model.ffn},
+              {"max_position_embeddings", model.max_seq},
+              {"rms_norm_eps", model.norm_eps},
+              {"rope_theta", model.rope_base},
+              {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", model.rope_base}}},
+              {"attention_bias", false},
+              {"attention_dropout", model.dropout},
+              {"mlp_bias", false}};
+  }
+  config.update(common);
+  return config;
+}
+
+// The table and the checkpoint agree on names and shapes, and the table uses all of them.
+void check_parameters(const Manifest& manifest, const std::vector<HfTensor>& tensors) {
+  std::unordered_map<std::string, Shape> saved;
+  for (const auto& [name, shape] : manifest.parameters) saved.emplace(name, shape);
+  std::unordered_map<std::string, Size> rows_used;
+  for (const HfTensor& tensor : tensors) {
+    const auto found = saved.find(tensor.ours);
+    if (found == saved.end() || !(found->second == tensor.our_shape)) {
+      throw DataError("checkpoint", fmt::format("manifest.json: parameter {}: expected shape {} by the model, found {}",
+                                                tensor.ours, lt::to_string(tensor.our_shape),
+                                                found == saved.end() ? "none" : lt::to_string(found->second)));
+    }
+    rows_used[tensor.ours] += tensor.rows;
+  }
+  for (const auto& [name, shape] : manifest.parameters) {
+    if (rows_used.contains(name) && rows_used[name] == shape[0]) continue;
+    throw DataError("checkpoint", fmt::format("manifest.json: parameter {}: expected in the name table, found none of "
+                                              "that name",
+                                              name));
+  }
+}
+
+// out[c, r] = in[r, c].
+std::vector<float> transpose(const std::vector<float>& in, Size rows, Size columns) {
+  std::vector<float> out(in.size());
+  for (Size r = 0; r < rows; ++r) {
+    for (Size c = 0; c < columns; ++c)
+      out[static_cast<std::size_t>(c * rows + r)] = in[static_cast<std::size_t>(r * columns + c)];
+  }
+  return out;
+}
+
+void write_tensors(const fs::path& file, const fs::path& step_directory, const Manifest& manifest,
+                   const std::vector<HfTensor>& tensors) {
+  std::vector<ParameterInfo> announced;
+  for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
+  SafetensorsWriter writer(file, announced);
+  for (const HfTensor& tensor : tensors) {
+    const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
+    std::vector<float> values(static_cast<std::size_t>(count));
+    within(step_directory, [&] {
+      read_ranges(step_directory, manifest, {{tensor.ours, StateKind::master, begin, begin + count, values.data()}});
+    });
+    writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
+  }
+  writer.finish();
+}
+
+// A tokenizer.json of Hugging Face has the model as an object with a type.
+bool is_hf_tokenizer(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  return json.is_object() && json.contains("model") && json["model"].is_object() && json["model"].contains("type");
+}
+
+}  // namespace
+
+void export_hf(const fs::path& step_directory, const fs::path& out_directory) {
+  fs::path out = fs::absolute(out_directory).lexically_normal();
+  if (out.filename().empty()) out = out.parent_path();
+  within(out.parent_path(), [&] {
+    if (fs::symlink_status(out).type() != fs::file_type::not_found && !(fs::is_directory(out) && fs::is_empty(out))) {
+      throw DataError("checkpoint", out.filename().string() + ": expected no such file or an empty folder, found one",
+                      "choose another --out");
+    }
+  });
+  const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages
+  fs::path temporary = out;
+  temporary += ".tmp-" + unique_id();
+  try {
+    const auto [manifest, tensors, model] = within(step, [&] {
+      Manifest read = read_manifest(step);
+      const ModelInfo info = parse_model(read.state.model);
+      std::vector<HfTensor> table = hf_tensors(info);
+      check_parameters(read, table);
+      return std::tuple(std::move(read), std::move(table), info);
+    });
+    within(temporary, [&] {
+      make_folders_durably(temporary);
+      write_durably(temporary / "config.json", config_of(model).dump(2) + "\n");
+      if (is_hf_tokenizer(manifest.state.tokenizer)) {
+        write_durably(temporary / "tokenizer.json", manifest.state.tokenizer);
+      }
+      write_tensors(temporary / "model.safetensors", step, manifest, tensors);
+      sync_folder(temporary);
+      rename_durably(temporary, out);
+    });
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+}
+
+}  // namespace lt::checkpoint

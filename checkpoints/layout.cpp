@@ -1,0 +1,73 @@
+// Names of the files and folders of a checkpoint, and which of them a path means.
+#include "layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "files.h"
+
+namespace lt::checkpoint {
+namespace fs = std::filesystem;
+
+std::string step_name(Size step) { return fmt::format("step-{:08d}", step); }
+std::string shard_name(int rank) { return fmt::format("rank-{:05d}.h5", rank); }
+std::string temporary_name(Size step, const std::string& run_id) { return step_name(step) + ".tmp-" + run_id; }
+std::string discarded_name(const std::string& name, const std::string& run_id) { return name + ".old-" + run_id; }
+
+std::optional<Size> parse_step(std::string_view name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  if (name.size() < 8 || name.size() > 18 || (name.size() > 8 && name[0] == '0')) return std::nullopt;
+  Size step = 0;
+  for (const char c : name) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = 10 * step + (c - '0');
+  }
+  return step;
+}
+
+namespace {
+
+bool is_step_with(std::string_view infix, std::string_view name) {
+  const std::size_t dot = name.find('.');
+  return dot != name.npos && parse_step(name.substr(0, dot)) && name.substr(dot).starts_with(infix);
+}
+
+}  // namespace
+
+bool is_temporary(std::string_view name) {
+  return is_step_with(".tmp-", name) || name.starts_with(std::string(kLatestName) + ".tmp-");
+}
+bool is_discarded(std::string_view name) { return is_step_with(".old-", name); }
+
+fs::path move_aside(const fs::path& folder) {
+  for (int k = 1;; ++k) {
+    const fs::path target = folder.string() + fmt::format(".corrupt-{}", k);
+    if (fs::symlink_status(target).type() != fs::file_type::not_found) continue;
+    rename_durably(folder, target);
+    return target;
+  }
+}
+
+std::vector<fs::path> step_folders(const std::string& path) {
+  std::error_code ignored;
+  fs::path root = fs::path(path).lexically_normal();
+  if (root.filename().empty()) root = root.parent_path();
+  if (!fs::exists(root, ignored)) return {};
+  const fs::path name = fs::absolute(root).lexically_normal().filename();
+  if (parse_step(name.string()) || fs::exists(root / kManifestName, ignored)) return {root};
+  if (fs::is_directory(root / "checkpoints", ignored)) root /= "checkpoints";
+  if (!fs::is_directory(root, ignored)) return {};
+  std::vector<std::pair<Size, fs::path>> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
+    if (const auto step = parse_step(entry.path().filename().string())) found.emplace_back(*step, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> folders;
+  for (auto& [step, folder] : found) folders.push_back(std::move(folder));
+  return folders;
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,38 @@
+// Names of the files and folders of a checkpoint, and which of them a path means. See docs/checkpoint-format.md.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/dtype.h"
+
+namespace lt::checkpoint {
+
+inline constexpr std::string_view kManifestName = "manifest.json";
+inline constexpr std::string_view kLatestName = "LATEST";
+// Bytes of payload under one checksum.
+inline constexpr Size kBlockBytes = Size{4} << 20;
+
+std::string step_name(Size step);                                                // step-00001000
+std::string shard_name(int rank);                                                // rank-00000.h5
+std::string temporary_name(Size step, const std::string& run_id);                // step-00001000.tmp-<run id>
+std::string discarded_name(const std::string& name, const std::string& run_id);  // <name>.old-<run id>
+
+// The step of a name made by step_name(), and of nothing else.
+std::optional<Size> parse_step(std::string_view name);
+// True for names made by temporary_name(), and for LATEST.tmp-<run id>.
+bool is_temporary(std::string_view name);
+// True for names of steps made by discarded_name().
+bool is_discarded(std::string_view name);
+
+// Moves `folder` to the first free <name>.corrupt-K beside it and returns its new path.
+std::filesystem::path move_aside(const std::filesystem::path& folder);
+
+// Step folders that `path` means, oldest first: `path` itself where it is one (by its name, or because it has a
+// manifest), else those of its folder `checkpoints`, else its own. Empty where nothing is there.
+std::vector<std::filesystem::path> step_folders(const std::string& path);
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,121 @@
+// The manifest's own checksum and its consistency.
+#include "manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+
+#include "crc32c.h"
+#include "files.h"
+#include "layout.h"
+
+namespace lt::checkpoint {
+namespace {
+
+constexpr std::string_view kChecksumBegin = " \"crc32c\": \"";
+constexpr std::string_view kChecksumEnd = "\"\n}\n";
+
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
+  throw DataError("checkpoint", "manifest.json: " + fmt::format(text, std::forward<Args>(args)...));
+}
+
+void check_dataset(const FileEntry& file, const DatasetEntry& dataset, Size elements) {
+  if (dataset.begin < 0 || dataset.end <= dataset.begin || dataset.end > elements) {
+    fail("{}: {}: expected a range of [0, {}), found [{}, {})", file.name, to_string(dataset), elements, dataset.begin,
+         dataset.end);
+  }
+  if (dataset.offset < 0 || dataset.offset > file.bytes || dataset.bytes() > file.bytes - dataset.offset) {
+    fail("{}: {}: expected to lie within the file's {} bytes, found offset {} and {} bytes", file.name,
+         to_string(dataset), file.bytes, dataset.offset, dataset.bytes());
+  }
+  const Size blocks = (dataset.bytes() + kBlockBytes - 1) / kBlockBytes;
+  if (static_cast<Size>(dataset.blocks.size()) != blocks) {
+    fail("{}: {}: expected {} block checksums, found {}", file.name, to_string(dataset), blocks, dataset.blocks.size());
+  }
+}
+
+}  // namespace
+
+std::string to_string(const DatasetEntry& dataset) {
+  return std::string(kStateKindNames[static_cast<std::size_t>(dataset.kind)]) + "/" + dataset.parameter;
+}
+
+std::string to_string(StateKind kind, const std::string& parameter, Size begin, Size end) {
+  return fmt::format("{}/{}[{}, {})", kStateKindNames[static_cast<std::size_t>(kind)], parameter, begin, end);
+}
+
+void check_consistent(const Manifest& manifest) {
+  if (manifest.world_size < 1 || static_cast<std::size_t>(manifest.world_size) != manifest.files.size()) {
+    fail("world_size: expected the number of files, {}, found {}", manifest.files.size(), manifest.world_size);
+  }
+  std::unordered_map<std::string, std::size_t> index;
+  for (const ParameterInfo& parameter : manifest.parameters) {
+    if (!index.emplace(parameter.name, index.size()).second) fail("parameters: {} stands twice", parameter.name);
+  }
+  std::vector<std::tuple<StateKind, std::size_t, Size, Size>> ranges;
+  for (std::size_t rank = 0; rank < manifest.files.size(); ++rank) {
+    const FileEntry& file = manifest.files[rank];
+    const std::string expected = shard_name(static_cast<int>(rank));
+    if (file.name != expected) fail("files: expected {}, found {}", expected, file.name);
+    for (const DatasetEntry& dataset : file.datasets) {
+      const auto found = index.find(dataset.parameter);
+      if (found == index.end()) fail("{}: {} is not in the list of parameters", file.name, to_string(dataset));
+      check_dataset(file, dataset, manifest.parameters[found->second].shape.elements());
+      ranges.emplace_back(dataset.kind, found->second, dataset.begin, dataset.end);
+    }
+  }
+  // Each kind that occurs covers each parameter once, in order and without gaps; the masters always occur.
+  std::sort(ranges.begin(), ranges.end());
+  auto next = ranges.begin();
+  for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+    const bool occurs = next != ranges.end() && std::get<0>(*next) == kind;
+    if (!occurs && kind != StateKind::master) continue;
+    for (std::size_t p = 0; p < manifest.parameters.size(); ++p) {
+      const auto& [name, shape] = manifest.parameters[p];
+      Size covered = 0;
+      for (; next != ranges.end() && std::get<0>(*next) == kind && std::get<1>(*next) == p; ++next) {
+        const auto [begin, end] = std::pair(std::get<2>(*next), std::get<3>(*next));
+        if (begin > covered) fail("{} is in no file", to_string(kind, name, covered, begin));
+        if (begin < covered) fail("{} is in two files", to_string(kind, name, begin, std::min(covered, end)));
+        covered = end;
+      }
+      if (covered != shape.elements()) fail("{} is in no file", to_string(kind, name, covered, shape.elements()));
+    }
+  }
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  std::string text = detail::open_object_text(manifest);
+  text += ",\n";
+  const std::string checksum = crc_text(crc32c(0, text.data(), text.size()));
+  return text.append(kChecksumBegin).append(checksum).append(kChecksumEnd);
+}
+
+Manifest parse_manifest(const std::string& text) {
+  constexpr std::size_t kTail = kChecksumBegin.size() + 8 + kChecksumEnd.size();
+  if (text.empty()) fail("is empty");
+  if (text.size() <= kTail) fail("expected a manifest, found {} bytes", text.size());
+  const std::size_t body = text.size() - kTail;
+  const std::string_view tail = std::string_view(text).substr(body);
+  if (!tail.starts_with(kChecksumBegin) || !tail.ends_with(kChecksumEnd)) {
+    fail("crc32c: expected as the last field, found none: the file is truncated or not a manifest");
+  }
+  const std::string expected(tail.substr(kChecksumBegin.size(), 8));
+  const std::string found = crc_text(crc32c(0, text.data(), body));
+  if (found != expected) fail("crc32c: expected {}, found {}", expected, found);
+  Manifest manifest = detail::parse_object(text);
+  check_consistent(manifest);
+  return manifest;
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  Manifest manifest = parse_manifest(read_text(folder / kManifestName));
+  const auto step = parse_step(folder.filename().string());
+  if (step && *step != manifest.state.step) fail("step: expected {}, found {}", *step, manifest.state.step);
+  return manifest;
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,224 @@
+// The manifest as JSON. Every field is required and of the type stated in docs/checkpoint-format.md; an unknown version
+// is refused.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "crc32c.h"
+#include "libtrain/error.h"
+#include "manifest.h"
+
+namespace lt::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "libtrain checkpoint";
+constexpr int kVersion = 1;
+
+[[noreturn]] void fail(const std::string& key, const std::string& expected, const std::string& found) {
+  throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
+}
+
+const Json& field(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end()) fail(key, "a value", "none");
+  return *found;
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const Json& value = field(object, key);
+  if (!value.is_string()) fail(key, "a string", value.type_name());
+  return value.get<std::string>();
+}
+
+Size integer(const Json& value, const char* key) {
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() >> 63 != 0)) {
+    fail(key, "an integer", value.dump());
+  }
+  return value.get<Size>();
+}
+Size integer_of(const Json& object, const char* key) { return integer(field(object, key), key); }
+
+Size count_of(const Json& object, const char* key) {
+  const Size value = integer_of(object, key);
+  if (value < 0) fail(key, "no negative number", std::to_string(value));
+  return value;
+}
+
+const Json& array_of(const Json& object, const char* key) {
+  const Json& value = field(object, key);
+  if (!value.is_array()) fail(key, "an array", value.type_name());
+  return value;
+}
+
+std::uint32_t crc(const Json& value, const char* key) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  std::uint32_t result = 0;
+  for (const char c : text) {
+    const bool letter = c >= 'a' && c <= 'f';
+    if (text.size() != 8 || (!letter && (c < '0' || c > '9'))) fail(key, "8 hexadecimal digits", text);
+    result = result << 4 | static_cast<std::uint32_t>(letter ? c - 'a' + 10 : c - '0');
+  }
+  return result;
+}
+
+Json to_json(const DatasetEntry& dataset) {
+  Json blocks = Json::array();
+  for (const std::uint32_t block : dataset.blocks) blocks.push_back(crc_text(block));
+  return {{"parameter", dataset.parameter},
+          {"kind", kStateKindNames[static_cast<std::size_t>(dataset.kind)]},
+          {"begin", dataset.begin},
+          {"end", dataset.end},
+          {"path", dataset.path},
+          {"offset", dataset.offset},
+          {"crc32c_blocks", std::move(blocks)}};
+}
+
+DatasetEntry dataset_from(const Json& json) {
+  DatasetEntry dataset{text_of(json, "parameter"),
+                       StateKind::master,
+                       count_of(json, "begin"),
+                       count_of(json, "end"),
+                       text_of(json, "path"),
+                       count_of(json, "offset"),
+                       {}};
+  const std::string kind = text_of(json, "kind");
+  const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
+  if (found == kStateKindNames.end()) fail("kind", "master, m or v", kind);
+  dataset.kind = static_cast<StateKind>(found - kStateKindNames.begin());
+  for (const Json& block : array_of(json, "crc32c_blocks")) dataset.blocks.push_back(crc(block, "crc32c_blocks"));
+  return dataset;
+}
+
+// An array with each element on a line of its own.
+template <class T, class Text>
+std::string lines_of(const std::vector<T>& elements, const std::string& indent, Text&& text_of_element) {
+  std::string text = "[";
+  for (const T& element : elements) text += (text.size() > 1 ? ",\n" : "\n") + indent + text_of_element(element);
+  return text + "]";
+}
+
+std::string file_text(const FileEntry& file) {
+  const Json json = {{"name", file.name},
+                     {"bytes", file.bytes},
+                     {"crc32c", crc_text(file.crc)},
+                     {"crc32c_metadata", crc_text(file.crc_metadata)}};
+  std::string text = json.dump();
+  text.back() = ',';
+  const auto dataset_text = [](const DatasetEntry& dataset) { return to_json(dataset).dump(); };
+  return text + "\"datasets\":" + lines_of(file.datasets, "   ", dataset_text) + "}";
+}
+
+std::string parameter_text(const ParameterInfo& parameter) {
+  const auto& [name, shape] = parameter;
+  return Json{{"name", name}, {"shape", std::vector<Size>(shape.begin(), shape.end())}}.dump();
+}
+
+FileEntry file_from(const Json& json) {
+  FileEntry file{text_of(json, "name"),
+                 count_of(json, "bytes"),
+                 crc(field(json, "crc32c"), "crc32c"),
+                 crc(field(json, "crc32c_metadata"), "crc32c_metadata"),
+                 {}};
+  for (const Json& dataset : array_of(json, "datasets")) file.datasets.push_back(dataset_from(dataset));
+  return file;
+}
+
+ParameterInfo parameter_from(const Json& json) {
+  std::vector<Size> sizes;
+  Size elements = 1;
+  for (const Json& size : array_of(json, "shape")) {
+    sizes.push_back(integer(size, "shape"));
+    if (sizes.back() < 0 || __builtin_mul_overflow(elements, sizes.back(), &elements)) {
+      fail("shape", "sizes whose product fits 63 bits", json.at("shape").dump());
+    }
+  }
+  if (sizes.size() > Shape::kMaxDims || elements > (Size{1} << 60)) {
+    fail("shape", fmt::format("at most {} dimensions and 2^60 elements", Shape::kMaxDims), json.at("shape").dump());
+  }
+  return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
+}
+
+// Translates the JSON library's own errors.
+template <class Body>
+auto translated(Body&& body) {
+  try {
+    return body();
+  } catch (const Json::exception& e) {
+    throw DataError("checkpoint", std::string("manifest.json: ") + e.what());
+  }
+}
+
+}  // namespace
+
+std::string detail::open_object_text(const Manifest& manifest) {
+  return translated([&] {
+    const RunState& state = manifest.state;
+    if (!std::isfinite(state.loss_scale)) fail("loss_scale", "a finite number", std::to_string(state.loss_scale));
+    const Json model = state.model.empty() ? Json::object() : Json::parse(state.model);
+    if (!model.is_object()) fail("model", "an object", model.type_name());
+    std::string text = "{";
+    const auto add = [&](const char* key, const std::string& value) {
+      text += fmt::format("{}\n \"{}\": {}", text.size() > 1 ? "," : "", key, value);
+    };
+    add("format", Json(kFormat).dump());
+    add("version", Json(kVersion).dump());
+    add("step", Json(state.step).dump());
+    add("samples", Json(state.samples).dump());
+    add("seed", Json(state.seed).dump());
+    add("loss_scale", Json(state.loss_scale).dump());
+    add("world_size", Json(manifest.world_size).dump());
+    add("config_hash", Json(state.config_hash).dump());
+    add("model", model.dump());
+    add("parameters", lines_of(manifest.parameters, "  ", parameter_text));
+    add("files", lines_of(manifest.files, "  ", file_text));
+    add("config", Json(state.config).dump());
+    add("tokenizer", Json(state.tokenizer).dump());
+    return text;
+  });
+}
+
+Manifest detail::parse_object(const std::string& text) {
+  return translated([&] {
+    const Json json = Json::parse(text);
+    if (text_of(json, "format") != kFormat) fail("format", std::string(kFormat), text_of(json, "format"));
+    if (integer_of(json, "version") != kVersion) {
+      fail("version", std::to_string(kVersion), std::to_string(integer_of(json, "version")));
+    }
+    Manifest manifest;
+    RunState& state = manifest.state;
+    state.step = count_of(json, "step");
+    state.samples = count_of(json, "samples");
+    if (!field(json, "seed").is_number_unsigned()) fail("seed", "an unsigned integer", field(json, "seed").dump());
+    state.seed = field(json, "seed").get<std::uint64_t>();
+    if (!field(json, "loss_scale").is_number()) fail("loss_scale", "a number", field(json, "loss_scale").dump());
+    state.loss_scale = field(json, "loss_scale").get<double>();
+    const Size world_size = count_of(json, "world_size");
+    if (world_size > 1 << 24) fail("world_size", "at most 2^24", std::to_string(world_size));
+    manifest.world_size = static_cast<int>(world_size);
+    state.config_hash = text_of(json, "config_hash");
+    state.config = text_of(json, "config");
+    state.tokenizer = text_of(json, "tokenizer");
+    const Json& model = field(json, "model");
+    if (!model.is_object()) fail("model", "an object", model.type_name());
+    state.model = model.empty() ? "" : model.dump();
+    for (const Json& parameter : array_of(json, "parameters")) {
+      manifest.parameters.push_back(parameter_from(parameter));
+    }
+    for (const Json& file : array_of(json, "files")) manifest.files.push_back(file_from(file));
+    return manifest;
+  });
+}
+
+std::string file_entry_text(const FileEntry& file) {
+  return translated([&] { return file_text(file); });
+}
+
+FileEntry parse_file_entry(const std::string& text) {
+  return translated([&] { return file_from(Json::parse(text)); });
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,24 @@
+// Reading ranges of parameters from a checkpoint, whatever files hold them.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "manifest.h"
+
+namespace lt::checkpoint {
+
+// Elements [begin, end) of a parameter's state, to be written to out[0, end - begin).
+struct RangeRequest {
+  std::string parameter;
+  StateKind kind;
+  Size begin, end;
+  float* out;
+};
+
+// Fills every request; `manifest` is that of `folder`. One file is open at a time, and only the blocks that a request
+// touches are read. Throws DataError where a parameter or kind is not there or a checksum does not match.
+void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
+                 const std::vector<RangeRequest>& requests);
+
+}  // namespace lt::checkpoint

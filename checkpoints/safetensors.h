@@ -1,0 +1,31 @@
+// Writing safetensors files: u64 header length, a JSON header padded with spaces to 8 bytes, then the tensors one after
+// another. Format: https://github.com/huggingface/safetensors (README, "Format").
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "files.h"
+#include "libtrain/shard_map.h"
+
+namespace lt::checkpoint {
+
+// Writes f32 tensors in the order announced, so that only one need be in memory.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors);
+
+  // The values of the next tensor. Throws InternalError where their number is not that of its shape.
+  void write(std::span<const float> values);
+  // Fsyncs and closes. Throws InternalError where tensors are missing.
+  void finish();
+
+ private:
+  Descriptor file_;
+  std::vector<ParameterInfo> tensors_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace lt::checkpoint

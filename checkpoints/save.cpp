@@ -1,0 +1,149 @@
+// Saving. The order of the steps is what makes a checkpoint whole or absent: files durable, then the manifest durable,
+// then the rename that commits, then the folder above durable. Whatever fails before the rename fails on all ranks and
+// leaves what stood before.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <unordered_map>
+
+#include "files.h"
+#include "layout.h"
+#include "libtrain/checkpoint.h"
+#include "manifest.h"
+#include "retention.h"
+#include "shard_file.h"
+#include "verify.h"
+
+namespace lt::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kShared = "all ranks must see the same checkpoint folder: put it on a file system they share";
+
+// collectively() for a body whose every exception is turned into a DataError that starts with the folder.
+template <class Body>
+void agree(const Group& group, const fs::path& folder, Body&& body) {
+  collectively(group, [&] { within(folder, body); });
+}
+
+void check_input(const ShardMap& shards, const RunState& state) {
+  if (state.step < 0) throw UsageError("checkpoint", fmt::format("step: expected 0 or more, found {}", state.step));
+  std::unordered_map<std::string, Size> elements;
+  for (const auto& [name, shape] : shards.parameters) {
+    // Names are those of links in an HDF5 file.
+    if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos) {
+      throw UsageError("checkpoint", fmt::format("parameter '{}': expected a name without slashes", name));
+    }
+    elements.emplace(name, shape.elements());
+  }
+  for (const StateRange& range : shards.owned) {
+    const std::string what = to_string(range.kind, range.parameter, range.begin, range.end);
+    const auto found = elements.find(range.parameter);
+    if (found == elements.end()) throw UsageError("checkpoint", what + ": expected a parameter of the model");
+    if (range.begin < 0 || range.end < range.begin || range.end > found->second) {
+      throw UsageError("checkpoint", fmt::format("{}: expected a range of [0, {})", what, found->second));
+    }
+    if (range.begin == range.end) continue;
+    if (range.values.dtype() != DType::f32 || range.values.elements() != range.end - range.begin) {
+      throw UsageError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}", what,
+                                                 range.values.elements(), dtype_name(range.values.dtype())));
+    }
+  }
+}
+
+// True where a valid checkpoint of this very state stands at `folder`. Throws where it is another run's.
+bool stands(const fs::path& folder, const ShardMap& shards, const RunState& state) {
+  if (!problems_of(folder, true).empty()) return false;
+  const Manifest manifest = read_manifest(folder);
+  const auto require = [](const std::string& what, const auto& expected, const auto& found) {
+    if (expected == found) return;
+    throw DataError("checkpoint", fmt::format("manifest.json: {}: expected {}, found {}", what, expected, found),
+                    "another run's checkpoint stands there; choose another run.dir or checkpoint.dir");
+  };
+  require("samples", state.samples, manifest.state.samples);
+  require("seed", state.seed, manifest.state.seed);
+  require("parameters", shards.parameters.size(), manifest.parameters.size());
+  for (std::size_t p = 0; p < shards.parameters.size(); ++p) {
+    const auto& [name, shape] = shards.parameters[p];
+    require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
+            manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
+  }
+  return true;
+}
+
+// Rank 0: the manifest, and the rename that makes the checkpoint exist.
+void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
+            const std::vector<std::string>& parts) {
+  Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}};
+  for (const std::string& part : parts) manifest.files.push_back(parse_file_entry(part));
+  check_consistent(manifest);
+  for (const FileEntry& file : manifest.files) {
+    const Size bytes = file_bytes(temporary / file.name);
+    if (bytes == file.bytes) continue;
+    throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
+                    kShared);
+  }
+  const std::string text = manifest_text(manifest);
+  write_durably(temporary / kManifestName, text);
+  if (read_text(temporary / kManifestName) != text) {
+    throw DataError("checkpoint", "manifest.json: expected what was written, read back other bytes");
+  }
+  sync_folder(temporary);
+  if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
+  rename_durably(temporary, folder);
+}
+
+// Failures here leave the new checkpoint as it stands, so they are told and not thrown.
+void tidy(const fs::path& directory, const std::string& name, int keep, const std::string& run_id) {
+  const auto attempt = [](auto&& body) {
+    try {
+      body();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "warning: [checkpoint] %s\n", e.what());
+    }
+  };
+  attempt([&] { write_latest(directory, name, run_id); });
+  attempt([&] { make_room(directory, name, keep, run_id); });
+}
+
+}  // namespace
+
+std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
+                 int keep) {
+  const bool root = group.rank() == 0;
+  const fs::path parent = directory, folder = parent / step_name(state.step);
+  std::string run_id;  // empty: a valid checkpoint of this step stands
+  agree(group, folder, [&] { check_input(shards, state); });
+  agree(group, folder, [&] {
+    if (!root) return;
+    if (fs::symlink_status(folder).type() != fs::file_type::not_found && stands(folder, shards, state)) return;
+    run_id = unique_id();
+    make_folders_durably(parent / temporary_name(state.step, run_id));
+  });
+  run_id = group.broadcast_bytes(run_id, 0);
+  if (run_id.empty()) return folder.string();
+
+  const fs::path temporary = parent / temporary_name(state.step, run_id);
+  try {
+    std::string part;
+    agree(group, temporary, [&] {
+      if (!fs::is_directory(temporary)) {
+        throw DataError("checkpoint", shard_name(group.rank()) + ": rank 0 made the folder, this rank has none",
+                        kShared);
+      }
+      part = file_entry_text(write_shard(temporary, {group.rank(), group.size(), state.step}, shards));
+    });
+    const std::vector<std::string> parts = group.all_gather_bytes(part);
+    agree(group, temporary, [&] {
+      if (root) commit(temporary, folder, shards, state, parts);
+    });
+  } catch (...) {
+    std::error_code ignored;
+    if (root) fs::remove_all(temporary, ignored);
+    throw;
+  }
+  if (root) tidy(parent, folder.filename().string(), keep, run_id);
+  return folder.string();
+}
+
+}  // namespace lt::checkpoint

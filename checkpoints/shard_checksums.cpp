@@ -1,0 +1,81 @@
+// Checksums of a shard file: payloads in blocks, and all that lies between them.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "crc32c.h"
+#include "layout.h"
+#include "shard_file.h"
+
+namespace lt::checkpoint {
+namespace {
+
+// Calls visit(dataset, offset, bytes) for pieces of at most kBlockBytes in the order of the file, together all of it:
+// the blocks of each payload, and what is no payload with dataset -1.
+template <class Visit>
+void for_each_piece(const std::string& name, Size end, const std::vector<DatasetEntry>& datasets, Visit&& visit) {
+  std::vector<std::size_t> order(datasets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return datasets[a].offset < datasets[b].offset; });
+  Size at = 0;
+  const auto visit_up_to = [&](Size target, Size dataset) {
+    for (; at < target; at = std::min(at + kBlockBytes, target)) visit(dataset, at, std::min(kBlockBytes, target - at));
+  };
+  for (const std::size_t d : order) {
+    const Size begin = datasets[d].offset, bytes = datasets[d].bytes();
+    if (begin < at || begin > end || bytes > end - begin) {
+      throw DataError("checkpoint",
+                      fmt::format("{}: {}: expected {} bytes of its own at {}, found other data or the end", name,
+                                  to_string(datasets[d]), bytes, begin));
+    }
+    visit_up_to(begin, -1);
+    visit_up_to(begin + bytes, static_cast<Size>(d));
+  }
+  visit_up_to(end, -1);
+}
+
+// Reads pieces of one file into the same memory.
+class PieceReader {
+ public:
+  explicit PieceReader(const std::filesystem::path& path) : file_(path, O_RDONLY) {}
+
+  Size file_bytes() const { return file_.bytes(); }
+  std::uint32_t checksum(Size offset, Size bytes) {
+    if (static_cast<Size>(buffer_.size()) < bytes) buffer_.resize(static_cast<std::size_t>(bytes));
+    file_.read_at(buffer_.data(), bytes, offset);
+    return crc32c(0, buffer_.data(), static_cast<std::size_t>(bytes));
+  }
+
+ private:
+  Descriptor file_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace
+
+FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {
+  PieceReader file(path);
+  FileChecksums sums;
+  sums.blocks.resize(datasets.size());
+  for_each_piece(path.filename().string(), file.file_bytes(), datasets, [&](Size dataset, Size offset, Size bytes) {
+    const std::uint32_t piece = file.checksum(offset, bytes);
+    const auto length = static_cast<std::uint64_t>(bytes);
+    sums.file = crc32c_concat(sums.file, piece, length);
+    if (dataset < 0) sums.metadata = crc32c_concat(sums.metadata, piece, length);
+    if (dataset >= 0) sums.blocks[static_cast<std::size_t>(dataset)].push_back(piece);
+  });
+  return sums;
+}
+
+std::uint32_t metadata_checksum_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {
+  PieceReader file(path);
+  std::uint32_t sum = 0;
+  for_each_piece(path.filename().string(), file.file_bytes(), datasets, [&](Size dataset, Size offset, Size bytes) {
+    if (dataset < 0) sum = crc32c_concat(sum, file.checksum(offset, bytes), static_cast<std::uint64_t>(bytes));
+  });
+  return sum;
+}
+
+}  // namespace lt::checkpoint

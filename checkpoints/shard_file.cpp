@@ -1,0 +1,155 @@
+// Writing one rank's file. Reports of success are not believed: once it is on the disk the file is opened again and
+// every payload compared with memory by its checksums.
+#include "shard_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <bit>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "crc32c.h"
+#include "hdf5_write_driver.h"
+#include "layout.h"
+
+namespace lt::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files hold little-endian values and are read as they are");
+
+void write_attribute(hid_t object, const char* name, std::span<const Size> values, bool scalar) {
+  const hsize_t count = values.size();
+  const Hdf5Space space(LT_HDF5(scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr)));
+  Hdf5Attribute attribute(LT_HDF5(H5Acreate2(object, name, H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT)));
+  const Size none = 0;
+  LT_HDF5(H5Awrite(attribute, H5T_NATIVE_INT64, values.empty() ? &none : values.data()));
+  attribute.close();
+}
+
+void write_attribute(hid_t object, const char* name, Size value) { write_attribute(object, name, {&value, 1}, true); }
+
+// Creation properties without time stamps, so that the same state gives the same bytes.
+Hdf5Properties creation(hid_t kind) {
+  Hdf5Properties properties(LT_HDF5(H5Pcreate(kind)));
+  LT_HDF5(H5Pset_obj_track_times(properties, false));
+  return properties;
+}
+
+Hdf5Properties contiguous_layout() {
+  Hdf5Properties properties = creation(H5P_DATASET_CREATE);
+  LT_HDF5(H5Pset_layout(properties, H5D_CONTIGUOUS));
+  LT_HDF5(H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY));
+  LT_HDF5(H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER));
+  return properties;
+}
+
+// The values on the host: the tensor's own memory, or `staged` where they are elsewhere.
+const float* host_values(const Tensor& values, std::vector<float>& staged) {
+  if (values.device() == kCpu && values.is_contiguous()) return values.data<float>();
+  staged = values.to_vector<float>();
+  return staged.data();
+}
+
+std::vector<std::uint32_t> block_checksums(const float* values, Size bytes) {
+  std::vector<std::uint32_t> blocks;
+  for (Size at = 0; at < bytes; at += kBlockBytes) {
+    const Size size = std::min(kBlockBytes, bytes - at);
+    blocks.push_back(crc32c(0, reinterpret_cast<const char*>(values) + at, static_cast<std::size_t>(size)));
+  }
+  return blocks;
+}
+
+DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path) {
+  DatasetEntry entry{range.parameter, range.kind, range.begin, range.end, std::move(path), 0, {}};
+  const hsize_t count = static_cast<hsize_t>(range.end - range.begin);
+  const Hdf5Space space(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
+  Hdf5Dataset dataset(LT_HDF5(
+      H5Dcreate2(file, entry.path.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, contiguous_layout(), H5P_DEFAULT)));
+  std::vector<float> staged;
+  const float* values = host_values(range.values, staged);
+  LT_HDF5(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+  entry.blocks = block_checksums(values, entry.bytes());
+  write_attribute(dataset, "begin", range.begin);
+  write_attribute(dataset, "end", range.end);
+  write_attribute(dataset, "shape", std::span<const Size>(shape.begin(), shape.end()), false);
+  dataset.close();
+  return entry;
+}
+
+std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path& path, const ShardOwner& owner,
+                                       const ShardMap& shards) {
+  std::unordered_map<std::string, Shape> shapes;
+  for (const auto& [name, shape] : shards.parameters) shapes.emplace(name, shape);
+  Hdf5File file(LT_HDF5(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation(H5P_FILE_CREATE), access)));
+  write_attribute(file, "version", 1);
+  write_attribute(file, "step", owner.step);
+  write_attribute(file, "rank", owner.rank);
+  write_attribute(file, "world_size", owner.world_size);
+  for (const std::string_view kind : kStateKindNames) {
+    const std::string name(kind);
+    Hdf5Group(LT_HDF5(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT))).close();
+  }
+  std::vector<DatasetEntry> datasets;
+  std::unordered_set<std::string> paths;
+  for (const StateRange& range : shards.owned) {
+    if (range.begin == range.end) continue;
+    std::string link = fmt::format("/{}/{}", kStateKindNames[static_cast<std::size_t>(range.kind)], range.parameter);
+    if (!paths.insert(link).second) paths.insert(link += fmt::format("@{}", range.begin));
+    datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link)));
+  }
+  LT_HDF5(H5Fflush(file, H5F_SCOPE_LOCAL));
+  file.close();
+  return datasets;
+}
+
+std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const ShardOwner& owner,
+                                     const ShardMap& shards) {
+  const Hdf5Session session;
+  Hdf5WriteDriver driver;
+  try {
+    std::vector<DatasetEntry> datasets = write_groups(driver.access(), path, owner, shards);
+    driver.check();
+    return datasets;
+  } catch (const DataError&) {
+    driver.check();  // what HDF5 reports may follow from a failed write
+    throw;
+  }
+}
+
+}  // namespace
+
+std::string block_name(const DatasetEntry& dataset, std::size_t block) {
+  constexpr Size kElements = kBlockBytes / Size{sizeof(float)};
+  const Size begin = dataset.begin + static_cast<Size>(block) * kElements;
+  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + kElements, dataset.end));
+}
+
+FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards) {
+  FileEntry entry;
+  entry.name = shard_name(owner.rank);
+  const std::filesystem::path path = folder / entry.name;
+  entry.datasets = in_file(entry.name, [&] { return write_hdf5(path, owner, shards); });
+  sync_file(path);
+  sync_folder(folder);
+  {
+    const ShardReader reader(folder, entry.name);
+    entry.bytes = reader.bytes();
+    for (DatasetEntry& dataset : entry.datasets) dataset.offset = reader.locate(dataset);
+  }
+  const FileChecksums found = checksums_of(path, entry.datasets);
+  entry.crc = found.file;
+  entry.crc_metadata = found.metadata;
+  for (std::size_t d = 0; d < entry.datasets.size(); ++d) {
+    const DatasetEntry& dataset = entry.datasets[d];
+    for (std::size_t b = 0; b < dataset.blocks.size(); ++b) {
+      if (found.blocks[d][b] == dataset.blocks[b]) continue;
+      throw DataError("checkpoint",
+                      fmt::format("{}: {}: crc32c: wrote {}, read back {}", entry.name, block_name(dataset, b),
+                                  crc_text(dataset.blocks[b]), crc_text(found.blocks[d][b])));
+    }
+  }
+  return entry;
+}
+
+}  // namespace lt::checkpoint

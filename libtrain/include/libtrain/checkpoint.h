@@ -1,0 +1,65 @@
+// Sharded checkpoints: one HDF5 file a rank and a manifest that commits them. The format is docs/checkpoint-format.md.
+//
+//   checkpoints/step-00001000/{manifest.json, rank-00000.h5, ...}
+//
+// Every rank writes what it owns; a folder without a manifest that verifies does not exist.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libtrain/group.h"
+#include "libtrain/shard_map.h"
+
+namespace lt::checkpoint {
+
+// Everything of a run's state that is not a tensor.
+struct RunState {
+  Size step = 0;          // steps done
+  Size samples = 0;       // data position
+  std::uint64_t seed = 0; // of initial weights and dropout
+  double loss_scale = 1;  // fp16
+  std::string config;     // the whole configuration, TOML
+  std::string config_hash;
+  std::string model;      // what export and sample need to know of the model: a JSON object
+  std::string tokenizer;  // tokenizer.json, or empty
+};
+
+// One folder as `list` and resuming see it.
+struct Listing {
+  std::string path;
+  Size step = -1;
+  bool valid = false;
+  std::string reason;  // why it is not valid: file, field, expected, actual
+};
+
+// Saves step `state.step` under `directory`; all ranks of `group` call it. Order: write and fsync each rank's file,
+// gather checksums on rank 0, write and fsync the manifest, rename the folder, fsync the parent; then keep the newest
+// `keep` valid checkpoints (at least 2). A corrupt folder of the same name is moved aside first; a valid one is left
+// and the call returns. Throws DataError (all ranks alike) where anything fails; what stood before still stands.
+std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
+                 int keep = 3);
+
+// The newest valid step's folder of `path`: a step's folder, a `checkpoints` folder or a run's folder. Why newer ones
+// were passed over is appended to `notes`. Nothing valid: nullopt. Verifies manifests and file sizes, and with
+// `checksums` every byte.
+std::optional<std::string> find_newest(const std::string& path, std::vector<std::string>* notes, bool checksums);
+
+// Step folders of `path`, oldest first.
+std::vector<Listing> list(const std::string& path, bool checksums);
+
+// Reads the manifest of one step's folder.
+RunState read_state(const std::string& step_directory);
+std::vector<ParameterInfo> read_parameters(const std::string& step_directory);
+int read_world_size(const std::string& step_directory);
+
+// Fills every range of `shards.needed` from the files that hold it, whatever rank count and strategy wrote them.
+// Checks the checksum of every block it reads. Throws DataError naming file, dataset, expected and actual.
+void load(const std::string& step_directory, const ShardMap& shards);
+// The whole of one parameter's state, f32, flat.
+std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
+                               StateKind kind = StateKind::master);
+
+}  // namespace lt::checkpoint

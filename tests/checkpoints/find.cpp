@@ -1,0 +1,116 @@
+// Which checkpoint a path means, and why newer ones were passed over.
+#include "checkpoints/fixture.h"
+#include "layout.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+#include "verify.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using namespace lt_test;
+
+using Strings = std::vector<std::string>;
+
+TEST_CASE("names: steps are those that step_name() makes", "[checkpoints]") {
+  CHECK(step_name(1000) == "step-00001000");
+  CHECK(parse_step("step-00001000") == 1000);
+  CHECK(parse_step(step_name(1234567890123)) == 1234567890123);
+  for (const char* other : {"step-1000", "step-000001000", "step-0000100x", "step-00001000.tmp-x", "step-", "",
+                            "step-00001000.corrupt-1", "step-9999999999999999999999"}) {
+    CHECK(!parse_step(other));
+  }
+  CHECK(is_temporary(temporary_name(7, "id")));
+  CHECK(is_discarded(discarded_name(step_name(7), "id")));
+  for (const char* other : {"step-00000007.corrupt-1", "step-00000007", "notes.tmp-1", "LATEST"}) {
+    CHECK(!is_temporary(other));
+    CHECK(!is_discarded(other));
+  }
+}
+
+TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder", "[checkpoints]") {
+  const TempFolder temp;
+  const fs::path checkpoints = temp.path() / "checkpoints";
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  for (const Size step : {2, 30, 4}) save_alone(checkpoints, step, shards);
+  write_file(checkpoints / "LATEST", "step-00000002\n");  // a hint that is wrong
+  const std::string newest = (checkpoints / "step-00000030").string();
+  Strings notes;
+  CHECK(find_newest(temp.text(), &notes, false) == newest);
+  CHECK(find_newest(checkpoints.string(), &notes, true) == newest);
+  CHECK(find_newest(checkpoints.string() + "/", &notes, false) == newest);
+  CHECK(find_newest((checkpoints / "step-00000004").string() + "/", &notes, true) ==
+        (checkpoints / "step-00000004").string());
+  CHECK(notes.empty());
+  {
+    const fs::path before = fs::current_path();  // relative paths stay relative
+    fs::current_path(temp.path());
+    CHECK(find_newest("checkpoints/", nullptr, false) == "checkpoints/step-00000030");
+    CHECK(find_newest(".", nullptr, false) == "./checkpoints/step-00000030");
+    fs::current_path(checkpoints / "step-00000002");
+    CHECK(find_newest(".", nullptr, false) == ".");
+    fs::current_path(before);
+  }
+  // A folder of any name is a checkpoint where it has a manifest.
+  fs::copy(newest, temp.path() / "best");
+  CHECK(find_newest((temp.path() / "best").string(), nullptr, true) == (temp.path() / "best").string());
+
+  const std::vector<Listing> listings = list(temp.text(), true);
+  REQUIRE(listings.size() == 3);
+  CHECK(listings[0].step == 2);
+  CHECK(listings[1].step == 4);
+  CHECK(listings[2].path == newest);
+  CHECK(listings[2].valid);
+  CHECK(verify(temp.text()).empty());
+}
+
+TEST_CASE("find_newest: nothing there", "[checkpoints]") {
+  const TempFolder temp;
+  Strings notes;
+  CHECK(!find_newest(temp.text(), &notes, false));
+  CHECK(!find_newest(temp.text() + "/missing", &notes, false));
+  CHECK(list(temp.text(), true).empty());
+  CHECK(notes.empty());
+  CHECK_THROWS_AS(verify(temp.text()), DataError);
+}
+
+TEST_CASE("find_newest: says why it passed each one over, newest first", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  for (const Size step : {1, 2, 3, 4, 5, 6}) save_alone(temp.path(), step, shards);
+  const auto file = [&](const char* step, const char* name) { return temp.path() / step / name; };
+  const auto bytes = std::to_string(fs::file_size(file("step-00000002", "rank-00000.h5")));
+  fs::resize_file(file("step-00000002", "rank-00000.h5"), 17);
+  fs::remove(file("step-00000003", "rank-00000.h5"));
+  fs::resize_file(file("step-00000004", "manifest.json"), 0);
+  fs::remove(file("step-00000005", "manifest.json"));
+  fs::remove_all(temp.path() / "step-00000006");
+  fs::copy(temp.path() / "step-00000001", temp.path() / "step-00000006");
+  Strings notes;
+  CHECK(find_newest(temp.text(), &notes, false) == (temp.path() / "step-00000001").string());
+  CHECK(notes == Strings{"step-00000006: manifest.json: step: expected 6, found 1",
+                         "step-00000005: manifest.json: cannot open: No such file or directory",
+                         "step-00000004: manifest.json: is empty",
+                         "step-00000003: rank-00000.h5: cannot open: No such file or directory",
+                         "step-00000002: rank-00000.h5: expected " + bytes + " bytes, found 17"});
+  CHECK(verify(temp.text()).size() == 5);
+  CHECK(list(temp.text(), false)[1].reason == "rank-00000.h5: expected " + bytes + " bytes, found 17");
+}
+
+TEST_CASE("find_newest: a flipped bit is found with checksums only", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  save_alone(temp.path(), 1, shards);
+  const fs::path damaged = save_alone(temp.path(), 2, shards);
+  std::string bytes = read_file(damaged / "rank-00000.h5");
+  const float value = value_of("scale", StateKind::m, 0);
+  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  REQUIRE(at != bytes.npos);
+  bytes[at] ^= 1;
+  write_file(damaged / "rank-00000.h5", bytes);
+  CHECK(find_newest(temp.text(), nullptr, false) == damaged.string());
+  Strings notes;
+  CHECK(find_newest(temp.text(), &notes, true) == (temp.path() / "step-00000001").string());
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0],
+             Catch::Matchers::ContainsSubstring("step-00000002: rank-00000.h5: m/scale[0, 1): crc32c: expected"));
+}

@@ -1,0 +1,120 @@
+// A small model's state for the tests of checkpoints.
+#include "checkpoints/fixture.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "libtrain/random.h"
+
+namespace lt_test {
+using namespace lt;
+
+TempFolder::TempFolder() {
+  std::string pattern = (fs::temp_directory_path() / "lt-checkpoints-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = pattern;
+}
+
+TempFolder::~TempFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::vector<ParameterInfo> small_model() {
+  return {{"embedding.wte.weight", {11, 5}},
+          {"blocks.0.norm1.weight", {5}},
+          {"blocks.0.attention.qkv.weight", {13, 5}},
+          {"scale", {}},
+          {"nothing", {0, 5}},
+          {"head.norm.bias", {8}}};
+}
+
+std::vector<ParameterInfo> larger_model() {
+  auto model = small_model();
+  model.insert(model.begin() + 2, {"blocks.0.ffn.up.weight", {1100, 1099}});
+  return model;
+}
+
+float value_of(const std::string& parameter, StateKind kind, Size index) {
+  const auto key = derive_key(static_cast<std::uint64_t>(kind), parameter);
+  return uniform_from(philox_word(key, static_cast<std::uint64_t>(index))) - 0.5f;
+}
+
+ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int size) {
+  ShardMap shards{parameters, {}, {}};
+  Size total = 0;
+  for (const auto& parameter : parameters) total += parameter.shape.elements();
+  const Size part = (total + size - 1) / size;
+  for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+    Size first = 0;  // of the parameter, in the flat sequence
+    for (const auto& [name, shape] : parameters) {
+      const Size begin = std::max(first, rank * part) - first;
+      const Size end = std::min(first + shape.elements(), (rank + 1) * part) - first;
+      first += shape.elements();
+      if (begin >= end) continue;
+      std::vector<float> values(static_cast<std::size_t>(end - begin));
+      for (Size i = begin; i < end; ++i) values[static_cast<std::size_t>(i - begin)] = value_of(name, kind, i);
+      shards.owned.push_back({name, kind, begin, end, Tensor::from(values, {end - begin})});
+      std::fill(values.begin(), values.end(), std::numeric_limits<float>::quiet_NaN());
+      shards.needed.push_back({name, kind, begin, end, Tensor::from(values, {end - begin})});
+    }
+  }
+  return shards;
+}
+
+checkpoint::RunState state_at(Size step) {
+  checkpoint::RunState state;
+  state.step = step;
+  state.samples = 48 * step;
+  state.seed = 0xfedcba9876543210ull;
+  state.loss_scale = 65536.0 / 3.0;
+  state.config = "[model]\npreset = \"gpt-tiny\"  # \"quoted\", tab\t and \xc3\xa9\n";
+  state.config_hash = "0123456789abcdef";
+  state.model = R"({"family":"gpt2","layers":1,"norm_eps":1e-05,"tie_embeddings":true})";
+  state.tokenizer = "{\"kind\": \"byte\"}\n";
+  return state;
+}
+
+Size wrong_elements(const ShardMap& shards) {
+  Size wrong = 0;
+  for (const StateRange& range : shards.needed) {
+    const std::vector<float> values = range.values.to_vector<float>();
+    for (Size i = range.begin; i < range.end; ++i) {
+      const float expected = value_of(range.parameter, range.kind, i);
+      const float found = values[static_cast<std::size_t>(i - range.begin)];
+      wrong += std::bit_cast<std::uint32_t>(found) != std::bit_cast<std::uint32_t>(expected);
+    }
+  }
+  return wrong;
+}
+
+fs::path save_alone(const fs::path& directory, Size step, const ShardMap& shards, int keep) {
+  return checkpoint::save(directory.string(), shards, state_at(step), Group(), keep);
+}
+
+std::string read_file(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_file(const fs::path& file, const std::string& bytes) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << bytes;
+  out.close();
+  if (!out) throw std::runtime_error("cannot write " + file.string());
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace lt_test

@@ -1,0 +1,54 @@
+// A small model's state whose every element is a pure function of its name, kind and index, so that any range can be
+// checked wherever it was read from.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "libtrain/checkpoint.h"
+
+namespace lt_test {
+
+namespace fs = std::filesystem;
+
+// A folder that lives as long as the object.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  std::string text() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+// Odd sizes, a scalar, an empty tensor, a name with dots; 134 elements in all.
+std::vector<lt::ParameterInfo> small_model();
+// As small_model(), and one of 4.8 MB, which is more than one block of checksums.
+std::vector<lt::ParameterInfo> larger_model();
+
+float value_of(const std::string& parameter, lt::StateKind kind, lt::Size index);
+
+// What rank `rank` of `size` owns where the flat sequence of all parameters is cut into equal parts, the last one
+// shorter and possibly empty. `owned` has the values of value_of(), `needed` has the same ranges filled with NaN.
+lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int rank, int size);
+
+lt::checkpoint::RunState state_at(lt::Size step);
+
+// Elements of `needed` that are not value_of(), bit for bit.
+lt::Size wrong_elements(const lt::ShardMap& shards);
+
+// Saves step `step` of one rank under `directory` and returns the folder.
+fs::path save_alone(const fs::path& directory, lt::Size step, const lt::ShardMap& shards, int keep = 100);
+
+std::string read_file(const fs::path& file);
+void write_file(const fs::path& file, const std::string& bytes);
+// Names in a folder, sorted.
+std::vector<std::string> names_in(const fs::path& folder);
+
+}  // namespace lt_test

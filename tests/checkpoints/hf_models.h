@@ -1,0 +1,26 @@
+// Tiny models of both families for the tests of the export: parameters by this library's own names, spelt out here and
+// not taken from the table under test.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoints/fixture.h"
+
+namespace lt_test {
+
+struct HfCase {
+  std::string name;   // "gpt2-tied"
+  std::string model;  // RunState.model
+  std::vector<lt::ParameterInfo> parameters;
+};
+
+std::vector<HfCase> hf_cases();
+
+// Element `index` of a parameter: about what training leaves, norms around one.
+float hf_value(const lt::ParameterInfo& parameter, lt::Size index);
+
+// Saves the case as step 12 (masters alone) under `directory`; returns the step's folder.
+fs::path save_case(const HfCase& item, const fs::path& directory);
+
+}  // namespace lt_test

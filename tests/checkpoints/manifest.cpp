@@ -1,0 +1,145 @@
+// The manifest: round trip, and every inconsistency that a reader would otherwise trust.
+#include "manifest.h"
+
+#include "checkpoints/fixture.h"
+#include "crc32c.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+// Two files that hold one parameter of 3 x 2 elements.
+Manifest two_files() {
+  Manifest manifest{lt_test::state_at(7), 2, {{"w", {3, 2}}}, {}};
+  for (int rank = 0; rank < 2; ++rank) {
+    FileEntry file{"rank-0000" + std::to_string(rank) + ".h5", 5000, 0xabcdef00u + static_cast<unsigned>(rank), 9, {}};
+    for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+      file.datasets.push_back({"w", kind, rank * 4, rank == 0 ? 4 : 6, "/x/w", 4096, {17u}});
+    }
+    manifest.files.push_back(file);
+  }
+  return manifest;
+}
+
+std::string error_of(const Manifest& manifest) {
+  try {
+    parse_manifest(manifest_text(manifest));
+  } catch (const DataError& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("manifest: what is written is read", "[checkpoints]") {
+  const Manifest written = two_files();
+  const std::string text = manifest_text(written);
+  const Manifest read = parse_manifest(text);
+  CHECK(manifest_text(read) == text);
+  CHECK(read.state.seed == 0xfedcba9876543210ull);
+  CHECK(read.state.loss_scale == 65536.0 / 3.0);
+  CHECK(read.state.config == written.state.config);
+  CHECK(read.state.model == written.state.model);
+  CHECK(read.state.tokenizer == written.state.tokenizer);
+  CHECK(read.files[1].crc == 0xabcdef01u);
+  CHECK(read.files[1].crc_metadata == 9);
+  CHECK(read.files[1].datasets[2].begin == 4);
+  CHECK(parse_file_entry(file_entry_text(written.files[0])).datasets[0].blocks == std::vector<std::uint32_t>{17u});
+}
+
+TEST_CASE("manifest: its checksum is that of all bytes before the last field's line", "[checkpoints]") {
+  const std::string text = manifest_text(two_files());
+  const std::size_t field = text.rfind(" \"crc32c\": \"");
+  CHECK(text.substr(field) == " \"crc32c\": \"" + crc_text(crc32c(0, text.data(), field)) + "\"\n}\n");
+}
+
+TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]") {
+  CHECK(error_of(two_files()) == "none");
+  Manifest broken = two_files();
+  SECTION("world size") {
+    broken.world_size = 3;
+    CHECK_THAT(error_of(broken), ContainsSubstring("world_size: expected the number of files, 2, found 3"));
+  }
+  SECTION("file name") {
+    broken.files[1].name = "../rank-00001.h5";
+    CHECK_THAT(error_of(broken), ContainsSubstring("expected rank-00001.h5, found ../rank-00001.h5"));
+  }
+  SECTION("unknown parameter") {
+    broken.files[0].datasets[0].parameter = "u";
+    CHECK_THAT(error_of(broken), ContainsSubstring("master/u is not in the list of parameters"));
+  }
+  SECTION("parameter twice") {
+    broken.parameters.push_back(broken.parameters[0]);
+    CHECK_THAT(error_of(broken), ContainsSubstring("w stands twice"));
+  }
+  SECTION("gap") {
+    broken.files[0].datasets[1].end = 3;
+    CHECK_THAT(error_of(broken), ContainsSubstring("m/w[3, 4) is in no file"));
+  }
+  SECTION("end missing") {
+    broken.files[1].datasets[0].end = 5;
+    CHECK_THAT(error_of(broken), ContainsSubstring("master/w[5, 6) is in no file"));
+  }
+  SECTION("overlap") {
+    broken.files[0].datasets[2].end = 5;
+    CHECK_THAT(error_of(broken), ContainsSubstring("v/w[4, 5) is in two files"));
+  }
+  SECTION("one kind of one parameter missing") {
+    broken.files[0].datasets.pop_back();
+    CHECK_THAT(error_of(broken), ContainsSubstring("v/w[0, 4) is in no file"));
+  }
+  SECTION("no masters") {
+    for (auto& file : broken.files) file.datasets.erase(file.datasets.begin());
+    CHECK_THAT(error_of(broken), ContainsSubstring("master/w[0, 6) is in no file"));
+  }
+  SECTION("beyond the parameter") {
+    broken.files[1].datasets[0].end = 7;
+    CHECK_THAT(error_of(broken), ContainsSubstring("expected a range of [0, 6), found [4, 7)"));
+  }
+  SECTION("beyond the file") {
+    broken.files[1].datasets[0].offset = 4996;
+    CHECK_THAT(error_of(broken), ContainsSubstring("5000 bytes, found offset 4996 and 8 bytes"));
+  }
+  SECTION("number of block checksums") {
+    broken.files[0].datasets[0].blocks.push_back(1);
+    CHECK_THAT(error_of(broken), ContainsSubstring("expected 1 block checksums, found 2"));
+  }
+}
+
+TEST_CASE("manifest: masters alone are enough", "[checkpoints]") {
+  Manifest manifest = two_files();
+  for (auto& file : manifest.files) file.datasets.resize(1);
+  CHECK(error_of(manifest) == "none");
+}
+
+TEST_CASE("manifest: text with a right checksum and wrong fields is refused by field", "[checkpoints]") {
+  const auto error_with = [](const std::string& from, const std::string& to) -> std::string {
+    std::string text = manifest_text(two_files());
+    text.replace(text.find(from), from.size(), to);
+    const std::size_t field = text.rfind(" \"crc32c\": \"");
+    text = text.substr(0, field) + " \"crc32c\": \"" + crc_text(crc32c(0, text.data(), field)) + "\"\n}\n";
+    try {
+      parse_manifest(text);
+    } catch (const DataError& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  CHECK(error_with("\"version\"", "\"version\"") == "none");
+  CHECK_THAT(error_with("\"version\": 1", "\"version\": 2"), ContainsSubstring("field version: expected 1, found 2"));
+  CHECK_THAT(error_with("libtrain checkpoint", "something"), ContainsSubstring("field format"));
+  CHECK_THAT(error_with("\"step\": 7", "\"step\": \"7\""), ContainsSubstring("field step: expected an integer"));
+  CHECK_THAT(error_with("\"step\": 7", "\"step\": -7"),
+             ContainsSubstring("field step: expected no negative number, found -7"));
+  CHECK_THAT(error_with("\"step\": 7", "\"stop\": 7"), ContainsSubstring("field step: expected a value, found none"));
+  CHECK_THAT(error_with("\"kind\":\"m\"", "\"kind\":\"n\""), ContainsSubstring("field kind: expected master, m or v"));
+  CHECK_THAT(error_with("\"00000011\"", "\"0000001g\""),
+             ContainsSubstring("crc32c_blocks: expected 8 hexadecimal digits"));
+  CHECK_THAT(error_with("[3,2]", "[3000000000000000000,4]"), ContainsSubstring("field shape"));
+  CHECK_THAT(error_with("\"version\": 1", "\"version\" 1"), ContainsSubstring("parse error"));
+}

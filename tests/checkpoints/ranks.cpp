@@ -1,0 +1,134 @@
+// Several ranks: one file each, any partition reads them, and the failure of one is the failure of all.
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "checkpoints/fixture.h"
+#include "libtrain/error.h"
+#include "manifest.h"
+#include "test_main/catch.h"
+#include "test_main/world.h"
+#include "verify.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using namespace lt_test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const Group& group() { return world().group(); }
+
+// The folder of rank 0, seen by all and removed after all are done with it.
+class SharedFolder {
+ public:
+  SharedFolder() : path_(group().broadcast_bytes(own_.text(), 0)) {}
+  ~SharedFolder() { group().barrier(); }
+  const fs::path& path() const { return path_; }
+  std::string text() const { return path_.string(); }
+
+ private:
+  TempFolder own_;
+  fs::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("ranks: saved by all, loaded at this and at every other partition", "[checkpoints]") {
+  const SharedFolder temp;
+  // Element 1048576 of the large parameter, where a block ends in a file of one rank, lies inside a part here.
+  for (const auto& model : {small_model(), larger_model()}) {
+    const Size step = static_cast<Size>(model.size());
+    const ShardMap mine = shards_of(model, group().rank(), group().size());
+    const std::string folder = save(temp.text(), mine, state_at(step), group());
+    CHECK(folder == (temp.path() / ("step-0000000" + std::to_string(step))).string());
+    CHECK(names_in(folder).size() == static_cast<std::size_t>(group().size()) + 1);
+    load(folder, mine);
+    CHECK(wrong_elements(mine) == 0);
+    for (const int size : {1, 2, 3, 5}) {
+      const ShardMap other = shards_of(model, group().rank() % size, size);
+      load(folder, other);
+      CHECK(wrong_elements(other) == 0);
+    }
+    CHECK(read_world_size(folder) == group().size());
+    CHECK(read_state(folder).samples == 48 * step);
+    CHECK(problems_of(folder, true).empty());
+  }
+}
+
+TEST_CASE("ranks: more ranks than elements leave files without datasets", "[checkpoints]") {
+  const SharedFolder temp;
+  const ShardMap mine = shards_of({{"one", {1}}}, group().rank(), group().size());
+  const std::string folder = save(temp.text(), mine, state_at(1), group());
+  const Manifest manifest = read_manifest(folder);
+  CHECK(manifest.files[0].datasets.size() == 3);
+  CHECK(manifest.files.back().datasets.empty());
+  const ShardMap whole = shards_of({{"one", {1}}}, 0, 1);
+  load(folder, whole);
+  CHECK(wrong_elements(whole) == 0);
+}
+
+TEST_CASE("ranks: one rank's wrong input is everybody's error and leaves no trace", "[checkpoints]") {
+  const SharedFolder temp;
+  ShardMap mine = shards_of(small_model(), group().rank(), group().size());
+  if (group().rank() == 1) mine.owned.front().parameter = "unknown";
+  std::string error;
+  int rank = -1;
+  try {
+    save(temp.text(), mine, state_at(1), group());
+  } catch (const UsageError& e) {
+    error = e.what(), rank = e.rank();
+  }
+  CHECK_THAT(error, ContainsSubstring("unknown"));
+  CHECK(rank == 1);
+  CHECK(names_in(temp.path()).empty());
+  group().barrier();  // nobody saves again while others look
+}
+
+TEST_CASE("ranks: a gap between the ranks is everybody's error", "[checkpoints]") {
+  const SharedFolder temp;
+  ShardMap mine = shards_of(small_model(), group().rank(), group().size());
+  if (group().rank() == 1) mine.owned.pop_back();
+  CHECK_THROWS_WITH(save(temp.text(), mine, state_at(1), group()), ContainsSubstring("is in no file"));
+  group().barrier();
+  CHECK(names_in(temp.path()).empty());
+}
+
+TEST_CASE("ranks: one rank's full disk fails the save on all; the older checkpoint stands", "[checkpoints]") {
+  const SharedFolder temp;
+  const ShardMap mine = shards_of(small_model(), group().rank(), group().size());
+  const std::string older = save(temp.text(), mine, state_at(1), group());
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  std::string error;
+  bool shared = false;
+  {
+    const rlimit full{1000, before.rlim_max};
+    if (group().rank() == 1) setrlimit(RLIMIT_FSIZE, &full);
+    try {
+      save(temp.text(), mine, state_at(2), group());
+    } catch (const DataError& e) {
+      error = e.what(), shared = e.shared() && e.rank() == 1;
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+  }
+  std::signal(SIGXFSZ, handler);
+  CHECK_THAT(error, ContainsSubstring("rank-00001.h5: "));
+  CHECK(shared);
+  group().barrier();  // rank 0 has cleared up
+  CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000001"});
+  CHECK(find_newest(temp.text(), nullptr, true) == older);
+  group().barrier();
+  const std::string again = save(temp.text(), mine, state_at(2), group());
+  CHECK(find_newest(temp.text(), nullptr, true) == again);
+}
+
+TEST_CASE("ranks: a valid checkpoint of the step is left by all", "[checkpoints]") {
+  const SharedFolder temp;
+  const ShardMap mine = shards_of(small_model(), group().rank(), group().size());
+  const fs::path folder = save(temp.text(), mine, state_at(1), group());
+  const auto written = fs::last_write_time(folder / "manifest.json");
+  CHECK(save(temp.text(), mine, state_at(1), group()) == folder.string());
+  CHECK(fs::last_write_time(folder / "manifest.json") == written);
+}
