@@ -1,0 +1,64 @@
+// What a run writes down of each step: metrics.jsonl, the console line, log.txt. Field by field: docs/metrics.md.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libtrain/collectives.h"
+#include "libtrain/memory.h"
+#include "libtrain/part_clock.h"
+
+namespace lt {
+
+// One row of metrics.jsonl.
+struct StepRecord {
+  Size step = 0, steps = 0;  // of `steps` in all (console only)
+  Size tokens = 0;           // of the global batch
+  float loss = 0, grad_norm = 0;
+  double lr = 0;
+  double step_ms = 0;
+  double tokens_per_s = 0, tokens_per_s_per_rank = 0;
+  double mfu = -1;  // below 0: the device's peak is not known
+  Size memory_peak_bytes = 0, memory_outside_bytes = 0;
+  Size memory_total_bytes = 0;                // of the device (console only)
+  std::array<double, kParts> breakdown_ms{};  // adds up to step_ms
+  std::vector<CommTotal> comm;
+  int slowest_rank = 0;
+  double step_ms_min = 0, step_ms_mean = 0, step_ms_max = 0;
+};
+
+std::string to_json_line(const StepRecord& record);
+// step   120/5000 | loss 3.4812 | norm 0.912 | lr 3.00e-04 | 412 ms | 1.27M tok/s | 41.2% mfu | 61.2/80.0 GiB | eta 33m12s
+std::string console_line(const StepRecord& record, double eta_s);
+
+// An append-only file of lines, each written whole by one write(2).
+class LineFile {
+ public:
+  // Cuts a torn last line off. Throws DataError.
+  explicit LineFile(const std::string& path);
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  void append(const std::string& line);  // adds the newline
+  void sync();                           // to disk
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+// Bytes that the process holds beside the library's tensors, and the machine's memory.
+Size process_resident_bytes();
+Size machine_memory_bytes();
+
+// 1.27M, 33m12s, 61.2.
+std::string short_count(double value);
+std::string short_duration(double seconds);
+
+// One offline HTML file, and its Markdown beside it, from the folders of one or more runs. Throws DataError.
+void write_report(const std::vector<std::string>& run_directories, const std::string& out_html);
+
+}  // namespace lt

@@ -1,0 +1,80 @@
+// A step's row: as JSON, as a console line, and gathered over the ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "libtrain/record.h"
+
+namespace lt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string bytes_in_gib(Size bytes) {
+  const double gib = static_cast<double>(bytes) / (1 << 30);
+  return gib < 1 ? fmt::format("{:.3f}", gib) : fmt::format("{:.1f}", gib);
+}
+
+}  // namespace
+
+std::string to_json_line(const StepRecord& r) {
+  Json breakdown, comm = Json::array();
+  for (std::size_t i = 0; i < kParts; ++i) breakdown[std::string(kPartNames[i])] = r.breakdown_ms[i];
+  for (const CommTotal& total : r.comm) {
+    const double gbps = total.busy_ms > 0 ? static_cast<double>(total.bytes) / total.busy_ms / 1e6 : 0;
+    comm.push_back({{"op", std::string(to_string(total.op))},
+                    {"bytes", total.bytes},
+                    {"calls", total.calls},
+                    {"busy_ms", total.busy_ms},
+                    {"exposed_ms", total.exposed_ms},
+                    {"busbw_gbps", gbps}});
+  }
+  const Json row = {{"step", r.step},
+                    {"tokens", r.tokens},
+                    {"loss", r.loss},
+                    {"loss_hex", fmt::format("{:a}", r.loss)},
+                    {"grad_norm", r.grad_norm},
+                    {"lr", r.lr},
+                    {"step_ms", r.step_ms},
+                    {"tokens_per_s", r.tokens_per_s},
+                    {"tokens_per_s_per_rank", r.tokens_per_s_per_rank},
+                    {"mfu", r.mfu < 0 ? Json(nullptr) : Json(r.mfu)},
+                    {"memory_peak_bytes", r.memory_peak_bytes},
+                    {"memory_outside_bytes", r.memory_outside_bytes},
+                    {"breakdown_ms", breakdown},
+                    {"comm", comm},
+                    {"ranks",
+                     {{"slowest", r.slowest_rank},
+                      {"step_ms_min", r.step_ms_min},
+                      {"step_ms_mean", r.step_ms_mean},
+                      {"step_ms_max", r.step_ms_max}}}};
+  return row.dump();
+}
+
+std::string short_count(double value) {
+  for (const auto& [unit, name] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
+    if (value >= unit * 0.9995) return fmt::format("{:.3g}{}", value / unit, name);
+  }
+  return fmt::format("{:.0f}", value);
+}
+
+std::string short_duration(double seconds) {
+  const auto s = static_cast<long>(std::lround(std::max(0.0, seconds)));
+  if (s >= 3600) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  if (s >= 60) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
+}
+
+std::string console_line(const StepRecord& r, double eta_s) {
+  const std::string mfu = r.mfu < 0 ? "-" : fmt::format("{:.1f}%", 100 * r.mfu);
+  const int digits = static_cast<int>(std::to_string(r.steps).size());
+  return fmt::format(
+      "step {:>{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:.{}f} ms | {} tok/s | {} mfu | {}/{} GiB | eta {}",
+      r.step, std::max(5, digits), r.steps, r.loss, r.grad_norm, r.lr, r.step_ms, r.step_ms < 100 ? 1 : 0,
+      short_count(r.tokens_per_s), mfu, bytes_in_gib(r.memory_peak_bytes), bytes_in_gib(r.memory_total_bytes),
+      short_duration(eta_s));
+}
+
+}  // namespace lt

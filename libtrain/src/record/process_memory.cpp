@@ -1,0 +1,19 @@
+// Memory of the process and the machine, as the kernel counts it.
+#include <unistd.h>
+
+#include <fstream>
+
+#include "libtrain/record.h"
+
+namespace lt {
+
+Size process_resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  Size total_pages = 0, resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+Size machine_memory_bytes() { return static_cast<Size>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
+
+}  // namespace lt

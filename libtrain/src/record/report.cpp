@@ -1,0 +1,57 @@
+// Composes a report from runs and writes its two files, each beside its place and then renamed.
+#include "libtrain/record.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "libtrain/error.h"
+#include "record/report_sections.h"
+
+namespace lt {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const fs::path& path, const std::string& text) {
+  const fs::path temporary = path.string() + ".tmp";
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (out) fs::rename(temporary, path, error);
+  if (!out || error)
+    throw DataError("report", path.string() + ": cannot be written" + (error ? ": " + error.message() : ""));
+}
+
+}  // namespace
+
+void write_report(const std::vector<std::string>& run_directories, const std::string& out_html) {
+  if (run_directories.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
+  std::vector<report::RunData> runs;
+  for (const std::string& directory : run_directories) runs.push_back(report::read_run(directory));
+
+  // Folders of one name are told apart by the whole path.
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = 0; j < runs.size(); ++j) {
+      if (i != j && fs::path(runs[i].directory).lexically_normal().filename() ==
+                        fs::path(runs[j].directory).lexically_normal().filename()) {
+        runs[i].name = runs[i].directory;
+      }
+    }
+  }
+  report::Document document;
+  if (runs.size() == 1) {
+    document.title = "Training report: " + runs[0].name;
+    report::add_run(document, runs[0], 1);
+  } else {
+    document.title = "Training report: " + std::to_string(runs.size()) + " runs";
+    document.add(report::Heading{1, document.title});
+    report::add_comparison(document, runs);
+    for (const report::RunData& run : runs) report::add_run(document, run, 2);
+  }
+  const fs::path html(out_html);
+  write_file(html, report::to_html(document));
+  write_file(fs::path(html).replace_extension(".md"), report::to_markdown(document, html.filename().string()));
+}
+
+}  // namespace lt

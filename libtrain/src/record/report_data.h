@@ -1,0 +1,73 @@
+// What a run left in its folder, as numbers: the reading side of metrics.jsonl.
+// Fields that a line lacks are NaN (numbers) or empty, so a report of an old or foreign run still shows what there is.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lt::report {
+
+inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+// One row of `comm`.
+struct CommRow {
+  std::string op;
+  double bytes = 0, calls = 0, busy_ms = 0, exposed_ms = 0, busbw_gbps = kMissing;
+};
+
+struct StepRow {
+  double step = kMissing, tokens = kMissing, loss = kMissing, grad_norm = kMissing, lr = kMissing, step_ms = kMissing,
+         tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing, memory_peak_bytes = kMissing,
+         memory_outside_bytes = kMissing;
+  std::vector<std::pair<std::string, double>> breakdown_ms;  // in the order of the file
+  std::vector<CommRow> comm;
+  double slowest = kMissing, step_ms_min = kMissing, step_ms_mean = kMissing, step_ms_max = kMissing;  // over ranks
+};
+
+// An event: its kind, the step it stands at (NaN without one), and every other scalar field as text.
+struct Event {
+  std::string kind;
+  double step = kMissing, loss = kMissing;
+  std::vector<std::pair<std::string, std::string>> fields;
+};
+
+struct RunData {
+  std::string directory, name;
+  std::vector<StepRow> steps;  // ascending; of equal steps the later line
+  std::vector<Event> evals;    // likewise
+  std::vector<Event> events;   // all others, in the order of the file
+  double ranks = kMissing, predicted_peak_bytes = kMissing;
+  std::vector<std::pair<std::string, double>> ledger;            // of the last `start` event, bytes
+  std::map<std::string, std::string> config;                     // "section.key" to TOML text
+  std::vector<std::pair<std::string, std::string>> environment;  // env.json, nested names joined by dots
+  std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
+  bool torn = false;                                             // the last line was cut off
+};
+
+// Throws DataError naming file and line for a metrics.jsonl that is missing or damaged before its last line.
+RunData read_run(const std::string& directory);
+
+// Steps without the first ones (a tenth, at least one, at most ten), which warm up; all where there are fewer than
+// three.
+std::vector<const StepRow*> steady_steps(const RunData& run);
+
+// NaN values are left out; NaN where none is left.
+double mean(const std::vector<double>& values);
+double median(std::vector<double> values);
+
+template <class Member>
+std::vector<double> column(const std::vector<const StepRow*>& steps, Member member) {
+  std::vector<double> values;
+  for (const StepRow* step : steps) values.push_back(step->*member);
+  return values;
+}
+
+// Mean over the steps for each name, in the order in which they first occur.
+std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps);
+// Bytes, calls and times a step for each op; busbw_gbps is the mean weighted by bytes.
+std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
+
+}  // namespace lt::report
