@@ -1,0 +1,51 @@
+// Text from a trained model, and its loss on files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libtrain/data.h"
+#include "libtrain/models.h"
+
+namespace lt {
+
+struct SamplingOptions {
+  Size tokens = 200;
+  double temperature = 1.0;  // 0: greedy
+  Size top_k = 0;            // 0: all
+  double top_p = 1.0;        // nucleus (Holtzman et al. 2020)
+  std::uint64_t seed = 1337;
+};
+
+struct GenerationTiming {
+  Size prefill_tokens = 0, decode_tokens = 0;
+  double prefill_s = 0, decode_s = 0;
+};
+
+// Continues `prompt` by options.tokens tokens, calling `emit` with each. The model's parameters must be in place.
+// A prompt that leaves no room within max_seq is cut from the left, and the window slides where generation goes past
+// max_seq: the last half of the context is read again. An empty prompt starts from token 0.
+GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, const SamplingOptions& options,
+                          const std::function<void(std::uint32_t)>& emit);
+
+// A model with the weights of a checkpoint (a step's, checkpoints or run folder), on the CPU.
+struct LoadedModel {
+  std::unique_ptr<nn::Transformer> model;
+  std::unique_ptr<Tokenizer> tokenizer;  // null where the checkpoint has none
+  Size step = 0, seq = 0;
+  std::string directory;
+};
+LoadedModel load_model(const std::string& directory);
+
+struct EvaluationResult {
+  double loss = 0;  // mean over all targets of all whole blocks, nats
+  Size tokens = 0, blocks = 0;
+};
+// seq 0: as trained.
+EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
+                                TokenFormat format);
+
+}  // namespace lt

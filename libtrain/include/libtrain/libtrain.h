@@ -1,0 +1,11 @@
+// Everything that a training program needs.
+#pragma once
+
+#include "libtrain/data.h"
+#include "libtrain/error.h"
+#include "libtrain/engine.h"
+#include "libtrain/layers.h"
+#include "libtrain/models.h"
+#include "libtrain/ops.h"
+#include "libtrain/trainer.h"
+#include "libtrain/world.h"

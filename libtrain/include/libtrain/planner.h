@@ -1,0 +1,31 @@
+// What a run will need, without running it: one step on the meta device, for any number of ranks, on one process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libtrain/config.h"
+#include "libtrain/group.h"
+#include "libtrain/memory.h"
+
+namespace lt {
+
+struct Plan {
+  int ranks = 1;
+  Size peak_bytes = 0;  // maximum over ranks
+  std::vector<Size> per_rank;
+  MemoryUse ledger;     // at the peak of the fullest rank
+  Size parameters = 0;
+  double flops_per_token = 0;
+  Size tokens_per_step = 0;
+  std::vector<CommTotal> comm;  // of one step and rank
+  // The formulas of docs/strategies.md, in bytes, for P = parameters with their alignment.
+  double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0, formula_sent = 0;
+};
+
+// `config` need not name data. Throws UsageError.
+Plan make_plan(const Config& config, int ranks);
+std::string to_json(const Plan& plan);
+std::string to_text(const Plan& plan);
+
+}  // namespace lt

@@ -1,0 +1,171 @@
+// The layers of a configuration and its text. Whatever a layer says is checked, also where a later one overrides it.
+#include "libtrain/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "libtrain/error.h"
+#include "train/config_schema.h"
+#include "train/config_toml.h"
+#include "train/nearest.h"
+
+namespace lt {
+
+using config::Key;
+using config::schema;
+
+namespace {
+
+constexpr std::string_view kPrefix = "LTRAIN_";
+// Variables of the program that are no configuration.
+constexpr std::string_view kReserved[] = {"LTRAIN_FAULT"};
+
+// Values that the configuration knows and this version cannot honour. A key that gets its meaning loses its row.
+struct Unavailable {
+  const char* key;
+  bool (*is_set)(const Config&);
+  const char* hint;
+};
+constexpr Unavailable kUnavailable[] = {
+    {"parallel.backend", [](const Config& c) { return c.parallel.backend == "nccl"; }, "use auto or mpi"},
+    {"train.dtype", [](const Config& c) { return c.train.dtype == "f16"; }, "use bf16 or f32"},
+    {"train.cuda_graph", [](const Config& c) { return c.train.cuda_graph; }, "leave it false"},
+    {"checkpoint.async", [](const Config& c) { return c.checkpoint.async; }, "leave it false"},
+    {"record.trace_steps", [](const Config& c) { return c.record.trace_steps > 0; }, "leave it 0"},
+    {"record.profile_steps", [](const Config& c) { return c.record.profile_steps > 0; }, "leave it 0"},
+    {"record.tensorboard", [](const Config& c) { return c.record.tensorboard; },
+     "leave it false; `ltrain report` draws the curves"},
+};
+
+std::string variable_of(const Key& key) {
+  std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+template <class Name>
+std::vector<std::string> names_of_keys(Name&& name) {
+  std::vector<std::string> names;
+  for (const Key& key : schema()) names.push_back(std::string(name(key)));
+  return names;
+}
+
+const std::string& nearest_key(std::string_view name) {
+  static const auto names = names_of_keys([](const Key& key) { return key.full_name(); });
+  return nearest(name, names);
+}
+
+// A configuration while its layers are laid on.
+class Layers {
+ public:
+  void set(const std::string& name, const config::Value& value, const std::string& source) {
+    const Key* key = config::find_key(name);
+    if (key == nullptr) {
+      throw UsageError("config", fmt::format("unknown key {} ({})", name, source),
+                       fmt::format("did you mean {}?", nearest_key(name)));
+    }
+    config::assign(config_, *key, value, source);
+    sources_[name] = source;
+  }
+
+  void require_section(const std::string& name, const std::string& source) const {
+    static const auto sections = names_of_keys([](const Key& key) { return key.section; });
+    if (std::find(sections.begin(), sections.end(), name) != sections.end()) return;
+    throw UsageError("config", fmt::format("unknown section [{}] ({})", name, source),
+                     fmt::format("did you mean [{}]?", nearest(name, sections)));
+  }
+
+  void require_available() const {
+    for (const Unavailable& row : kUnavailable) {
+      if (!row.is_set(config_)) continue;
+      throw UsageError("config",
+                       fmt::format("{}: {} is not available in this version ({})", row.key,
+                                   toml_text(config_, *config::find_key(row.key)), sources_.at(row.key)),
+                       row.hint);
+    }
+  }
+
+  const Config& config() const { return config_; }
+
+ private:
+  Config config_;
+  std::map<std::string, std::string> sources_;  // of the value that holds
+};
+
+void add_file(Layers& layers, const std::string& file) {
+  for (const config::TomlEntry& entry : config::read_toml(file)) {
+    if (entry.is_section) {
+      layers.require_section(entry.name, entry.source);
+    } else {
+      layers.set(entry.name, entry.value, entry.source);
+    }
+  }
+}
+
+void add_environment(Layers& layers) {
+  static const auto variables = names_of_keys(variable_of);
+  std::map<std::string, std::string> given;  // in an order of its own, so that of several errors the same is told
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (text.starts_with(kPrefix) && equals != std::string_view::npos)
+      given.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  for (const auto& [variable, value] : given) {
+    if (std::find(std::begin(kReserved), std::end(kReserved), variable) != std::end(kReserved)) continue;
+    const auto found = std::find(variables.begin(), variables.end(), variable);
+    if (found == variables.end()) {
+      throw UsageError("config", fmt::format("unknown environment variable {}", variable),
+                       fmt::format("did you mean {}?", nearest(variable, variables)));
+    }
+    const Key& key = schema()[static_cast<std::size_t>(found - variables.begin())];
+    layers.set(key.full_name(), config::Text{value}, "from the environment variable " + variable);
+  }
+}
+
+std::string help_of(const Key& key) {
+  std::string help(key.help);
+  if (!key.rule.choices.empty()) help += fmt::format(" ({})", fmt::join(key.rule.choices, ", "));
+  return help;
+}
+
+}  // namespace
+
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> keys = [] {
+    std::vector<ConfigKey> made;
+    for (const Key& key : schema()) made.push_back({key.full_name(), toml_text(Config{}, key), help_of(key)});
+    return made;
+  }();
+  return keys;
+}
+
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
+                   ConfigLayers which) {
+  Layers layers;
+  if (!file.empty()) add_file(layers, file);
+  if (which == ConfigLayers::all) add_environment(layers);
+  for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
+  layers.require_available();
+  return layers.config();
+}
+
+std::string to_toml(const Config& config) {
+  std::string text, section;
+  for (const Key& key : schema()) {
+    if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
+    text += fmt::format("{} = {}\n", key.name, toml_text(config, key));
+  }
+  return text;
+}
+
+std::map<std::string, std::string> flatten(const Config& config) {
+  std::map<std::string, std::string> values;
+  for (const Key& key : schema()) values.emplace(key.full_name(), toml_text(config, key));
+  return values;
+}
+
+}  // namespace lt

@@ -1,0 +1,134 @@
+// The table of configuration keys. A new key is a member of its section's struct and a row here.
+#include "train/config_schema.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "libtrain/models.h"
+#include "libtrain/strategy.h"
+
+namespace lt::config {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Rule any() { return {-kInfinity, kInfinity}; }
+Rule at_least(double low) { return {low, kInfinity}; }
+Rule above(double low) { return {low, kInfinity, true}; }
+Rule from_0_below_1() { return {0, 1, false, true}; }
+Rule text() { return any(); }
+Rule text_or_empty() { return {.low = 0, .high = 0, .may_be_empty = true}; }
+Rule one_of(std::vector<std::string> choices) { return {.low = 0, .high = 0, .choices = std::move(choices)}; }
+Rule one_of_or_empty(std::vector<std::string> choices) {
+  return {.low = 0, .high = 0, .choices = std::move(choices), .may_be_empty = true};
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const nn::Preset& preset : nn::presets()) names.push_back(preset.name);
+  return names;
+}
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : kStrategies) names.emplace_back(strategy.name);
+  return names;
+}
+
+// A row: section and name of the key are those of its member.
+#define LT_KEY(section, name, rule, help)                                            \
+  {                                                                                  \
+#section, #name, [](Config & c) -> Field { return &c.section.name; }, rule, help \
+  }
+
+// clang-format off
+std::vector<Key> make_schema() {
+  return {
+    LT_KEY(model, preset, one_of(preset_names()), "the shape that the keys below start from"),
+    LT_KEY(model, family, one_of_or_empty({"gpt2", "llama"}), "empty: of the preset"),
+    LT_KEY(model, layers, at_least(0), "blocks; 0: of the preset, as in the next six"),
+    LT_KEY(model, heads, at_least(0), "query heads of a block"),
+    LT_KEY(model, kv_heads, at_least(0), "key and value heads of a block"),
+    LT_KEY(model, width, at_least(0), "channels of a token"),
+    LT_KEY(model, ffn, at_least(0), "channels inside the feed-forward network"),
+    LT_KEY(model, vocab, at_least(0), "token ids; those of the data must be below"),
+    LT_KEY(model, max_seq, at_least(0), "longest sequence, tokens"),
+    LT_KEY(model, dropout, from_0_below_1(), "probability of dropping a value in training"),
+    LT_KEY(model, tie_embeddings, one_of({"auto", "true", "false"}), "the head uses the embedding's table; auto: preset"),
+    LT_KEY(model, from, text_or_empty(), "initial weights: a checkpoint; empty: drawn from train.seed"),
+
+    LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),
+    LT_KEY(data, val, text(), "the same, for evaluation"),
+    LT_KEY(data, seed, at_least(0), "of the order of samples"),
+    LT_KEY(data, shuffle, any(), "false: blocks in file order"),
+    LT_KEY(data, format, one_of({"auto", "raw16"}), "auto: by magic number; raw16: uint16 without a header"),
+
+    LT_KEY(parallel, strategy, one_of(strategy_names()), "what is sharded over the ranks"),
+    LT_KEY(parallel, shard_size, at_least(0), "ranks of a shard group; 0: all; fewer: hybrid sharding"),
+    LT_KEY(parallel, recompute, one_of({"none", "selective", "full"}), "activations that backward computes again"),
+    LT_KEY(parallel, recompute_every, at_least(1), "recompute every n-th block"),
+    LT_KEY(parallel, reduce_dtype, one_of({"f32", "bf16"}), "of gradients on the wire; they are added in f32"),
+    LT_KEY(parallel, backend, one_of({"auto", "mpi", "nccl"}), "of the collectives"),
+
+    LT_KEY(train, steps, at_least(0), "optimizer steps; 0: save the initial state and exit"),
+    LT_KEY(train, max_minutes, at_least(0), "stop after this time; 0: no limit"),
+    LT_KEY(train, micro_batch, at_least(1), "samples of one forward and backward, per rank"),
+    LT_KEY(train, accum, at_least(1), "micro-batches of a step"),
+    LT_KEY(train, seq, at_least(0), "tokens of a sample; 0: max_seq of the model"),
+    LT_KEY(train, dtype, one_of({"f32", "bf16", "f16"}), "of computation; masters are f32"),
+    LT_KEY(train, device, one_of({"auto", "cpu", "cuda"}), "auto: cuda where it is built and there"),
+    LT_KEY(train, seed, at_least(0), "of initial weights and dropout"),
+    LT_KEY(train, deterministic, any(), "the same bits under every strategy at the same rank count"),
+    LT_KEY(train, eval_every, at_least(0), "steps between evaluations; 0: none"),
+    LT_KEY(train, eval_steps, at_least(1), "batches of an evaluation"),
+    LT_KEY(train, sample_every, at_least(0), "steps between generated samples; 0: none"),
+    LT_KEY(train, cuda_graph, any(), "capture the step as a CUDA graph"),
+
+    LT_KEY(optim, lr, at_least(0), "learning rate after warm-up"),
+    LT_KEY(optim, min_lr, any(), "learning rate at the end; negative: lr / 10"),
+    LT_KEY(optim, warmup, at_least(0), "steps of linear warm-up"),
+    LT_KEY(optim, schedule, one_of({"cosine", "linear", "wsd", "constant"}), "of the learning rate after warm-up"),
+    LT_KEY(optim, beta1, from_0_below_1(), "AdamW, decay of the first moment"),
+    LT_KEY(optim, beta2, from_0_below_1(), "AdamW, decay of the second moment"),
+    LT_KEY(optim, eps, above(0), "AdamW, added to the denominator"),
+    LT_KEY(optim, weight_decay, at_least(0), "AdamW, on tensors of two or more dimensions"),
+    LT_KEY(optim, clip, at_least(0), "bound on the global gradient norm; 0: none"),
+
+    LT_KEY(checkpoint, dir, text_or_empty(), "folder; empty: <run.dir>/checkpoints"),
+    LT_KEY(checkpoint, every, at_least(0), "steps between checkpoints; 0: at the end only"),
+    LT_KEY(checkpoint, keep, at_least(2), "newest checkpoints that stay"),
+    LT_KEY(checkpoint, async, any(), "write while training goes on"),
+    LT_KEY(checkpoint, resume, text(), "auto (newest valid one of the run), never, or a folder"),
+
+    LT_KEY(record, every, at_least(1), "steps between console lines"),
+    LT_KEY(record, trace_steps, at_least(0), "steps in the timeline trace"),
+    LT_KEY(record, profile_steps, at_least(0), "steps in the kernel profile"),
+    LT_KEY(record, tensorboard, any(), "write TensorBoard files"),
+
+    LT_KEY(watchdog, heartbeat_s, above(0), "seconds of silence after which a rank counts as dead"),
+    LT_KEY(watchdog, collective_s, above(0), "seconds for a collective without progress"),
+    LT_KEY(watchdog, init_s, above(0), "seconds for all ranks to meet"),
+
+    LT_KEY(run, dir, text(), "folder of the run: metrics, log, checkpoints"),
+    LT_KEY(run, name, text_or_empty(), "a name for people"),
+    LT_KEY(run, force, any(), "move an existing run aside where a fresh one is asked for"),
+  };
+}
+// clang-format on
+#undef LT_KEY
+
+}  // namespace
+
+const std::vector<Key>& schema() {
+  static const std::vector<Key> keys = make_schema();
+  return keys;
+}
+
+const Key* find_key(std::string_view full_name) {
+  const auto& keys = schema();
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.full_name() == full_name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+}  // namespace lt::config

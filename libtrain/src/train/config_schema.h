@@ -1,0 +1,52 @@
+// The table of configuration keys: what each is called, where its value lives, which values are right. Every layer
+// (file, environment, command line) assigns through it, so a value is read and refused in one way.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "libtrain/config.h"
+
+namespace lt::config {
+
+// A value as a layer gives it: text, whose meaning the key decides, or a type of TOML.
+struct Text {
+  std::string text;
+};
+struct Unsupported {
+  std::string text;  // a date, a table, ...
+};
+using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, Unsupported>;
+
+// Where a Key's value lives; the type of the pointer is the type of the key.
+using Field = std::variant<bool*, Size*, std::uint64_t*, double*, std::string*, std::vector<std::string>*>;
+
+// The values that a key takes. Only what fits its type is looked at.
+struct Rule {
+  double low, high;
+  bool without_low = false, without_high = false;  // an open end
+  std::vector<std::string> choices{};              // of text; none: any text
+  bool may_be_empty = false;                       // text
+};
+
+struct Key {
+  std::string_view section, name;
+  Field (*field)(Config&);
+  Rule rule;
+  std::string_view help;
+
+  std::string full_name() const { return std::string(section) + "." + std::string(name); }
+};
+
+// In the order of `--help` and of TOML; the keys of a section stand together.
+const std::vector<Key>& schema();
+// Null where there is none.
+const Key* find_key(std::string_view full_name);
+
+// Throws UsageError: "<key>: expected <what the rule says>, got <value> (<source>)".
+void assign(Config& config, const Key& key, const Value& value, const std::string& source);
+std::string toml_text(const Config& config, const Key& key);
+
+}  // namespace lt::config

@@ -1,0 +1,73 @@
+// Reads configuration files with toml++, which nothing else includes.
+#define TOML_ENABLE_FORMATTERS 0
+#include "train/config_toml.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "libtrain/error.h"
+
+namespace lt::config {
+namespace {
+
+std::string read_text(const std::string& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw UsageError("config", file + ": expected a readable file, found a folder");
+  }
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    throw UsageError("config", fmt::format("{}: expected a readable file, found: {}", file, std::strerror(errno)));
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+Value value_of(const toml::node& node) {
+  if (const auto v = node.value_exact<bool>()) return *v;
+  if (const auto v = node.value_exact<std::int64_t>()) return *v;
+  if (const auto v = node.value_exact<double>()) return *v;
+  if (const auto v = node.value_exact<std::string>()) return *v;
+  if (const toml::array* array = node.as_array()) {
+    std::vector<std::string> values;
+    for (const toml::node& element : *array) {
+      const auto v = element.value_exact<std::string>();
+      if (!v) return Unsupported{"a list with an element that is not a string"};
+      values.push_back(*v);
+    }
+    return values;
+  }
+  return Unsupported{node.is_table() ? "a table" : "a date or time"};
+}
+
+}  // namespace
+
+std::vector<TomlEntry> read_toml(const std::string& file) {
+  const std::string text = read_text(file);
+  toml::table root;
+  try {
+    root = toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    throw UsageError("config", fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
+  }
+  const auto source = [&](const toml::node& node) { return fmt::format("from {}:{}", file, node.source().begin.line); };
+  std::vector<TomlEntry> entries;
+  for (const auto& [name, node] : root) {
+    const toml::table* section = node.as_table();
+    entries.push_back({std::string(name.str()), value_of(node), source(node), section != nullptr});
+    if (section == nullptr) continue;
+    for (const auto& [key, value] : *section) {
+      entries.push_back({fmt::format("{}.{}", name.str(), key.str()), value_of(value), source(value)});
+    }
+  }
+  return entries;
+}
+
+}  // namespace lt::config

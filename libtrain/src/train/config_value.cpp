@@ -1,0 +1,184 @@
+// Values of configuration keys: read from text or TOML, checked against the key's rule, printed as TOML.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "libtrain/error.h"
+#include "train/config_schema.h"
+#include "train/utf8.h"
+
+namespace lt::config {
+namespace {
+
+// Counts are multiplied with each other; this bound keeps the products within 64 bits.
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+// A TOML integer has 63 bits.
+constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
+
+template <class Pointer>
+using Pointee = std::remove_pointer_t<Pointer>;
+
+template <class T>
+constexpr bool is_integer = std::is_same_v<T, Size> || std::is_same_v<T, std::uint64_t>;
+template <class T>
+constexpr std::int64_t highest = std::is_same_v<T, Size> ? kMaxCount : kMaxSeed;
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\', out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04X}", static_cast<int>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string toml(bool value) { return value ? "true" : "false"; }
+std::string toml(std::int64_t value) { return std::to_string(value); }
+std::string toml(std::uint64_t value) { return std::to_string(value); }
+// The shortest digits that read back to the same number; always a float to TOML.
+std::string toml(double value) {
+  std::string text = fmt::format("{}", value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+std::string toml(const std::string& value) { return quoted(value); }
+std::string toml(const std::vector<std::string>& values) {
+  std::string text = "[";
+  for (const std::string& value : values) text += (text.size() > 1 ? ", " : "") + quoted(value);
+  return text + "]";
+}
+std::string toml(const Text& value) { return quoted(value.text); }
+std::string toml(const Unsupported& value) { return value.text; }
+
+template <class T>
+std::optional<T> number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional<T>(value) : std::nullopt;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t comma = text.find(',', begin);
+    parts.push_back(text.substr(begin, comma - begin));
+    if (comma == std::string::npos) return parts;
+    begin = comma + 1;
+  }
+}
+
+// The conversions; nullopt where the type is wrong.
+template <class T>
+std::optional<T> convert(const Rule& rule, const Value& value) {
+  const auto* text = std::get_if<Text>(&value);
+  const auto* integer = std::get_if<std::int64_t>(&value);
+  if constexpr (std::is_same_v<T, bool>) {
+    if (const auto* given = std::get_if<bool>(&value)) return *given;
+    if (text != nullptr && (text->text == "true" || text->text == "false")) return text->text == "true";
+  } else if constexpr (is_integer<T>) {
+    const auto given = text != nullptr      ? number<std::int64_t>(text->text)
+                       : integer != nullptr ? std::optional(*integer)
+                                            : std::nullopt;
+    if (given && *given >= rule.low && *given <= highest<T>) return static_cast<T>(*given);
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (text != nullptr) return number<double>(text->text);
+    if (integer != nullptr) return static_cast<double>(*integer);
+    if (const auto* given = std::get_if<double>(&value)) return *given;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (text != nullptr) return text->text;
+    if (const auto* given = std::get_if<std::string>(&value)) return *given;
+    // model.tie_embeddings = true
+    if (const auto* given = std::get_if<bool>(&value); given != nullptr && !rule.choices.empty()) return toml(*given);
+  } else {
+    if (text != nullptr) return split(text->text);
+    if (const auto* given = std::get_if<std::string>(&value)) return T{*given};
+    if (const auto* given = std::get_if<std::vector<std::string>>(&value)) return *given;
+  }
+  return std::nullopt;
+}
+
+bool satisfies(const Rule&, bool) { return true; }
+bool satisfies(const Rule&, std::int64_t) { return true; }
+bool satisfies(const Rule&, std::uint64_t) { return true; }
+bool satisfies(const Rule& rule, double value) {
+  return std::isfinite(value) && (rule.without_low ? value > rule.low : value >= rule.low) &&
+         (rule.without_high ? value < rule.high : value <= rule.high);
+}
+bool satisfies(const Rule& rule, const std::string& value) {
+  if (value.empty()) return rule.may_be_empty;
+  return is_utf8(value) &&
+         (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end());
+}
+bool satisfies(const Rule&, const std::vector<std::string>& values) {
+  return std::all_of(values.begin(), values.end(), [](const std::string& v) { return !v.empty() && is_utf8(v); });
+}
+
+template <class T>
+std::string expected(const Rule& rule) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return "true or false";
+  } else if constexpr (std::is_same_v<T, Size>) {
+    return fmt::format("an integer from {} to {}", rule.low, kMaxCount);
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    return fmt::format("an integer from 0 to {}", kMaxSeed);
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (std::isinf(rule.low)) return "a number";
+    if (std::isinf(rule.high))
+      return fmt::format("a number {} {}", rule.without_low ? "above" : "of at least", rule.low);
+    return fmt::format("a number in {}{}, {}{}", rule.without_low ? '(' : '[', rule.low, rule.high,
+                       rule.without_high ? ')' : ']');
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return rule.choices.empty() ? std::string("text") : fmt::format("one of {}", fmt::join(rule.choices, ", "));
+  } else {
+    return "a file name or a list of them";
+  }
+}
+
+// "at least" reads better than the whole range, unless it is the upper end that was passed.
+template <class T>
+std::string expected(const Rule& rule, const Value& value) {
+  if constexpr (std::is_same_v<T, Size>) {
+    const auto* text = std::get_if<Text>(&value);
+    const auto* integer = std::get_if<std::int64_t>(&value);
+    const auto given = text != nullptr      ? number<double>(text->text)
+                       : integer != nullptr ? std::optional(1.0 * *integer)
+                                            : 0;
+    if (given.value_or(0) <= kMaxCount) return fmt::format("an integer of at least {}", rule.low);
+  }
+  return expected<T>(rule);
+}
+
+}  // namespace
+
+void assign(Config& config, const Key& key, const Value& value, const std::string& source) {
+  std::visit(
+      [&](auto* field) {
+        using T = Pointee<decltype(field)>;
+        auto given = convert<T>(key.rule, value);
+        if (!given || !satisfies(key.rule, *given)) {
+          const std::string got = std::visit([](const auto& v) { return toml(v); }, value);
+          throw UsageError("config", fmt::format("{}: expected {}, got {} ({})", key.full_name(),
+                                                 expected<T>(key.rule, value), got, source));
+        }
+        *field = std::move(*given);
+      },
+      key.field(config));
+}
+
+std::string toml_text(const Config& config, const Key& key) {
+  // The accessor only takes an address.
+  return std::visit([](const auto* field) { return toml(*field); }, key.field(const_cast<Config&>(config)));
+}
+
+}  // namespace lt::config

@@ -1,0 +1,32 @@
+// Saving and loading an engine: its shard map handed to the checkpoint format.
+#include "libtrain/checkpoint.h"
+#include "libtrain/trainer.h"
+#include "train/engine_checkpoint.h"
+
+namespace lt {
+
+void load_engine(Engine& engine, const std::string& step_directory, const Group& group) {
+  collectively(group, [&] { checkpoint::load(step_directory, engine.shard_map()); });
+  engine.parameters_changed();
+  const checkpoint::RunState state = checkpoint::read_state(step_directory);
+  engine.set_progress(state.step, state.samples);
+}
+
+std::string save(const Engine& engine, const std::string& directory, const Group& group, int keep) {
+  checkpoint::RunState state;
+  state.step = engine.steps_done(), state.samples = engine.samples_done(), state.seed = engine.options().seed;
+  return checkpoint::save(directory, engine.shard_map(), state, group, keep);
+}
+
+bool load(Engine& engine, const std::string& directory, const Group& group) {
+  std::string found;
+  collectively(group, [&] {
+    if (group.rank() == 0) found = checkpoint::find_newest(directory, nullptr, true).value_or("");
+  });
+  found = group.broadcast_bytes(found, 0);
+  if (found.empty()) return false;
+  load_engine(engine, found, group);
+  return true;
+}
+
+}  // namespace lt

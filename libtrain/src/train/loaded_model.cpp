@@ -1,0 +1,63 @@
+// A model on the CPU with the weights of a checkpoint, and its loss on files.
+#include <algorithm>
+
+#include "libtrain/autograd.h"
+#include "libtrain/checkpoint.h"
+#include "libtrain/config.h"
+#include "libtrain/error.h"
+#include "libtrain/generate.h"
+#include "libtrain/trainer.h"
+
+namespace lt {
+
+LoadedModel load_model(const std::string& directory) {
+  std::vector<std::string> notes;
+  const auto step_directory = checkpoint::find_newest(directory, &notes, true);
+  if (!step_directory) {
+    std::string why;
+    for (const std::string& note : notes) why += "\n  " + note;
+    throw DataError("checkpoint", directory + ": no valid checkpoint here" + why);
+  }
+  const checkpoint::RunState state = checkpoint::read_state(*step_directory);
+  if (state.model.empty() || state.model == "{}") {
+    throw DataError("checkpoint", *step_directory + "/manifest.json: model: expected a description of a transformer, found none",
+                    "checkpoints that a program of your own saved are loaded by that program");
+  }
+  LoadedModel loaded;
+  loaded.model = nn::make_transformer(spec_from_json(state.model));
+  loaded.model->materialize(kCpu, DType::f32, 0);
+  ShardMap map;
+  for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
+    const Tensor& tensor = entry.parameter->tensor();
+    map.parameters.push_back({entry.name, tensor.shape()});
+    map.needed.push_back({entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+  }
+  checkpoint::load(*step_directory, map);
+  if (!state.tokenizer.empty()) loaded.tokenizer = tokenizer_from_json(state.tokenizer, *step_directory + "/manifest.json");
+  loaded.step = state.step;
+  loaded.seq = loaded.model->spec().max_seq;
+  loaded.directory = *step_directory;
+  return loaded;
+}
+
+EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
+                                TokenFormat format) {
+  if (seq == 0) seq = loaded.seq;
+  const Size vocab = loaded.model->spec().vocab;
+  TokenLoader loader(files, {micro_batch, 1, seq, 0, 1}, {.shuffle = false, .format = format, .vocab = vocab});
+  const TapeScope no_recording(nullptr);
+  EvaluationResult result;
+  double sum = 0;
+  result.blocks = loader.samples_per_epoch();
+  for (Size first = 0; first < result.blocks; first += micro_batch) {
+    const Batch batch = loader.next();
+    const Size count = std::min(micro_batch, result.blocks - first);
+    const Tensor loss = loaded.model->loss({batch.inputs.narrow(0, 0, count), batch.targets.narrow(0, 0, count)});
+    sum += loss.item() * static_cast<double>(count);
+  }
+  result.tokens = result.blocks * seq;
+  result.loss = sum / static_cast<double>(result.blocks);
+  return result;
+}
+
+}  // namespace lt

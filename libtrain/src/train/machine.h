@@ -1,0 +1,13 @@
+// What a run or a measurement was made on, as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "libtrain/world.h"
+
+namespace lt {
+
+// Version, commit, libraries, host, processor, memory, ranks and threads.
+nlohmann::ordered_json machine(const World& world);
+
+}  // namespace lt

@@ -1,0 +1,126 @@
+// The planner: the real engine and model, on the meta device.
+#include "libtrain/planner.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "libtrain/engine.h"
+#include "libtrain/record.h"
+#include "libtrain/trainer.h"
+
+namespace lt {
+namespace {
+
+Tensor meta_tokens(Size samples, Size seq) {
+  const MemoryScope owner(MemoryOwner::data);
+  return Tensor::empty({samples, seq}, DType::i32, kMeta);
+}
+
+// Bytes by the formulas of docs/strategies.md.
+void evaluate_formulas(Plan& plan, const Config& config, double padded, int shard_ranks) {
+  const Strategy& strategy = find_strategy(config.parallel.strategy);
+  const double n = shard_ranks;
+  const bool mixed = config.train.dtype != "f32";
+  const auto held = [&](double bytes, Placement placement) {
+    return placement == Placement::sharded ? bytes * padded / n : bytes * padded;
+  };
+  plan.formula_parameters = held(mixed ? 2 : 4, strategy.parameters);
+  plan.formula_gradients = held(4, strategy.gradients);
+  plan.formula_optimizer = held(mixed ? 12 : 8, strategy.optimizer);
+}
+
+Size total_bytes(const std::vector<CommTotal>& totals) {
+  Size sum = 0;
+  for (const CommTotal& total : totals) sum += total.bytes;
+  return sum;
+}
+
+}  // namespace
+
+// Every rank has shards of the same size, so one rank stands for all.
+Plan make_plan(const Config& given, int ranks) {
+  const Config config = resolve(given);
+  const auto model = nn::make_transformer(model_spec(config));
+  StepOptions options = step_options(config);
+  options.device = kMeta;
+  const MemoryUse before = memory_live(kMeta);
+  take_comm_totals();
+  reset_memory_peak(kMeta);
+
+  Engine engine(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config), options);
+  const BatchShape shape = engine.batch_shape();
+  Plan plan;
+  // The second step is like all that follow: parameters of the first are on their way when it starts.
+  for (int step = 0; step < 2; ++step) {
+    take_comm_totals();
+    engine.step({meta_tokens(shape.samples(), shape.seq), meta_tokens(shape.samples(), shape.seq)});
+  }
+  plan.comm = take_comm_totals();
+  if (config.train.eval_every > 0) {
+    engine.evaluate({meta_tokens(shape.micro_batch, shape.seq), meta_tokens(shape.micro_batch, shape.seq)});
+    take_comm_totals();
+  }
+
+  plan.ranks = ranks;
+  plan.ledger = memory_peak(kMeta);
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
+  plan.ledger.total -= before.total;
+  plan.peak_bytes = plan.ledger.total;
+  plan.per_rank.assign(static_cast<std::size_t>(ranks), plan.peak_bytes);
+  plan.parameters = model->parameter_count();
+  plan.flops_per_token = model->flops_per_token(shape.seq);
+  plan.tokens_per_step = shape.global_tokens();
+  const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
+  evaluate_formulas(plan, config, static_cast<double>(engine.padded_parameters()), shard_ranks);
+  return plan;
+}
+
+std::string to_json(const Plan& plan) {
+  nlohmann::ordered_json ledger, comm = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
+  ledger["slack"] = 0;
+  for (const CommTotal& total : plan.comm) {
+    comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
+  }
+  return nlohmann::ordered_json{{"ranks", plan.ranks},
+                                {"peak_bytes", plan.peak_bytes},
+                                {"per_rank", plan.per_rank},
+                                {"ledger", ledger},
+                                {"parameters", plan.parameters},
+                                {"flops_per_token", plan.flops_per_token},
+                                {"tokens_per_step", plan.tokens_per_step},
+                                {"comm", comm},
+                                {"formulas",
+                                 {{"parameters", plan.formula_parameters},
+                                  {"gradients", plan.formula_gradients},
+                                  {"optimizer", plan.formula_optimizer}}}}
+      .dump(2);
+}
+
+std::string to_text(const Plan& plan) {
+  const auto mib = [](double bytes) { return fmt::format("{:>12.3f} MiB", bytes / (1 << 20)); };
+  std::string text = fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
+                                 short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
+                                 plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
+  text += "memory of a rank at its peak         bytes by formula (state alone)\n";
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) {
+    const auto owner = static_cast<MemoryOwner>(i);
+    const double formula = owner == MemoryOwner::parameters  ? plan.formula_parameters
+                           : owner == MemoryOwner::gradients ? plan.formula_gradients
+                           : owner == MemoryOwner::optimizer ? plan.formula_optimizer
+                                                             : 0;
+    text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], mib(static_cast<double>(plan.ledger.by_owner[i])));
+    text += formula > 0 ? mib(formula) + "\n" : "\n";
+  }
+  text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
+  text += "sent by a rank in a step\n";
+  for (const CommTotal& total : plan.comm) {
+    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)), total.calls,
+                        total.calls == 1 ? "" : "s");
+  }
+  text += fmt::format("  {:<14}{}\n", "all", mib(static_cast<double>(total_bytes(plan.comm))));
+  return text;
+}
+
+}  // namespace lt

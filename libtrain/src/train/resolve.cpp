@@ -1,0 +1,109 @@
+// From a configuration to the options of each component, with everything derived filled in.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "libtrain/error.h"
+#include "libtrain/trainer.h"
+
+namespace lt {
+namespace {
+
+DType float_type(const std::string& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+
+// What a shape follows from when only part of it is given: the feed-forward width from a changed width, key/value heads
+// from changed heads.
+nn::TransformerSpec spec_of(const ModelConfig& model) {
+  nn::TransformerSpec spec = nn::preset(model.preset);
+  if (!model.family.empty()) spec.family = model.family;
+  if (model.width != 0 && model.width != spec.width && model.ffn == 0) spec.ffn = 0;
+  if (model.heads != 0 && model.heads != spec.heads && model.kv_heads == 0) spec.kv_heads = 0;
+  const auto take = [](Size given, Size& value) {
+    if (given != 0) value = given;
+  };
+  take(model.layers, spec.layers), take(model.heads, spec.heads), take(model.kv_heads, spec.kv_heads);
+  take(model.width, spec.width), take(model.ffn, spec.ffn), take(model.vocab, spec.vocab), take(model.max_seq, spec.max_seq);
+  spec.dropout = model.dropout;
+  if (model.tie_embeddings != "auto") spec.tie_embeddings = model.tie_embeddings == "true";
+  if (spec.heads > 0) spec = nn::with_defaults(spec);
+  nn::validate(spec);
+  return spec;
+}
+
+}  // namespace
+
+Config resolve(const Config& given) {
+  Config config = given;
+  const nn::TransformerSpec spec = spec_of(config.model);
+  ModelConfig& model = config.model;
+  model.family = spec.family;
+  model.layers = spec.layers, model.heads = spec.heads, model.kv_heads = spec.kv_heads, model.width = spec.width;
+  model.ffn = spec.ffn, model.vocab = spec.vocab, model.max_seq = spec.max_seq;
+  model.tie_embeddings = spec.tied() ? "true" : "false";
+
+  if (config.train.seq == 0) config.train.seq = spec.max_seq;
+  if (config.train.seq > spec.max_seq) {
+    throw UsageError("config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
+  }
+  if (config.train.device == "auto") config.train.device = "cpu";
+  if (config.train.device == "cuda") require_device({DeviceType::cuda, 0});
+  if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
+  if (config.optim.min_lr > config.optim.lr) {
+    throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr, config.optim.min_lr));
+  }
+  if (config.checkpoint.dir.empty()) config.checkpoint.dir = config.run.dir + "/checkpoints";
+  return config;
+}
+
+nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved.model); }
+
+ParallelOptions parallel_options(const Config& resolved) {
+  const ParallelConfig& parallel = resolved.parallel;
+  const Recompute recompute = parallel.recompute == "full"        ? Recompute::full
+                              : parallel.recompute == "selective" ? Recompute::selective
+                                                                  : Recompute::none;
+  return {find_strategy(parallel.strategy), static_cast<int>(parallel.shard_size), recompute, parallel.recompute_every,
+          float_type(parallel.reduce_dtype), resolved.train.deterministic};
+}
+
+StepOptions step_options(const Config& resolved) {
+  const TrainConfig& train = resolved.train;
+  return {train.micro_batch, train.accum, train.seq, float_type(train.dtype), kCpu, train.seed};
+}
+
+AdamW adamw_options(const Config& resolved) {
+  const OptimConfig& optim = resolved.optim;
+  const auto f = [](double value) { return static_cast<float>(value); };
+  return {f(optim.lr), f(optim.beta1), f(optim.beta2), f(optim.eps), f(optim.weight_decay), f(optim.clip)};
+}
+
+Schedule schedule_options(const Config& resolved) {
+  const OptimConfig& optim = resolved.optim;
+  return {find_decay(optim.schedule), optim.lr, optim.min_lr, optim.warmup, resolved.train.steps};
+}
+
+std::string to_json(const nn::TransformerSpec& spec, Size seq) {
+  return nlohmann::ordered_json{{"family", spec.family},     {"layers", spec.layers},       {"heads", spec.heads},
+                                {"kv_heads", spec.kv_heads}, {"width", spec.width},         {"ffn", spec.ffn},
+                                {"vocab", spec.vocab},       {"max_seq", spec.max_seq},     {"norm_eps", spec.norm_eps},
+                                {"rope_base", spec.rope_base}, {"tie_embeddings", spec.tied()}, {"dropout", spec.dropout},
+                                {"seq", seq}}
+      .dump();
+}
+
+nn::TransformerSpec spec_from_json(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    nn::TransformerSpec spec;
+    spec.family = json.at("family").get<std::string>();
+    spec.layers = json.at("layers"), spec.heads = json.at("heads"), spec.kv_heads = json.at("kv_heads");
+    spec.width = json.at("width"), spec.ffn = json.at("ffn"), spec.vocab = json.at("vocab"), spec.max_seq = json.at("max_seq");
+    spec.norm_eps = json.at("norm_eps"), spec.rope_base = json.at("rope_base"), spec.dropout = json.at("dropout");
+    spec.tie_embeddings = json.at("tie_embeddings").get<bool>();
+    return spec;
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("checkpoint", std::string("model: ") + error.what());
+  }
+}
+
+}  // namespace lt

@@ -1,0 +1,122 @@
+// The run folder: created, continued or refused.
+#include "train/run_folder.h"
+
+#include <fmt/format.h>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "libtrain/checkpoint.h"
+#include "libtrain/error.h"
+#include "libtrain/random.h"
+#include "train/machine.h"
+
+namespace lt {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds_a_run(const std::string& dir) { return fs::exists(dir) && (!fs::is_directory(dir) || !fs::is_empty(dir)); }
+
+// Keys whose change makes another run of it: everything of the model, the data and the optimizer, and the length of a
+// sample. What only says where a run starts or is measured may change.
+bool decides_the_run(const std::string& key) {
+  if (key == "model.from" || key == "model.preset" || key == "data.val") return false;
+  return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq";
+}
+
+void require_same_run(const Config& resolved, const std::string& path) {
+  const auto now = flatten(resolved), before = flatten(load_config(path, {}, ConfigLayers::file_only));
+  std::string differences;
+  for (const auto& [key, value] : now) {
+    if (!decides_the_run(key)) continue;
+    const auto found = before.find(key);
+    if (found != before.end() && found->second != value) {
+      differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
+    }
+  }
+  if (differences.empty()) return;
+  throw UsageError("config", fmt::format("run.dir {}: this run was made with another configuration: {}", resolved.run.dir, differences),
+                   "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
+}
+
+void move_aside(const std::string& dir) {
+  for (int k = 1;; ++k) {
+    const std::string aside = fmt::format("{}.old-{}", dir, k);
+    if (fs::exists(aside)) continue;
+    fs::rename(dir, aside);
+    return;
+  }
+}
+
+// A fresh run in a folder that may hold an old one.
+void require_fresh(const Config& resolved) {
+  if (!holds_a_run(resolved.run.dir)) return;
+  if (!resolved.run.force) {
+    throw UsageError("config", fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}, found a run",
+                                           resolved.run.dir, resolved.checkpoint.resume),
+                     "--checkpoint.resume=auto goes on with it, --run.force=true moves it aside");
+  }
+  move_aside(resolved.run.dir);
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".tmp";
+  {
+    std::ofstream stream(beside, std::ios::binary | std::ios::trunc);
+    stream << text;
+    if (!stream.flush()) throw DataError("record", beside + ": cannot write");
+  }
+  fs::rename(beside, path);
+}
+
+}  // namespace
+
+RunStart open_run_folder(const Config& resolved) {
+  const std::string& dir = resolved.run.dir;
+  const std::string& resume = resolved.checkpoint.resume;
+  RunStart start;
+  std::vector<std::string> notes;
+  if (resume == "never") {
+    require_fresh(resolved);
+  } else if (resume == "auto") {
+    const std::string config = dir + "/config.toml";
+    if (fs::exists(config)) require_same_run(resolved, config);
+    if (fs::exists(resolved.checkpoint.dir)) {
+      start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, &notes, true).value_or("");
+    }
+  } else {
+    const auto found = checkpoint::find_newest(resume, &notes, true);
+    if (!found) throw DataError("checkpoint", "checkpoint.resume " + resume + ": no valid checkpoint here\n" + joined(notes));
+    start.checkpoint = *found;
+    require_fresh(resolved);
+  }
+  start.notes = joined(notes);
+  std::error_code failed;
+  fs::create_directories(dir, failed);
+  if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
+  return start;
+}
+
+void write_run_files(const Config& resolved, const World& world, const std::string& command) {
+  nlohmann::ordered_json env = machine(world);
+  env["command"] = command;
+  write_file(resolved.run.dir + "/config.toml", to_toml(resolved));
+  write_file(resolved.run.dir + "/env.json", env.dump(2) + "\n");
+}
+
+std::string config_hash(const Config& resolved) {
+  std::string text;
+  for (const auto& [key, value] : flatten(resolved)) {
+    if (decides_the_run(key)) text += key + "=" + value + "\n";
+  }
+  return fmt::format("{:016x}", derive_key(0, text));
+}
+
+}  // namespace lt

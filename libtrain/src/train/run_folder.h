@@ -1,0 +1,26 @@
+// A run's folder: what stands in it before the first step, whether a run may go on in it, and from where.
+#pragma once
+
+#include <string>
+
+#include "libtrain/config.h"
+#include "libtrain/world.h"
+
+namespace lt {
+
+struct RunStart {
+  std::string checkpoint;  // the step folder to go on from; empty: from the initial weights
+  std::string notes;       // why newer checkpoints were passed over; lines
+};
+
+// Opens or creates resolved.run.dir by checkpoint.resume and run.force; on rank 0 alone. Nothing is written or moved
+// before everything was checked. Throws UsageError and DataError.
+RunStart open_run_folder(const Config& resolved);
+
+// Writes config.toml and env.json, each beside and renamed.
+void write_run_files(const Config& resolved, const World& world, const std::string& command);
+
+// Of the keys that decide which run this is: model, data, optimizer and sample length. 16 hex digits.
+std::string config_hash(const Config& resolved);
+
+}  // namespace lt

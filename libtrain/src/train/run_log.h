@@ -1,0 +1,48 @@
+// Where a run writes to: the console and log.txt, and metrics.jsonl. Before open(), and on ranks other than 0, which
+// never open it, nothing is written.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "libtrain/record.h"
+
+namespace lt {
+
+class RunLog {
+ public:
+  void open(const std::string& run_dir) {
+    log_ = std::make_unique<LineFile>(run_dir + "/log.txt");
+    metrics_ = std::make_unique<LineFile>(run_dir + "/metrics.jsonl");
+  }
+
+  void say(const std::string& line) {
+    if (log_ == nullptr) return;
+    std::puts(line.c_str());
+    std::fflush(stdout);
+    log_->append(line);
+  }
+  void row(const std::string& json) {
+    if (metrics_ != nullptr) metrics_->append(json);
+  }
+  void event(const nlohmann::ordered_json& event);
+  void sync() {
+    if (metrics_ != nullptr) metrics_->sync();
+  }
+
+ private:
+  std::unique_ptr<LineFile> log_, metrics_;
+};
+
+inline std::vector<std::string> split_lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace lt

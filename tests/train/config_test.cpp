@@ -1,0 +1,282 @@
+// Configuration: layers, types, ranges, and errors that name the key and the nearest valid one.
+#include <cstdlib>
+#include <set>
+
+#include "data/temp_folder.h"
+#include "libtrain/config.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+#include "train/nearest.h"
+#include "train/utf8.h"
+
+using lt::Config;
+using lt::load_config;
+using lt::UsageError;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+namespace {
+
+// A variable of the environment for the length of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+struct Refusal {
+  std::string message, hint;
+  bool operator==(const Refusal&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Refusal& r) { return out << r.message << " | hint: " << r.hint; }
+
+template <class Body>
+Refusal refusal(Body&& body) {
+  try {
+    body();
+  } catch (const UsageError& error) {
+    CHECK(error.part() == "config");
+    return {error.what(), error.hint()};
+  }
+  return {"no error was thrown", ""};
+}
+
+Refusal of_command_line(const Pairs& pairs) {
+  return refusal([&] { load_config("", pairs); });
+}
+
+// The message begins with the file's path, which is cut off.
+Refusal of_file(std::string_view toml, const Pairs& pairs = {}) {
+  const TempFolder folder;
+  const std::string path = folder.write("run.toml", toml);
+  Refusal result = refusal([&] { load_config(path, pairs); });
+  for (std::size_t at; (at = result.message.find(path)) != std::string::npos;)
+    result.message.erase(at, path.size()).insert(at, 1, 'F');
+  return result;
+}
+
+Config from_file(std::string_view toml, const Pairs& pairs = {}) {
+  const TempFolder folder;
+  return load_config(folder.write("run.toml", toml), pairs);
+}
+
+}  // namespace
+
+TEST_CASE("config: defaults", "[config]") {
+  const Config config = load_config("", {});
+  CHECK(lt::flatten(config) == lt::flatten(Config{}));
+  CHECK(config.model.preset == "gpt-tiny");
+  CHECK(config.checkpoint.resume == "auto");
+}
+
+TEST_CASE("config: command line over environment over file over default", "[config]") {
+  const char* file = "[train]\nsteps = 1\naccum = 1\nseed = 1\n";
+  const Variable steps("LTRAIN_TRAIN_STEPS", "2"), accum("LTRAIN_TRAIN_ACCUM", "2");
+  const Config config = from_file(file, {{"train.steps", "3"}});
+  CHECK(config.train.steps == 3);
+  CHECK(config.train.accum == 2);
+  CHECK(config.train.seed == 1);
+  CHECK(config.train.micro_batch == 8);
+  CHECK(load_config("", {{"train.steps", "4"}, {"train.steps", "5"}}).train.steps == 5);
+
+  const TempFolder folder;
+  const Config alone = load_config(folder.write("run.toml", file), {}, lt::ConfigLayers::file_only);
+  CHECK(alone.train.steps == 1);
+}
+
+TEST_CASE("config: every type from text and from TOML", "[config]") {
+  const Config text = load_config("", {{"data.train", "a.bin,b*.bin"},
+                                       {"data.shuffle", "false"},
+                                       {"optim.lr", "6e-4"},
+                                       {"train.seed", "9223372036854775807"},
+                                       {"run.name", "x y"},
+                                       {"data.val", ""},
+                                       {"model.tie_embeddings", "true"},
+                                       {"model.family", "llama"}});
+  const Config toml = from_file(R"(optim.lr = 6e-4
+[data]
+train = ["a.bin", 'b*.bin']
+shuffle = false
+[train]
+seed = 9223372036854775807
+[run]
+name = "x y"
+[model]
+tie_embeddings = true
+family = "llama"
+)");
+  CHECK(text.data.train == std::vector<std::string>{"a.bin", "b*.bin"});
+  CHECK(text.data.shuffle == false);
+  CHECK(text.optim.lr == 6e-4);
+  CHECK(text.train.seed == 9223372036854775807ull);
+  CHECK(lt::flatten(text) == lt::flatten(toml));
+  CHECK(from_file("[data]\ntrain = \"one,file.bin\"").data.train == std::vector<std::string>{"one,file.bin"});
+  CHECK(from_file("[optim]\nclip = 2").optim.clip == 2.0);
+}
+
+TEST_CASE("config: the text reads back to the same", "[config]") {
+  Config config;
+  config.data.train = {"a \"b\"\\c.bin", "tab\there.bin", "Zürich,1.bin", "line\nfeed"};
+  config.optim.lr = 0.1 + 0.2;  // 0.30000000000000004
+  config.optim.eps = 5e-324;
+  config.optim.weight_decay = 1e22;
+  config.optim.min_lr = 0;
+  config.train.seed = 9223372036854775807ull;
+  config.train.deterministic = true;
+  config.run.name = "\x01\x7f";
+  const std::string text = lt::to_toml(config);
+  CHECK(lt::flatten(from_file(text)) == lt::flatten(config));
+  CHECK(from_file(text).optim.eps == 5e-324);
+  CHECK(lt::to_toml(from_file(text)) == text);
+  CHECK(lt::to_toml(Config{}).starts_with("[model]\npreset = \"gpt-tiny\"\nfamily = \"\"\nlayers = 0\n"));
+}
+
+TEST_CASE("config: the keys, each once, with default and help", "[config]") {
+  std::set<std::string> names;
+  const auto defaults = lt::flatten(Config{});
+  for (const lt::ConfigKey& key : lt::config_keys()) {
+    INFO(key.name);
+    CHECK(names.insert(key.name).second);
+    CHECK(defaults.at(key.name) == key.fallback);
+    CHECK(!key.help.empty());
+  }
+  CHECK(names.size() == defaults.size());
+  CHECK(names.size() == 60);
+  CHECK(defaults.at("optim.lr") == "0.0003");
+  CHECK(defaults.at("optim.eps") == "1e-08");
+  CHECK(defaults.at("optim.min_lr") == "-1.0");
+  CHECK(defaults.at("data.train") == "[]");
+}
+
+TEST_CASE("config: unknown keys name the nearest, in every layer", "[config]") {
+  CHECK(of_command_line({{"optim.lrr", "1"}}) ==
+        Refusal{"unknown key optim.lrr (from the command line)", "did you mean optim.lr?"});
+  CHECK(of_command_line({{"train.micro-batch", "1"}}).hint == "did you mean train.micro_batch?");
+  CHECK(of_command_line({{"optimizer.lr", "1"}}).hint == "did you mean optim.lr?");
+  CHECK(of_command_line({{"micro_batch", "1"}}).hint == "did you mean train.micro_batch?");
+  CHECK(of_command_line({{"train.sede", "1"}}).hint == "did you mean train.seed?");
+  CHECK(of_file("[optim]\nlr = 1e-3\nlrr = 1") ==
+        Refusal{"unknown key optim.lrr (from F:3)", "did you mean optim.lr?"});
+  // Also where a higher layer says the right thing.
+  CHECK(of_file("[optim]\nlrr = 1", {{"optim.lr", "1"}}).message == "unknown key optim.lrr (from F:2)");
+  CHECK(of_file("[optm]\nlr = 1") == Refusal{"unknown section [optm] (from F:1)", "did you mean [optim]?"});
+  CHECK(of_file("lr = 1") == Refusal{"unknown key lr (from F:1)", "did you mean optim.lr?"});
+  CHECK(of_file("[train]\n[train.optim]\nlr = 1").message == "unknown key train.optim (from F:2)");
+  {
+    const Variable wrong("LTRAIN_TRAIN_MICROBATCH", "4");
+    CHECK(of_command_line({}) ==
+          Refusal{"unknown environment variable LTRAIN_TRAIN_MICROBATCH", "did you mean LTRAIN_TRAIN_MICRO_BATCH?"});
+  }
+  const Variable reserved("LTRAIN_FAULT", "step:0:1:kill");
+  CHECK(of_command_line({}).message == "no error was thrown");
+}
+
+TEST_CASE("config: wrong types and values, with where they came from", "[config]") {
+  {
+    const Variable wrong("LTRAIN_TRAIN_MICRO_BATCH", "abc");
+    const std::string message =
+        "train.micro_batch: expected an integer of at least 1, got \"abc\" (from the environment variable "
+        "LTRAIN_TRAIN_MICRO_BATCH)";
+    CHECK(of_command_line({}).message == message);
+    CHECK(of_command_line({{"train.micro_batch", "4"}}).message == message);  // also where a higher layer overrides it
+  }
+  const auto cl = [](const char* key, const char* value) {
+    std::string message = of_command_line({{key, value}}).message;
+    const std::string tail = " (from the command line)";
+    return message.ends_with(tail) ? message.substr(0, message.size() - tail.size()) : message;
+  };
+  CHECK(cl("train.micro_batch", "0") == "train.micro_batch: expected an integer of at least 1, got \"0\"");
+  CHECK(cl("train.micro_batch", "8.0") == "train.micro_batch: expected an integer of at least 1, got \"8.0\"");
+  CHECK(cl("train.micro_batch", "8 ") == "train.micro_batch: expected an integer of at least 1, got \"8 \"");
+  CHECK(cl("train.micro_batch", "") == "train.micro_batch: expected an integer of at least 1, got \"\"");
+  CHECK(cl("train.micro_batch", "3000000000") ==
+        "train.micro_batch: expected an integer from 1 to 2147483647, got \"3000000000\"");
+  CHECK(cl("train.seed", "-1") == "train.seed: expected an integer from 0 to 9223372036854775807, got \"-1\"");
+  CHECK(cl("model.dropout", "1") == "model.dropout: expected a number in [0, 1), got \"1\"");
+  CHECK(cl("optim.beta2", "-0.1") == "optim.beta2: expected a number in [0, 1), got \"-0.1\"");
+  CHECK(cl("optim.lr", "nan") == "optim.lr: expected a number of at least 0, got \"nan\"");
+  CHECK(cl("optim.clip", "inf") == "optim.clip: expected a number of at least 0, got \"inf\"");
+  CHECK(cl("optim.eps", "0") == "optim.eps: expected a number above 0, got \"0\"");
+  CHECK(cl("optim.min_lr", "1e-3x") == "optim.min_lr: expected a number, got \"1e-3x\"");
+  CHECK(cl("data.shuffle", "yes") == "data.shuffle: expected true or false, got \"yes\"");
+  CHECK(cl("data.train", "a,,b") == "data.train: expected a file name or a list of them, got \"a,,b\"");
+  CHECK(cl("parallel.strategy", "zero4") ==
+        "parallel.strategy: expected one of ddp, zero1, zero2, zero3, got \"zero4\"");
+  CHECK(cl("parallel.recompute", "") == "parallel.recompute: expected one of none, selective, full, got \"\"");
+  CHECK(cl("parallel.reduce_dtype", "fp32") == "parallel.reduce_dtype: expected one of f32, bf16, got \"fp32\"");
+  CHECK(cl("model.preset", "gpt3").starts_with("model.preset: expected one of gpt2-124m, "));
+  CHECK(cl("model.family", "") == "no error was thrown");
+  CHECK(cl("run.dir", "") == "run.dir: expected text, got \"\"");
+  CHECK(cl("run.name", "\xff") == "run.name: expected text, got \"\xff\"");
+  CHECK(cl("checkpoint.keep", "1") == "checkpoint.keep: expected an integer of at least 2, got \"1\"");
+
+  CHECK(of_file("[train]\nsteps = \"5\"").message ==
+        "train.steps: expected an integer of at least 0, got \"5\" (from F:2)");
+  CHECK(of_file("[train]\nsteps = 5.0").message ==
+        "train.steps: expected an integer of at least 0, got 5.0 (from F:2)");
+  CHECK(of_file("[train]\n\nsteps = true").message ==
+        "train.steps: expected an integer of at least 0, got true (from F:3)");
+  CHECK(of_file("[train]\nsteps = -1").message == "train.steps: expected an integer of at least 0, got -1 (from F:2)");
+  CHECK(of_file("[train]\nsteps = 2001-01-01").message ==
+        "train.steps: expected an integer of at least 0, got a date or time (from F:2)");
+  CHECK(of_file("[train]\ndeterministic = 1").message ==
+        "train.deterministic: expected true or false, got 1 (from F:2)");
+  CHECK(of_file("[optim]\nlr = \"1e-3\"").message ==
+        "optim.lr: expected a number of at least 0, got \"1e-3\" (from F:2)");
+  CHECK(of_file("[optim]\nlr = inf").message == "optim.lr: expected a number of at least 0, got inf (from F:2)");
+  CHECK(of_file("[optim]\nschedule = true").message ==
+        "optim.schedule: expected one of cosine, linear, wsd, constant, got true (from F:2)");
+  CHECK(
+      of_file("[data]\ntrain = [\"a\", 1]").message ==
+      "data.train: expected a file name or a list of them, got a list with an element that is not a string (from F:2)");
+  CHECK(of_file("[run]\ndir = [\"a\"]").message == "run.dir: expected text, got [\"a\"] (from F:2)");
+}
+
+TEST_CASE("config: files that are no TOML, or not there", "[config]") {
+  CHECK(of_file("[train]\nsteps = \n").message.starts_with("F:2: "));
+  CHECK(of_file("[train]\nsteps = 1\nsteps = 2\n").message.starts_with("F:3: "));
+  CHECK(of_file("[train\n").message.starts_with("F:1: "));
+  CHECK(refusal([] { load_config("/nowhere/run.toml", {}); }).message ==
+        "/nowhere/run.toml: expected a readable file, found: No such file or directory");
+  const TempFolder folder;
+  CHECK(refusal([&] { load_config(folder / "", {}); }).message ==
+        folder / ": expected a readable file, found a folder");
+}
+
+TEST_CASE("config: what this version cannot honour is refused, not ignored", "[config]") {
+  CHECK(of_command_line({{"train.dtype", "f16"}}) ==
+        Refusal{"train.dtype: \"f16\" is not available in this version (from the command line)", "use bf16 or f32"});
+  for (const auto& [key, value] : Pairs{{"checkpoint.async", "true"},
+                                        {"record.tensorboard", "true"},
+                                        {"record.trace_steps", "1"},
+                                        {"record.profile_steps", "1"},
+                                        {"train.cuda_graph", "true"},
+                                        {"parallel.backend", "nccl"}}) {
+    const std::string message = of_command_line({{key, value}}).message;
+    INFO(message);
+    CHECK(message.starts_with(key + ": "));
+    CHECK(message.find("is not available in this version") != std::string::npos);
+  }
+  CHECK(of_file("[train]\ndtype = \"f16\"", {{"train.dtype", "bf16"}}).message == "no error was thrown");
+}
+
+TEST_CASE("edit distance: by hand", "[config]") {
+  CHECK(lt::edit_distance("", "abc") == 3);
+  CHECK(lt::edit_distance("abc", "abc") == 0);
+  CHECK(lt::edit_distance("kitten", "sitting") == 3);
+  CHECK(lt::edit_distance("ab", "ba") == 1);
+  CHECK(lt::edit_distance("ca", "abc") == 3);  // of optimal string alignment, which edits no substring twice
+}
+
+TEST_CASE("is_utf8: the well-formed ones only", "[config]") {
+  for (const char* good : {"", "a", "é", "€", "\xF0\x9F\x98\x80", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"})
+    CHECK(lt::is_utf8(good));
+  for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+                          "\xF4\x90\x80\x80", "\xE2\x82"}) {
+    CHECK_FALSE(lt::is_utf8(bad));
+  }
+}
