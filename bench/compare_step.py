@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Times a training step of libtrain against PyTorch's on the same machine, alternating in one run.
+
+    compare_step.py --ltrain build/ltrain --python PYTHON --model gpt-tiny llama-tiny --dtype f32 bf16
+
+Both programs start with --serve: they print one JSON line when warm, then for each line `run N` time N steps and print
+{"ms": [...]}. One of them works at a time, in blocks that alternate, so that a drift of the machine meets both.
+The ratio is that of the medians over all steps. Needs the standard library only.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SETTLE_S = 0.3  # idle threads of a program spin for a while after its last step
+
+
+class Server:
+    """A program that times steps on request. Leave the scope to end it."""
+
+    def __init__(self, command, environment):
+        self.command = command
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **environment})
+
+    def __enter__(self):
+        self.settings = self._reply()
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def run(self, steps):
+        self.process.stdin.write(f"run {steps}\n")
+        self.process.stdin.flush()
+        ms = self._reply()["ms"]
+        if len(ms) != steps:
+            raise SystemExit(f"{' '.join(self.command)}: expected {steps} times, got {len(ms)}")
+        return ms
+
+    def _reply(self):
+        line = self.process.stdout.readline()
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise SystemExit(f"{' '.join(self.command)}: expected a JSON line, got {line!r}") from None
+
+
+def summary(ms):
+    return {"min_ms": min(ms), "median_ms": statistics.median(ms), "max_ms": max(ms), "ms": ms}
+
+
+def compare(o, model, dtype):
+    ours = [o.ltrain, "bench", "step", f"--model.preset={model}", f"--train.dtype={dtype}",
+            f"--train.micro_batch={o.batch}", f"--train.seq={o.seq}", "--serve"]
+    theirs = [o.python, os.path.join(HERE, "peers", "torch_cpu.py"), "--model", model, "--dtype", dtype,
+              "--mode", o.mode, "--batch", str(o.batch), "--seq", str(o.seq), "--threads", str(o.threads), "--serve"]
+    times = {"libtrain": [], "torch": []}
+    threads = {"OMP_NUM_THREADS": str(o.threads)}
+    # The peer first: it compiles, and times its candidates, while nothing else runs.
+    with Server(theirs, threads) as torch, Server(ours, threads) as libtrain:
+        for _ in range(o.rounds):
+            for name, server in (("libtrain", libtrain), ("torch", torch)):
+                time.sleep(SETTLE_S)
+                server.run(1)  # caches hold the other program's data
+                times[name] += server.run(o.steps)
+        result = {"model": model, "dtype": dtype, "settings": {"libtrain": libtrain.settings, "torch": torch.settings}}
+    result |= {name: summary(ms) for name, ms in times.items()}
+    result["ratio"] = result["torch"]["median_ms"] / result["libtrain"]["median_ms"]
+    return result
+
+
+def cpu_name():
+    try:
+        with open("/proc/cpuinfo") as f:
+            return next(line.split(":")[1].strip() for line in f if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def print_row(r):
+    cells = [" ".join(f"{r[name][key]:8.2f}" for key in ("median_ms", "min_ms", "max_ms")) for name in ("libtrain", "torch")]
+    how = r["settings"]["torch"]
+    print(f"{r['model']:11} {r['dtype']:5} | {cells[0]} | {cells[1]} | {r['ratio']:5.2f} x  "
+          f"{how['mode']}, {how['precision']}", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ltrain", required=True, help="the program")
+    p.add_argument("--python", default=sys.executable, help="a Python that has torch")
+    p.add_argument("--model", nargs="+", default=["gpt-tiny", "llama-tiny"])
+    p.add_argument("--dtype", nargs="+", default=["f32", "bf16"])
+    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch")
+    p.add_argument("--batch", type=int, default=8, help="samples a step")
+    p.add_argument("--seq", type=int, default=256, help="tokens of a sample")
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--rounds", type=int, default=5, help="blocks of each program")
+    p.add_argument("--steps", type=int, default=20, help="timed steps of a block")
+    p.add_argument("--out", help="file for the results as JSON")
+    o = p.parse_args()
+    print(f"{'':17} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
+    print(f"{'model':11} {'dtype':5} | {'median':>8} {'min':>8} {'max':>8} | {'median':>8} {'min':>8} {'max':>8} |")
+    results = []
+    for dtype in o.dtype:
+        for model in o.model:
+            results.append(compare(o, model, dtype))
+            print_row(results[-1])
+    if o.out:
+        document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "batch": o.batch,
+                    "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "results": results}
+        with open(o.out, "w") as f:
+            json.dump(document, f, indent=2)
+
+
+if __name__ == "__main__":
+    main()

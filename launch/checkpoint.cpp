@@ -1,0 +1,91 @@
+// `ltrain checkpoint list|inspect|verify|export DIR`.
+#include "libtrain/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "command.h"
+#include "hf_export.h"
+#include "libtrain/error.h"
+#include "verify.h"
+
+namespace lt::launch {
+namespace {
+
+std::string newest(const std::string& path) {
+  std::vector<std::string> notes;
+  const auto found = checkpoint::find_newest(path, &notes, true);
+  for (const std::string& note : notes) fmt::print(stderr, "passed over: {}\n", note);
+  if (!found) throw DataError("checkpoint", path + ": no valid checkpoint here");
+  return *found;
+}
+
+ExitCode list(const std::string& path) {
+  const auto entries = checkpoint::list(path, true);
+  if (entries.empty()) throw DataError("checkpoint", path + ": no checkpoint here");
+  for (const checkpoint::Listing& entry : entries) {
+    fmt::print("{}  {}\n", entry.path, entry.valid ? "valid" : "invalid: " + entry.reason);
+  }
+  return ExitCode::ok;
+}
+
+ExitCode inspect(const std::string& path) {
+  const std::string folder = newest(path);
+  const checkpoint::RunState state = checkpoint::read_state(folder);
+  const auto parameters = checkpoint::read_parameters(folder);
+  Size total = 0;
+  for (const ParameterInfo& parameter : parameters) total += parameter.shape.elements();
+  fmt::print("{}\nstep {}, {} samples, seed {}, written by {} rank(s), config {}\nmodel {}\n{} parameters in {} tensors:\n",
+             folder, state.step, state.samples, state.seed, checkpoint::read_world_size(folder), state.config_hash,
+             state.model.empty() ? "(none)" : state.model, total, parameters.size());
+  for (const ParameterInfo& parameter : parameters) {
+    fmt::print("  {:<40} {}\n", parameter.name, to_string(parameter.shape));
+  }
+  return ExitCode::ok;
+}
+
+ExitCode verify(const std::string& path) {
+  const auto problems = checkpoint::verify(path);
+  for (const std::string& problem : problems) fmt::print("{}\n", problem);
+  if (problems.empty()) fmt::print("{}: every byte verified\n", path);
+  return problems.empty() ? ExitCode::ok : ExitCode::data;
+}
+
+}  // namespace
+
+Run set_up_checkpoint(CLI::App& app) {
+  struct Options {
+    std::string path, format = "safetensors", out;
+  };
+  const auto o = std::make_shared<Options>();
+  using Action = std::function<ExitCode(const Options&)>;
+  const auto actions = std::make_shared<std::map<CLI::App*, Action>>();
+  const auto add = [&](const char* name, const char* help, Action action) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->add_option("DIR", o->path, "a step's folder, a checkpoints folder or a run's folder")->required();
+    actions->emplace(sub, std::move(action));
+    return sub;
+  };
+  add("list", "the checkpoints of a run, and whether they are whole", [](const Options& options) { return list(options.path); });
+  add("inspect", "what the newest valid checkpoint holds", [](const Options& options) { return inspect(options.path); });
+  add("verify", "reads every byte; exit code 0 or 3", [](const Options& options) { return verify(options.path); });
+  CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
+    const std::string folder = newest(options.path);
+    checkpoint::export_hf(folder, options.out);
+    fmt::print("{}: exported {}\n", options.out, folder);
+    return ExitCode::ok;
+  });
+  to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
+  to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR");
+  app.require_subcommand(1);
+  return [&app, o, actions](const Invocation& invocation) {
+    if (invocation.world.rank() != 0) return ExitCode::ok;
+    return actions->at(app.get_subcommands().front())(*o);
+  };
+}
+
+}  // namespace lt::launch

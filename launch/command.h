@@ -1,0 +1,48 @@
+// A subcommand of `ltrain`: a row of the table in commands.cpp and one file.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libtrain/error.h"
+#include "libtrain/world.h"
+
+namespace CLI {
+class App;
+}
+
+namespace lt::launch {
+
+// ("section.key", "value") in the order given.
+using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
+
+// What a command runs with, beside the options that it added.
+struct Invocation {
+  const World& world;
+  ConfigPairs config;        // of commands that take the configuration
+  std::string command_line;  // as a shell would read it
+};
+
+// Runs on every rank. Errors that all ranks share should come out of collectively(); main() reports what is thrown.
+using Run = std::function<ExitCode(const Invocation&)>;
+
+struct Command {
+  std::string name, help;        // help: one line
+  bool takes_config;             // --section.key options; the command adds a ConfigOptions
+  Run (*set_up)(CLI::App& app);  // adds the options, whose values the returned function holds
+};
+
+const std::vector<Command>& commands();
+
+Run set_up_prepare(CLI::App& app);
+Run set_up_train(CLI::App& app);
+Run set_up_plan(CLI::App& app);
+Run set_up_sample(CLI::App& app);
+Run set_up_eval(CLI::App& app);
+Run set_up_checkpoint(CLI::App& app);
+Run set_up_report(CLI::App& app);
+Run set_up_bench(CLI::App& app);
+
+}  // namespace lt::launch

@@ -1,0 +1,140 @@
+// Options of the configuration ("--section.key") are taken out by hand, because CLI11 cannot tell an empty value from
+// none; the rest of the command line is CLI11's.
+#include "command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "libtrain/config.h"
+#include "libtrain/version.h"
+#include "train/nearest.h"
+
+namespace lt::launch {
+namespace {
+
+std::string name_of(const std::string& option) { return option.substr(0, option.find('=')); }
+bool is_long_option(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
+
+bool is_flag(const std::string& key) {
+  for (const ConfigKey& known : config_keys()) {
+    if (known.name == key) return known.fallback == "true" || known.fallback == "false";
+  }
+  return false;
+}
+
+// Moves every --section.key=value, --section.key value and, for flags, --section.key out of `arguments`.
+ConfigPairs take_config_pairs(std::vector<std::string>& arguments) {
+  ConfigPairs pairs;
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--") {
+      rest.insert(rest.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
+      break;
+    }
+    if (!is_long_option(argument) || name_of(argument).find('.') == std::string::npos) {
+      rest.push_back(argument);
+      continue;
+    }
+    const std::string key = name_of(argument).substr(2);
+    const bool has_next = i + 1 < arguments.size() && !is_long_option(arguments[i + 1]);
+    if (const std::size_t equals = argument.find('='); equals != std::string::npos) {
+      pairs.emplace_back(key, argument.substr(equals + 1));
+    } else if (is_flag(key) && !(has_next && (arguments[i + 1] == "true" || arguments[i + 1] == "false"))) {
+      pairs.emplace_back(key, "true");
+    } else if (has_next) {
+      pairs.emplace_back(key, arguments[++i]);
+    } else {
+      pairs.emplace_back(key, "");
+    }
+  }
+  arguments = std::move(rest);
+  return pairs;
+}
+
+void require_known_option(const std::string& argument, const CLI::App& app, const std::string& path) {
+  if (app.get_option_no_throw(name_of(argument)) != nullptr) return;
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back(name);
+  }
+  const std::string name = name_of(argument).substr(2), meant = nearest(name, known);
+  const bool is_near = name_distance(name, meant) <= std::max(2, static_cast<int>(name.size()) / 3);
+  throw UsageError("usage", fmt::format("unknown option --{}", name),
+                   is_near ? fmt::format("did you mean --{}?", meant) : fmt::format("the options: {} --help", path));
+}
+
+const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, const std::string& path) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->check_name(name)) return *sub;
+    names.push_back(sub->get_name());
+  }
+  throw UsageError("usage", fmt::format("unknown command {}", name),
+                   fmt::format("did you mean {}? `{} --help` lists them", nearest(name, names), path));
+}
+
+// Follows the subcommands and refuses unknown ones and unknown options: CLI11 would first tell of a missing option,
+// though it may be the one that was mistyped. Returns the chosen command as it is typed: "ltrain checkpoint export".
+std::string require_known_names(const std::vector<std::string>& arguments, const CLI::App& root) {
+  const CLI::App* app = &root;
+  std::string path = root.get_name();
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (is_long_option(argument)) {
+      require_known_option(argument, *app, path);
+    } else if (!argument.starts_with("-") && app->get_require_subcommand_min() > 0) {
+      app = &find_subcommand(argument, *app, path);
+      path += " " + argument;
+    }
+  }
+  return path;
+}
+
+std::string quoted(const std::string& argument) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,/:@%+";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) return argument;
+  std::string text = "'";
+  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+Parsed parse_command_line(const std::vector<std::string>& given) {
+  if (given.empty()) throw UsageError("usage", "expected a command, got none", "`ltrain --help` lists them");
+  Parsed parsed;
+  parsed.app = std::make_shared<CLI::App>("Trains transformers on 1 to N devices.", "ltrain");
+  CLI::App& app = *parsed.app;
+  app.set_version_flag("--version",
+                       fmt::format("ltrain {} (commit {})\nbuilt with: {}\n", version(), commit(), built_with()));
+  app.require_subcommand(1);
+
+  std::vector<std::string> arguments = given;
+  for (const Command& command : commands()) {
+    const Run run = command.set_up(*app.add_subcommand(command.name, command.help));
+    if (command.name != given[0]) continue;
+    parsed.run = run;
+    if (command.takes_config) parsed.config = take_config_pairs(arguments);
+  }
+  app.footer("`ltrain COMMAND --help` shows the options of a command.");
+  const std::string path = require_known_names(arguments, app);
+
+  parsed.command_line = "ltrain";
+  for (const std::string& argument : given) parsed.command_line += " " + quoted(argument);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the last first
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    parsed.text = app.help();
+  } catch (const CLI::CallForVersion& call) {
+    parsed.text = call.what();
+  } catch (const CLI::ParseError& error) {
+    throw UsageError("usage", error.what(), path + " --help");
+  }
+  return parsed;
+}
+
+}  // namespace lt::launch

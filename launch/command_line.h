@@ -1,0 +1,23 @@
+// From argv to a function that runs the chosen command.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command.h"
+
+namespace lt::launch {
+
+struct Parsed {
+  std::shared_ptr<CLI::App> app;  // commands may refer to it as they run
+  std::string text;               // of --help or --version, to be printed in place of a run
+  Run run;
+  ConfigPairs config;
+  std::string command_line;
+};
+
+// Throws UsageError; for unknown commands and options it names the nearest.
+Parsed parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace lt::launch

@@ -1,0 +1,20 @@
+// The subcommands, in the order of `ltrain --help`.
+#include "command.h"
+
+namespace lt::launch {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {"prepare", "text or JSON lines to token files", false, set_up_prepare},
+      {"train", "trains; alone, under mpirun or srun", true, set_up_train},
+      {"plan", "memory, FLOPs and communication of a run, without running it", true, set_up_plan},
+      {"sample", "continues a prompt with a trained model", false, set_up_sample},
+      {"eval", "the loss of a trained model on token files", false, set_up_eval},
+      {"checkpoint", "lists, inspects, verifies and exports checkpoints", false, set_up_checkpoint},
+      {"report", "one offline HTML file from the folders of runs", false, set_up_report},
+      {"bench", "measurements as JSON", true, set_up_bench},
+  };
+  return table;
+}
+
+}  // namespace lt::launch

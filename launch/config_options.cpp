@@ -1,0 +1,32 @@
+// Keys of the configuration as options. They are registered for the help; command_line.cpp reads them.
+#include "config_options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+namespace lt::launch {
+
+ConfigOptions::ConfigOptions(CLI::App& app) {
+  app.add_option("--config", values_->file, "configuration file, TOML")->option_text("FILE");
+  app.add_flag("--print-config", values_->print, "print the whole configuration as TOML and exit");
+  for (const ConfigKey& key : config_keys()) {
+    const auto unused = [](const CLI::results_t&) { return true; };
+    app.add_option("--" + key.name, CLI::callback_t(unused), key.help)
+        ->option_text("= " + key.fallback)
+        ->group("[" + key.name.substr(0, key.name.find('.')) + "]");
+  }
+  app.get_formatter()->column_width(36);
+  app.footer(
+      "Options are given as --section.key=value. They override the environment (LTRAIN_SECTION_KEY), which\n"
+      "overrides the file of --config, which overrides the defaults shown here.");
+}
+
+std::optional<Config> ConfigOptions::load(const Invocation& invocation) const {
+  Config config;
+  collectively(invocation.world.group(), [&] { config = load_config(values_->file, invocation.config); });
+  if (!values_->print) return config;
+  if (invocation.world.rank() == 0) std::fputs(to_toml(config).c_str(), stdout);
+  return std::nullopt;
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,30 @@
+// The options of every command that takes a run's configuration: --config, --print-config and one for each key.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "command.h"
+#include "libtrain/config.h"
+
+namespace lt::launch {
+
+// Copies share their values. The command's row must say takes_config.
+class ConfigOptions {
+ public:
+  explicit ConfigOptions(CLI::App& app);
+
+  // The configuration of all layers; nullopt where --print-config had it printed and the command is done. All ranks
+  // call it: an error on any is an error on all.
+  std::optional<Config> load(const Invocation& invocation) const;
+
+ private:
+  struct Values {
+    std::string file;
+    bool print = false;
+  };
+  std::shared_ptr<Values> values_ = std::make_shared<Values>();
+};
+
+}  // namespace lt::launch

@@ -1,0 +1,83 @@
+// One message for a run, whatever the number of ranks.
+#include "leave.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+namespace lt::launch {
+namespace {
+
+// A peer may be gone or hang: no rank waits longer than this for the others before it exits.
+constexpr std::chrono::seconds kExitDeadline{10};
+// Most errors come to all ranks alike. The other ranks leave rank 0 this time to speak and to end the run.
+constexpr std::chrono::seconds kPatience{2};
+
+void print(const Error& error, int rank) {
+  const std::string text = error_text(error, rank);
+  std::fflush(stdout);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+int exit_code(const Error& error) { return static_cast<int>(error.code()); }
+
+int leave_shared(const World& world, const Error& error) {
+  if (world.rank() == 0) print(error, error.code() == ExitCode::usage ? -1 : error.rank());
+  std::thread([code = exit_code(error)] {
+    std::this_thread::sleep_for(kExitDeadline);
+    std::_Exit(code);
+  }).detach();
+  world.group().barrier();
+  return exit_code(error);
+}
+
+int leave_with(const World& world, const Error& error) {
+  if (world.size() == 1) {
+    print(error, -1);
+    return exit_code(error);
+  }
+  if (error.shared()) return leave_shared(world, error);
+  if (world.rank() != 0) std::this_thread::sleep_for(kPatience);
+  print(error, error.code() == ExitCode::usage ? -1 : world.rank());
+  world.abort(exit_code(error));
+}
+
+}  // namespace
+
+std::string error_text(const Error& error, int rank) {
+  std::string text = fmt::format("error: [{}] ", error.part());
+  if (rank >= 0) text += fmt::format("rank {}: ", rank);
+  text += fmt::format("{}\n", error.what());
+  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
+  return text;
+}
+
+int leave(const World& world, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return leave_with(world, error);
+  } catch (const std::bad_alloc&) {
+    return leave_with(world, InternalError("internal", "out of memory"));
+  } catch (const std::exception& error) {
+    return leave_with(world, InternalError("internal", error.what()));
+  } catch (...) {
+    return leave_with(world, InternalError("internal", "an exception that is no std::exception"));
+  }
+}
+
+int leave_without_world(const Error& failure) {
+  int rank = 0;
+  try {
+    rank = discover_ranks().rank;
+  } catch (const Error&) {  // the variables make no sense, which is what `failure` says
+  }
+  if (rank == 0) print(failure, -1);
+  return exit_code(failure);
+}
+
+}  // namespace lt::launch

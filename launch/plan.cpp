@@ -1,0 +1,31 @@
+// `ltrain plan`: memory, FLOPs and communication of a run, without running it.
+#include "libtrain/planner.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "command.h"
+#include "config_options.h"
+
+namespace lt::launch {
+
+Run set_up_plan(CLI::App& app) {
+  struct Options {
+    int ranks = 1;
+    bool json = false;
+  };
+  const auto plan = std::make_shared<Options>();
+  const ConfigOptions options(app);
+  app.add_option("--ranks", plan->ranks, "ranks to plan for")->check(CLI::PositiveNumber)->option_text("N = 1");
+  app.add_flag("--json", plan->json, "one JSON object");
+  return [options, plan](const Invocation& invocation) {
+    const auto config = options.load(invocation);
+    if (!config || invocation.world.rank() != 0) return ExitCode::ok;
+    const Plan result = make_plan(*config, plan->ranks);
+    std::puts((plan->json ? to_json(result) : to_text(result)).c_str());
+    return ExitCode::ok;
+  };
+}
+
+}  // namespace lt::launch

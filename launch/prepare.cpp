@@ -1,0 +1,41 @@
+// `ltrain prepare`: text to token files. One rank does it; the others wait.
+#include "data/prepare.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "command.h"
+
+namespace lt::launch {
+
+Run set_up_prepare(CLI::App& app) {
+  const auto options = std::make_shared<PrepareOptions>();
+  app.add_option("--input", options->inputs, "text files; of .jsonl files the field \"text\" of each line")
+      ->required()
+      ->option_text("FILE...");
+  app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");
+  app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
+      ->required()
+      ->option_text("DIR");
+  app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation")
+      ->check(CLI::Number)
+      ->option_text("= 0.1");
+
+  return [options](const Invocation& invocation) {
+    PrepareResult result;
+    collectively(invocation.world.group(), [&] {
+      if (invocation.world.rank() == 0) result = prepare(*options);
+    });
+    if (invocation.world.rank() == 0) {
+      fmt::print("{}: {} training tokens, {} validation tokens from {} {} ({} bytes of text)\n", options->out,
+                 result.train_tokens, result.val_tokens, result.files, result.files == 1 ? "file" : "files",
+                 result.bytes);
+    }
+    return ExitCode::ok;
+  };
+}
+
+}  // namespace lt::launch

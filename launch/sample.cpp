@@ -1,0 +1,57 @@
+// `ltrain sample`: continues a prompt. Standard output is prompt and continuation, nothing else.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "command.h"
+#include "libtrain/error.h"
+#include "libtrain/generate.h"
+
+namespace lt::launch {
+namespace {
+
+double rate(Size tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+
+void write(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Run set_up_sample(CLI::App& app) {
+  struct Options {
+    std::string checkpoint, prompt;
+    SamplingOptions sampling;
+  };
+  const auto o = std::make_shared<Options>();
+  app.add_option("--checkpoint", o->checkpoint, "a step's folder, a checkpoints folder or a run's folder")
+      ->required()
+      ->option_text("DIR");
+  app.add_option("--prompt", o->prompt, "text to continue")->required()->option_text("TEXT");
+  app.add_option("--tokens", o->sampling.tokens, "tokens to generate")->check(CLI::NonNegativeNumber)->option_text("N = 200");
+  app.add_option("--temperature", o->sampling.temperature, "0 is greedy")->check(CLI::NonNegativeNumber)->option_text("= 1");
+  app.add_option("--top-k", o->sampling.top_k, "of the k likeliest tokens; 0: all")->check(CLI::NonNegativeNumber)->option_text("= 0");
+  app.add_option("--top-p", o->sampling.top_p, "of the smallest set with this probability")->check(CLI::Range(0.0, 1.0))->option_text("= 1");
+  app.add_option("--seed", o->sampling.seed, "of the choice")->option_text("= 1337");
+  return [o](const Invocation& invocation) {
+    if (invocation.world.rank() != 0) return ExitCode::ok;
+    const LoadedModel loaded = load_model(o->checkpoint);
+    if (loaded.tokenizer == nullptr) {
+      throw DataError("checkpoint", loaded.directory + "/manifest.json: tokenizer: expected one, found none",
+                      "train on files that `ltrain prepare` made: their folder holds tokenizer.json");
+    }
+    write(o->prompt);
+    const GenerationTiming timing = generate(*loaded.model, loaded.tokenizer->encode(o->prompt), o->sampling,
+                                             [&](std::uint32_t token) { write(loaded.tokenizer->decode({token})); });
+    write("\n");
+    fmt::print(stderr, "prefill {} tokens, {:.0f} tokens/s; decode {} tokens, {:.0f} tokens/s\n", timing.prefill_tokens,
+               rate(timing.prefill_tokens, timing.prefill_s), timing.decode_tokens,
+               rate(timing.decode_tokens, timing.decode_s));
+    return ExitCode::ok;
+  };
+}
+
+}  // namespace lt::launch

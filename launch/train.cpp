@@ -1,0 +1,19 @@
+// `ltrain train`: a training run; alone, under mpirun or srun.
+#include <CLI/CLI.hpp>
+
+#include "command.h"
+#include "config_options.h"
+#include "libtrain/trainer.h"
+
+namespace lt::launch {
+
+Run set_up_train(CLI::App& app) {
+  const ConfigOptions options(app);
+  return [options](const Invocation& invocation) {
+    const auto config = options.load(invocation);
+    if (config) train(*config, invocation.world, invocation.command_line);
+    return ExitCode::ok;
+  };
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,110 @@
+"""Configuration on the command line, through `ltrain train --print-config`: layers, round trip, errors, one message."""
+
+import program
+
+
+def values(toml):
+    """{"section.key": text} of what --print-config prints: sections of `key = value` lines."""
+    found, section = {}, None
+    for line in toml.splitlines():
+        if line.startswith("["):
+            section = line[1:-1]
+        elif line:
+            key, value = line.split(" = ", 1)
+            found[f"{section}.{key}"] = value
+    return found
+
+
+class Config(program.CliTest):
+    def print_config(self, *arguments, **options):
+        return program.run("train", "--print-config", *arguments, **options)
+
+    def config(self, *arguments, **options):
+        done = self.print_config(*arguments, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return values(done.stdout)
+
+    def test_layers(self):
+        file = self.write("run.toml", '[train]\nsteps = 1\naccum = 1\nseed = 1\n[data]\ntrain = ["a", "b"]\n')
+        environment = {"LTRAIN_TRAIN_STEPS": "2", "LTRAIN_TRAIN_ACCUM": "2", "LTRAIN_FAULT": "step:0:1:kill"}
+        config = self.config("--config", file, "--train.steps=3", environment=environment)
+        self.assertEqual([config["train." + key] for key in ("steps", "accum", "seed", "micro_batch")],
+                         ["3", "2", "1", "8"])
+        self.assertEqual(config["data.train"], '["a", "b"]')
+
+    def test_ways_to_give_an_option(self):
+        config = self.config("--train.steps=3", "--train.steps", "4", "--run.force", "--model.family=",
+                             "--optim.min_lr", "-1e-3",
+                             "--data.train=a,b", "--train.deterministic", "false", "--run.name=a b",
+                             "--data.shuffle=false")
+        self.assertEqual(config["train.steps"], "4")
+        self.assertEqual(config["run.force"], "true")
+        self.assertEqual(config["model.family"], '""')
+        self.assertEqual(config["optim.min_lr"], "-0.001")
+        self.assertEqual(config["data.train"], '["a", "b"]')
+        self.assertEqual(config["train.deterministic"], "false")
+        self.assertEqual(config["run.name"], '"a b"')
+        self.assertEqual(config["data.shuffle"], "false")
+
+    def test_what_is_printed_reads_back(self):
+        first = self.print_config("--optim.lr=0.1234567890123456", '--run.name=a "b" \\ c', "--data.train=x,y",
+                                  "--optim.eps=1e-12")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        again = self.print_config(f"--config={self.write('run.toml', first.stdout)}")
+        self.assertEqual(again.stdout, first.stdout)
+
+    def test_ranks_print_once(self):
+        self.assertEqual(self.print_config(ranks=2).stdout, self.print_config().stdout)
+
+    def test_errors_name_key_value_and_source(self):
+        steps = "[config] train.steps: expected an integer of at least 0, got "
+        self.assert_error(self.print_config("--train.steps=x"), 2, steps + '"x" (from the command line)')
+        self.assert_error(self.print_config("--train.steps=x", "--train.steps=5"), 2,
+                          steps + '"x" (from the command line)')
+        self.assert_error(self.print_config("--train.steps", "--run.force"), 2, steps + '"" (from the command line)')
+        self.assert_error(self.print_config("--train.steps=5", environment={"LTRAIN_TRAIN_STEPS": "x"}), 2,
+                          steps + '"x" (from the environment variable LTRAIN_TRAIN_STEPS)')
+        file = self.write("run.toml", "[train]\nsteps = 1.5\n")
+        self.assert_error(self.print_config("--config", file, "--train.steps=5"), 2, steps + f"1.5 (from {file}:2)")
+        self.assert_error(self.print_config("--parallel.strategy=zero4"), 2,
+                          '[config] parallel.strategy: expected one of ddp, zero1, zero2, zero3, got "zero4" '
+                          "(from the command line)")
+        self.assert_error(self.print_config("--train.dtype=f16"), 2,
+                          '[config] train.dtype: "f16" is not available in this version (from the command line)',
+                          "use bf16 or f32")
+
+    def test_unknown_names(self):
+        self.assert_error(self.print_config("--optim.lrr=1"), 2,
+                          "[config] unknown key optim.lrr (from the command line)", "did you mean optim.lr?")
+        self.assert_error(self.print_config("--lr=1"), 2, "[usage] unknown option --lr", "did you mean --optim.lr?")
+        self.assert_error(self.print_config("--micro-batch", "1"), 2, "[usage] unknown option --micro-batch",
+                          "did you mean --train.micro_batch?")
+        self.assert_error(self.print_config(environment={"LTRAIN_LR": "1"}), 2,
+                          "[config] unknown environment variable LTRAIN_LR", "did you mean LTRAIN_OPTIM_LR?")
+        file = self.write("run.toml", "[optim]\nlr = 1\nlrr = 1\n")
+        self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key optim.lrr (from {file}:3)",
+                          "did you mean optim.lr?")
+        self.assert_error(self.print_config("extra"), 2, "[usage] The following argument was not expected: extra",
+                          "ltrain train --help")
+
+    def test_broken_and_missing_files(self):
+        file = self.write("run.toml", "[train]\nsteps = \n")
+        done = self.print_config("--config", file)
+        self.assertEqual(done.returncode, 2)
+        self.assertTrue(done.stderr.startswith(f"error: [config] {file}:2: "), done.stderr)
+        missing = self.folder / "none.toml"
+        self.assert_error(self.print_config("--config", missing), 2,
+                          f"[config] {missing}: expected a readable file, found: No such file or directory")
+
+    def test_one_message_under_ranks(self):
+        self.assert_error(self.print_config("--train.steps=x", ranks=3), 2,
+                          '[config] train.steps: expected an integer of at least 0, got "x" (from the command line)')
+
+    def test_help_shows_every_key_with_its_default(self):
+        text = program.run("train", "--help").stdout
+        for key, value in self.config().items():
+            self.assertIn(f"--{key} = {value} ", text.replace("\n", " "))
+
+
+if __name__ == "__main__":
+    program.main()

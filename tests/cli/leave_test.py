@@ -1,0 +1,26 @@
+"""What a failed run says and returns: one message, whether one rank failed, all did, or all learnt of one's failure."""
+
+import program
+
+
+class Leave(program.CliTest):
+    def test_alone(self):
+        self.assert_error(program.run("all"), 2, "[ops] x: expected y, got z", "say y")
+        self.assert_error(program.run("memory"), 1, "[internal] out of memory")
+        self.assertEqual(program.run("none").returncode, 0)
+
+    def test_all_ranks_fail_alike(self):
+        self.assert_error(program.run("all", ranks=3), 2, "[ops] x: expected y, got z", "say y")
+        self.assert_error(program.run("memory", ranks=2), 1, "[internal] rank 0: out of memory")
+
+    def test_one_rank_fails_while_the_others_wait_for_it(self):
+        self.assert_error(program.run("one", ranks=3), 3, "[data] rank 1: b.bin: expected c, found d")
+        self.assert_error(program.run("number", ranks=2), 5,
+                          "[train] rank 1: step 7: loss: expected a finite number, got nan")
+
+    def test_all_ranks_know_of_one_failure(self):
+        self.assert_error(program.run("shared", ranks=3), 3, "[data] rank 1: b.bin: expected c, found d")
+
+
+if __name__ == "__main__":
+    program.main()

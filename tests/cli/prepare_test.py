@@ -1,0 +1,119 @@
+"""`ltrain prepare`: its files, its line of output, its errors and exit codes."""
+
+import struct
+
+import program
+
+
+def tokens(path):
+    content = path.read_bytes()
+    magic, version, count = struct.unpack("<3i", content[:12])
+    assert (magic, version) == (20240520, 1) and content[12:1024] == bytes(1012)
+    assert len(content) == 1024 + 2 * count
+    return bytes(struct.unpack(f"<{count}H", content[1024:]))
+
+
+class Prepare(program.CliTest):
+    def prepare(self, *inputs, ranks=1, options=("--tokenizer", "byte")):
+        return program.run("prepare", "--input", *inputs, *options, "--out", self.folder / "out", ranks=ranks)
+
+    def names(self):
+        out = self.folder / "out"
+        return sorted(entry.name for entry in out.iterdir()) if out.exists() else None
+
+    def test_writes_tokens_of_all_files_and_says_so(self):
+        text = self.write("a.txt", bytes(range(256)) * 2)
+        lines = self.write("b.jsonl", '{"text": "Zürich"}\n{"text": "!\\n"}\n')
+        done = self.prepare(text, lines)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout,
+                         f"{self.folder}/out: 469 training tokens, 52 validation tokens from 2 files "
+                         "(521 bytes of text)\n")
+        whole = bytes(range(256)) * 2 + "Zürich!\n".encode()
+        self.assertEqual(tokens(self.folder / "out/train.bin"), whole[:469])
+        self.assertEqual(tokens(self.folder / "out/val.bin"), whole[469:])
+        self.assertEqual((self.folder / "out/tokenizer.json").read_text(), '{"type":"byte","vocab":256}\n')
+        self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
+
+    def test_the_written_tokenizer_is_accepted_again(self):
+        text = self.write("a.txt", "0123456789")
+        self.assertEqual(self.prepare(text).returncode, 0)
+        again = self.prepare(text, options=("--tokenizer", self.folder / "out/tokenizer.json", "--val-fraction", "0.5"))
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(tokens(self.folder / "out/val.bin"), b"56789")
+
+    def test_ranks_prepare_once(self):
+        done = self.prepare(self.write("a.txt", "0123456789"), ranks=2)
+        self.assertEqual((done.returncode, done.stdout.count("training tokens")), (0, 1), done.stderr)
+        self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
+
+    def test_bad_input_is_exit_3_with_nothing_written(self):
+        good = self.write("good.txt", "text")
+        missing = self.folder / "none.txt"
+        self.assert_error(self.prepare(good, missing), 3,
+                          f"[data] {missing}: expected a readable file, found: No such file or directory")
+        self.assert_error(self.prepare(self.folder), 3, f"[data] {self.folder}: expected a text file, found a folder")
+        self.assert_error(self.prepare(self.folder / "*.md"), 3,
+                          f"[data] {self.folder}/*.md: expected at least one file, the pattern matches none")
+        self.assert_error(self.prepare(self.write("empty.txt", "")), 3,
+                          f"[data] {self.folder}/empty.txt: expected text, found none")
+        lines = self.write("a.jsonl", '{"text": "x"}\n{"txt": "x"}\n')
+        self.assert_error(self.prepare(lines), 3, f'[data] {lines}:2: field "text": expected a string, found none')
+        self.assertIsNone(self.names())
+
+    def test_one_message_under_ranks(self):
+        missing = self.folder / "none.txt"
+        self.assert_error(self.prepare(missing, ranks=3), 3,
+                          f"[data] rank 0: {missing}: expected a readable file, found: No such file or directory")
+
+    def test_wrong_usage_is_exit_2(self):
+        text = self.write("a.txt", "text")
+        self.assert_error(program.run("prepare", "--out", "x"), 2, "[usage] --input is required",
+                          "ltrain prepare --help")
+        self.assert_error(program.run("prepare", "--inptu", text, "--out", "x"), 2, "[usage] unknown option --inptu",
+                          "did you mean --input?")
+        self.assert_error(self.prepare(text, options=("--val-fraction", "1")), 2,
+                          "[data] val-fraction: expected a number in [0, 1), got 1")
+        self.assert_error(self.prepare(text, options=("--tokenizer", "bpe")), 2,
+                          '[data] tokenizer: expected byte or the path of a tokenizer.json, got "bpe"')
+        self.assertEqual(self.prepare(text, options=("--val-fraction", "abc")).returncode, 2)
+        bpe = self.write("bpe.json", '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}')
+        self.assert_error(self.prepare(text, options=("--tokenizer", bpe)), 2,
+                          f"[data] {bpe}: this is a Hugging Face tokenizer; this version reads only the file of the "
+                          "byte tokenizer",
+                          "use --tokenizer byte; a later version reads BPE files")
+        self.assertIsNone(self.names())
+
+
+class Program(program.CliTest):
+    def test_help_and_version(self):
+        version = program.run("--version")
+        self.assertEqual(version.returncode, 0)
+        self.assertRegex(version.stdout, r"^ltrain \d+\.\d+\.\d+ \(commit \S+\)\nbuilt with: cpu, .*MPI .*HDF5 ")
+        general = program.run("--help")
+        self.assertEqual((general.returncode, general.stderr), (0, ""))
+        self.assertIn("  prepare ", general.stdout)
+        prepare = program.run("prepare", "--help")
+        self.assertEqual(prepare.returncode, 0)
+        for option in ("--input FILE...", "--tokenizer byte|FILE.json", "--out DIR", "--val-fraction = 0.1"):
+            self.assertIn(option, prepare.stdout)
+        self.assertEqual(program.run("--version", ranks=2).stdout, version.stdout)
+
+    def test_unknown_commands_and_options(self):
+        self.assert_error(program.run(), 2, "[usage] expected a command, got none", "`ltrain --help` lists them")
+        self.assert_error(program.run("preprae"), 2, "[usage] unknown command preprae",
+                          "did you mean prepare? `ltrain --help` lists them")
+        self.assert_error(program.run("--verison"), 2, "[usage] unknown option --verison", "did you mean --version?")
+        self.assert_error(program.run("preprae", ranks=2), 2, "[usage] unknown command preprae")
+
+    def test_ranks_without_mpi_are_exit_4(self):
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+        first = program.run("--version", environment={"RANK": "0", "LOCAL_RANK": "0", **variables})
+        self.assert_error(first, 4,
+                          "[comm] torchrun variables says rank 0 of 2: expected a launcher that MPI knows, found none")
+        second = program.run("--version", environment={"RANK": "1", "LOCAL_RANK": "1", **variables})
+        self.assertEqual((second.returncode, second.stderr), (4, ""))
+
+
+if __name__ == "__main__":
+    program.main()

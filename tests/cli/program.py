@@ -1,0 +1,52 @@
+"""Runs `ltrain` for the tests of the command line. Each test file is a program: FILE --ltrain PATH --mpiexec PATH."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+_options = None
+
+
+def run(*arguments, ranks=1, environment=None, cwd=None):
+    """The finished process of `ltrain arguments`, with stdout and stderr as text."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
+    clean.update(OMP_NUM_THREADS="1", **(environment or {}))
+    command = [_options.ltrain, *map(str, arguments)]
+    if ranks > 1:
+        command = [_options.mpiexec, "--quiet", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks), *command]
+    return subprocess.run(command, env=clean, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="libtrain-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def assert_error(self, process, code, error, hint=None):
+        """One message, whatever the number of ranks: `error: <error>` and, where given, `hint: <hint>`."""
+        lines = process.stderr.splitlines()
+        self.assertEqual([line for line in lines if line.startswith("error: ")], ["error: " + error], process.stderr)
+        hints = [line for line in lines if line.startswith("hint: ")]
+        if hint is not None:
+            self.assertEqual(hints, ["hint: " + hint])
+        self.assertEqual(process.returncode, code)
+        self.assertEqual(process.stdout, "")
+
+
+def main():
+    global _options
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ltrain", required=True)
+    parser.add_argument("--mpiexec", required=True)
+    _options, rest = parser.parse_known_args()
+    unittest.main(module="__main__", argv=[sys.argv[0], *rest])

@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""Adds up JUnit files of ctest, names what failed and prints "N passed, N failed, N skipped". Exits 1 on a failure."""
+
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def main():
+    passed, failed, skipped = 0, [], 0
+    for path in sys.argv[1:]:
+        for case in ElementTree.parse(path).getroot().iter("testcase"):
+            if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+                skipped += 1
+                print(f"skipped: {case.get('name')}")
+            elif case.get("status") == "run":
+                passed += 1
+            else:
+                failed.append(f"{path}: {case.get('name')}")
+    for name in failed:
+        print(f"failed: {name}")
+    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
+    # A suite in which nothing ran is a failure too.
+    return 1 if failed or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

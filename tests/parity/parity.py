@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Trains gpt-tiny and llama-tiny with `ltrain` for 50 steps and compares them with PyTorch.
+
+    parity.py --ltrain build/ltrain --work DIR                  # against the committed fixtures
+    parity.py --ltrain build/ltrain --work DIR --twin PYTHON    # and with the twin, run by a Python that has torch
+    parity.py --ltrain build/ltrain --work DIR --twin auto      # the same with this Python, if it has torch
+    parity.py --ltrain build/ltrain --work DIR --twin PYTHON --write-fixtures   # keep what the twin prints
+
+The data is the repository's LICENSE as bytes, in file order. The fixtures gpt-tiny.jsonl and llama-tiny.jsonl must be
+written anew when SETTINGS, the presets or the initial weights of a seed change.
+"""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+from compare import compare
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODELS = ("gpt-tiny", "llama-tiny")
+STEPS = 50
+# Of both programs: `--section.key=value` for ltrain, the last part with dashes for the twin.
+SETTINGS = {"train.seq": 128, "train.micro_batch": 4, "train.accum": 2, "train.steps": STEPS, "optim.lr": 1e-3,
+            "optim.min_lr": 1e-4, "optim.warmup": 5, "optim.schedule": "cosine", "optim.beta1": 0.9,
+            "optim.beta2": 0.95, "optim.eps": 1e-8, "optim.weight_decay": 0.1, "optim.clip": 1.0}
+
+
+def run(*command):
+    print("+", " ".join(command), flush=True)
+    subprocess.run(command, check=True)
+
+
+def check_model(o, model, data):
+    def train(folder, **changes):
+        settings = {**SETTINGS, "model.preset": model, "data.train": data, "data.shuffle": "false",
+                    "train.dtype": "f32", "run.dir": os.path.join(o.work, model, folder), **changes}
+        run(o.ltrain, "train", *(f"--{key}={value}" for key, value in settings.items()))
+        return settings["run.dir"]
+
+    metrics = os.path.join(train("run"), "metrics.jsonl")
+    fixture = os.path.join(HERE, f"{model}.jsonl")
+    good = True
+    if o.twin:
+        hf, twin = os.path.join(o.work, model, "hf"), os.path.join(o.work, model, "twin.jsonl")
+        run(o.ltrain, "checkpoint", "export", train("initial", **{"train.steps": 0}), "--format", "safetensors",
+            "--out", hf)
+        arguments = (f"--{key.split('.')[1].replace('_', '-')}={value}" for key, value in SETTINGS.items())
+        run(o.twin, os.path.join(HERE, "twin.py"), "--hf", hf, "--train", data, "--out", twin, *arguments)
+        good = compare(metrics, twin, o.tolerance, o.norm_tolerance, STEPS)
+        if good and o.write_fixtures:
+            shutil.copyfile(twin, fixture)
+    return compare(metrics, fixture, o.tolerance, o.norm_tolerance, STEPS) and good
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--ltrain", required=True, help="the program")
+    p.add_argument("--work", required=True, help="folder for runs; emptied first")
+    p.add_argument("--twin", metavar="PYTHON|auto", help="a Python with torch, numpy and safetensors")
+    p.add_argument("--write-fixtures", action="store_true", help="keep the twin's lines (needs --twin)")
+    p.add_argument("--tolerance", type=float, default=1e-4)
+    p.add_argument("--norm-tolerance", type=float, default=1e-3)
+    o = p.parse_args()
+    if o.twin == "auto":
+        has_all = all(importlib.util.find_spec(name) for name in ("torch", "numpy", "safetensors"))
+        o.twin = sys.executable if has_all else None
+        print("the twin:", o.twin or "not run, this Python lacks torch, numpy or safetensors")
+    if o.write_fixtures and not o.twin:
+        p.error("--write-fixtures needs --twin")
+    shutil.rmtree(o.work, ignore_errors=True)
+    os.makedirs(o.work)
+    data = os.path.join(o.work, "data")
+    run(o.ltrain, "prepare", "--input", os.path.join(HERE, "..", "..", "LICENSE"), "--tokenizer", "byte", "--out", data)
+    results = [check_model(o, model, os.path.join(data, "train.bin")) for model in MODELS]
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds and runs every test that this machine can run: the release build with all tests,
+# then the build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks.
+# Closes with the line "N passed, N failed, N skipped".
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bash launch/deps.sh
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+
+results=()
+build_and_test() {  # preset, extra ctest options
+  local preset=$1
+  shift
+  cmake --preset "$preset" > "build/$preset.configure.log" 2>&1 || { cat "build/$preset.configure.log"; return 1; }
+  echo "== building $preset"
+  cmake --build "build/$preset"
+  echo "== testing $preset"
+  results+=("build/$preset/results.xml")
+  ctest --test-dir "build/$preset" --output-on-failure --output-junit results.xml "$@" || true
+}
+
+mkdir -p build
+build_and_test cpu
+# Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
+build_and_test debug --label-regex sanitize
+
+python3 tests/count_results.py "${results[@]}"
