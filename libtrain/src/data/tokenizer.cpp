@@ -71,8 +71,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const st
   if (!json.is_object()) throw DataError("data", where + ": expected a JSON object");
   if (is_hugging_face(json)) {
     throw UsageError(
-        "data",
-        where + ": this is a Hugging Face tokenizer; this version reads only the file of the byte tokenizer",
+        "data", where + ": this is a Hugging Face tokenizer; this version reads only the file of the byte tokenizer",
         "use --tokenizer byte; a later version reads BPE files");
   }
   const auto type = json.value("type", nlohmann::json());
