@@ -1,0 +1,182 @@
+"""`ltrain train` and what follows it: the run's folder, resuming, evaluation, samples, checkpoints, plan and report."""
+
+import json
+
+import program
+
+LAYERS = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16")
+PARTS = ("data", "forward", "backward", "recompute", "gather_exposed", "reduce_exposed", "optimizer", "checkpoint",
+         "other")
+
+
+class Train(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+
+    def train(self, *options, run="run", ranks=1, steps=6, model=LAYERS):
+        return program.run("train", *model, f"--data.train={self.folder}/data/train.bin", f"--train.steps={steps}",
+                           "--train.micro_batch=2", f"--run.dir={self.folder / run}", *options, ranks=ranks)
+
+    def trained(self, *options, **settings):
+        done = self.train(*options, **settings)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def lines(self, run="run"):
+        return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+
+    def losses(self, run="run"):
+        return {row["step"]: (row["loss_hex"], row["grad_norm"]) for row in self.lines(run) if "loss_hex" in row}
+
+    def test_a_run_leaves_what_the_contract_names(self):
+        out = self.trained("--parallel.strategy=zero3", "--train.eval_every=3", "--checkpoint.every=2",
+                           "--train.sample_every=6", f"--data.val={self.folder}/data/val.bin", ranks=2)
+        self.assertEqual(out.splitlines()[0], "ranks: 2 (from Open MPI)")
+        self.assertRegex(out, r"step     1/6 \| loss 5\.\d{4} \| norm \d+\.\d{3} \| lr \d\.\d\de-\d\d \| [\d.]+ ms \| "
+                              r"[\d.]+k? tok/s \| - mfu \| [\d.]+/[\d.]+ GiB \| eta \d+s")
+        run = self.folder / "run"
+        for name in ("config.toml", "env.json", "log.txt", "metrics.jsonl", "samples/step-00000006.txt",
+                     "checkpoints/step-00000006/manifest.json", "checkpoints/step-00000006/rank-00001.h5"):
+            self.assertTrue((run / name).exists(), name)
+        rows = [row for row in self.lines() if "event" not in row]
+        self.assertEqual([row["step"] for row in rows], [1, 2, 3, 4, 5, 6])
+        for row in rows:
+            self.assertEqual(float.fromhex(row["loss_hex"]), row["loss"])
+            self.assertEqual(row["tokens"], 2 * 2 * 16)
+            self.assertEqual(tuple(row["breakdown_ms"]), PARTS)
+            self.assertAlmostEqual(sum(row["breakdown_ms"].values()) / row["step_ms"], 1, delta=0.02)
+            self.assertEqual({entry["op"] for entry in row["comm"]} - {"broadcast", "barrier"},
+                             {"all_gather", "reduce_scatter"})
+            self.assertLessEqual(row["ranks"]["step_ms_min"], row["ranks"]["step_ms_max"])
+        events = [row["event"] for row in self.lines() if "event" in row]
+        self.assertEqual(events, ["start", "checkpoint", "eval", "checkpoint", "eval", "checkpoint", "end"])
+        start = self.lines()[0]
+        self.assertEqual(sum(start["ledger"].values()), start["predicted_peak_bytes"])
+
+    def test_plan_names_the_bytes_that_the_run_sends_and_holds(self):
+        for strategy in ("ddp", "zero1", "zero2", "zero3"):
+            options = (f"--parallel.strategy={strategy}", "--train.accum=2")
+            self.trained(*options, run=strategy, ranks=2)
+            plan = json.loads(program.run("plan", *LAYERS, "--train.micro_batch=2", *options, "--ranks", 2, "--json").stdout)
+            row = self.lines(strategy)[-3]
+            self.assertEqual(plan["comm"], [{key: entry[key] for key in ("op", "bytes", "calls")} for entry in row["comm"]])
+            self.assertEqual(sum(plan["ledger"].values()), plan["peak_bytes"])
+
+    def test_resuming_is_bit_equal_to_a_run_that_was_never_stopped(self):
+        for ranks, strategy, dtype in ((1, "ddp", "f32"), (2, "zero1", "bf16"), (2, "zero3", "f32"), (3, "zero2", "f32")):
+            options = (f"--parallel.strategy={strategy}", f"--train.dtype={dtype}", "--train.deterministic=true",
+                       "--optim.schedule=constant", "--model.dropout=0.1")
+            name = f"{strategy}-{ranks}"
+            self.trained(*options, run=f"{name}-whole", ranks=ranks, steps=6)
+            self.trained(*options, run=f"{name}-parts", ranks=ranks, steps=4)
+            out = self.trained(*options, run=f"{name}-parts", ranks=ranks, steps=6)
+            self.assertIn("at step 5", out)
+            self.assertEqual(self.losses(f"{name}-parts"), self.losses(f"{name}-whole"))
+            checkpoint = f"{name}-parts/checkpoints/step-00000004"
+            self.trained(*options, f"--checkpoint.resume={self.folder / checkpoint}", run=f"{name}-elsewhere",
+                         ranks=ranks, steps=6)
+            whole = self.losses(f"{name}-whole")
+            self.assertEqual(self.losses(f"{name}-elsewhere"), {step: whole[step] for step in (5, 6)})
+
+    def test_a_complete_run_says_so_and_a_changed_one_is_refused(self):
+        self.trained()
+        self.assertIn("complete: 6 of 6 steps are done", self.trained())
+        self.trained("--parallel.strategy=zero2", "--record.every=2", steps=7)  # these may change
+        refused = self.train("--optim.lr=0.5", "--model.layers=3", steps=8)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("model.layers: 2 there, 3 now; optim.lr: 0.0003 there, 0.5 now", refused.stderr)
+        refused = self.train("--checkpoint.resume=never")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("expected a new or empty folder", refused.stderr)
+        self.trained("--checkpoint.resume=never", "--run.force=true", "--optim.lr=0.5")
+        self.assertTrue((self.folder / "run.old-1/metrics.jsonl").exists())
+
+    def test_zero_steps_initialises_and_saves(self):
+        self.trained(steps=0)
+        self.assertTrue((self.folder / "run/checkpoints/step-00000000/manifest.json").exists())
+        self.trained(f"--model.from={self.folder}/run", run="other", steps=2)
+        self.trained(run="same", steps=2)
+        self.assertEqual(self.losses("other"), self.losses("same"))
+
+    def test_sample_eval_report_and_checkpoint_commands(self):
+        self.trained("--optim.lr=0.01", steps=40, ranks=2)
+        run = self.folder / "run"
+        greedy = [program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--tokens", 12, "--temperature", 0)
+                  for _ in range(2)]
+        self.assertEqual((greedy[0].returncode, greedy[0].stdout), (0, greedy[1].stdout))
+        self.assertTrue(greedy[0].stdout.startswith("The qui") and len(greedy[0].stdout) == 7 + 12 + 1)
+        self.assertRegex(greedy[0].stderr, r"^prefill 7 tokens, \d+ tokens/s; decode 11 tokens, \d+ tokens/s\n$")
+        long = program.run("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 700, "--top-k", 3, "--top-p", 0.9)
+        self.assertEqual((long.returncode, len(long.stdout)), (0, 1 + 700 + 1), long.stderr)
+
+        val = self.folder / "data/val.bin"
+        evaluated = program.run("eval", "--checkpoint", run, "--data", val)
+        self.assertRegex(evaluated.stdout, r"^loss \d\.\d{6}\nperplexity [\d.]+\nbits_per_byte [\d.]+\n")
+        last = program.run("eval", "--checkpoint", run / "checkpoints/step-00000040", "--data", val, "--seq", 16)
+        self.assertEqual(last.stdout, evaluated.stdout)
+
+        self.assertRegex(program.run("checkpoint", "list", run).stdout, r"step-00000040  valid\n$")
+        self.assertIn("head.norm.weight", program.run("checkpoint", "inspect", run).stdout)
+        self.assertEqual(program.run("checkpoint", "verify", run).returncode, 0)
+        self.assertEqual(program.run("checkpoint", "export", run, "--out", self.folder / "hf").returncode, 0)
+        self.assertTrue((self.folder / "hf/model.safetensors").exists())
+        self.assertEqual(program.run("report", run).returncode, 0)
+        self.assertIn("<svg", (run / "report.html").read_text())
+
+        shard = run / "checkpoints/step-00000040/rank-00001.h5"
+        shard.write_bytes(shard.read_bytes()[:-1])
+        broken = program.run("checkpoint", "verify", run)
+        self.assertEqual(broken.returncode, 3)
+        self.assertIn("rank-00001.h5", broken.stdout)
+        self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def test_bad_input_names_file_field_expected_and_actual(self):
+        data = self.folder / "data/train.bin"
+        content = data.read_bytes()
+
+        def with_data(name, replacement):
+            path = self.write(name, replacement)
+            return self.train(f"--data.train={path}", ranks=2)
+
+        cases = [
+            (with_data("magic.bin", b"\x00" * 2000), 3, "magic.bin"),
+            (with_data("short.bin", content[:-1]), 3, "short.bin"),
+            (with_data("empty.bin", b""), 3, "empty.bin"),
+            (with_data("token.bin", content[:1024 + 200] + b"\x00\x01" + content[1024 + 202:]), 3, "256"),
+            (self.train(f"--data.train={self.folder}/none.bin", ranks=2), 3, "none.bin"),
+            (self.train("--train.seq=300", ranks=2), 2, "train.seq: expected at most model.max_seq 256, got 300"),
+            (self.train("--model.heads=5", ranks=2), 2, "model.heads: 5 does not divide model.width 32"),
+            (self.train("--parallel.strategy=zero4", ranks=2), 2, "zero4"),
+            (self.train("--parallel.strategy=zero3", "--parallel.shard_size=2", ranks=3), 2,
+             "parallel.shard_size: expected a divisor of the 3 ranks, got 2"),
+            (self.train("--train.device=cuda", ranks=2), 2, "device cuda:0 is not in this build"),
+            (self.train("--train.microbatch=3", ranks=2), 2, "train.microbatch"),
+            (self.train("--train.micro_batch=three", ranks=2), 2, "train.micro_batch: expected an integer"),
+            (self.train(f"--checkpoint.resume={self.folder}/nowhere", ranks=2), 3, "nowhere"),
+        ]
+        for done, code, text in cases:
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(text, done.stderr)
+            self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        self.trained(steps=1)
+        other = self.train("--model.width=64", f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000001",
+                           run="other", ranks=2)
+        self.assertEqual(other.returncode, 3, other.stderr)
+        self.assertRegex(other.stderr, r"embedding\.wte\.weight: expected .*64.*32")
+
+    def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(self):
+        done = self.train("--optim.lr=1e30", "--optim.clip=0", "--checkpoint.every=1", steps=20, ranks=2)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertEqual(done.stderr.count("error:"), 1)
+        saved = [row["step"] for row in self.lines() if row.get("event") == "checkpoint"]
+        skipped = [row["step"] for row in self.lines() if row.get("event") == "skip"]
+        self.assertTrue(skipped and max(saved, default=0) < skipped[0])
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,130 @@
+"""A layer includes only what stands left of it, siblings do not include each other, and a third-party header is seen by
+the layers named for it alone. Run with the root of the source tree; prints each violation as FILE:LINE."""
+
+import pathlib
+import re
+import sys
+
+# From left to right; the folders of one row are siblings.
+LAYERS = [
+    ["core"],
+    ["kernels"],
+    ["tensor"],
+    ["ops"],
+    ["nn", "comm", "optim", "data", "record"],
+    ["parallel", "checkpoints"],
+    ["train"],
+    ["bench"],
+    ["launch", "examples"],
+]
+
+# Public headers (libtrain/include/libtrain/NAME.h) by the layer that they belong to.
+PUBLIC_HEADERS = {
+    "core": "collectives device dtype error memory part_clock random version",
+    "tensor": "autograd batch shard_map tensor",
+    "ops": "ops",
+    "nn": "layers models module",
+    "comm": "group world",
+    "optim": "optim",
+    "data": "data",
+    "record": "record",
+    "parallel": "engine strategy",
+    "checkpoints": "checkpoint",
+    "train": "config generate libtrain planner trainer",
+}
+
+# Third-party headers, by how their names begin, and the layers that may include them.
+THIRD_PARTY = {
+    "mpi": ["comm"],
+    "hdf5": ["checkpoints"],
+    "H5": ["checkpoints"],
+    "CLI/": ["launch"],
+    "toml++/": ["train"],
+    "oneapi/": ["kernels"],
+    "dnnl": ["kernels"],
+    "omp.h": ["kernels"],
+    "catch2/": [],
+}
+
+# Where `#include "x"` is looked for after the includer's own folder.
+ROOTS = ["libtrain/include", "libtrain/src", "kernels/include", "checkpoints", "launch", "."]
+
+RANK = {layer: rank for rank, row in enumerate(LAYERS) for layer in row}
+LAYER_OF_PUBLIC = {name: layer for layer, names in PUBLIC_HEADERS.items() for name in names.split()}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+PUBLIC = ("libtrain", "include", "libtrain")
+
+
+def layer_of(path):
+    """The layer of a file, given relative to the root; None for a public header that the table does not name."""
+    parts = path.parts
+    if parts[:3] == PUBLIC:
+        return LAYER_OF_PUBLIC.get(path.stem) if len(parts) == 4 else None
+    if parts[:2] == ("libtrain", "src"):
+        return parts[2] if parts[2] in RANK else None
+    return parts[0] if parts[0] in RANK else None
+
+
+def sources(root):
+    for folder in ["libtrain", "kernels", "checkpoints", "bench", "launch", "examples"]:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and re.search(r"\.(h|cuh|cpp|cu)(\.in)?$", path.name):
+                yield path.relative_to(root)
+
+
+def find(root, includer, name, quoted):
+    """The file of the tree that an include names, or None."""
+    folders = ([includer.parent] if quoted else []) + [pathlib.Path(folder) for folder in ROOTS]
+    for folder in folders:
+        if (root / folder / name).is_file():
+            return (root / folder / name).resolve().relative_to(root.resolve())
+    return None
+
+
+def complaint(root, includer, name, quoted):
+    """What is wrong with one include, or None."""
+    layer = layer_of(includer)
+    target = find(root, includer, name, quoted)
+    if target is None:
+        if quoted:
+            return f'"{name}" is no file of the tree'
+        for prefix, allowed in THIRD_PARTY.items():
+            if name.startswith(prefix) and layer not in allowed:
+                return f"<{name}> belongs to {', '.join(allowed) or 'the tests'}, not to {layer}"
+        return None
+    other = layer_of(target)
+    if other is None:
+        return f'"{name}" is of no layer'
+    if layer == "examples" and other != "examples" and target.parts[:3] != PUBLIC:
+        return f'"{name}" is private: examples include public headers alone'
+    if other != layer and RANK[other] >= RANK[layer]:
+        relation = "a sibling of" if RANK[other] == RANK[layer] else "right of"
+        return f'"{name}" is of {other}, {relation} {layer}'
+    return None
+
+
+def violations(root):
+    root = pathlib.Path(root)
+    found = []
+    for path in sources(root):
+        if layer_of(path) is None:
+            found.append(f"{path}:1: the file is of no layer (tests/structure/includes.py)")
+            continue
+        for number, line in enumerate((root / path).read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if match:
+                text = complaint(root, path, match[2], match[1] == '"')
+                if text:
+                    found.append(f"{path}:{number}: {text}")
+    return found
+
+
+def main():
+    found = violations(sys.argv[1])
+    checked = len(list(sources(pathlib.Path(sys.argv[1]))))
+    print(*found, f"{checked} files, {len(found)} violations", sep="\n")
+    return 1 if found or checked == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""includes.py finds what is planted, and nothing in a tree that is in order."""
+
+import pathlib
+import tempfile
+import unittest
+
+import includes
+
+IN_ORDER = {
+    "libtrain/include/libtrain/error.h": "#include <string>\n",
+    "libtrain/include/libtrain/tensor.h": '#include "libtrain/error.h"\n',
+    "libtrain/include/libtrain/module.h": '#include "libtrain/tensor.h"\n',
+    "libtrain/include/libtrain/group.h": '#include "libtrain/tensor.h"\n',
+    "libtrain/include/libtrain/engine.h": '#include "libtrain/module.h"\n#include "libtrain/group.h"\n',
+    "kernels/include/kernels/gemm.h": '#include "libtrain/error.h"\n',
+    "kernels/cpu/gemm.cpp": '#include <oneapi/dnnl/dnnl.hpp>\n#include "kernels/gemm.h"\n#include "tile.h"\n',
+    "kernels/cpu/tile.h": "",
+    "libtrain/src/comm/work.h": '#include "libtrain/group.h"\n',
+    "libtrain/src/comm/work.cpp": '#include <mpi.h>\n#include "comm/work.h"\n#include "kernels/gemm.h"\n',
+    "checkpoints/files.h": '#include "libtrain/group.h"\n',
+    "checkpoints/files.cpp": '#include "files.h"\n',
+    "bench/step.cpp": '#include "libtrain/engine.h"\n',
+    "launch/main.cpp": '#include "files.h"\n#include "comm/work.h"\n',
+    "examples/train.cpp": '#include "libtrain/engine.h"\n',
+}
+
+
+def check(planted):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**IN_ORDER, **planted}.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return includes.violations(folder)
+
+
+class Includes(unittest.TestCase):
+    def test_in_order(self):
+        self.assertEqual(check({}), [])
+
+    def test_planted(self):
+        cases = [
+            ("libtrain/src/tensor/a.cpp", '#include "libtrain/module.h"\n', '"libtrain/module.h" is of nn, right of tensor'),
+            ("libtrain/src/nn/a.cpp", '#include "libtrain/group.h"\n', '"libtrain/group.h" is of comm, a sibling of nn'),
+            ("libtrain/src/nn/a.cpp", '#include "comm/work.h"\n', '"comm/work.h" is of comm, a sibling of nn'),
+            ("libtrain/src/nn/a.cpp", "#  include <comm/work.h>\n", '"comm/work.h" is of comm, a sibling of nn'),
+            ("libtrain/src/nn/a.h", '#include "../comm/work.h"\n', '"../comm/work.h" is of comm, a sibling of nn'),
+            ("checkpoints/a.cpp", '#include "libtrain/engine.h"\n', '"libtrain/engine.h" is of parallel, a sibling of checkpoints'),
+            ("libtrain/src/parallel/a.cpp", '#include "files.h"\n', '"files.h" is of checkpoints, a sibling of parallel'),
+            ("kernels/cuda/a.cu", '#include "libtrain/tensor.h"\n', '"libtrain/tensor.h" is of tensor, right of kernels'),
+            ("libtrain/src/core/v.cpp.in", '#include "kernels/gemm.h"\n', '"kernels/gemm.h" is of kernels, right of core'),
+            ("libtrain/src/ops/a.cpp", '#include "gone.h"\n', '"gone.h" is no file of the tree'),
+            ("examples/a.cpp", '#include "comm/work.h"\n', '"comm/work.h" is private: examples include public headers alone'),
+            ("libtrain/src/train/a.cpp", "#include <mpi.h>\n", "<mpi.h> belongs to comm, not to train"),
+        ]
+        for name, text, expected in cases:
+            with self.subTest(expected):
+                self.assertEqual(check({name: "// Planted.\n" + text}), [f"{name}:2: {expected}"])
+
+    def test_files_of_no_layer(self):
+        for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/src/other/a.cpp"]:
+            with self.subTest(name):
+                self.assertEqual(check({name: ""}), [f"{name}:1: the file is of no layer (tests/structure/includes.py)"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,85 @@
+"""Habits that a program can check: files of at most 400 lines that begin with a comment, nothing put off, no path of
+one machine, and the licence. Run with the root of the source tree; prints each violation."""
+
+import os
+import pathlib
+import re
+import sys
+
+FOLDERS = ["bench", "checkpoints", "cmake", "docs", "examples", "kernels", "launch", "libtrain", "tests"]
+MAX_LINES = 400
+
+# What the first line begins with, by the end of a file's name.
+FIRST_LINE = {
+    (".h", ".cuh", ".cpp", ".cu", ".cpp.in"): r"// \S",
+    (".cmake", ".toml"): r"# \S",
+    (".py",): r'"""\S',
+    (".sh",): r"# \S",
+}
+SUFFIXES = tuple(suffix for suffixes in FIRST_LINE for suffix in suffixes) + (".md", ".txt")
+
+# Split, so that this file passes its own check.
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|HA" r"CK)\b|not( yet)? imple" r"mented", re.IGNORECASE)
+MACHINE_PATH = re.compile(r"(?<![\w.$}/<>-])/(wo" r"rk|ho" r"me|ro" r"ot|m" r"nt|Us" r"ers)/")
+
+
+def complaints(name, text):
+    """What is wrong with one file."""
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        yield f"{name}: {len(lines)} lines, at most {MAX_LINES} are wanted: two subjects?"
+    if lines and lines[0].startswith("#!"):
+        lines = lines[1:]
+    for suffixes, pattern in FIRST_LINE.items():
+        if name.endswith(suffixes) and not (lines and re.match(pattern, lines[0])):
+            yield f"{name}: its first line does not say what it is for"
+    for number, line in enumerate(text.splitlines(), 1):
+        for what, pattern in [("unfinished", UNFINISHED), ("a path of one machine", MACHINE_PATH)]:
+            if pattern.search(line):
+                yield f"{name}:{number}: {what}: {line.strip()}"
+
+
+def licence_complaints(text):
+    words = " ".join(text.split())
+    ends = "END OF TERMS AND CONDITIONS"
+    if not words.startswith("Apache License Version 2.0, January 2004 ") or ends not in words or len(words) < 10000:
+        yield "LICENSE: is not the whole text of the Apache License 2.0"
+
+
+def files(root):
+    yield from (path for path in sorted(root.iterdir()) if path.is_file() and path.name.endswith(SUFFIXES))
+    for folder in FOLDERS:
+        for path, folders, names in os.walk(root / folder):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            yield from (pathlib.Path(path, name) for name in sorted(names) if name.endswith(SUFFIXES))
+
+
+def self_check():
+    """Each habit is found where it is broken."""
+    good = "// What it is for.\n"
+    broken = {
+        "a.cpp": ["int x;\n", "", good * 401, good + "// TO" + "DO: later\n", good + 'throw Error("not imple' + 'mented");\n',
+                  good + 'open("/ho' + 'me/me/x");\n'],
+        "a.py": ["#!/usr/bin/env python3\nimport os\n", "# comment\n"],
+        "a.sh": ["#!/usr/bin/env bash\nset -e\n"],
+    }
+    for name, texts in broken.items():
+        for text in texts:
+            assert len(list(complaints(name, text))) == 1, (name, text)
+    assert not list(complaints("a.cpp", good * 400 + ""))
+    assert not list(complaints("a.sh", "#!/usr/bin/env bash\n# What it does.\n"))
+    assert list(licence_complaints("MIT License"))
+
+
+def main():
+    self_check()
+    root = pathlib.Path(sys.argv[1])
+    checked = list(files(root))
+    found = [text for path in checked for text in complaints(str(path.relative_to(root)), path.read_text())]
+    found += licence_complaints((root / "LICENSE").read_text())
+    print(*found, f"{len(checked)} files, {len(found)} violations", sep="\n")
+    return 1 if found or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
