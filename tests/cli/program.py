@@ -11,14 +11,23 @@ import unittest
 _options = None
 
 
-def run(*arguments, ranks=1, environment=None, cwd=None):
-    """The finished process of `ltrain arguments`, with stdout and stderr as text."""
+def clean_environment(changes=None):
+    """The environment without a launcher's or a configuration's variables, one thread a process."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
-    clean.update(OMP_NUM_THREADS="1", **(environment or {}))
-    command = [_options.ltrain, *map(str, arguments)]
-    if ranks > 1:
-        command = [_options.mpiexec, "--quiet", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks), *command]
-    return subprocess.run(command, env=clean, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return {**clean, "OMP_NUM_THREADS": "1", **(changes or {})}
+
+
+def launched(*command, ranks=1):
+    """The command as it is run on that many ranks."""
+    launcher = [_options.mpiexec, "--quiet", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
+    return [str(part) for part in ([*launcher, *command] if ranks > 1 else command)]
+
+
+def run(*arguments, ranks=1, environment=None, cwd=None, name=None):
+    """The finished process of `ltrain arguments`, or of the example `name`, with stdout and stderr as text."""
+    ltrain = pathlib.Path(_options.ltrain)
+    command = launched(ltrain.parent / "examples" / name if name else ltrain, *arguments, ranks=ranks)
+    return subprocess.run(command, env=clean_environment(environment), cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
 class CliTest(unittest.TestCase):

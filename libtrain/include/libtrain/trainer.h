@@ -22,7 +22,11 @@ Schedule schedule_options(const Config& resolved);
 // The description of a model as a checkpoint keeps it (a JSON object), with the length it was trained on; and back.
 // Throws DataError.
 std::string to_json(const nn::TransformerSpec& spec, Size seq);
-nn::TransformerSpec spec_from_json(const std::string& text);
+struct ModelDescription {
+  nn::TransformerSpec spec;
+  Size seq = 0;
+};
+ModelDescription model_from_json(const std::string& text);
 
 // Trains until train.steps or train.max_minutes. `command` is written to env.json. All ranks call it.
 // Throws UsageError, DataError, CommError, NonFiniteError.

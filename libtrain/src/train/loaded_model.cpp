@@ -3,7 +3,6 @@
 
 #include "libtrain/autograd.h"
 #include "libtrain/checkpoint.h"
-#include "libtrain/config.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/trainer.h"
@@ -23,8 +22,9 @@ LoadedModel load_model(const std::string& directory) {
     throw DataError("checkpoint", *step_directory + "/manifest.json: model: expected a description of a transformer, found none",
                     "checkpoints that a program of your own saved are loaded by that program");
   }
+  const ModelDescription description = model_from_json(state.model);
   LoadedModel loaded;
-  loaded.model = nn::make_transformer(spec_from_json(state.model));
+  loaded.model = nn::make_transformer(description.spec);
   loaded.model->materialize(kCpu, DType::f32, 0);
   ShardMap map;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
@@ -35,7 +35,7 @@ LoadedModel load_model(const std::string& directory) {
   checkpoint::load(*step_directory, map);
   if (!state.tokenizer.empty()) loaded.tokenizer = tokenizer_from_json(state.tokenizer, *step_directory + "/manifest.json");
   loaded.step = state.step;
-  loaded.seq = loaded.model->spec().max_seq;
+  loaded.seq = description.seq;
   loaded.directory = *step_directory;
   return loaded;
 }

@@ -91,7 +91,7 @@ std::string to_json(const nn::TransformerSpec& spec, Size seq) {
       .dump();
 }
 
-nn::TransformerSpec spec_from_json(const std::string& text) {
+ModelDescription model_from_json(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
     nn::TransformerSpec spec;
@@ -100,7 +100,7 @@ nn::TransformerSpec spec_from_json(const std::string& text) {
     spec.width = json.at("width"), spec.ffn = json.at("ffn"), spec.vocab = json.at("vocab"), spec.max_seq = json.at("max_seq");
     spec.norm_eps = json.at("norm_eps"), spec.rope_base = json.at("rope_base"), spec.dropout = json.at("dropout");
     spec.tie_embeddings = json.at("tie_embeddings").get<bool>();
-    return spec;
+    return {spec, json.at("seq").get<Size>()};
   } catch (const nlohmann::json::exception& error) {
     throw DataError("checkpoint", std::string("model: ") + error.what());
   }

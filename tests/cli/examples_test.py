@@ -1,0 +1,36 @@
+"""The example programs: each strategy trains, and one strategy goes on from another's checkpoint."""
+
+import re
+
+import program
+
+STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
+
+
+def losses_of(name, *arguments):
+    done = program.run(*arguments, ranks=2, name=name)
+    assert done.returncode == 0, done.stderr
+    return [float(loss) for loss in re.findall(r"loss (\S+)", done.stdout)]
+
+
+class Examples(program.CliTest):
+    def test_custom_model_learns_under_every_strategy(self):
+        losses = {strategy: losses_of("custom_model", strategy, 150) for strategy in STRATEGIES}
+        for strategy in STRATEGIES:
+            self.assertLess(losses[strategy][-1], 0.5 * losses[strategy][0], strategy)
+            self.assertAlmostEqual(losses[strategy][-1], losses["ddp"][-1], delta=0.05)
+
+    def test_train_min_goes_on_under_another_strategy_and_rank_count(self):
+        text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+        tokens, whole, parts = self.folder / "data/train.bin", self.folder / "whole", self.folder / "parts"
+        expected = losses_of("train_min", "zero3", tokens, whole, 12)
+        first = losses_of("train_min", "zero3", tokens, parts, 6)
+        second = losses_of("train_min", "ddp", tokens, parts, 12)
+        self.assertEqual(first, expected[:6])
+        for a, b in zip(second, expected[6:]):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+
+
+if __name__ == "__main__":
+    program.main()
