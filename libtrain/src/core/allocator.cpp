@@ -2,12 +2,15 @@
 // request of the same size: shapes are static, so from the second step on no request reaches the system.
 #include "core/allocator.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "core/poison.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -15,6 +18,19 @@ namespace {
 
 Size round_up(Size bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
+}
+
+// Large blocks start at a huge page and ask for some: a pass over an activation then misses no small page's entry.
+constexpr Size kHugePage = Size{2} << 20;
+
+void* allocate_from_system(Size bytes) {
+  const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;
+  void* block = nullptr;
+  if (::posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
+    throw InternalError("memory", "the system has no " + std::to_string(bytes) + " bytes left");
+  }
+  if (alignment == kHugePage) ::madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  return block;
 }
 
 class CpuAllocator final : public Allocator {
@@ -32,15 +48,15 @@ class CpuAllocator final : public Allocator {
       if (found != free_.end() && !found->second.empty()) {
         void* block = found->second.back();
         found->second.pop_back();
+        unpoison(block, bytes);
         return block;
       }
     }
-    void* block = std::aligned_alloc(kAllocationAlignment, static_cast<std::size_t>(bytes));
-    if (block == nullptr) throw InternalError("memory", "the system has no " + std::to_string(bytes) + " bytes left");
-    return block;
+    return allocate_from_system(bytes);
   }
 
   void deallocate(void* block, Size bytes) override {
+    poison(block, bytes);
     const std::lock_guard lock(mutex_);
     free_[bytes].push_back(block);
   }
@@ -109,6 +125,7 @@ MemoryScope::~MemoryScope() { current_owner = previous_; }
 Buffer::Buffer(Size bytes, Device device) : bytes_(round_up(bytes)), device_(device), owner_(current_owner) {
   block_ = bytes_ == 0 ? nullptr : allocator(device).allocate(bytes_);
   ledger(device).add(owner_, bytes_);
+  if (device.type == DeviceType::cpu && bytes_ > bytes) poison(data() + bytes, bytes_ - bytes);
 }
 
 Buffer::~Buffer() {
