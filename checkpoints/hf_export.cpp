@@ -1,5 +1,5 @@
 // Export to the Hugging Face format, one tensor in memory at a time.
-#include "hf_export.h"
+#include "libtrain/checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -119,7 +119,7 @@ bool is_hf_tokenizer(const std::string& text) {
 
 }  // namespace
 
-void export_hf(const fs::path& step_directory, const fs::path& out_directory) {
+void export_hf(const std::string& step_directory, const std::string& out_directory) {
   fs::path out = fs::absolute(out_directory).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
   within(out.parent_path(), [&] {

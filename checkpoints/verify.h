@@ -11,8 +11,4 @@ namespace lt::checkpoint {
 // manifest and file sizes are checked, with it every byte of every file and where HDF5 says that each dataset lies.
 std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums);
 
-// The same for what a person names: a step's folder, a `checkpoints` folder or a run's folder (all steps in it, oldest
-// first; the folder's name stands before each problem). Throws DataError where no step's folder is there.
-std::vector<std::string> verify(const std::string& path);
-
 }  // namespace lt::checkpoint

@@ -1,7 +1,13 @@
-# lt_test(NAME SOURCES ... [RANKS n ...]): one Catch2 program, registered with CTest alone and, with RANKS, under mpirun
-# for each rank count given. A program's main initialises MPI only where it is launched with ranks.
+# lt_test(NAME SOURCES ... [RANKS n ...] [SANITIZE]): one Catch2 program, registered with CTest alone and, with RANKS,
+# under mpirun for each rank count given. A program's main initialises MPI only where it is launched with ranks.
+# SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which runs no others.
+
+# Open MPI leaks by design, so leaks are looked for in programs that run alone.
+set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+set(LIBTRAIN_RANKS_ENVIRONMENT "OMP_NUM_THREADS=1;UBSAN_OPTIONS=print_stacktrace=1;ASAN_OPTIONS=detect_leaks=0")
+
 function(lt_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;RANKS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZE" "TIMEOUT" "SOURCES;RANKS;PRIVATE" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -12,11 +18,17 @@ function(lt_test name)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain::libtrain lt_options fmt::fmt-header-only nlohmann_json::nlohmann_json ${ARG_PRIVATE})
   if(NOT ARG_RANKS)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=2")
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=2;${LIBTRAIN_TEST_ENVIRONMENT}")
+    if(ARG_SANITIZE)
+      set_tests_properties(${name} PROPERTIES LABELS sanitize)
+    endif()
   endif()
   foreach(n ${ARG_RANKS})
     add_test(NAME ${name}_${n}ranks
              COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --allow-run-as-root -n ${n} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}_${n}ranks PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1" RUN_SERIAL ON)
+    set_tests_properties(${name}_${n}ranks PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT}" RUN_SERIAL ON)
+    if(ARG_SANITIZE AND n LESS 3)
+      set_tests_properties(${name}_${n}ranks PROPERTIES LABELS sanitize)
+    endif()
   endforeach()
 endfunction()

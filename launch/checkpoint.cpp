@@ -9,9 +9,7 @@
 #include <memory>
 
 #include "command.h"
-#include "hf_export.h"
 #include "libtrain/error.h"
-#include "verify.h"
 
 namespace lt::launch {
 namespace {

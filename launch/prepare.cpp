@@ -1,5 +1,5 @@
 // `ltrain prepare`: text to token files. One rank does it; the others wait.
-#include "data/prepare.h"
+#include "libtrain/prepare.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The exported folder: every number in its place, and there whole or not at all. hf_check.py loads it elsewhere.
-#include "hf_export.h"
+#include "libtrain/checkpoint.h"
 
 #include <cstring>
 #include <map>

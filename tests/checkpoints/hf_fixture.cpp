@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "checkpoints/hf_models.h"
-#include "hf_export.h"
+#include "libtrain/checkpoint.h"
 #include "safetensors.h"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // prepare: the tokens of all files in order, split at the end, and nothing half-written.
-#include "data/prepare.h"
+#include "libtrain/prepare.h"
 
 #include <filesystem>
 

@@ -26,7 +26,7 @@ PUBLIC_HEADERS = {
     "nn": "layers models module",
     "comm": "group world",
     "optim": "optim",
-    "data": "data",
+    "data": "data prepare",
     "record": "record",
     "parallel": "engine strategy",
     "checkpoints": "checkpoint",

@@ -13,7 +13,7 @@ MAX_LINES = 400
 FIRST_LINE = {
     (".h", ".cuh", ".cpp", ".cu", ".cpp.in"): r"// \S",
     (".cmake", ".toml"): r"# \S",
-    (".py",): r'"""\S',
+    (".py",): r'("""|# )\S',
     (".sh",): r"# \S",
 }
 SUFFIXES = tuple(suffix for suffixes in FIRST_LINE for suffix in suffixes) + (".md", ".txt")
@@ -60,7 +60,7 @@ def self_check():
     broken = {
         "a.cpp": ["int x;\n", "", good * 401, good + "// TO" + "DO: later\n", good + 'throw Error("not imple' + 'mented");\n',
                   good + 'open("/ho' + 'me/me/x");\n'],
-        "a.py": ["#!/usr/bin/env python3\nimport os\n", "# comment\n"],
+        "a.py": ["#!/usr/bin/env python3\nimport os\n", "import os\n"],
         "a.sh": ["#!/usr/bin/env bash\nset -e\n"],
     }
     for name, texts in broken.items():

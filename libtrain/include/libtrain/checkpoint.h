@@ -62,4 +62,15 @@ void load(const std::string& step_directory, const ShardMap& shards);
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                StateKind kind = StateKind::master);
 
+// Every problem of what `path` names (a step's folder, or all steps of a `checkpoints` or run's folder, oldest first, the
+// folder's name before each problem) as "file: what, expected, actual"; empty: every byte is as it was written. Throws
+// DataError where no step's folder is there.
+std::vector<std::string> verify(const std::string& path);
+
+// Writes `out_directory` with config.json and model.safetensors (f32), which `transformers` loads as GPT2LMHeadModel or
+// LlamaForCausalLM, and tokenizer.json where the checkpoint has one in Hugging Face's own format. The folder is written
+// beside and renamed, so it is there whole or not at all. Throws DataError where the checkpoint is damaged or of
+// another model family, or where `out_directory` exists and is not empty.
+void export_hf(const std::string& step_directory, const std::string& out_directory);
+
 }  // namespace lt::checkpoint

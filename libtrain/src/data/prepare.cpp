@@ -1,5 +1,5 @@
 // Text to token files.
-#include "data/prepare.h"
+#include "libtrain/prepare.h"
 
 #include <fmt/format.h>
 

@@ -16,7 +16,9 @@ struct UnitNode final : TapeNode {
   int unit;
   Recompute mode;
   Tape tape;
-  std::function<Tensor()> body;  // full recomputation only; holds the inputs
+  // Full recomputation only: the forward pass with its inputs, and what it ran under.
+  std::function<Tensor()> body;
+  ForwardContext context;
   Slot output;
 
   void run_backward() override {
@@ -28,10 +30,11 @@ struct UnitNode final : TapeNode {
 
   void run_forward_again() {
     const PartScope part(Part::recompute);
+    const ForwardScope first_context(context);
     const TapeScope recording(&tape);
     const Tensor again = body();
     body = nullptr;
-    *again.gradient_slot() = std::move(*output);
+    if (again.requires_grad()) *again.gradient_slot() = std::move(*output);
   }
 };
 
@@ -53,6 +56,7 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
       output = body().detach();
       output.set_result_of_operation();
       node->body = body;
+      node->context = ForwardContext::current();
       node->output = output.gradient_slot();
     } else {
       const TapeScope recording(&node->tape);

@@ -171,6 +171,12 @@ Tensor Tensor::narrow(int dim, Size begin, Size length) const {
 }
 
 Tensor Tensor::transposed(int dim0, int dim1) const {
+  for (const int dim : {dim0, dim1}) {
+    if (dim < -dims() || dim >= dims()) {
+      throw UsageError("tensor", "cannot transpose dimensions " + std::to_string(dim0) + " and " + std::to_string(dim1) +
+                                     " of " + lt::to_string(shape()));
+    }
+  }
   Tensor result = detach();
   std::swap(result.impl_->shape[dim0], result.impl_->shape[dim1]);
   std::swap(result.impl_->strides[dim0], result.impl_->strides[dim1]);
@@ -190,7 +196,7 @@ Tensor Tensor::detach() const {
 }
 
 void Tensor::rebind(const Tensor& storage, Size offset) {
-  if (storage.dtype() != dtype() || offset < 0 || offset + elements() > storage.elements()) {
+  if (storage.dtype() != dtype() || !storage.is_contiguous() || offset < 0 || offset + elements() > storage.elements()) {
     throw InternalError("tensor", impl_->name + ": cannot bind " + std::to_string(elements()) + " elements at " +
                                       std::to_string(offset) + " of " + std::to_string(storage.elements()));
   }
@@ -241,9 +247,10 @@ void copy(const Tensor& dst, const Tensor& src) {
     return;
   }
   if (dst.dtype() != src.dtype()) {
-    const Tensor packed = Tensor::empty(src.shape(), src.dtype(), src.device());
-    copy(packed, src);
-    return copy(dst, packed);
+    // A kernel either moves strided elements or converts contiguous ones: move, convert, move.
+    const Tensor staged = Tensor::empty(src.shape(), src.is_contiguous() ? dst.dtype() : src.dtype(), src.device());
+    copy(staged, src);
+    return copy(dst, staged);
   }
   dispatch(dst.device(), [&](auto stream) {
     kernels::copy_strided(stream, dst.dtype(), strided_space(dst, src), dst.data(), src.data(), false);
@@ -251,6 +258,7 @@ void copy(const Tensor& dst, const Tensor& src) {
 }
 
 void fill_zero(const Tensor& dst) {
+  if (!dst.is_contiguous()) return copy(dst, Tensor::zeros(dst.shape(), dst.dtype(), dst.device()));
   dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
 }
 

@@ -1,0 +1,107 @@
+// The table of presets against the published shapes, FLOPs of a token, and what makes no model.
+#include "libtrain/error.h"
+#include "nn/passes.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+using nn::TransformerSpec;
+
+namespace {
+
+// Parameters by the papers' descriptions: C channels, F of the feed-forward layer, K of keys or values.
+Size counted(const TransformerSpec& spec) {
+  const Size C = spec.width, F = spec.ffn, V = spec.vocab, L = spec.layers, K = spec.kv_heads * (C / spec.heads);
+  const bool gpt = spec.family == "gpt2";
+  const Size block = gpt ? (3 * C * C + 3 * C) + (C * C + C) + (C * F + F) + (F * C + C) + 2 * 2 * C
+                         : C * (C + 2 * K) + C * C + 3 * C * F + 2 * C;
+  return V * C + (gpt ? spec.max_seq * C : 0) + L * block + (gpt ? 2 * C : C) + (spec.tied() ? 0 : V * C);
+}
+
+std::string refusal(const TransformerSpec& spec) {
+  try {
+    nn::validate(spec);
+  } catch (const UsageError& error) {
+    CHECK(error.part() == "config");
+    CHECK_FALSE(error.hint().empty());
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+}  // namespace
+
+TEST_CASE("presets: as many parameters as their shapes say", "[nn]") {
+  for (const nn::Preset& preset : nn::presets()) {
+    INFO(preset.name);
+    CHECK(nn::make_transformer(preset.spec)->parameter_count() == counted(preset.spec));
+    CHECK_NOTHROW(nn::validate(preset.spec));
+  }
+  const auto count = [](const std::string& name, std::optional<bool> tied = std::nullopt) {
+    TransformerSpec spec = nn::preset(name);
+    if (tied) spec.tie_embeddings = tied;
+    return nn::make_transformer(spec)->parameter_count();
+  };
+  CHECK(count("gpt2-124m") == 124475904);  // the published 124439808 and 47 rows of padded vocabulary
+  CHECK(count("gpt2-1.5b") == 1557686400);
+  CHECK(count("llama-8b") == 8030261248);
+  CHECK(count("llama-1b", true) == 1235814400);  // the published models of these two sizes are tied
+  CHECK(count("llama-3b", true) == 3212749824);
+}
+
+TEST_CASE("presets by name", "[nn]") {
+  CHECK(nn::preset("llama-tiny").kv_heads == 2);
+  CHECK(nn::preset("gpt-tiny").tied());
+  CHECK_FALSE(nn::preset("llama-8b").tied());
+  try {
+    nn::preset("gpt5");
+    FAIL("gpt5 was found");
+  } catch (const UsageError& error) {
+    CHECK(std::string(error.what()) == "model.preset: \"gpt5\" is not a preset");
+    CHECK_THAT(error.hint(), Catch::Matchers::ContainsSubstring("gpt2-124m gpt2-350m"));
+  }
+}
+
+TEST_CASE("what is left out follows from the rest", "[nn]") {
+  TransformerSpec gpt{.family = "gpt2", .layers = 1, .heads = 4, .width = 64, .vocab = 10, .max_seq = 8};
+  CHECK(nn::with_defaults(gpt).ffn == 256);
+  CHECK(nn::with_defaults(gpt).kv_heads == 4);
+  CHECK(nn::with_defaults(gpt).tied());
+  gpt.family = "llama";
+  CHECK(nn::with_defaults(gpt).ffn == 192);  // 170.7, up to a multiple of 32
+  CHECK_FALSE(nn::with_defaults(gpt).tied());
+  gpt.ffn = 100, gpt.kv_heads = 2, gpt.tie_embeddings = true;
+  CHECK(nn::with_defaults(gpt).ffn == 100);
+  CHECK(nn::with_defaults(gpt).kv_heads == 2);
+  CHECK(nn::with_defaults(gpt).tied());
+}
+
+TEST_CASE("FLOPs of a token: three times the products of a forward pass", "[nn]") {
+  const auto flops = [](const std::string& name, Size seq) {
+    return nn::make_transformer(nn::preset(name))->flops_per_token(seq);
+  };
+  // 4 blocks of 12 x 128^2 weights; attention; the head.
+  CHECK(flops("gpt-tiny", 256) == 3.0 * (2 * 4 * 12 * 128 * 128 + 2 * 4 * 256 * 128 + 2 * 128 * 256));
+  CHECK(flops("gpt2-124m", 1024) == 3.0 * (2.0 * 84934656 + 2.0 * 12 * 1024 * 768 + 2.0 * 768 * 50304));
+  // A block: qkv 4096 x 6144, proj 4096^2, three products of the feed-forward layer.
+  const double llama_block = 4096.0 * 6144 + 4096.0 * 4096 + 3 * 4096.0 * 14336;
+  CHECK(flops("llama-8b", 4096) == 3 * (2 * 32 * llama_block + 2.0 * 32 * 4096 * 4096 + 2.0 * 4096 * 128256));
+}
+
+TEST_CASE("validate names the field and what it found", "[nn]") {
+  const TransformerSpec gpt = nn::preset("gpt-tiny"), llama = nn::preset("llama-tiny");
+  const auto with = [](TransformerSpec spec, auto change) { return change(spec), refusal(spec); };
+  CHECK(with(gpt, [](auto& s) { s.heads = 5; }) == "model.heads: 5 does not divide model.width 128");
+  CHECK(with(llama, [](auto& s) { s.kv_heads = 3; }) == "model.kv_heads: 3 does not divide model.heads 4");
+  CHECK(with(gpt, [](auto& s) { s.kv_heads = 2; }) == "model.kv_heads: gpt2 has as many as heads (4), got 2");
+  CHECK(with(gpt, [](auto& s) { s.layers = 0; }) == "model.layers: expected at least 1, got 0");
+  CHECK(with(gpt, [](auto& s) { s.vocab = -1; }) == "model.vocab: expected at least 1, got -1");
+  CHECK(with(gpt, [](auto& s) { s.heads = 0; }) == "model.heads: expected at least 1, got 0");
+  CHECK(with(gpt, [](auto& s) { s.max_seq = 0; }) == "model.max_seq: expected at least 1, got 0");
+  CHECK(with(gpt, [](auto& s) { s.family = "bert"; }) == "model.family: expected gpt2 or llama, got \"bert\"");
+  CHECK(with(llama, [](auto& s) { s.width = 12; }) ==
+        "model.width: rotary positions want an even width / heads, got 3");
+  CHECK(with(gpt, [](auto& s) { s.dropout = 1; }) == "model.dropout: expected a number in [0, 1), got 1.000000");
+  CHECK(with(gpt, [](auto& s) { s.dropout = -0.1; }) == "model.dropout: expected a number in [0, 1), got -0.100000");
+  CHECK_THROWS_AS(nn::make_transformer({.family = "bert"}), UsageError);
+}

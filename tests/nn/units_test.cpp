@@ -1,0 +1,191 @@
+// Units: their order around both passes, borrowing, and recomputation, which changes no bit of any gradient.
+#include "libtrain/error.h"
+#include "libtrain/layers.h"
+#include "libtrain/memory.h"
+#include "nn/passes.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+using nn::Recompute;
+
+namespace {
+
+struct Observer final : nn::UnitObserver {
+  explicit Observer(Recompute mode, bool blocks_only = false, const nn::Model* model = nullptr)
+      : mode_(mode), blocks_only_(blocks_only), model_(model) {}
+
+  void before_forward(int unit) override { events.push_back("f" + std::to_string(unit)); }
+  void after_forward(int unit) override { events.push_back("F" + std::to_string(unit)); }
+  void before_backward(int unit) override { events.push_back("b" + std::to_string(unit)); }
+  void after_backward(int unit) override { events.push_back("B" + std::to_string(unit)); }
+  Recompute recompute(int unit) const override {
+    return blocks_only_ && !model_->units()[static_cast<std::size_t>(unit)].is_block ? Recompute::none : mode_;
+  }
+
+  std::vector<std::string> events;
+
+ private:
+  Recompute mode_;
+  bool blocks_only_;
+  const nn::Model* model_;
+};
+
+constexpr Recompute kModes[] = {Recompute::none, Recompute::selective, Recompute::full};
+
+// A model whose first unit has nothing to train and whose last passes a loss on.
+struct Plain final : nn::Model {
+  struct Shift : nn::Module {};
+  struct Layer : nn::Module {
+    Layer() : linear(add<nn::Linear>("linear", 3, 1, true, nn::Init::normal(1))) {}
+    nn::Linear& linear;
+  };
+  Plain() : shift(add_unit<Shift>("shift")), layer(add_unit<Layer>("layer")) {}
+  Tensor loss(const Batch& batch) override {
+    const Tensor x = batch.inputs;
+    const Tensor y = run(shift, [=] { return ops::scale(x, 2); });
+    return run(layer, [=, this] { return ops::mean(layer.linear(y)); });
+  }
+  Tensor run_stranger() {
+    const Shift stranger;
+    return run(stranger, [] { return Tensor(); });
+  }
+  Shift& shift;
+  Layer& layer;
+};
+
+}  // namespace
+
+TEST_CASE("units stand in the order in which they run", "[nn]") {
+  for (const char* family : {"gpt2", "llama"}) {
+    const auto model = nn::make_transformer(two_blocks(family));
+    std::vector<std::string> names;
+    std::vector<bool> blocks;
+    for (const nn::UnitInfo& unit : model->units()) names.push_back(unit.name), blocks.push_back(unit.is_block);
+    CHECK(names == std::vector<std::string>{"embedding", "blocks.0", "blocks.1", "head"});
+    CHECK(blocks == std::vector<bool>{false, true, true, false});
+  }
+}
+
+TEST_CASE("the observer sees units forward in order and backward in reverse", "[nn]") {
+  const auto model = model_of(two_blocks("llama"), DType::f32);
+  const Batch batch = tokens_of(0, 2, 8, 29);
+  const std::vector<std::string> forward = {"f0", "F0", "f1", "F1", "f2", "F2", "f3", "F3"};
+  std::vector<std::string> both = forward;
+  for (const char* event : {"b3", "B3", "b2", "B2", "b1", "B1", "b0", "B0"}) both.emplace_back(event);
+  for (const Recompute mode : kModes) {
+    Observer observer(mode);
+    model->set_observer(&observer);
+    run_pass(*model, batch);
+    CHECK(observer.events == both);
+  }
+  Observer observer(Recompute::full);
+  model->set_observer(&observer);
+  model->loss(batch);  // nothing is recorded: no tape
+  CHECK(observer.events == forward);
+  model->set_observer(nullptr);
+  model->loss(batch);
+  CHECK(observer.events.size() == forward.size());
+}
+
+TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[nn]") {
+  for (const char* family : {"gpt2", "llama"}) {
+    for (const double dropout : {0.0, 0.2}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        for (const std::optional<double> loss_gradient : {std::optional<double>(), std::optional<double>(0.25)}) {
+          nn::TransformerSpec spec = two_blocks(family);
+          spec.dropout = dropout;
+          const auto model = model_of(spec, dtype);
+          const Batch batch = tokens_of(0, 3, 12, spec.vocab);
+          const nn::ForwardContext context{true, 9, 5, loss_gradient};
+          const Pass expected = run_pass(*model, batch, context);
+          CHECK(expected.gradients.size() == model->all_parameters().size());
+          for (const Recompute mode : kModes) {
+            for (const bool blocks_only : {true, false}) {
+              Observer observer(mode, blocks_only, model.get());
+              model->set_observer(&observer);
+              INFO(family << " dropout " << dropout << " " << dtype_name(dtype) << " recompute "
+                          << static_cast<int>(mode) << (blocks_only ? " of blocks" : " of all units"));
+              CHECK(run_pass(*model, batch, context) == expected);
+              model->set_observer(nullptr);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("recomputation holds less between the passes: all, products alone, inputs of blocks alone", "[nn]") {
+  for (const char* family : {"gpt2", "llama"}) {
+    const nn::TransformerSpec spec = two_blocks(family);
+    const auto model = model_of(spec, DType::f32);
+    const Batch batch = tokens_of(0, 4, 12, spec.vocab);
+    std::vector<Size> held;
+    for (const Recompute mode : kModes) {
+      Observer observer(mode, true, model.get());
+      model->set_observer(&observer);
+      const Size before = memory_live(kCpu).of(MemoryOwner::activations);
+      Tape tape;
+      const TapeScope recording(&tape);
+      const Tensor loss = model->loss(batch);
+      held.push_back(memory_live(kCpu).of(MemoryOwner::activations) - before);
+      model->set_observer(nullptr);
+    }
+    INFO(family << " " << held[0] << " " << held[1] << " " << held[2]);
+    CHECK(held[1] < held[0]);
+    CHECK(held[2] < held[1]);
+    // [4, 12, 16] inputs of two blocks and of the head, f32; the head keeps its norm, and of all units a few rows'
+    // sums.
+    const Size row = 4 * 12 * 16 * 4;
+    CHECK(held[2] >= 3 * row);
+    CHECK(held[2] <= 5 * row);
+  }
+}
+
+TEST_CASE("tied: the head borrows the embedding, whose gradient is the sum of both uses", "[nn]") {
+  for (const char* family : {"gpt2", "llama"}) {
+    nn::TransformerSpec spec = two_blocks(family);
+    spec.tie_embeddings = true;
+    const auto tied = model_of(spec, DType::f64);
+    spec.tie_embeddings = false;
+    const auto untied = model_of(spec, DType::f64);
+    CHECK(tied->units()[3].borrows == std::vector<int>{0});
+    CHECK(untied->units()[3].borrows.empty());
+    CHECK(untied->parameter_count() == tied->parameter_count() + 29 * 16);
+
+    for (const nn::NamedParameter& entry : untied->all_parameters()) {
+      if (entry.name == "head.lm.weight")
+        copy(entry.parameter->tensor(), tied->all_parameters()[0].parameter->tensor());
+    }
+    const Batch batch = tokens_of(0, 2, 8, spec.vocab);
+    const Pass one = run_pass(*tied, batch), two = run_pass(*untied, batch);
+    CHECK(one.loss == two.loss);
+    const auto& sum = one.gradients.at("embedding.wte.weight");
+    const auto &a = two.gradients.at("embedding.wte.weight"), &b = two.gradients.at("head.lm.weight");
+    double worst = 0;
+    for (std::size_t i = 0; i < sum.size(); ++i) worst = std::max(worst, std::abs(sum[i] - a[i] - b[i]));
+    CHECK(worst < 1e-15);  // sums of f64 numbers below 1 in another order
+    for (const auto& [name, gradient] : one.gradients) {
+      if (name != "embedding.wte.weight") CHECK(gradient == two.gradients.at(name));
+    }
+  }
+}
+
+TEST_CASE("a unit with nothing to train, under every recomputation", "[nn]") {
+  const Batch batch{Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), Tensor()};
+  for (const Recompute mode : kModes) {
+    Plain model;
+    model.materialize(kCpu, DType::f32, kSeed);
+    Observer observer(mode);
+    model.set_observer(&observer);
+    const Pass pass = run_pass(model, batch);
+    CHECK(pass.gradients.at("layer.linear.weight") == std::vector<double>{5, 7, 9});  // means of 2 x
+    CHECK(pass.gradients.at("layer.linear.bias") == std::vector<double>{1});
+  }
+}
+
+TEST_CASE("a module that is no unit cannot be run as one", "[nn]") {
+  Plain model;
+  CHECK_THROWS_AS(model.run_stranger(), InternalError);
+}

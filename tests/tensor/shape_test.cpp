@@ -1,0 +1,40 @@
+// Shapes: sizes, products, equality, text, and what is no shape.
+#include "libtrain/error.h"
+#include "libtrain/tensor.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+TEST_CASE("shape: sizes counted from both ends, product, text", "[tensor]") {
+  const Shape shape{2, 3, 5};
+  CHECK(shape.dims() == 3);
+  CHECK(shape[0] == 2);
+  CHECK(shape[-1] == 5);
+  CHECK(shape[-3] == 2);
+  CHECK(shape.elements() == 30);
+  CHECK(to_string(shape) == "[2, 3, 5]");
+  CHECK(std::vector<Size>(shape.begin(), shape.end()) == std::vector<Size>{2, 3, 5});
+
+  CHECK(Shape{}.dims() == 0);
+  CHECK(Shape{}.elements() == 1);
+  CHECK(to_string(Shape{}) == "[]");
+  CHECK(Shape{3, 0, 5}.elements() == 0);
+}
+
+TEST_CASE("shape: equal where dimensions and sizes are", "[tensor]") {
+  CHECK(Shape{2, 3} == Shape{2, 3});
+  CHECK_FALSE(Shape{2, 3} == Shape{3, 2});
+  CHECK_FALSE(Shape{2, 3} == Shape{2, 3, 1});
+  CHECK_FALSE(Shape{2, 3, 1} == Shape{2, 3});
+  CHECK_FALSE(Shape{} == Shape{1});
+  // What an assignment wrote over a longer shape does not count.
+  Shape shape{7, 7, 7};
+  shape = Shape{4};
+  CHECK(shape == Shape{4});
+}
+
+TEST_CASE("shape: too many dimensions and negative sizes are refused", "[tensor]") {
+  CHECK(Shape{1, 2, 3, 4, 5, 6}.elements() == 720);
+  CHECK_THROWS_AS((Shape{1, 1, 1, 1, 1, 1, 1}), UsageError);
+  CHECK_THROWS_AS((Shape{2, -1}), UsageError);
+}
