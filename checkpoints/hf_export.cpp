@@ -39,7 +39,7 @@ Json config_of(const ModelInfo& model) {
               {"layer_norm_epsilon", model.norm_eps},
               {"resid_pdrop", model.dropout},
               {"embd_pdrop", model.dropout},
-              {"attn_pdrop", model.dropout}};
+              {"attn_pdrop", 0.0}};
   } else {
     // rope_theta is read by transformers 4, rope_parameters by 5.
     config = {{"architectures", {"LlamaForCausalLM"}},

@@ -138,6 +138,10 @@ std::vector<HfTensor> hf_tensors(const ModelInfo& model) {
 }
 
 ModelInfo parse_model(const std::string& text) {
+  if (text.empty() || text == "{}") {
+    throw DataError("checkpoint", "manifest.json: model: expected a description of a GPT-2 or Llama, found none",
+                    "a model of one's own is exported by its own program");
+  }
   try {
     const auto json = nlohmann::json::parse(text);
     const auto size = [&](const char* key) {

@@ -33,7 +33,7 @@ class Train(program.CliTest):
     def test_a_run_leaves_what_the_contract_names(self):
         out = self.trained("--parallel.strategy=zero3", "--train.eval_every=3", "--checkpoint.every=2",
                            "--train.sample_every=6", f"--data.val={self.folder}/data/val.bin", ranks=2)
-        self.assertEqual(out.splitlines()[0], "ranks: 2 (from Open MPI)")
+        self.assertEqual(out.splitlines()[0], "ranks: 2 (Open MPI)")
         self.assertRegex(out, r"step     1/6 \| loss 5\.\d{4} \| norm \d+\.\d{3} \| lr \d\.\d\de-\d\d \| [\d.]+ ms \| "
                               r"[\d.]+k? tok/s \| - mfu \| [\d.]+/[\d.]+ GiB \| eta \d+s")
         run = self.folder / "run"
@@ -82,7 +82,7 @@ class Train(program.CliTest):
 
     def test_a_complete_run_says_so_and_a_changed_one_is_refused(self):
         self.trained()
-        self.assertIn("complete: 6 of 6 steps are done", self.trained())
+        self.assertIn("complete: 6 steps are done", self.trained())
         self.trained("--parallel.strategy=zero2", "--record.every=2", steps=7)  # these may change
         refused = self.train("--optim.lr=0.5", "--model.layers=3", steps=8)
         self.assertEqual(refused.returncode, 2)

@@ -128,8 +128,8 @@ TEST_CASE("head_cross_entropy: equals linear and cross_entropy, in value and gra
     const Tensor targets = token_ids({M}, V, 3);
     check_gradient([&](auto& x) { return ops::head_cross_entropy(x[0], x[1], targets); }, {normal({M, C}, 1), normal({V, C}, 2)});
   }
-  // 1000 rows of 200 logits are two chunks.
-  const Size M = 1000, V = 200, C = 3;
+  // 1000 rows of 600 logits are four chunks.
+  const Size M = 1000, V = 600, C = 3;
   const Tensor targets = token_ids({M}, V, 3);
   const auto gradients = [&](const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of) {
     Tensor x = normal({M, C}, 1), w = normal({V, C}, 2);

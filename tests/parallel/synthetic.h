@@ -1,6 +1,7 @@
 // A small model, a fixed global batch, and steps of an engine on them.
 #pragma once
 
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,25 @@ inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
   return {lt::Tensor::from(inputs, {count, seq}), lt::Tensor::from(targets, {count, seq})};
 }
 
+// A sum over all elements of masters, m and v that tells which value stands where, whoever holds it.
+inline std::uint64_t state_checksum(const lt::Engine& engine, const lt::Group& group) {
+  std::uint64_t sum = 0;
+  for (const lt::StateRange& range : engine.shard_map().owned) {
+    const std::uint64_t key = lt::derive_key(static_cast<std::uint64_t>(range.kind), range.parameter);
+    const float* values = range.values.data<float>();
+    for (Size i = range.begin; i < range.end; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(values[i - range.begin]);
+      sum += (key + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull) * (2 * std::uint64_t{bits} + 1);
+    }
+  }
+  std::uint64_t total = 0;
+  for (const std::string& part : group.all_gather_bytes(std::to_string(sum))) total += std::stoull(part);
+  return total;
+}
+
 struct Curve {
   std::vector<float> losses, norms;
+  std::uint64_t state = 0;  // state_checksum() after the last step
   bool operator==(const Curve&) const = default;
 };
 
@@ -54,6 +72,7 @@ inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& g
     curve.losses.push_back(result.loss());
     curve.norms.push_back(result.norm());
   }
+  curve.state = state_checksum(engine, group);
   return curve;
 }
 

@@ -1,4 +1,4 @@
-// The configuration of a run: one struct per section, bound to names by one table (src/train/config.cpp).
+// The configuration of a run: one struct per section, bound to names by one table (src/train/config_schema.cpp).
 // Layers, later ones win: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line (--section.key=value).
 #pragma once
 

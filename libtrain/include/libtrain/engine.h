@@ -77,6 +77,7 @@ class Engine {
   ShardMap shard_map() const;
   void parameters_changed();
 
+  const nn::Model& model() const;
   const ParallelOptions& parallel() const;
   const StepOptions& options() const;
   // Elements of all units with their alignment; what the formulas of docs/strategies.md call P.

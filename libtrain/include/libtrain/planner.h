@@ -16,6 +16,7 @@ struct Plan {
   std::vector<Size> per_rank;
   MemoryUse ledger;     // at the peak of the fullest rank
   Size parameters = 0;
+  double parameters_optimized = 0;  // whose optimizer state a rank holds, alignment included
   double flops_per_token = 0;
   Size tokens_per_step = 0;
   std::vector<CommTotal> comm;  // of one step and rank

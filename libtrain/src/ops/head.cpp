@@ -14,13 +14,11 @@
 namespace lt::ops {
 namespace {
 
-// Logits held at once: at most this many elements, at least one row, rows in multiples of 64 where there are as many.
-constexpr Size kChunkElements = Size{1} << 17;
+// Logits held at once: about this many elements, so that they stay in a cache; but at least kMinRows rows, since each
+// chunk passes over the whole weight and its gradient.
+constexpr Size kChunkElements = Size{1} << 17, kMinRows = 256;
 
-Size chunk_rows(Size M, Size V) {
-  const Size fit = std::max<Size>(1, kChunkElements / std::max<Size>(V, 1));
-  return std::min(M, fit >= 64 ? fit / 64 * 64 : fit);
-}
+Size chunk_rows(Size M, Size V) { return std::min(M, std::max(kMinRows, kChunkElements / V / 64 * 64)); }
 
 struct HeadCrossEntropy final : Function {
   Saved x_, weight_;

@@ -41,6 +41,11 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
   if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
     throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");
   }
+  if (parallel.strategy.optimizer == Placement::replicated &&
+      (parallel.strategy.gradients == Placement::sharded || parallel.strategy.parameters == Placement::sharded)) {
+    throw UsageError("config", "strategy " + std::string(parallel.strategy.name) +
+                                   ": sharded parameters or gradients want a sharded optimizer, it is replicated");
+  }
   require_device(step.device);
   const int shard = shard_group_size(world, parallel);
   const auto shard_group = [=](int rank) { return rank / shard; };
@@ -241,6 +246,7 @@ void Engine::parameters_changed() {
 }
 
 const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
+const nn::Model& Engine::model() const { return impl_->model; }
 const StepOptions& Engine::options() const { return impl_->options; }
 
 Size Engine::padded_parameters() const {

@@ -38,6 +38,9 @@ constexpr Unavailable kUnavailable[] = {
     {"record.profile_steps", [](const Config& c) { return c.record.profile_steps > 0; }, "leave it 0"},
     {"record.tensorboard", [](const Config& c) { return c.record.tensorboard; },
      "leave it false; `ltrain report` draws the curves"},
+    {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; }, "leave it out"},
+    {"watchdog.collective_s", [](const Config& c) { return c.watchdog.collective_s != WatchdogConfig().collective_s; }, "leave it out"},
+    {"watchdog.init_s", [](const Config& c) { return c.watchdog.init_s != WatchdogConfig().init_s; }, "leave it out"},
 };
 
 std::string variable_of(const Key& key) {

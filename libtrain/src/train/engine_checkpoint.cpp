@@ -15,6 +15,10 @@ void load_engine(Engine& engine, const std::string& step_directory, const Group&
 std::string save(const Engine& engine, const std::string& directory, const Group& group, int keep) {
   checkpoint::RunState state;
   state.step = engine.steps_done(), state.samples = engine.samples_done(), state.seed = engine.options().seed;
+  // What `ltrain sample` and `export` need; a model of one's own is read by its own program alone.
+  if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {
+    state.model = to_json(transformer->spec(), engine.options().seq);
+  }
   return checkpoint::save(directory, engine.shard_map(), state, group, keep);
 }
 

@@ -28,6 +28,7 @@ void evaluate_formulas(Plan& plan, const Config& config, double padded, int shar
   plan.formula_parameters = held(mixed ? 2 : 4, strategy.parameters);
   plan.formula_gradients = held(4, strategy.gradients);
   plan.formula_optimizer = held(mixed ? 12 : 8, strategy.optimizer);
+  plan.parameters_optimized = held(1, strategy.optimizer);
 }
 
 Size total_bytes(const std::vector<CommTotal>& totals) {

@@ -68,7 +68,8 @@ ParallelOptions parallel_options(const Config& resolved) {
 
 StepOptions step_options(const Config& resolved) {
   const TrainConfig& train = resolved.train;
-  return {train.micro_batch, train.accum, train.seq, float_type(train.dtype), kCpu, train.seed};
+  return {train.micro_batch, train.accum, train.seq, float_type(train.dtype),
+          {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0}, train.seed};
 }
 
 AdamW adamw_options(const Config& resolved) {

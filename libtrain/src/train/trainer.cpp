@@ -58,7 +58,7 @@ class TrainingRun {
 
   void run() {
     if (steps_done() >= config_.train.steps && !(config_.train.steps == 0 && start_.checkpoint.empty())) {
-      log_.say(fmt::format("complete: {} of {} steps are done in {}", steps_done(), config_.train.steps, config_.run.dir));
+      log_.say(fmt::format("complete: {} steps are done in {}, train.steps is {}", steps_done(), config_.run.dir, config_.train.steps));
       return;
     }
     announce();
@@ -85,6 +85,7 @@ class TrainingRun {
 
  private:
   Size steps_done() const { return engine_->steps_done(); }
+  Device device() const { return engine_->options().device; }
   static bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
 
   // Everything that can be refused is refused here, before the first step, and once for all ranks.
@@ -122,7 +123,7 @@ class TrainingRun {
     } else if (!config_.model.from.empty()) {
       load_initial_weights();
     }
-    reset_memory_peak(kCpu);
+    reset_memory_peak(device());
     first_step_ = steps_done() + 1;
     if (!start_.checkpoint.empty()) last_saved_ = steps_done();
   }
@@ -158,11 +159,11 @@ class TrainingRun {
     if (world_.rank() != 0) return;
     const auto gib = [](double bytes) { return fmt::format("{:.3f} GiB", bytes / (1 << 30)); };
     const std::string hybrid = config_.parallel.shard_size > 0 ? fmt::format(", shard groups of {}", config_.parallel.shard_size) : "";
-    log_.say(fmt::format("ranks: {} (from {})", world_.size(), world_.info().source));
+    log_.say(fmt::format("ranks: {} ({})", world_.size(), world_.info().source));
     log_.say(fmt::format("ltrain {} ({}), {}", version(), commit(), built_with()));
-    log_.say(fmt::format("model: {} {} layers x {}, {} parameters, {} per rank in shards; {} tokens a step", model_->spec().family,
-                         model_->spec().layers, model_->spec().width, short_count(static_cast<double>(plan.parameters)),
-                         short_count(static_cast<double>(plan.parameters) / world_.size()), plan.tokens_per_step));
+    log_.say(fmt::format("model: {} {} layers x {}, {} parameters, optimizer state of {} on each rank; {} tokens a step",
+                         model_->spec().family, model_->spec().layers, model_->spec().width,
+                         short_count(static_cast<double>(plan.parameters)), short_count(plan.parameters_optimized), plan.tokens_per_step));
     log_.say(fmt::format("strategy: {}{}, recompute {}, {}{}; memory predicted {} per rank", config_.parallel.strategy, hybrid,
                          config_.parallel.recompute, config_.train.dtype, config_.train.deterministic ? ", deterministic" : "",
                          gib(static_cast<double>(plan.peak_bytes))));
@@ -202,8 +203,8 @@ class TrainingRun {
     for (const double ms : record.breakdown_ms) record.step_ms += ms;
     record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
     record.tokens_per_s_per_rank = record.tokens_per_s / world_.size();
-    record.memory_peak_bytes = memory_peak(kCpu).total;
-    record.memory_outside_bytes = process_resident_bytes() - memory_live(kCpu).total;
+    record.memory_peak_bytes = memory_peak(device()).total;
+    record.memory_outside_bytes = process_resident_bytes() - memory_live(device()).total;
     record.memory_total_bytes = machine_memory_bytes();
     record.comm = take_comm_totals();
     gather_ranks(record, control_);
@@ -214,9 +215,10 @@ class TrainingRun {
     }
     if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm)) {
       log_.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
-      NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; nothing was saved after step {}",
-                                       record.step, record.loss, record.grad_norm, last_saved_),
-                           "a smaller optim.lr or more optim.warmup; the last checkpoint stands");
+      NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
+                                       std::abs(record.loss), record.grad_norm,
+                                       last_saved_ < 0 ? "nothing was saved" : fmt::format("step {} was saved last", last_saved_)),
+                           "a smaller optim.lr or more optim.warmup");
       error.set_shared(0);
       throw error;
     }
