@@ -1,6 +1,8 @@
 # lt_test(NAME SOURCES ... [RANKS n ...] [SANITIZE]): one Catch2 program, registered with CTest alone and, with RANKS,
 # under mpirun for each rank count given. A program's main initialises MPI only where it is launched with ranks.
-# SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which runs no others.
+# SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which builds the
+# target sanitize_tests and runs no others.
+add_custom_target(sanitize_tests)
 
 # Open MPI leaks by design, so leaks are looked for in programs that run alone.
 set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
@@ -16,6 +18,9 @@ function(lt_test name)
                                              ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}/checkpoints
                                              ${PROJECT_SOURCE_DIR}/launch)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain::libtrain lt_options fmt::fmt-header-only nlohmann_json::nlohmann_json ${ARG_PRIVATE})
+  if(ARG_SANITIZE)
+    add_dependencies(sanitize_tests ${name})
+  endif()
   if(NOT ARG_RANKS)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=2;${LIBTRAIN_TEST_ENVIRONMENT}")

@@ -10,20 +10,20 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 
 results=()
-build_and_test() {  # preset, extra ctest options
-  local preset=$1
-  shift
+build_and_test() {  # preset, target, extra ctest options
+  local preset=$1 target=$2
+  shift 2
   cmake --preset "$preset" > "build/$preset.configure.log" 2>&1 || { cat "build/$preset.configure.log"; return 1; }
   echo "== building $preset"
-  cmake --build "build/$preset"
+  cmake --build "build/$preset" --target "$target"
   echo "== testing $preset"
   results+=("build/$preset/results.xml")
   ctest --test-dir "build/$preset" --output-on-failure --output-junit results.xml "$@" || true
 }
 
 mkdir -p build
-build_and_test cpu
+build_and_test cpu all
 # Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
-build_and_test debug --label-regex sanitize
+build_and_test debug sanitize_tests --label-regex sanitize
 
 python3 tests/count_results.py "${results[@]}"
