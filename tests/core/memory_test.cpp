@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/allocator.h"
+#include "core/poison.h"
 #include "libtrain/tensor.h"
 #include "test_main/catch.h"
 
@@ -122,6 +123,22 @@ TEST_CASE("allocator: blocks are aligned, and a freed one serves the next reques
     CHECK(reinterpret_cast<std::uintptr_t>(tensor.data()) == address);
   }
 }
+
+#ifdef __SANITIZE_ADDRESS__
+TEST_CASE("under AddressSanitizer free blocks and what a block holds beyond its tensor are out of bounds", "[core]") {
+  Tensor tensor = Tensor::empty({130}, DType::u8);
+  const auto* bytes = tensor.data<std::uint8_t>();
+  CHECK(__asan_address_is_poisoned(bytes) == 0);
+  CHECK(__asan_address_is_poisoned(bytes + 129) == 0);
+  CHECK(__asan_address_is_poisoned(bytes + 130) == 1);
+  CHECK(__asan_address_is_poisoned(bytes + 255) == 1);
+  tensor = Tensor();
+  CHECK(__asan_address_is_poisoned(bytes) == 1);
+  tensor = Tensor::empty({256}, DType::u8);
+  REQUIRE(tensor.data<std::uint8_t>() == bytes);
+  CHECK(__asan_address_is_poisoned(bytes + 255) == 0);
+}
+#endif
 
 TEST_CASE("meta counts the same bytes as the CPU, of any size", "[core]") {
   const MemoryUse before = memory_live(kMeta);
