@@ -61,14 +61,31 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
   A* const delta = lse + kBlock;
 
   const Size first = b * T_ * row, k_at = first + (s.H + g) * D, v_at = k_at + s.G * D;
-  pack_rows(k, Tp, Dp, x.qkv + k_at, row, T_, D, A(1));
-  pack_rows(v, Tp, Dp, x.qkv + v_at, row, T_, D, A(1));
+  const Size first_head = g * s.H / s.G, last_head = (g + 1) * s.H / s.G - 1, out_row = s.H * D;
+  // Rows [begin, end) of head h, and of the keys and values where they are new.
+  const auto fetch = [=](Size h, Size begin, Size end) LT_VECTOR_BODY {
+    const Size out_at = (b * T_ * s.H + h) * D;
+    prefetch_rows(x.qkv + first + h * D, row, begin, end, D);
+    prefetch_rows(x.dout + out_at, out_row, begin, end, D);
+    prefetch_rows(x.out + out_at, out_row, begin, end, D);
+    prefetch_rows<true>(x.dqkv + first + h * D, row, begin, end, D);
+    if (h == first_head) {
+      prefetch_rows(x.qkv + k_at, row, begin, end, D);
+      prefetch_rows(x.qkv + v_at, row, begin, end, D);
+    }
+  };
   for (Size i = 0; i < 2 * Tp * Dp; ++i) dk[i] = 0;  // and dv
-  for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
+  for (Size h = first_head; h <= last_head; ++h) {
     for (Size q0 = 0; q0 < T_; q0 += kBlock) {
       const Size queries = T_ - q0 < kBlock ? T_ - q0 : kBlock, rows = round_up(queries, R::kRows);
       const Size columns = round_up(queries, R::kColumns);
-      const Size q_at = first + q0 * row + h * D, out_at = ((b * T_ + q0) * s.H + h) * D, out_row = s.H * D;
+      const Size q_at = first + q0 * row + h * D, out_at = ((b * T_ + q0) * s.H + h) * D;
+      const bool last = q0 + kBlock >= T_;  // of this head
+      const Size next_head = last ? h + 1 : h, next_q0 = last ? 0 : q0 + kBlock;
+      if (h == first_head) {
+        pack_rows(k + q0 * Dp, kBlock, Dp, x.qkv + k_at + q0 * row, row, queries, D, A(1));
+        pack_rows(v + q0 * Dp, kBlock, Dp, x.qkv + v_at + q0 * row, row, queries, D, A(1));
+      }
       pack_rows(q, kBlock, Dp, x.qkv + q_at, row, queries, D, scale);
       pack_rows(dout, kBlock, Dp, x.dout + out_at, out_row, queries, D, A(1));
       pack_rows(out, kBlock, Dp, x.out + out_at, out_row, queries, D, A(1));
@@ -90,6 +107,10 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
           R::template multiply_strip<false>(p + i0, kBlock, k + key, Dp, qt + i0, kBlock, columns - i0, D);
           R::template multiply_strip<false>(ds_j + i0, kBlock, v + key, Dp, dout_t + i0, kBlock, columns - i0, D);
           if (diagonal) hide_future<A, R>(p, j0, kHidden);
+          if (k0 == 0 && next_head <= last_head) {
+            const Size begin = next_q0 + j0, end = begin + R::kRows;
+            fetch(next_head, begin, end < T_ ? end : T_);
+          }
           score_gradients<A, R>(p + i0, ds_j + i0, lse + i0, delta + i0, columns - i0);
           R::template multiply_strip<true>(dv + key, Dp, p + i0, kBlock, dout + i0 * Dp, Dp, Dp, rows - i0);
           R::template multiply_strip<true>(dk + key, Dp, ds_j + i0, kBlock, q + i0 * Dp, Dp, Dp, rows - i0);

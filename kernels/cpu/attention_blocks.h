@@ -26,6 +26,16 @@ LT_INLINE void pack_rows(Arithmetic<T>* packed, Size rows, Size width, const T* 
   }
 }
 
+// Asks for the first D columns of rows [begin, end) of x ahead of their use: the rows of one head lie too far apart for
+// the processor to foresee them.
+template <bool kWrite = false, class T>
+LT_INLINE void prefetch_rows(const T* x, Size stride, Size begin, Size end, Size D) {
+  constexpr Size kLine = 64 / static_cast<Size>(sizeof(T));
+  for (Size i = begin; i < end; ++i) {
+    for (Size d = 0; d < D; d += kLine) __builtin_prefetch(x + i * stride + d, kWrite, 2);
+  }
+}
+
 // packed[D][kBlock] = the transpose of the first D columns of rows[kBlock][width].
 template <class A, int kBytes>
 LT_INLINE void transpose_rows(A* packed, const A* rows, Size width, Size D) {

@@ -48,11 +48,14 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
   A* const out = qt + kBlock * Dp;
   A* const s = out + kBlock * Dp;
   alignas(64) A max[kBlock], sum[kBlock], rescale[kBlock];
-  pack_rows(k, Tp, Dp, k_TD, row, T_, D, A(1));
-  pack_rows(v, Tp, Dp, v_TD, row, T_, D, A(1));
+  const auto fetch = [=](Size begin, Size end) LT_VECTOR_BODY {
+    for (const T* const x : {q_TD, k_TD, v_TD}) prefetch_rows(x, row, begin, end < T_ ? end : T_, D);
+  };
   for (Size q0 = 0; q0 < T_; q0 += kBlock) {
     const Size queries = T_ - q0 < kBlock ? T_ - q0 : kBlock, rows = round_up(queries, R::kRows);
     const Size columns = round_up(queries, R::kColumns);
+    pack_rows(k + q0 * Dp, kBlock, Dp, k_TD + q0 * row, row, queries, D, A(1));
+    pack_rows(v + q0 * Dp, kBlock, Dp, v_TD + q0 * row, row, queries, D, A(1));
     pack_rows(q, kBlock, Dp, q_TD + q0 * row, row, queries, D, scale);
     transpose_rows<A, kBytes>(qt, q, Dp, D);
     for (Size i = 0; i < kBlock * Dp; ++i) out[i] = 0;
@@ -64,6 +67,7 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
         R::template multiply_strip<false>(s + j0 * kBlock + i0, kBlock, k + (k0 + j0) * Dp, Dp, qt + i0, kBlock,
                                           columns - i0, D);
         if (diagonal) hide_future<A, R>(s + j0 * kBlock, j0, kHidden);
+        if (k0 == 0) fetch(q0 + kBlock + j0, q0 + kBlock + j0 + R::kRows);
       }
       for (Size i0 = 0; i0 < columns; i0 += R::kColumns) {
         const Size seen = i0 + R::kColumns < rows ? i0 + R::kColumns : rows;

@@ -1,5 +1,5 @@
-// Matrix products through oneDNN: sgemm for f32 without epilogue, where it is the faster of the two, and the matmul
-// primitive otherwise. Primitives are made once per shape and kept, up to kMostPrimitives of them, by each thread.
+// Matrix products through oneDNN: sgemm for f32 where it is the faster of the two, and the matmul primitive otherwise.
+// Primitives are made once per shape and kept, up to kMostPrimitives of them, by each thread.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -128,18 +128,11 @@ bool run_matmul(const Gemm& g) {
   return true;
 }
 
-bool run_sgemm(const Gemm& g) {
-  const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N);
-  return dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.M, g.N, g.K, 1.0f,
-                    static_cast<const float*>(g.a), lda, static_cast<const float*>(g.b), ldb,
-                    g.accumulate ? 1.0f : 0.0f, static_cast<float*>(g.d), g.ldd ? g.ldd : g.N) == dnnl_success;
-}
-
 }  // namespace
 
 bool gemm_onednn(const Gemm& g) {
   if (g.dtype != DType::f32 && g.dtype != DType::bf16) return false;
-  if (g.dtype == DType::f32 && g.batch == 1 && !g.bias_N && !g.add_MN) return run_sgemm(g);
+  if (g.dtype == DType::f32 && sgemm_onednn(g)) return true;
   return run_matmul(g);
 }
 

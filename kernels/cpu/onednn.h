@@ -1,9 +1,14 @@
-// The difference between oneDNN 2 and 3, and nothing else.
+// What the sources that use oneDNN share: the difference between its versions 2 and 3, and the path of f32.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "kernels/gemm.h"
+
 namespace lt::kernels {
+
+// f32 without batch and epilogue. False, and nothing written, for any other.
+bool sgemm_onednn(const Gemm& g);
 
 // The description of dst = src weights (+ bias). `bias` may be a default-constructed desc for none.
 // Throws dnnl::error where oneDNN has no implementation.

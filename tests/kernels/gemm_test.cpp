@@ -121,6 +121,15 @@ TEST_CASE("gemm: rows that are longer than they are wide", "[kernels]") {
   }
 }
 
+TEST_CASE("gemm: the gradient of a weight, a long sum that the threads share", "[kernels]") {
+  for (const Size K : {Size{257}, Size{1023}, Size{2048}}) {
+    for (const bool accumulate : {false, true}) {
+      check({.M = 33, .N = 20, .K = K, .transpose_a = true, .accumulate = accumulate});
+      check({.M = 33, .N = 20, .K = K, .transpose_a = true, .accumulate = accumulate, .pad = 3});
+    }
+  }
+}
+
 TEST_CASE("gemm: batches, with own and with shared operands", "[kernels]") {
   for (const bool tb : {false, true}) {
     check({.M = 9, .N = 17, .K = 12, .transpose_b = tb, .batch = 5});

@@ -88,6 +88,37 @@ TEST_CASE("swiglu and rope: gradients and values", "[ops]") {
   }
 }
 
+TEST_CASE("in place: only where nobody else holds the values", "[ops]") {
+  const ops::Heads heads{2, 1, 4};
+  const Tensor qkv = normal({1, 3, heads.row()}, 1);
+  const std::vector<double> before = qkv.to_vector<double>();
+  const Tensor rotated = ops::rope(qkv, heads, 1e4);
+  CHECK(qkv.to_vector<double>() == before);
+  Tensor temporary = normal({1, 3, heads.row()}, 1);
+  const void* const storage = temporary.data();
+  const Tensor in_place = ops::rope(std::move(temporary), heads, 1e4);
+  CHECK(in_place.data() == storage);
+  CHECK(in_place.to_vector<double>() == rotated.to_vector<double>());
+
+  // The gradient of an activation takes its input's storage, unless that is still held.
+  std::vector<std::vector<double>> gradients;
+  for (const bool hold : {false, true}) {
+    Tensor x = normal({3, 4}, 2), w = normal({6, 4}, 3);
+    x.set_requires_grad();
+    Tape tape;
+    const TapeScope scope(&tape);
+    Tensor held;
+    Tensor y = ops::linear(x, w);
+    if (hold) held = y;
+    const std::vector<double> values = y.to_vector<double>();
+    y = ops::sum(ops::swiglu(std::move(y)));
+    backward(tape, y);
+    if (hold) CHECK(held.to_vector<double>() == values);
+    gradients.push_back(x.gradient().to_vector<double>());
+  }
+  CHECK(gradients[0] == gradients[1]);
+}
+
 TEST_CASE("attention: gradients and values, grouped heads, odd lengths", "[ops]") {
   struct Case {
     Size B, T;

@@ -47,7 +47,7 @@ void scale(S stream, DType dtype, void* y_N, const void* x_N, double alpha, Size
 // GELU in its tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   (Hendrycks & Gimpel 2016).
 template <class S>
 void gelu_forward(S stream, DType dtype, void* y_N, const void* x_N, Size N);
-// dx may be dy.
+// dx may be dy or x, here and in the next two.
 template <class S>
 void gelu_backward(S stream, DType dtype, void* dx_N, const void* dy_N, const void* x_N, Size N, bool accumulate);
 

@@ -94,6 +94,9 @@ class Saved {
     tensor_.require_values();
     return tensor_;
   }
+  // The storage, for a gradient of the same shape and dtype, where nobody else sees the values any more; else undefined.
+  // For a backward pass whose kernel may read the values and write the gradient in place.
+  Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
   const Slot& slot() const { return tensor_.gradient_slot(); }
   bool defined() const { return tensor_.defined(); }
 

@@ -71,7 +71,8 @@ struct Heads {
 };
 
 // Rotary embedding of the queries and keys of qkv [B, T, row]; token t is at position first + t (Su et al. 2021).
-Tensor rope(const Tensor& qkv, const Heads& heads, double base, Size first = 0);
+// A temporary that nothing else holds is rotated in place.
+Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0);
 
 // Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: no
 // T x T matrix exists (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023).

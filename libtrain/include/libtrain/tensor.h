@@ -114,6 +114,9 @@ class Tensor {
   void set_recipe(std::function<void(const Tensor& out)> recipe) const;
   void release_values() const;
 
+  // No other handle, view or saved tensor sees these values: whoever is done with them may write over them.
+  bool is_sole_owner() const;
+
   // Two handles on the same tensor.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 

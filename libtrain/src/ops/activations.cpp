@@ -7,64 +7,42 @@
 namespace lt::ops {
 namespace {
 
-struct Gelu final : Function {
-  Saved x_;
-
-  Tensor forward(const Tensor& x) {
-    x_ = x;
-    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    recompute(y);
-    return y;
+// The kernels of an activation, for every device.
+struct GeluKernels {
+  static void forward(auto s, const Tensor& y, const Tensor& x) {
+    kernels::gelu_forward(s, y.dtype(), y.data(), x.data(), y.elements());
   }
-
-  bool is_cheap() const override { return true; }
-  void recompute(const Tensor& y) override {
-    const Tensor& x = x_.get();
-    dispatch(y.device(), [&](auto s) { kernels::gelu_forward(s, y.dtype(), y.data(), x.data(), x.elements()); });
-  }
-
-  void backward(const Tensor& dy) override {
-    const Tensor& x = x_.get();
-    GradientOutput dx(x_.slot(), dy.dtype());
-    dispatch(dy.device(), [&](auto s) {
-      kernels::gelu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), x.elements(), dx.accumulate());
-    });
-    dx.finish();
+  static void backward(auto s, const GradientOutput& dx, const Tensor& dy, const Tensor& x) {
+    kernels::gelu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), dy.elements(), dx.accumulate());
   }
 };
 
-struct Silu final : Function {
-  Saved x_;
-
-  Tensor forward(const Tensor& x) {
-    x_ = x;
-    const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    recompute(y);
-    return y;
+struct SiluKernels {
+  static void forward(auto s, const Tensor& y, const Tensor& x) {
+    kernels::silu_forward(s, y.dtype(), y.data(), x.data(), y.elements());
   }
-
-  bool is_cheap() const override { return true; }
-  void recompute(const Tensor& y) override {
-    const Tensor& x = x_.get();
-    dispatch(y.device(), [&](auto s) { kernels::silu_forward(s, y.dtype(), y.data(), x.data(), x.elements()); });
-  }
-
-  void backward(const Tensor& dy) override {
-    const Tensor& x = x_.get();
-    GradientOutput dx(x_.slot(), dy.dtype());
-    dispatch(dy.device(), [&](auto s) {
-      kernels::silu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), x.elements(), dx.accumulate());
-    });
-    dx.finish();
+  static void backward(auto s, const GradientOutput& dx, const Tensor& dy, const Tensor& x) {
+    kernels::silu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), dy.elements(), dx.accumulate());
   }
 };
 
-struct SwiGlu final : Function {
+struct SwiGluKernels {
+  static void forward(auto s, const Tensor& y, const Tensor& x) {
+    kernels::swiglu_forward(s, y.dtype(), y.data(), x.data(), rows(y), y.dim(-1));
+  }
+  static void backward(auto s, const GradientOutput& dx, const Tensor& dy, const Tensor& x) {
+    kernels::swiglu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), rows(dy), dy.dim(-1), dx.accumulate());
+  }
+};
+
+// y = f(x). The storage of x takes its gradient where nobody else needs the values.
+template <class Kernels>
+struct Activate final : Function {
   Saved x_;
 
-  Tensor forward(const Tensor& x) {
+  Tensor forward(const Tensor& x, const Shape& y_shape) {
     x_ = x;
-    const Tensor y = Tensor::empty(with_last(x, x.dim(-1) / 2), x.dtype(), x.device());
+    const Tensor y = Tensor::empty(y_shape, x.dtype(), x.device());
     recompute(y);
     return y;
   }
@@ -72,17 +50,12 @@ struct SwiGlu final : Function {
   bool is_cheap() const override { return true; }
   void recompute(const Tensor& y) override {
     const Tensor& x = x_.get();
-    dispatch(y.device(), [&](auto s) {
-      kernels::swiglu_forward(s, y.dtype(), y.data(), x.data(), rows(y), y.dim(-1));
-    });
+    dispatch(y.device(), [&](auto s) { Kernels::forward(s, y, x); });
   }
 
   void backward(const Tensor& dy) override {
-    const Tensor& x = x_.get();
-    GradientOutput dx(x_.slot(), dy.dtype());
-    dispatch(dy.device(), [&](auto s) {
-      kernels::swiglu_backward(s, dy.dtype(), dx.data(), dy.data(), x.data(), rows(dy), dy.dim(-1), dx.accumulate());
-    });
+    GradientOutput dx(x_.slot(), dy.dtype(), x_.reusable());
+    dispatch(dy.device(), [&](auto s) { Kernels::backward(s, dx, dy, x_.get()); });
     dx.finish();
   }
 };
@@ -91,19 +64,19 @@ struct SwiGlu final : Function {
 
 Tensor gelu(const Tensor& x) {
   require_float("gelu", "x", x);
-  return record<Gelu>(x);
+  return record<Activate<GeluKernels>>(x, x.shape());
 }
 
 Tensor silu(const Tensor& x) {
   require_float("silu", "x", x);
-  return record<Silu>(x);
+  return record<Activate<SiluKernels>>(x, x.shape());
 }
 
 Tensor swiglu(const Tensor& x) {
   require_float("swiglu", "x", x);
   require_min_dims("swiglu", "x", x, 1);
   if (x.dim(-1) % 2 != 0) fail("swiglu", "x", "an even last size [gate | up]", to_string(x.shape()));
-  return record<SwiGlu>(x);
+  return record<Activate<SwiGluKernels>>(x, with_last(x, x.dim(-1) / 2));
 }
 
 }  // namespace lt::ops

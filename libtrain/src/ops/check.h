@@ -31,11 +31,13 @@ Shape with_last(const Tensor& x, Size last);
 
 // Where an operation's backward writes one gradient of type `dtype`: the slot's own place, or a temporary that finish()
 // adds to it where the slot's type differs. Without a slot data() is null, which kernels take as "not wanted".
+// `reusable`: storage that the gradient may take where it is the first contribution to a slot without a place.
 class GradientOutput {
  public:
-  GradientOutput(const Slot& slot, DType dtype) : slot_(slot) {
+  GradientOutput(const Slot& slot, DType dtype, Tensor reusable = {}) : slot_(slot) {
     if (slot == nullptr) return;
     if (slot->dtype == dtype) {
+      if (!slot->value.defined()) slot->value = std::move(reusable);
       target_ = slot->next();
     } else {
       target_ = {Tensor::empty(slot->shape, dtype, slot->device), false};

@@ -1,4 +1,5 @@
-// Rotary embedding of packed rows. The gradient is the rotation back, in place.
+// Rotary embedding of packed rows, in place where the caller hands its only handle over. The gradient is the rotation
+// back, in place.
 #include "kernels/rope.h"
 
 #include "libtrain/ops.h"
@@ -16,7 +17,7 @@ struct Rope final : Function {
 
   Tensor forward(const Tensor& qkv, const Heads& heads, double base, Size first) {
     qkv_ = qkv.gradient_slot(), heads_ = heads, base_ = base, first_ = first;
-    const Tensor y = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
+    const Tensor y = qkv.is_sole_owner() ? qkv.detach() : Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     rotate(y, qkv, false);
     return y;
   }
@@ -36,7 +37,7 @@ struct Rope final : Function {
 
 }  // namespace
 
-Tensor rope(const Tensor& qkv, const Heads& heads, double base, Size first) {
+Tensor rope(Tensor qkv, const Heads& heads, double base, Size first) {
   require_float("rope", "qkv", qkv);
   if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
     fail("rope", "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));

@@ -228,6 +228,8 @@ const std::shared_ptr<GradientSlot>& Tensor::gradient_slot() const {
   return impl_ == nullptr ? none : impl_->gradient;
 }
 
+bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->buffer.use_count() == 1; }
+
 void Tensor::set_recipe(std::function<void(const Tensor&)> recipe) const { impl_->recipe = std::move(recipe); }
 
 void Tensor::release_values() const {
