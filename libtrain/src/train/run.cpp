@@ -1,0 +1,120 @@
+// Opens a run: checks, loaders, engine, folder, state; and says what was opened.
+#include "train/run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "libtrain/checkpoint.h"
+#include "libtrain/error.h"
+#include "libtrain/planner.h"
+#include "libtrain/version.h"
+#include "train/engine_checkpoint.h"
+
+namespace lt {
+
+Run::Run(const Config& resolved, const World& world, const std::string& command)
+    : config(resolved),
+      world(world),
+      control(world.group().duplicate("trainer")),
+      model(nn::make_transformer(model_spec(resolved))) {
+  collectively(control, [&] { open_data(); });
+  collectively(control, [&] {
+    engine = std::make_unique<Engine>(*model, world.group(), parallel_options(config), adamw_options(config),
+                                      step_options(config));
+  });
+  collectively(control, [&] {
+    if (world.rank() != 0) return;
+    start = open_run_folder(config);
+    write_run_files(config, world, command);
+    log.open(config.run.dir);
+  });
+  load_state();
+  reset_memory_peak(device());
+}
+
+void Run::open_data() {
+  const TrainConfig& train = config.train;
+  const TokenFormat format = config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
+  const auto loader = [&](const std::vector<std::string>& files, Size accum, bool shuffle) {
+    return std::make_unique<TokenLoader>(files,
+                                         BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
+                                         DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
+  };
+  if (!config.data.train.empty()) {
+    data = loader(config.data.train, train.accum, config.data.shuffle);
+    const auto path = std::filesystem::path(config.data.train[0]).parent_path() / "tokenizer.json";
+    if (std::filesystem::exists(path)) tokenizer = make_tokenizer(path.string());
+  } else if (train.steps > 0) {
+    throw UsageError("config", "data.train: expected token files, got none",
+                     "make them with: ltrain prepare --input FILE --tokenizer byte --out data");
+  }
+  if (train.eval_every > 0) {
+    if (config.data.val.empty()) {
+      throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
+    }
+    validation = loader(config.data.val, 1, false);
+  }
+  if (train.sample_every > 0 && tokenizer == nullptr) {
+    throw UsageError("config", "train.sample_every: expected a tokenizer.json beside data.train, found none");
+  }
+}
+
+void Run::load_state() {
+  start.checkpoint = control.broadcast_bytes(start.checkpoint, 0);
+  if (!start.checkpoint.empty()) return load_engine(*engine, start.checkpoint, control);
+  if (config.model.from.empty()) return;
+  collectively(control, [&] {
+    const auto found = checkpoint::find_newest(config.model.from, nullptr, true);
+    if (!found) {
+      throw DataError("checkpoint", "model.from " + config.model.from + ": no valid checkpoint here",
+                      "model.from takes a step's, a checkpoints or a run's folder");
+    }
+    ShardMap masters = engine->shard_map();
+    std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
+    checkpoint::load(*found, masters);
+  });
+  engine->parameters_changed();
+}
+
+void announce(Run& run) {
+  const Config& config = run.config;
+  const nn::TransformerSpec& spec = run.model->spec();
+  const Plan plan = make_plan(config, run.world.size());
+  if (run.world.rank() != 0) return;
+  const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    run.log.say(fmt::format(format, std::forward<Args>(args)...));
+  };
+  say("ranks: {} ({})", run.world.size(), run.world.info().source);
+  say("ltrain {} ({}), {}", version(), commit(), built_with());
+  say("model: {} {} layers x {}, {} parameters, optimizer state of {} on each rank; {} tokens a step", spec.family,
+      spec.layers, spec.width, short_count(static_cast<double>(plan.parameters)),
+      short_count(plan.parameters_optimized), plan.tokens_per_step);
+  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
+      config.parallel.shard_size > 0 ? fmt::format(", shard groups of {}", config.parallel.shard_size) : "",
+      config.parallel.recompute, config.train.dtype, config.train.deterministic ? ", deterministic" : "",
+      static_cast<double>(plan.peak_bytes) / (1 << 30));
+  say("run folder: {}", config.run.dir);
+  for (const std::string& line : split_lines(run.start.notes)) say("passed over: {}", line);
+  const bool resumed = !run.start.checkpoint.empty();
+  if (resumed) say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
+
+  using Json = nlohmann::ordered_json;
+  Json ledger;
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
+  run.log.event({{"event", "start"},
+                 {"step", run.steps_done()},
+                 {"version", version()},
+                 {"commit", commit()},
+                 {"ranks", run.world.size()},
+                 {"strategy", config.parallel.strategy},
+                 {"parameters", plan.parameters},
+                 {"flops_per_token", plan.flops_per_token},
+                 {"tokens_per_step", plan.tokens_per_step},
+                 {"predicted_peak_bytes", plan.peak_bytes},
+                 {"ledger", ledger},
+                 {"resumed_from", resumed ? Json(run.start.checkpoint) : Json(nullptr)}});
+}
+
+}  // namespace lt

@@ -1,0 +1,43 @@
+// A training run that is open: its folder, model, engine, data and log. Whatever can be refused is refused while it
+// opens, before the first step, once for all ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "libtrain/data.h"
+#include "libtrain/engine.h"
+#include "libtrain/models.h"
+#include "libtrain/trainer.h"
+#include "train/run_folder.h"
+#include "train/run_log.h"
+
+namespace lt {
+
+struct Run {
+  // All ranks call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of train.seed.
+  // Throws UsageError and DataError.
+  Run(const Config& resolved, const World& world, const std::string& command);
+
+  Size steps_done() const { return engine->steps_done(); }
+  Device device() const { return engine->options().device; }
+
+  const Config config;
+  const World& world;
+  const Group control;  // times, decisions and checkpoints never travel with the gradients
+  const std::unique_ptr<nn::Transformer> model;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<TokenLoader> data, validation;  // null where the configuration names none
+  std::unique_ptr<Tokenizer> tokenizer;           // of the training data; null where it has none
+  RunStart start;
+  RunLog log;
+
+ private:
+  void open_data();
+  void load_state();
+};
+
+// The lines at the start of a run and the event `start`; all ranks call it.
+void announce(Run& run);
+
+}  // namespace lt
