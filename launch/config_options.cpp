@@ -7,7 +7,9 @@
 namespace lt::launch {
 
 ConfigOptions::ConfigOptions(CLI::App& app) {
-  app.add_option("--config", values_->file, "configuration file, TOML")->option_text("FILE");
+  app.add_option("--config", values_->file, "configuration file, TOML")
+      ->check({[](std::string& file) { return file.empty() ? "expected a file, got \"\"" : std::string(); }, ""})
+      ->option_text("FILE");
   app.add_flag("--print-config", values_->print, "print the whole configuration as TOML and exit");
   for (const ConfigKey& key : config_keys()) {
     const auto unused = [](const CLI::results_t&) { return true; };

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "command.h"
+#include "numbers.h"
 #include "config_options.h"
 
 namespace lt::launch {
@@ -17,7 +18,7 @@ Run set_up_plan(CLI::App& app) {
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app);
-  app.add_option("--ranks", plan->ranks, "ranks to plan for")->check(CLI::PositiveNumber)->option_text("N = 1");
+  app.add_option("--ranks", plan->ranks, "ranks to plan for")->check(integer_from(1))->option_text("N = 1");
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);

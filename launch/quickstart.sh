@@ -5,16 +5,22 @@
 #
 #   bash launch/quickstart.sh [--text FILE...]
 set -euo pipefail
-cd "$(dirname "$0")/.."
+usage="usage: bash launch/quickstart.sh [--text FILE...]"
 
 text=()
-if [ "${1:-}" = "--text" ]; then
-  shift
-  text=("$@")
-elif [ $# -gt 0 ]; then
-  echo "usage: bash launch/quickstart.sh [--text FILE...]" >&2
-  exit 2
-fi
+case "${1:-}" in
+  "") ;;
+  --help | -h) echo "$usage"; exit 0 ;;
+  --text)
+    shift
+    [ $# -gt 0 ] || { echo "$usage" >&2; exit 2; }
+    for file in "$@"; do
+      [ -f "$file" ] || { echo "error: [quickstart] --text $file: expected a file, there is none" >&2; exit 3; }
+      text+=("$(realpath "$file")")
+    done ;;
+  *) echo "$usage" >&2; exit 2 ;;
+esac
+cd "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }
 step_started=$SECONDS
@@ -41,6 +47,10 @@ if [ ! -e "$data/train.bin" ]; then
     mapfile -t text < <(find /usr/share/games/fortunes -type f ! -name '*.*' | sort)
   fi
   "$ltrain" prepare --input "${text[@]}" --tokenizer byte --out "$data"
+elif [ ${#text[@]} -gt 0 ]; then
+  echo "error: [quickstart] $data: expected no data from an earlier call beside --text" >&2
+  echo "hint: rm -r $data $run" >&2
+  exit 2
 else
   echo "$data is there"
 fi

@@ -1,6 +1,8 @@
 """`ltrain train` and what follows it: the run's folder, resuming, evaluation, samples, checkpoints, plan and report."""
 
+import fcntl
 import json
+import os
 
 import program
 
@@ -161,6 +163,31 @@ class Train(program.CliTest):
             self.assertIn(text, done.stderr)
             self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
         self.assertFalse((self.folder / "run").exists())
+
+    def test_ranks_with_different_configurations_are_refused(self):
+        both = [program._options.ltrain, "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
+                f"--run.dir={self.folder}/run"]
+        command = program.launched(*both, "--train.steps=4", ranks=1)
+        done = program.subprocess.run(
+            [*program.launched("", ranks=2)[:-3], "-n", "1", *command, ":", "-n", "1", *both, "--train.steps=6"],
+            env=program.clean_environment(), capture_output=True, text=True, timeout=60)
+        self.assert_error(done, 2, '[config] rank 1: expected the configuration of rank 0, "steps = 4", found "steps = 6"')
+
+    def test_more_memory_than_the_machine_has_is_refused(self):
+        done = self.train("--train.micro_batch=100000000", ranks=2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"error: \[config\] memory: expected at most [\d.]+ GiB on this host, 2 ranks of")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_a_run_has_its_folder_for_itself(self):
+        (self.folder / "run").mkdir()
+        descriptor = os.open(self.folder / "run", os.O_RDONLY)
+        self.addCleanup(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        done = self.train(ranks=2)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("expected a folder of its own, another run is at work in it", done.stderr)
+        self.assertEqual(list((self.folder / "run").iterdir()), [])
 
     def test_a_checkpoint_of_another_model_is_refused(self):
         self.trained(steps=1)

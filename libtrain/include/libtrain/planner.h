@@ -11,6 +11,7 @@
 namespace lt {
 
 struct Plan {
+  std::string subject;  // the model's shape, strategy, recomputation and dtype, for people
   int ranks = 1;
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;

@@ -17,7 +17,7 @@ std::string to_string(Device device) {
 void require_device(Device device) {
   if (device.type == DeviceType::cuda) {
     throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta",
-                     "use --train.device=cpu, or a build with CUDA");
+                     "train.device takes auto and cpu");
   }
 }
 

@@ -140,7 +140,13 @@ std::string help_of(const Key& key) {
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> made;
-    for (const Key& key : schema()) made.push_back({key.full_name(), toml_text(Config{}, key), help_of(key)});
+    for (const Key& key : schema()) {
+      const std::string name = key.full_name();
+      const auto row = std::find_if(std::begin(kUnavailable), std::end(kUnavailable),
+                                    [&](const Unavailable& entry) { return entry.key == name; });
+      const std::string note = row == std::end(kUnavailable) ? "" : fmt::format(" [not in this version: {}]", row->hint);
+      made.push_back({name, toml_text(Config{}, key), help_of(key) + note});
+    }
     return made;
   }();
   return keys;

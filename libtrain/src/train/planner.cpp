@@ -63,6 +63,10 @@ Plan make_plan(const Config& given, int ranks) {
     take_comm_totals();
   }
 
+  const nn::TransformerSpec& spec = model->spec();
+  plan.subject = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}; {}, recompute {}, {}",
+                             spec.family, spec.layers, spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab,
+                             config.parallel.strategy, config.parallel.recompute, config.train.dtype);
   plan.ranks = ranks;
   plan.ledger = memory_peak(kMeta);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
@@ -100,8 +104,9 @@ std::string to_json(const Plan& plan) {
 }
 
 std::string to_text(const Plan& plan) {
-  const auto mib = [](double bytes) { return fmt::format("{:>12.3f} MiB", bytes / (1 << 20)); };
-  std::string text = fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
+  const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };
+  std::string text = plan.subject + "\n";
+  text += fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
                                  short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
                                  plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
   text += "memory of a rank at its peak         bytes by formula (state alone)\n";

@@ -14,11 +14,15 @@
 
 namespace lt {
 
-Run::Run(const Config& resolved, const World& world, const std::string& command)
+Run::Run(const Config& resolved, const World& world)
     : config(resolved),
       world(world),
       control(world.group().duplicate("trainer")),
       model(nn::make_transformer(model_spec(resolved))) {
+  collectively(control, [&] {
+    plan = make_plan(config, world.size());
+    require_memory();
+  });
   collectively(control, [&] { open_data(); });
   collectively(control, [&] {
     engine = std::make_unique<Engine>(*model, world.group(), parallel_options(config), adamw_options(config),
@@ -27,11 +31,22 @@ Run::Run(const Config& resolved, const World& world, const std::string& command)
   collectively(control, [&] {
     if (world.rank() != 0) return;
     start = open_run_folder(config);
-    write_run_files(config, world, command);
     log.open(config.run.dir);
   });
   load_state();
   reset_memory_peak(device());
+}
+
+void Run::require_memory() const {
+  const Size ranks = world.info().local_size, machine = machine_memory_bytes();
+  if (plan.peak_bytes <= machine / ranks) return;
+  const auto gib = [](Size bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  throw UsageError("config",
+                   fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f}",
+                               gib(machine), ranks, ranks == 1 ? "" : "s", gib(plan.peak_bytes),
+                               static_cast<double>(ranks) * gib(plan.peak_bytes)),
+                   "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says "
+                   "what each takes");
 }
 
 void Run::open_data() {
@@ -78,10 +93,13 @@ void Run::load_state() {
   engine->parameters_changed();
 }
 
-void announce(Run& run) {
+void announce(Run& run, const std::string& command) {
   const Config& config = run.config;
   const nn::TransformerSpec& spec = run.model->spec();
-  const Plan plan = make_plan(config, run.world.size());
+  const Plan& plan = run.plan;
+  collectively(run.control, [&] {
+    if (run.world.rank() == 0) write_run_files(config, run.world, command);
+  });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
     run.log.say(fmt::format(format, std::forward<Args>(args)...));
@@ -92,7 +110,8 @@ void announce(Run& run) {
       spec.layers, spec.width, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
-      config.parallel.shard_size > 0 ? fmt::format(", shard groups of {}", config.parallel.shard_size) : "",
+      config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
+          ? fmt::format(", shard groups of {}", config.parallel.shard_size) : "",
       config.parallel.recompute, config.train.dtype, config.train.deterministic ? ", deterministic" : "",
       static_cast<double>(plan.peak_bytes) / (1 << 30));
   say("run folder: {}", config.run.dir);

@@ -8,6 +8,7 @@
 #include "libtrain/data.h"
 #include "libtrain/engine.h"
 #include "libtrain/models.h"
+#include "libtrain/planner.h"
 #include "libtrain/trainer.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
@@ -17,7 +18,7 @@ namespace lt {
 struct Run {
   // All ranks call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of train.seed.
   // Throws UsageError and DataError.
-  Run(const Config& resolved, const World& world, const std::string& command);
+  Run(const Config& resolved, const World& world);
 
   Size steps_done() const { return engine->steps_done(); }
   Device device() const { return engine->options().device; }
@@ -26,6 +27,7 @@ struct Run {
   const World& world;
   const Group control;  // times, decisions and checkpoints never travel with the gradients
   const std::unique_ptr<nn::Transformer> model;
+  Plan plan;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TokenLoader> data, validation;  // null where the configuration names none
   std::unique_ptr<Tokenizer> tokenizer;           // of the training data; null where it has none
@@ -33,11 +35,12 @@ struct Run {
   RunLog log;
 
  private:
+  void require_memory() const;
   void open_data();
   void load_state();
 };
 
-// The lines at the start of a run and the event `start`; all ranks call it.
-void announce(Run& run);
+// Writes config.toml and env.json, says the lines at the start of a run and the event `start`; all ranks call it.
+void announce(Run& run, const std::string& command);
 
 }  // namespace lt

@@ -1,7 +1,11 @@
 // The run folder: created, continued or refused.
 #include "train/run_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,6 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 
 bool holds_a_run(const std::string& dir) { return fs::exists(dir) && (!fs::is_directory(dir) || !fs::is_empty(dir)); }
+
+// Holds `dir` for this process, and for it alone. A file system without locks gives none.
+std::shared_ptr<void> lock_folder(const std::string& dir) {
+  const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  std::shared_ptr<void> lock(nullptr, [fd](void*) { ::close(fd); });
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
+                     "wait for it to end; ranks of a killed mpirun live on for a second or two");
+  }
+  return lock;
+}
 
 // Keys whose change makes another run of it: everything of the model, the data and the optimizer, and the length of a
 // sample. What only says where a run starts or is measured may change.
@@ -83,6 +99,7 @@ RunStart open_run_folder(const Config& resolved) {
   const std::string& resume = resolved.checkpoint.resume;
   RunStart start;
   std::vector<std::string> notes;
+  start.lock = lock_folder(dir);
   if (resume == "never") {
     require_fresh(resolved);
   } else if (resume == "auto") {
@@ -101,6 +118,8 @@ RunStart open_run_folder(const Config& resolved) {
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
+  start.lock.reset();  // of a folder that may have been moved aside
+  start.lock = lock_folder(dir);
   return start;
 }
 

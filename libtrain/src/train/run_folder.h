@@ -1,6 +1,7 @@
 // A run's folder: what stands in it before the first step, whether a run may go on in it, and from where.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "libtrain/config.h"
@@ -11,10 +12,12 @@ namespace lt {
 struct RunStart {
   std::string checkpoint;  // the step folder to go on from; empty: from the initial weights
   std::string notes;       // why newer checkpoints were passed over; lines
+  std::shared_ptr<void> lock;  // of the folder, until the process ends or lets go
 };
 
 // Opens or creates resolved.run.dir by checkpoint.resume and run.force; on rank 0 alone. Nothing is written or moved
-// before everything was checked. Throws UsageError and DataError.
+// before everything was checked. One run at a time has the folder: UsageError where another one is at work in it.
+// Throws UsageError and DataError.
 RunStart open_run_folder(const Config& resolved);
 
 // Writes config.toml and env.json, each beside and renamed.

@@ -168,18 +168,33 @@ class Trainer {
   double mean_step_s_ = 0;
 };
 
+// Ranks that run different programs would wait for each other for ever.
+void require_same_on_all_ranks(const Config& config, const Group& group) {
+  const std::vector<std::string> all = group.all_gather_bytes(to_toml(config));
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r] == all[0]) continue;
+    const auto lines = split_lines(all[0]), others = split_lines(all[r]);
+    std::size_t i = 0;
+    while (i + 1 < std::min(lines.size(), others.size()) && lines[i] == others[i]) ++i;
+    throw UsageError("config", fmt::format("rank {}: expected the configuration of rank 0, \"{}\", found \"{}\"", r,
+                                           lines[i], others[i]),
+                     "options and LTRAIN_* variables must be the same on all hosts");
+  }
+}
+
 }  // namespace
 
 void train(const Config& given, const World& world, const std::string& command) {
   Config config;
   collectively(world.group(), [&] { config = resolve(given); });
-  Run run(config, world, command);
+  collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
+  Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.empty())) {
     return run.log.say(fmt::format("complete: {} steps are done in {}, train.steps is {}", run.steps_done(),
                                    config.run.dir, config.train.steps));
   }
-  announce(run);
+  announce(run, command);
   Trainer(run).train();
 }
 
