@@ -107,6 +107,14 @@ void fill_zero(CpuStream, void* x, Size bytes) {
 }
 
 template <>
+void fill(CpuStream, DType dtype, void* x_N, double value, Size N) {
+  dispatch_float(dtype, [&]<class T>() {
+    const T element = store<T>(static_cast<Arithmetic<T>>(value));
+    map(static_cast<T*>(x_N), N, false, [=](Size) LT_VECTOR_BODY { return load(element); });
+  });
+}
+
+template <>
 void copy_strided(CpuStream, DType dtype, const Strided& space, void* out, const void* a, bool accumulate) {
   const Strided s = simplify(space);
   if (accumulate) {

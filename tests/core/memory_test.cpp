@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/allocator.h"
+#include "core/buffer.h"
 #include "core/poison.h"
 #include "libtrain/tensor.h"
 #include "test_main/catch.h"

@@ -32,6 +32,7 @@ struct Note final : TapeNode {
 
 // y = 2 x, cheap, and counts how often it is recomputed.
 struct Twice final : Function {
+  const char* name() const override { return "twice"; }
   static inline int recomputed = 0;
   Saved x_;
 

@@ -25,6 +25,9 @@ struct Strided {
 
 template <class S>
 void fill_zero(S stream, void* x, Size bytes);
+// Every element is `value`, rounded to dtype (f32, f64, bf16).
+template <class S>
+void fill(S stream, DType dtype, void* x_N, double value, Size N);
 
 // y_N (+)= x_N, converting between any two of f32, f64, bf16 (and i32 to i32). y may be x where types are equal.
 template <class S>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/memory.h"
 #include "libtrain/tensor.h"
 
 namespace lt {
@@ -107,6 +108,8 @@ class Saved {
 // A differentiable operation: forward stores what backward needs in the object. See CONTRIBUTING.md.
 class Function : public TapeNode {
  public:
+  // For messages: "rms_norm".
+  virtual const char* name() const = 0;
   // Writes the gradients of the inputs, given that of the output, which is this call's own: it may overwrite it or pass
   // it on to one input's slot.
   virtual void backward(const Tensor& dy) = 0;
@@ -138,6 +141,7 @@ bool wants_gradient_any(const A& first, const Rest&... rest) {
 template <class F, class... Args>
 Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();
+  const OperationScope operation(function->name());
   Tensor output = function->forward(args...);
   if (Tape::current() == nullptr || !detail::wants_gradient_any(args...)) return output;
   return detail::record_output(std::move(function), std::move(output));

@@ -57,7 +57,7 @@ class TokenLoader {
   // vocabulary. Throws DataError.
   TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options = {});
 
-  // The next step's rows of this rank, on the CPU.
+  // The next step's rows of this rank, on the CPU. The next call overwrites them.
   Batch next();
   // Samples of the run consumed before next(), so that a resume with another batch size is exact.
   Size position() const { return position_; }
@@ -73,6 +73,8 @@ class TokenLoader {
   std::vector<TokenFile> files_;
   std::vector<Size> first_block_;  // of each file, and the total at the end
   Size position_ = 0;
+  Batch batch_;                       // made by the first next()
+  std::vector<std::int32_t> sample_;  // its tokens and the one after
 };
 
 // Text to token ids and back.

@@ -61,8 +61,8 @@ class Engine {
   // The rate of the next steps; AdamW::lr until it is called.
   void set_learning_rate(double lr);
 
-  // Mean loss over all ranks' batches of equal size, without gradients or dropout: one f32 on the device. Every rank
-  // calls it.
+  // Mean loss over all ranks' batches of equal size, without gradients or dropout: one f32 on the device, overwritten by
+  // the next call. Every rank calls it.
   Tensor evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling).
   void with_parameters(const std::function<void()>& body);

@@ -85,6 +85,17 @@ class Group {
 
 // Totals over all groups of this process since the last call, one entry for each kind that occurred.
 std::vector<CommTotal> take_comm_totals();
+// Collectives of this thread during the scope are left out of the totals: a rehearsal sends nothing.
+class UncountedScope {
+ public:
+  UncountedScope();
+  ~UncountedScope();
+  UncountedScope(const UncountedScope&) = delete;
+  UncountedScope& operator=(const UncountedScope&) = delete;
+
+ private:
+  bool previous_;
+};
 
 // Runs `body` on every rank and makes its failure everybody's: where it threw an Error on some rank, all ranks throw
 // the error of the lowest such rank, as the same type where that is UsageError or DataError and otherwise as Error. It

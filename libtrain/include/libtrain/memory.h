@@ -20,10 +20,11 @@ enum class MemoryOwner : std::uint8_t {
   communication,
   workspace,
   data,
+  slack,  // of an arena: bytes that no block uses at the moment
 };
-inline constexpr int kMemoryOwners = 7;
+inline constexpr int kMemoryOwners = 8;
 inline constexpr std::array<std::string_view, kMemoryOwners> kMemoryOwnerNames = {
-    "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "data"};
+    "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "data", "slack"};
 
 // Every block starts at, and occupies, a multiple of this many bytes.
 inline constexpr Size kAllocationAlignment = 128;
@@ -53,6 +54,20 @@ class MemoryScope {
 
  private:
   MemoryOwner previous_;
+};
+
+// What runs on this thread, for messages about its allocations: "rms_norm", "blocks.3 gradients". The text is not
+// copied and must outlive the scope.
+class OperationScope {
+ public:
+  explicit OperationScope(std::string_view name);
+  ~OperationScope();
+  OperationScope(const OperationScope&) = delete;
+  OperationScope& operator=(const OperationScope&) = delete;
+  static std::string_view current();
+
+ private:
+  std::string_view previous_;
 };
 
 }  // namespace lt

@@ -130,5 +130,7 @@ class Tensor {
 void copy(const Tensor& dst, const Tensor& src);
 // dst = 0.
 void fill_zero(const Tensor& dst);
+// Every element of `dst`, contiguous and f32, f64 or bf16, becomes `value`.
+void fill(const Tensor& dst, double value);
 
 }  // namespace lt

@@ -7,6 +7,7 @@ namespace lt {
 namespace {
 
 constexpr int kOps = 5;
+thread_local bool uncounted = false;
 
 struct Totals {
   std::mutex mutex;
@@ -56,7 +57,11 @@ std::vector<CollectiveRecord> CollectiveLog::last() const {
   return result;
 }
 
+UncountedScope::UncountedScope() : previous_(uncounted) { uncounted = true; }
+UncountedScope::~UncountedScope() { uncounted = previous_; }
+
 void count_collective(CollectiveOp op, Size bytes, double busy_ms, double exposed_ms) {
+  if (uncounted) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
   CommTotal& total = all.by_op[static_cast<std::size_t>(op)];

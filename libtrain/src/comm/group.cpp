@@ -83,7 +83,8 @@ void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part
 }
 
 void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate) {
-  const MemoryScope scope(MemoryOwner::communication);
+  const MemoryScope owner(MemoryOwner::communication);
+  const OperationScope operation("reduce_scatter");
   const auto staging = state.backend->staging(full.elements(), full.dtype(), wire);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());

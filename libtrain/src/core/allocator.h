@@ -1,7 +1,5 @@
-// Where every byte of a device comes from. A tensor's Buffer returns its block when its last owner goes.
+// Where every byte of a device comes from.
 #pragma once
-
-#include <memory>
 
 #include "libtrain/memory.h"
 
@@ -17,26 +15,5 @@ class Allocator {
 };
 
 Allocator& allocator(Device device);
-
-// The owner that the current MemoryScope of this thread names.
-MemoryOwner current_memory_owner();
-
-// A block and its entry in the ledger.
-class Buffer {
- public:
-  Buffer(Size bytes, Device device);
-  ~Buffer();
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::byte* data() const { return static_cast<std::byte*>(block_); }
-  Size bytes() const { return bytes_; }
-
- private:
-  void* block_;
-  Size bytes_;
-  Device device_;
-  MemoryOwner owner_;
-};
 
 }  // namespace lt

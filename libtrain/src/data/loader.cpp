@@ -64,17 +64,19 @@ void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
 }
 
 Batch TokenLoader::next() {
-  const MemoryScope owner(MemoryOwner::data);
   const Size rows = shape_.samples(), seq = shape_.seq;
-  Batch batch{Tensor::empty({rows, seq}, DType::i32), Tensor::empty({rows, seq}, DType::i32)};
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq + 1));
+  if (!batch_.inputs.defined()) {
+    const MemoryScope owner(MemoryOwner::data);
+    batch_ = {Tensor::empty({rows, seq}, DType::i32), Tensor::empty({rows, seq}, DType::i32)};
+    sample_.resize(static_cast<std::size_t>(seq + 1));
+  }
   for (Size row = 0; row < rows; ++row) {
-    read_sample(position_ + shape_.rank * rows + row, tokens.data());
-    std::copy_n(tokens.data(), seq, batch.inputs.data<std::int32_t>() + row * seq);
-    std::copy_n(tokens.data() + 1, seq, batch.targets.data<std::int32_t>() + row * seq);
+    read_sample(position_ + shape_.rank * rows + row, sample_.data());
+    std::copy_n(sample_.data(), seq, batch_.inputs.data<std::int32_t>() + row * seq);
+    std::copy_n(sample_.data() + 1, seq, batch_.targets.data<std::int32_t>() + row * seq);
   }
   position_ += shape_.global_samples();
-  return batch;
+  return batch_;
 }
 
 }  // namespace lt

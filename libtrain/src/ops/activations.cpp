@@ -9,6 +9,7 @@ namespace {
 
 // The kernels of an activation, for every device.
 struct GeluKernels {
+  static constexpr const char* kName = "gelu";
   static void forward(auto s, const Tensor& y, const Tensor& x) {
     kernels::gelu_forward(s, y.dtype(), y.data(), x.data(), y.elements());
   }
@@ -18,6 +19,7 @@ struct GeluKernels {
 };
 
 struct SiluKernels {
+  static constexpr const char* kName = "silu";
   static void forward(auto s, const Tensor& y, const Tensor& x) {
     kernels::silu_forward(s, y.dtype(), y.data(), x.data(), y.elements());
   }
@@ -27,6 +29,7 @@ struct SiluKernels {
 };
 
 struct SwiGluKernels {
+  static constexpr const char* kName = "swiglu";
   static void forward(auto s, const Tensor& y, const Tensor& x) {
     kernels::swiglu_forward(s, y.dtype(), y.data(), x.data(), rows(y), y.dim(-1));
   }
@@ -38,6 +41,8 @@ struct SwiGluKernels {
 // y = f(x). The storage of x takes its gradient where nobody else needs the values.
 template <class Kernels>
 struct Activate final : Function {
+  const char* name() const override { return Kernels::kName; }
+
   Saved x_;
 
   Tensor forward(const Tensor& x, const Shape& y_shape) {

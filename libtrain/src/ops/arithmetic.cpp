@@ -55,6 +55,8 @@ void reduce_to_slot(const Slot& slot, Tensor gradient) {
 }
 
 struct Add final : Function {
+  const char* name() const override { return "add"; }
+
   Slot a_, b_;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
@@ -80,6 +82,8 @@ struct Add final : Function {
 };
 
 struct Mul final : Function {
+  const char* name() const override { return "mul"; }
+
   Saved a_, b_;
 
   Tensor forward(const Tensor& a, const Tensor& b) {
@@ -106,6 +110,8 @@ struct Mul final : Function {
 };
 
 struct Scale final : Function {
+  const char* name() const override { return "scale"; }
+
   Slot x_;
   double alpha_ = 1;
 

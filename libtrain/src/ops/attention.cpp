@@ -18,6 +18,8 @@ kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads) {
 double scale_of(const Heads& heads) { return 1.0 / std::sqrt(static_cast<double>(heads.head_dim)); }
 
 struct Attention final : Function {
+  const char* name() const override { return "attention"; }
+
   Saved qkv_;
   Tensor out_, lse_;
   Heads heads_{};

@@ -8,6 +8,8 @@ namespace lt::ops {
 namespace {
 
 struct Dropout final : Function {
+  const char* name() const override { return "dropout"; }
+
   Slot x_;
   float p_ = 0;
   std::uint64_t key_ = 0, first_ = 0;

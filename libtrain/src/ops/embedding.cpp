@@ -8,6 +8,8 @@ namespace lt::ops {
 namespace {
 
 struct Embedding final : Function {
+  const char* name() const override { return "embedding"; }
+
   Slot table_, positions_;
   Tensor ids_;
   Size T_ = 1;

@@ -21,6 +21,8 @@ constexpr Size kChunkElements = Size{1} << 17, kMinRows = 256;
 Size chunk_rows(Size M, Size V) { return std::min(M, std::max(kMinRows, kChunkElements / V / 64 * 64)); }
 
 struct HeadCrossEntropy final : Function {
+  const char* name() const override { return "head_cross_entropy"; }
+
   Saved x_, weight_;
   Tensor targets_, lse_;
   Tensor dx_;  // where the gradients were computed in the forward pass

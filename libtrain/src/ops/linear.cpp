@@ -11,6 +11,8 @@ namespace lt::ops {
 namespace {
 
 struct Linear final : Function {
+  const char* name() const override { return "linear"; }
+
   Saved x_, weight_;
   Slot bias_, residual_;
   Tensor pre_;  // x W^T + bias where an activation follows

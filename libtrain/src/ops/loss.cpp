@@ -9,6 +9,8 @@ namespace lt::ops {
 namespace {
 
 struct CrossEntropy final : Function {
+  const char* name() const override { return "cross_entropy"; }
+
   Saved logits_;
   Tensor targets_, lse_;
 

@@ -8,6 +8,8 @@ namespace lt::ops {
 namespace {
 
 struct MatMul final : Function {
+  const char* name() const override { return "matmul"; }
+
   Saved a_, b_;
   bool shared_b_ = false;
   Size batch_ = 1, M_ = 0, N_ = 0, K_ = 0;

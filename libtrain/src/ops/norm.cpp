@@ -10,6 +10,8 @@ namespace {
 Tensor statistics(const Tensor& x) { return Tensor::empty({rows(x)}, gradient_dtype(x.dtype()), x.device()); }
 
 struct LayerNorm final : Function {
+  const char* name() const override { return "layer_norm"; }
+
   Saved x_, weight_, bias_;
   Tensor mean_, rstd_;
   float eps_ = 0;
@@ -45,6 +47,8 @@ struct LayerNorm final : Function {
 };
 
 struct RmsNorm final : Function {
+  const char* name() const override { return "rms_norm"; }
+
   Saved x_, weight_;
   Tensor rstd_;
   float eps_ = 0;

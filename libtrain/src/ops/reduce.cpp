@@ -20,6 +20,8 @@ Middle around(const Tensor& x, int dim) {
 }
 
 struct SumMiddle final : Function {
+  const char* name() const override { return "sum"; }
+
   Slot x_;
   Middle m_;
 

@@ -10,6 +10,8 @@ namespace lt::ops {
 namespace {
 
 struct Rope final : Function {
+  const char* name() const override { return "rope"; }
+
   Slot qkv_;
   Heads heads_{};
   double base_ = 0;

@@ -8,6 +8,8 @@ namespace lt::ops {
 namespace {
 
 struct Softmax final : Function {
+  const char* name() const override { return "softmax"; }
+
   Slot x_;
   Tensor y_;
 

@@ -8,6 +8,8 @@ namespace lt::ops {
 namespace {
 
 struct Reshape final : Function {
+  const char* name() const override { return "reshape"; }
+
   Slot x_;
 
   Tensor forward(const Tensor& x, const Shape& shape) {
@@ -19,6 +21,8 @@ struct Reshape final : Function {
 };
 
 struct Transpose final : Function {
+  const char* name() const override { return "transpose"; }
+
   Slot x_;
   int dim0_ = 0, dim1_ = 0;
 
@@ -38,6 +42,8 @@ struct Transpose final : Function {
 };
 
 struct Slice final : Function {
+  const char* name() const override { return "slice"; }
+
   Slot x_;
   int dim_ = 0;
   Size begin_ = 0, length_ = 0;

@@ -11,6 +11,7 @@
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
 #include "parallel/sharded_unit.h"
+#include "parallel/step_memory.h"
 #include "parallel/unit_schedule.h"
 #include "tensor/dispatch.h"
 
@@ -86,9 +87,22 @@ struct Engine::Impl {
     loss = scalars(1, DType::f32, device), norm = scalars(1, DType::f32, device);
     partials = scalars(count * sharding.reduce.size(), DType::f64, device);
     step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
-    model.set_observer(schedule.get());
+    evaluation = scalars(1, DType::f32, device);
+    bind_model();
   }
   ~Impl() { model.set_observer(nullptr); }
+
+  // The model's parameters are those of this engine, and it is told of the model's passes.
+  void bind_model() {
+    for (ShardedUnit& unit : units) unit.bind_model();
+    model.set_observer(schedule.get());
+  }
+
+  void step(const Batch& batch);
+  void evaluate(const Batch& batch);
+  // The program `run` of an engine like this one on the meta device.
+  template <class F>
+  StepMemory::Rehearsal rehearsal(F run);
 
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
@@ -106,8 +120,10 @@ struct Engine::Impl {
 
   Tensor losses;        // [ranks * accum], this rank's part first written, then gathered
   Tensor loss, norm;    // [1]
+  Tensor evaluation;    // [1]: the loss of the last one
   Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
   Tensor step_scalars;  // kernels::AdamWScalars
+  StepMemory memory{options.device};
   Size steps = 0, samples = 0;
 };
 
@@ -132,18 +148,44 @@ StepResult Engine::step(const Batch& batch) {
     throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
                                    " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
   }
-  const Tensor own_losses = impl.losses.narrow(0, shape.rank * shape.accum, shape.accum);
-  for (Size micro = 0; micro < shape.accum; ++micro) {
-    const Size row = micro * shape.micro_batch;
-    const Batch rows{batch.inputs.narrow(0, row, shape.micro_batch), batch.targets.narrow(0, row, shape.micro_batch)};
-    copy(own_losses.narrow(0, micro, 1), impl.forward_and_backward(rows, micro));
-  }
-  impl.schedule->finish_reductions();
-  impl.average_losses(impl.losses, impl.loss);
-  impl.update();
+  impl.memory.run("step", batch, impl.rehearsal([](Impl& twin, const Batch& shapes) { twin.step(shapes); }),
+                  [&] { impl.step(batch); });
   ++impl.steps;
   impl.samples += shape.global_samples();
   return {impl.loss, impl.norm};
+}
+
+void Engine::Impl::step(const Batch& batch) {
+  const Tensor own_losses = losses.narrow(0, control.rank() * options.accum, options.accum);
+  for (Size micro = 0; micro < options.accum; ++micro) {
+    const Size row = micro * options.micro_batch;
+    const Batch rows{batch.inputs.narrow(0, row, options.micro_batch), batch.targets.narrow(0, row, options.micro_batch)};
+    copy(own_losses.narrow(0, micro, 1), forward_and_backward(rows, micro));
+  }
+  schedule->finish_reductions();
+  average_losses(losses, loss);
+  update();
+}
+
+template <class F>
+StepMemory::Rehearsal Engine::Impl::rehearsal(F run) {
+  return [this, run](const std::string& name, const Batch& shapes) {
+    struct Restore {  // also where the rehearsal throws
+      Impl& engine;
+      PartClock* clock;
+      ~Restore() {
+        PartClock::set_current(clock);
+        engine.bind_model();
+      }
+    } const restore{*this, PartClock::current()};
+    PartClock::set_current(nullptr);
+    const UncountedScope uncounted;
+    StepOptions on_meta = options;
+    on_meta.device = kMeta;
+    Impl twin(model, Group::meta(control.rank(), control.size()), parallel, adamw, on_meta);
+    run(twin, shapes);  // the second run is like all that follow: parameters are on their way when it starts
+    return record_program(name, kMeta, [&] { run(twin, shapes); });
+  };
 }
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
@@ -203,14 +245,18 @@ void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
-  impl.schedule->begin_evaluation();
+  impl.memory.run("evaluation", batch, impl.rehearsal([](Impl& twin, const Batch& shapes) { twin.evaluate(shapes); }),
+                  [&] { impl.evaluate(batch); });
+  return impl.evaluation;
+}
+
+void Engine::Impl::evaluate(const Batch& batch) {
+  schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
-  const Tensor all = Tensor::zeros({impl.control.size()}, DType::f32, impl.options.device);
-  copy(all.narrow(0, impl.control.rank(), 1), impl.model.loss(batch).view({1}));
-  impl.schedule->end_pass();
-  const Tensor mean = Tensor::empty({1}, DType::f32, impl.options.device);
-  impl.average_losses(all, mean);
-  return mean;
+  const Tensor all = Tensor::zeros({control.size()}, DType::f32, options.device);
+  copy(all.narrow(0, control.rank(), 1), model.loss(batch).view({1}));
+  schedule->end_pass();
+  average_losses(all, evaluation);
 }
 
 void Engine::with_parameters(const std::function<void()>& body) {

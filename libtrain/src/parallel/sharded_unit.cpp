@@ -57,13 +57,16 @@ ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding)
   for (const UnitLayout::Range& range : layout_.ranges()) {
     Tensor tensor = Tensor::unbound(range.parameter->shape(), sharding_.dtype, device, range.name);
     tensor.set_requires_grad();
-    range.parameter->bind(tensor);
     parameters_.push_back(std::move(tensor));
   }
   if (!is_sharded(parameters)) {
     full_ = compute_;
     bind_parameters(full_);
   }
+}
+
+void ShardedUnit::bind_model() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) layout_.ranges()[i].parameter->bind(parameters_[i]);
 }
 
 void ShardedUnit::bind_parameters(const Tensor& full) {

@@ -61,14 +61,9 @@ void backward(Tape& tape, const Tensor& loss, double seed) {
     throw UsageError("autograd", "backward() wants a loss of one element, its shape is " + to_string(loss.shape()));
   }
   if (!loss.requires_grad()) throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
+  const OperationScope operation("backward");
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
-  if (!loss.device().is_meta()) {
-    if (loss.dtype() == DType::f64) {
-      copy(gradient, Tensor::from(std::vector<double>{seed}, loss.shape()));
-    } else {
-      copy(gradient, Tensor::from(std::vector<float>{static_cast<float>(seed)}, loss.shape()));
-    }
-  }
+  fill(gradient, seed);
   loss.gradient_slot()->add(std::move(gradient));
   const TapeScope no_recording(nullptr);
   tape.run_backward();
@@ -80,6 +75,7 @@ void Function::run_backward() {
   const Tensor dy = std::move(output_gradient_->value);
   output_gradient_->value = Tensor();
   output_gradient_->written = false;
+  const OperationScope operation(name());
   backward(dy);
 }
 
@@ -92,7 +88,10 @@ Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
   function->set_output(output);
   Tape* tape = Tape::current();
   if (!tape->keeps_values() && function->is_cheap()) {
-    output.set_recipe([function](const Tensor& out) { function->recompute(out); });
+    output.set_recipe([function](const Tensor& out) {
+      const OperationScope operation(function->name());
+      function->recompute(out);
+    });
     tape->mark_recomputable(output);
   }
   tape->push(std::move(function));

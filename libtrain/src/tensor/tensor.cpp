@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "core/allocator.h"
+#include "core/buffer.h"
 #include "kernels/elementwise.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
@@ -262,6 +262,11 @@ void copy(const Tensor& dst, const Tensor& src) {
 void fill_zero(const Tensor& dst) {
   if (!dst.is_contiguous()) return copy(dst, Tensor::zeros(dst.shape(), dst.dtype(), dst.device()));
   dispatch(dst.device(), [&](auto stream) { kernels::fill_zero(stream, dst.data(), dst.bytes()); });
+}
+
+void fill(const Tensor& dst, double value) {
+  if (!dst.is_contiguous()) throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));
+  dispatch(dst.device(), [&](auto stream) { kernels::fill(stream, dst.dtype(), dst.data(), value, dst.elements()); });
 }
 
 }  // namespace lt

@@ -1,0 +1,98 @@
+// Nothing is allocated in a step: a program (a training step, an evaluation) is run once on shapes alone, which records
+// what it allocates; from then on its k-th allocation gets the k-th place in one arena.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/buffer.h"
+#include "core/lifetimes.h"
+
+namespace lt {
+
+// What one program allocates, and where each block lies in an arena of packing.bytes.
+struct MemoryProgram {
+  std::string name;
+  std::vector<Lifetime> lifetimes;
+  Packing packing;
+};
+
+// Runs `body` and writes down what this thread allocates on `device` and when it lets go; blocks come from the device's
+// allocator meanwhile. Throws InternalError for a block that outlives the body.
+template <class F>
+MemoryProgram record_program(std::string name, Device device, F&& body);
+
+// Memory for one program at a time. Its bytes are in the ledger: as slack, but for what a running program holds.
+class Arena {
+ public:
+  Arena(Size bytes, Device device) : storage_(make_storage(bytes, device)), bytes_(bytes), device_(device) {}
+
+  Size bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+  // Runs `body`, whose k-th allocation gets the k-th place of `program`. Throws InternalError, naming the operation, for
+  // an allocation that was not recorded so, and where fewer come than recorded or one outlives the body.
+  // `program` must fit and outlive the call.
+  template <class F>
+  void run(const MemoryProgram& program, F&& body) const;
+
+ private:
+  friend class Replay;
+  static std::shared_ptr<Buffer> make_storage(Size bytes, Device device);
+
+  std::shared_ptr<Buffer> storage_;
+  Size bytes_;
+  Device device_;
+};
+
+class Recorder final : public BlockSource {
+ public:
+  explicit Recorder(Device device) : device_(device) {}
+  Block allocate(Size bytes, MemoryOwner owner) override;
+  void release(std::size_t index) noexcept override;
+  // Throws InternalError where a block is not released yet.
+  MemoryProgram finish(std::string name);
+
+ private:
+  Device device_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<void*> blocks_;
+  std::int64_t time_ = 0;
+};
+
+class Replay final : public BlockSource {
+ public:
+  // Nothing lives in the arena when it starts.
+  Replay(const Arena& arena, const MemoryProgram& program);
+  Block allocate(Size bytes, MemoryOwner owner) override;
+  void release(std::size_t index) noexcept override;
+  void finish() const;
+
+ private:
+  std::shared_ptr<Buffer> storage_;
+  Device device_;
+  const MemoryProgram& program_;
+  std::size_t next_ = 0, live_ = 0;
+};
+
+template <class F>
+MemoryProgram record_program(std::string name, Device device, F&& body) {
+  const auto recorder = std::make_shared<Recorder>(device);
+  {
+    const AllocationScope scope(recorder, device);
+    body();
+  }
+  return recorder->finish(std::move(name));
+}
+
+template <class F>
+void Arena::run(const MemoryProgram& program, F&& body) const {
+  const auto replay = std::make_shared<Replay>(*this, program);
+  {
+    const AllocationScope scope(replay, device_);
+    body();
+  }
+  replay->finish();
+}
+
+}  // namespace lt

@@ -1,0 +1,40 @@
+// StepMemory: the programs of an engine (training step, evaluation) and the arena in which they take turns. A program is
+// rehearsed on shapes alone when a batch of new shapes comes; after that its steps allocate nothing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/arena.h"
+#include "libtrain/batch.h"
+
+namespace lt {
+
+class StepMemory {
+ public:
+  // Runs the program once on batches of the meta device, writes down its allocations, and leaves everything as it was.
+  using Rehearsal = std::function<MemoryProgram(const std::string& name, const Batch& shapes)>;
+
+  explicit StepMemory(Device device) : device_(device) {}
+
+  // Runs `body`, the program `name` for batches like `batch`, in the arena, which grows where it is too small.
+  template <class F>
+  void run(const std::string& name, const Batch& batch, const Rehearsal& rehearse, F&& body) {
+    const MemoryProgram& program = prepare(name, batch, rehearse);
+    arena_->run(program, std::forward<F>(body));
+  }
+
+  const std::map<std::string, MemoryProgram>& programs() const { return programs_; }
+  Size arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+
+ private:
+  const MemoryProgram& prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
+
+  Device device_;
+  std::map<std::string, MemoryProgram> programs_;  // by name and shapes of the batch
+  std::optional<Arena> arena_;
+};
+
+}  // namespace lt
