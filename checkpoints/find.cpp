@@ -7,6 +7,7 @@
 #include "files.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
+#include "libtrain/error.h"
 #include "manifest.h"
 #include "shard_file.h"
 #include "verify.h"
@@ -109,6 +110,20 @@ std::optional<std::string> find_newest(const std::string& path, std::vector<std:
     if (notes != nullptr) notes->push_back(folder.filename().string() + ": " + listing.reason);
   }
   return std::nullopt;
+}
+
+std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
+  const std::string subject = named.empty() ? path : named + " " + path;
+  if (!std::filesystem::exists(path)) throw DataError("checkpoint", subject + ": no such file or folder");
+  Problems reasons;
+  if (const auto found = find_newest(path, &reasons, true)) {
+    if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
+    return *found;
+  }
+  throw DataError("checkpoint",
+                  fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, reasons.empty() ? "" : ": ",
+                              fmt::join(reasons, "; ")),
+                  "a step's folder, a checkpoints folder or a run's folder is expected");
 }
 
 }  // namespace lt::checkpoint

@@ -168,6 +168,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("version", Json(kVersion).dump());
     add("step", Json(state.step).dump());
     add("samples", Json(state.samples).dump());
+    add("data_tokens", Json(state.data_tokens).dump());
     add("seed", Json(state.seed).dump());
     add("loss_scale", Json(state.loss_scale).dump());
     add("world_size", Json(manifest.world_size).dump());
@@ -192,6 +193,7 @@ Manifest detail::parse_object(const std::string& text) {
     RunState& state = manifest.state;
     state.step = count_of(json, "step");
     state.samples = count_of(json, "samples");
+    state.data_tokens = count_of(json, "data_tokens");
     if (!field(json, "seed").is_number_unsigned()) fail("seed", "an unsigned integer", field(json, "seed").dump());
     state.seed = field(json, "seed").get<std::uint64_t>();
     if (!field(json, "loss_scale").is_number()) fail("loss_scale", "a number", field(json, "loss_scale").dump());

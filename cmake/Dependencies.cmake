@@ -15,6 +15,8 @@ find_package(fmt QUIET)
 if(NOT fmt_FOUND)
   lt_missing("fmt" "libfmt-dev")
 endif()
+add_library(lt_fmt INTERFACE)
+target_link_libraries(lt_fmt INTERFACE $<IF:$<BOOL:${LIBTRAIN_FMT_HEADER_ONLY}>,fmt::fmt-header-only,fmt::fmt>)
 
 find_package(nlohmann_json QUIET)
 if(NOT nlohmann_json_FOUND)

@@ -77,13 +77,8 @@ lt::Batch make_batch(Size first, Size count) {
   return {Tensor::from(numbers, {count, 2}), Tensor::from(sums, {count})};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
-  const lt::World world = lt::init(argc, argv);
-  const std::string strategy = argc > 1 ? argv[1] : "zero3";
-  const Size steps = argc > 2 ? std::atol(argv[2]) : 400, global_batch = 240;
-
+void train(const lt::World& world, const std::string& strategy, Size steps) {
+  const Size global_batch = 240;
   Adder model;
   lt::Engine engine(model, world.group(), {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::full},
                     lt::AdamW{.lr = 3e-3f, .weight_decay = 0.01f}, {.micro_batch = global_batch / world.size()});
@@ -93,8 +88,13 @@ int main(int argc, char** argv) try {
     const lt::StepResult result = engine.step(make_batch(first, shape.samples()));
     if (world.rank() == 0 && (step == 1 || step % 50 == 0)) std::printf("step %ld loss %.4f\n", step, result.loss());
   }
-  return 0;
-} catch (const lt::Error& error) {
-  std::fprintf(stderr, "error: [%s] %s\n", error.part().c_str(), error.what());
-  return static_cast<int>(error.code());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return lt::run_program(argc, argv, [&](const lt::World& world) {
+    train(world, argc > 1 ? argv[1] : "zero3", argc > 2 ? std::atol(argv[2]) : 400);
+    return 0;
+  });
 }

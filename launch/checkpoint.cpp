@@ -16,15 +16,14 @@ namespace {
 
 std::string newest(const std::string& path) {
   std::vector<std::string> notes;
-  const auto found = checkpoint::find_newest(path, &notes, true);
+  const std::string found = checkpoint::newest(path, &notes);
   for (const std::string& note : notes) fmt::print(stderr, "passed over: {}\n", note);
-  if (!found) throw DataError("checkpoint", path + ": no valid checkpoint here");
-  return *found;
+  return found;
 }
 
 ExitCode list(const std::string& path) {
   const auto entries = checkpoint::list(path, true);
-  if (entries.empty()) throw DataError("checkpoint", path + ": no checkpoint here");
+  if (entries.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   for (const checkpoint::Listing& entry : entries) {
     fmt::print("{}  {}\n", entry.path, entry.valid ? "valid" : "invalid: " + entry.reason);
   }
@@ -78,7 +77,7 @@ Run set_up_checkpoint(CLI::App& app) {
     return ExitCode::ok;
   });
   to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
-  to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR");
+  to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
   app.require_subcommand(1);
   return [&app, o, actions](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

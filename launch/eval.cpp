@@ -20,8 +20,8 @@ Run set_up_eval(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   app.add_option("--checkpoint", o->checkpoint, "a step's folder, a checkpoints folder or a run's folder")
       ->required()
-      ->option_text("DIR");
-  app.add_option("--data", o->data, "token files")->required()->option_text("FILE...");
+      ->option_text("DIR (required)");
+  app.add_option("--data", o->data, "token files")->required()->option_text("FILE... (required)");
   app.add_option("--seq", o->seq, "tokens of a block; as trained where it is not given")->check(integer_from(1))->option_text("N");
   app.add_option("--format", o->format, "auto (by magic number) or raw16")->check(CLI::IsMember({"auto", "raw16"}))->option_text("= auto");
   return [o](const Invocation& invocation) {

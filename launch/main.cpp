@@ -1,9 +1,8 @@
-// The `ltrain` program: join the ranks, parse, run, and one place that maps errors to exit codes.
+// The `ltrain` program: parse, and run what was asked for.
 #include <cstdio>
-#include <optional>
 
 #include "command_line.h"
-#include "leave.h"
+#include "libtrain/program.h"
 
 namespace {
 
@@ -20,15 +19,5 @@ int run(const lt::World& world, const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::optional<lt::World> world;
-  try {
-    world = lt::init(argc, argv);
-  } catch (const lt::Error& error) {
-    return lt::launch::leave_without_world(error);
-  }
-  try {
-    return run(*world, {argv + 1, argv + argc});
-  } catch (...) {
-    return lt::launch::leave(*world, std::current_exception());
-  }
+  return lt::run_program(argc, argv, [&](const lt::World& world) { return run(world, {argv + 1, argv + argc}); });
 }

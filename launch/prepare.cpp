@@ -15,11 +15,11 @@ Run set_up_prepare(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
   app.add_option("--input", options->inputs, "text files; of .jsonl files the field \"text\" of each line")
       ->required()
-      ->option_text("FILE...");
+      ->option_text("FILE... (required)");
   app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");
   app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
       ->required()
-      ->option_text("DIR");
+      ->option_text("DIR (required)");
   app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation")
       ->check(CLI::Number)
       ->option_text("= 0.1");

@@ -30,8 +30,8 @@ Run set_up_sample(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   app.add_option("--checkpoint", o->checkpoint, "a step's folder, a checkpoints folder or a run's folder")
       ->required()
-      ->option_text("DIR");
-  app.add_option("--prompt", o->prompt, "text to continue")->required()->option_text("TEXT");
+      ->option_text("DIR (required)");
+  app.add_option("--prompt", o->prompt, "text to continue")->required()->option_text("TEXT (required)");
   app.add_option("--tokens", o->sampling.tokens, "tokens to generate")->check(integer_from(0))->option_text("N = 200");
   app.add_option("--temperature", o->sampling.temperature, "0 is greedy")->check(number_between(0, 1e6))->option_text("= 1");
   app.add_option("--top-k", o->sampling.top_k, "of the k likeliest tokens; 0: all")->check(integer_from(0))->option_text("= 0");

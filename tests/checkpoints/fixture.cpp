@@ -71,6 +71,7 @@ checkpoint::RunState state_at(Size step) {
   state.step = step;
   state.samples = 48 * step;
   state.seed = 0xfedcba9876543210ull;
+  state.data_tokens = 123456789;
   state.loss_scale = 65536.0 / 3.0;
   state.config = "[model]\npreset = \"gpt-tiny\"  # \"quoted\", tab\t and \xc3\xa9\n";
   state.config_hash = "0123456789abcdef";

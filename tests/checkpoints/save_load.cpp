@@ -41,6 +41,7 @@ TEST_CASE("save and load: bit-equal tensors and state", "[checkpoints]") {
   CHECK(read.step == 42);
   CHECK(read.samples == saved.samples);
   CHECK(read.seed == saved.seed);
+  CHECK(read.data_tokens == saved.data_tokens);
   CHECK(read.loss_scale == saved.loss_scale);
   CHECK(read.config == saved.config);
   CHECK(read.config_hash == saved.config_hash);

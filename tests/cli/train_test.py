@@ -153,7 +153,7 @@ class Train(program.CliTest):
             (self.train("--parallel.strategy=zero4", ranks=2), 2, "zero4"),
             (self.train("--parallel.strategy=zero3", "--parallel.shard_size=2", ranks=3), 2,
              "parallel.shard_size: expected a divisor of the 3 ranks, got 2"),
-            (self.train("--train.device=cuda", ranks=2), 2, "device cuda:0 is not in this build"),
+            (self.train("--train.device=cuda", ranks=2), 2, "train.device: expected a device of this build, auto or cpu, got cuda"),
             (self.train("--train.microbatch=3", ranks=2), 2, "train.microbatch"),
             (self.train("--train.micro_batch=three", ranks=2), 2, "train.micro_batch: expected an integer"),
             (self.train(f"--checkpoint.resume={self.folder}/nowhere", ranks=2), 3, "nowhere"),
@@ -196,10 +196,36 @@ class Train(program.CliTest):
         self.assertEqual(other.returncode, 3, other.stderr)
         self.assertRegex(other.stderr, r"embedding\.wte\.weight: expected .*64.*32")
 
+        self.assertFalse((self.folder / "other").exists())
+
+    def test_a_run_goes_on_with_data_of_the_same_length_alone(self):
+        self.trained(steps=1)
+        data = self.folder / "data/train.bin"
+        text = self.write("more.txt", b"other words " * 400)
+        done = program.run("prepare", "--input", text, "--tokenizer", "byte", "--out", self.folder / "data")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(data.exists())
+        other = self.train(steps=2, ranks=2)
+        self.assertEqual(other.returncode, 2, other.stderr)
+        self.assertRegex(other.stderr, r"data\.train: expected files of \d+ tokens, as when .*step-00000001 was saved, found 4320")
+
+    def test_folders_that_are_no_run_are_left_alone(self):
+        notes = self.folder / "run/notes.txt"
+        notes.parent.mkdir()
+        notes.write_text("mine")
+        never = self.train("--checkpoint.resume=never", "--run.force=true", ranks=2)
+        self.assertEqual(never.returncode, 2, never.stderr)
+        self.assertIn("found files that are no run's", never.stderr)
+        self.assertEqual(list(self.folder.glob("run*")), [notes.parent])
+        file = self.train(f"--checkpoint.dir={notes}", run="new", ranks=2)
+        self.assert_error(file, 2, f"[config] checkpoint.dir {notes}: expected a folder, found a file")
+        self.assertFalse((self.folder / "new").exists())
+
     def test_a_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(self):
         done = self.train("--optim.lr=1e30", "--optim.clip=0", "--checkpoint.every=1", steps=20, ranks=2)
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertEqual(done.stderr.count("error:"), 1)
+        self.assertIn("error: [train] step", (self.folder / "run/log.txt").read_text())
         saved = [row["step"] for row in self.lines() if row.get("event") == "checkpoint"]
         skipped = [row["step"] for row in self.lines() if row.get("event") == "skip"]
         self.assertTrue(skipped and max(saved, default=0) < skipped[0])

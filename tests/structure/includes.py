@@ -24,7 +24,7 @@ PUBLIC_HEADERS = {
     "tensor": "autograd batch shard_map tensor",
     "ops": "ops",
     "nn": "layers models module",
-    "comm": "group world",
+    "comm": "group program world",
     "optim": "optim",
     "data": "data prepare",
     "record": "record",

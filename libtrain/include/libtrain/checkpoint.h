@@ -19,6 +19,7 @@ namespace lt::checkpoint {
 struct RunState {
   Size step = 0;          // steps done
   Size samples = 0;       // data position
+  Size data_tokens = 0;   // of all training files together; 0: not known
   std::uint64_t seed = 0; // of initial weights and dropout
   double loss_scale = 1;  // fp16
   std::string config;     // the whole configuration, TOML
@@ -46,6 +47,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
 // were passed over is appended to `notes`. Nothing valid: nullopt. Verifies manifests and file sizes, and with
 // `checksums` every byte.
 std::optional<std::string> find_newest(const std::string& path, std::vector<std::string>* notes, bool checksums);
+
+// The same with every byte verified; throws DataError where nothing is valid, saying why of each. `named` is what the
+// message calls the path: a key of the configuration, or nothing.
+std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr, const std::string& named = "");
 
 // Step folders of `path`, oldest first.
 std::vector<Listing> list(const std::string& path, bool checksums);

@@ -63,6 +63,7 @@ class TokenLoader {
   Size position() const { return position_; }
   void seek(Size samples) { position_ = samples; }
   Size samples_per_epoch() const;
+  Size tokens() const;  // of all files together
   // Tokens of sample `index` of the run: seq inputs and the one after.
   void read_sample(Size index, std::int32_t* tokens) const;
   const std::vector<TokenFile>& files() const { return files_; }

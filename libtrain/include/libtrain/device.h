@@ -28,6 +28,8 @@ inline constexpr Device kMeta{DeviceType::meta, 0};
 // "cpu", "cuda:1", "meta".
 std::string to_string(Device device);
 
+// Whether this build has devices of the type.
+bool has_device(DeviceType type);
 // Throws UsageError where this build or this machine does not have the device.
 void require_device(Device device);
 

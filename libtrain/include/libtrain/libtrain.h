@@ -7,5 +7,6 @@
 #include "libtrain/layers.h"
 #include "libtrain/models.h"
 #include "libtrain/ops.h"
+#include "libtrain/program.h"
 #include "libtrain/trainer.h"
 #include "libtrain/world.h"

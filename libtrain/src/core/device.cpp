@@ -14,10 +14,11 @@ std::string to_string(Device device) {
   return "?";
 }
 
+bool has_device(DeviceType type) { return type != DeviceType::cuda; }
+
 void require_device(Device device) {
-  if (device.type == DeviceType::cuda) {
-    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta",
-                     "train.device takes auto and cpu");
+  if (!has_device(device.type)) {
+    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta");
   }
 }
 

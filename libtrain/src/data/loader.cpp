@@ -49,6 +49,12 @@ TokenLoader::TokenLoader(const std::vector<std::string>& files, const BatchShape
   }
 }
 
+Size TokenLoader::tokens() const {
+  Size sum = 0;
+  for (const TokenFile& file : files_) sum += file.tokens();
+  return sum;
+}
+
 Size TokenLoader::samples_per_epoch() const { return first_block_.back(); }
 
 void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {

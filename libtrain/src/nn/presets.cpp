@@ -37,7 +37,7 @@ TransformerSpec with_defaults(TransformerSpec spec) {
 
 void validate(const TransformerSpec& spec) {
   const auto refuse = [](const std::string& what) {
-    throw UsageError("config", what, "widths and heads of the presets: ltrain plan --model.preset=gpt-tiny");
+    throw UsageError("config", what, "`ltrain plan --model.preset=NAME` prints the shape of a preset");
   };
   const auto positive = [&](const char* field, Size value) {
     if (value < 1) refuse(std::string("model.") + field + ": expected at least 1, got " + std::to_string(value));

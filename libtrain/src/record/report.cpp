@@ -50,6 +50,7 @@ void write_report(const std::vector<std::string>& run_directories, const std::st
     for (const report::RunData& run : runs) report::add_run(document, run, 2);
   }
   const fs::path html(out_html);
+  if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
   write_file(html, report::to_html(document));
   write_file(fs::path(html).replace_extension(".md"), report::to_markdown(document, html.filename().string()));
 }

@@ -1,6 +1,7 @@
 // Values of configuration keys: read from text or TOML, checked against the key's rule, printed as TOML.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>

@@ -10,16 +10,10 @@
 namespace lt {
 
 LoadedModel load_model(const std::string& directory) {
-  std::vector<std::string> notes;
-  const auto step_directory = checkpoint::find_newest(directory, &notes, true);
-  if (!step_directory) {
-    std::string why;
-    for (const std::string& note : notes) why += "\n  " + note;
-    throw DataError("checkpoint", directory + ": no valid checkpoint here" + why);
-  }
-  const checkpoint::RunState state = checkpoint::read_state(*step_directory);
+  const std::string step_directory = checkpoint::newest(directory);
+  const checkpoint::RunState state = checkpoint::read_state(step_directory);
   if (state.model.empty() || state.model == "{}") {
-    throw DataError("checkpoint", *step_directory + "/manifest.json: model: expected a description of a transformer, found none",
+    throw DataError("checkpoint", step_directory + "/manifest.json: model: expected a description of a transformer, found none",
                     "checkpoints that a program of your own saved are loaded by that program");
   }
   const ModelDescription description = model_from_json(state.model);
@@ -32,11 +26,11 @@ LoadedModel load_model(const std::string& directory) {
     map.parameters.push_back({entry.name, tensor.shape()});
     map.needed.push_back({entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
-  checkpoint::load(*step_directory, map);
-  if (!state.tokenizer.empty()) loaded.tokenizer = tokenizer_from_json(state.tokenizer, *step_directory + "/manifest.json");
+  checkpoint::load(step_directory, map);
+  if (!state.tokenizer.empty()) loaded.tokenizer = tokenizer_from_json(state.tokenizer, step_directory + "/manifest.json");
   loaded.step = state.step;
   loaded.seq = description.seq;
-  loaded.directory = *step_directory;
+  loaded.directory = step_directory;
   return loaded;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libtrain/engine.h"
+#include "libtrain/error.h"
 #include "libtrain/record.h"
 #include "libtrain/trainer.h"
 
@@ -16,6 +17,8 @@ Tensor meta_tokens(Size samples, Size seq) {
   const MemoryScope owner(MemoryOwner::data);
   return Tensor::empty({samples, seq}, DType::i32, kMeta);
 }
+
+constexpr int kMaxRanks = 1 << 20;
 
 // Bytes by the formulas of docs/strategies.md.
 void evaluate_formulas(Plan& plan, const Config& config, double padded, int shard_ranks) {
@@ -41,6 +44,9 @@ Size total_bytes(const std::vector<CommTotal>& totals) {
 
 // Every rank has shards of the same size, so one rank stands for all.
 Plan make_plan(const Config& given, int ranks) {
+  if (ranks < 1 || ranks > kMaxRanks) {
+    throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
+  }
   const Config config = resolve(given);
   const auto model = nn::make_transformer(model_spec(config));
   StepOptions options = step_options(config);

@@ -46,7 +46,9 @@ Config resolve(const Config& given) {
     throw UsageError("config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
   }
   if (config.train.device == "auto") config.train.device = "cpu";
-  if (config.train.device == "cuda") require_device({DeviceType::cuda, 0});
+  if (config.train.device == "cuda" && !has_device(DeviceType::cuda)) {
+    throw UsageError("config", "train.device: expected a device of this build, auto or cpu, got cuda");
+  }
   if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
   if (config.optim.min_lr > config.optim.lr) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr, config.optim.min_lr));

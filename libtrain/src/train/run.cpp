@@ -31,9 +31,13 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     if (world.rank() != 0) return;
     start = open_run_folder(config);
-    log.open(config.run.dir);
   });
   load_state();
+  collectively(control, [&] {
+    if (world.rank() != 0) return;
+    if (config.checkpoint.resume == "auto" && !start.checkpoint.empty()) require_same_data();
+    log.open(config.run.dir);
+  });
   reset_memory_peak(device());
 }
 
@@ -76,19 +80,24 @@ void Run::open_data() {
   }
 }
 
+// The order of samples follows from the number of tokens.
+void Run::require_same_data() const {
+  const Size before = checkpoint::read_state(start.checkpoint).data_tokens, now = data == nullptr ? 0 : data->tokens();
+  if (before == 0 || now == 0 || before == now) return;
+  throw UsageError("config",
+                   fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before, start.checkpoint, now),
+                   "--checkpoint.resume=" + start.checkpoint + " with another --run.dir goes on with other data");
+}
+
 void Run::load_state() {
   start.checkpoint = control.broadcast_bytes(start.checkpoint, 0);
   if (!start.checkpoint.empty()) return load_engine(*engine, start.checkpoint, control);
   if (config.model.from.empty()) return;
   collectively(control, [&] {
-    const auto found = checkpoint::find_newest(config.model.from, nullptr, true);
-    if (!found) {
-      throw DataError("checkpoint", "model.from " + config.model.from + ": no valid checkpoint here",
-                      "model.from takes a step's, a checkpoints or a run's folder");
-    }
+    const std::string found = checkpoint::newest(config.model.from, nullptr, "model.from");
     ShardMap masters = engine->shard_map();
     std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
-    checkpoint::load(*found, masters);
+    checkpoint::load(found, masters);
   });
   engine->parameters_changed();
 }

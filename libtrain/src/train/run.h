@@ -38,6 +38,7 @@ struct Run {
   void require_memory() const;
   void open_data();
   void load_state();
+  void require_same_data() const;
 };
 
 // Writes config.toml and env.json, says the lines at the start of a run and the event `start`; all ranks call it.

@@ -20,18 +20,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool holds_a_run(const std::string& dir) { return fs::exists(dir) && (!fs::is_directory(dir) || !fs::is_empty(dir)); }
+bool is_empty(const std::string& dir) { return !fs::exists(dir) || fs::is_empty(dir); }
+bool holds_a_run(const std::string& dir) {
+  return fs::exists(dir + "/config.toml") || fs::exists(dir + "/metrics.jsonl") || fs::exists(dir + "/checkpoints");
+}
 
-// Holds `dir` for this process, and for it alone. A file system without locks gives none.
+void require_folder(const char* key, const std::string& dir) {
+  if (!fs::exists(dir) || fs::is_directory(dir)) return;
+  throw UsageError("config", fmt::format("{} {}: expected a folder, found a file", key, dir));
+}
+
+// Holds `dir` for this process, and for it alone; a folder that is still empty at the end, because the start was
+// refused, goes again. A file system without locks gives none.
 std::shared_ptr<void> lock_folder(const std::string& dir) {
   const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  std::shared_ptr<void> lock(nullptr, [fd](void*) { ::close(fd); });
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(fd);
     throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end; ranks of a killed mpirun live on for a second or two");
   }
-  return lock;
+  return {nullptr, [fd, dir](void*) {
+            ::rmdir(dir.c_str());  // fails where it holds anything
+            ::close(fd);
+          }};
 }
 
 // Keys whose change makes another run of it: everything of the model, the data and the optimizer, and the length of a
@@ -67,13 +79,16 @@ void move_aside(const std::string& dir) {
 
 // A fresh run in a folder that may hold an old one.
 void require_fresh(const Config& resolved) {
-  if (!holds_a_run(resolved.run.dir)) return;
+  const std::string& dir = resolved.run.dir;
+  if (is_empty(dir)) return;
+  const std::string expected =
+      fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir, resolved.checkpoint.resume);
+  if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that are no run's");
   if (!resolved.run.force) {
-    throw UsageError("config", fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}, found a run",
-                                           resolved.run.dir, resolved.checkpoint.resume),
+    throw UsageError("config", expected + ", found a run",
                      "--checkpoint.resume=auto goes on with it, --run.force=true moves it aside");
   }
-  move_aside(resolved.run.dir);
+  move_aside(dir);
 }
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -99,6 +114,8 @@ RunStart open_run_folder(const Config& resolved) {
   const std::string& resume = resolved.checkpoint.resume;
   RunStart start;
   std::vector<std::string> notes;
+  require_folder("run.dir", dir);
+  require_folder("checkpoint.dir", resolved.checkpoint.dir);
   start.lock = lock_folder(dir);
   if (resume == "never") {
     require_fresh(resolved);
@@ -109,16 +126,15 @@ RunStart open_run_folder(const Config& resolved) {
       start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, &notes, true).value_or("");
     }
   } else {
-    const auto found = checkpoint::find_newest(resume, &notes, true);
-    if (!found) throw DataError("checkpoint", "checkpoint.resume " + resume + ": no valid checkpoint here\n" + joined(notes));
-    start.checkpoint = *found;
+    start.checkpoint = checkpoint::newest(resume, &notes, "checkpoint.resume");
     require_fresh(resolved);
   }
   start.notes = joined(notes);
+  if (fs::exists(dir)) return start;
+  start.lock.reset();  // of a folder that was moved aside
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
-  start.lock.reset();  // of a folder that may have been moved aside
   start.lock = lock_folder(dir);
   return start;
 }

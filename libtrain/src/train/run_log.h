@@ -26,6 +26,10 @@ class RunLog {
     std::fflush(stdout);
     log_->append(line);
   }
+  // In log.txt alone.
+  void note(const std::string& line) {
+    if (log_ != nullptr) log_->append(line);
+  }
   void row(const std::string& json) {
     if (metrics_ != nullptr) metrics_->append(json);
   }

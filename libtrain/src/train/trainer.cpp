@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+constexpr std::string_view kOutOfTime = "max_minutes";
+
 class Trainer {
  public:
   explicit Trainer(Run& run) : run_(run), schedule_(schedule_options(run.config)) {
@@ -32,14 +34,14 @@ class Trainer {
     const TrainConfig& train = run_.config.train;
     clock_.take();
     PartClock::set_current(&clock_);
-    const char* reason = "steps";
+    std::string_view reason = "steps";
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
       if (is_due(train.eval_every, n)) evaluate();
       if (is_due(train.sample_every, n)) sample();
       if (out_of_time()) {
-        reason = "max_minutes";
+        reason = kOutOfTime;
         break;
       }
       if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
@@ -48,8 +50,8 @@ class Trainer {
     save();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
-    run_.log.say(fmt::format("done: {} steps in {} ({}), {}", steps_done(), short_duration(seconds), reason,
-                             run_.config.run.dir));
+    run_.log.say(fmt::format("done: {} steps in {}{}, {}", steps_done(), short_duration(seconds),
+                             reason == kOutOfTime ? ", the limit of train.max_minutes" : "", run_.config.run.dir));
   }
 
  private:
@@ -62,7 +64,9 @@ class Trainer {
     const StepResult result = run_.engine->step(next_batch());
     const StepRecord record = make_record(run_, result, lr, clock_.take());
     run_.log.row(to_json_line(record));
-    mean_step_s_ = mean_step_s_ == 0 ? record.step_ms / 1e3 : 0.9 * mean_step_s_ + 0.1 * record.step_ms / 1e3;
+    // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
+    const double step_s = record.step_ms / 1e3;
+    mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
@@ -147,7 +151,9 @@ class Trainer {
     const Clock::time_point begin = Clock::now();
     collectively(run_.control, [&] { run_.log.sync(); });
     checkpoint::RunState state;
-    state.step = steps_done(), state.samples = run_.engine->samples_done(), state.seed = run_.config.train.seed;
+    state.step = steps_done(), state.samples = run_.engine->samples_done();
+    state.data_tokens = run_.data == nullptr ? 0 : run_.data->tokens();
+    state.seed = run_.config.train.seed;
     state.config = to_toml(run_.config), state.config_hash = config_hash(run_.config);
     state.model = to_json(run_.model->spec(), run_.config.train.seq);
     if (run_.tokenizer != nullptr) state.tokenizer = run_.tokenizer->to_json();
@@ -195,7 +201,12 @@ void train(const Config& given, const World& world, const std::string& command) 
                                    config.run.dir, config.train.steps));
   }
   announce(run, command);
-  Trainer(run).train();
+  try {
+    Trainer(run).train();
+  } catch (const Error& error) {
+    run.log.note(fmt::format("error: [{}] {}", error.part(), error.what()));
+    throw;
+  }
 }
 
 }  // namespace lt

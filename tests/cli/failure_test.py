@@ -1,9 +1,9 @@
-"""What a failed run says and returns: one message, whether one rank failed, all did, or all learnt of one's failure."""
+"""What a failed program on ranks says and returns: one message, whether one rank failed, all did, or all learnt of one's failure."""
 
 import program
 
 
-class Leave(program.CliTest):
+class Failure(program.CliTest):
     def test_alone(self):
         self.assert_error(program.run("all"), 2, "[ops] x: expected y, got z", "say y")
         self.assert_error(program.run("memory"), 1, "[internal] out of memory")

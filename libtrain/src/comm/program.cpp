@@ -1,20 +1,35 @@
 // One message for a run, whatever the number of ranks.
-#include "leave.h"
+#include "libtrain/program.h"
 
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
 #include <thread>
 
-namespace lt::launch {
+#include "libtrain/error.h"
+
+namespace lt {
 namespace {
 
 // A peer may be gone or hang: no rank waits longer than this for the others before it exits.
 constexpr std::chrono::seconds kExitDeadline{10};
 // Most errors come to all ranks alike. The other ranks leave rank 0 this time to speak and to end the run.
 constexpr std::chrono::seconds kPatience{2};
+
+// Without a rank where `rank` is negative.
+std::string error_text(const Error& error, int rank) {
+  std::string text = fmt::format("error: [{}] ", error.part());
+  if (rank >= 0) text += fmt::format("rank {}: ", rank);
+  text += fmt::format("{}\n", error.what());
+  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
+  return text;
+}
 
 void print(const Error& error, int rank) {
   const std::string text = error_text(error, rank);
@@ -46,19 +61,10 @@ int leave_with(const World& world, const Error& error) {
   world.abort(exit_code(error));
 }
 
-}  // namespace
-
-std::string error_text(const Error& error, int rank) {
-  std::string text = fmt::format("error: [{}] ", error.part());
-  if (rank >= 0) text += fmt::format("rank {}: ", rank);
-  text += fmt::format("{}\n", error.what());
-  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
-  return text;
-}
-
-int leave(const World& world, const std::exception_ptr& failure) {
+// In the handler of what the body threw.
+int leave(const World& world) {
   try {
-    std::rethrow_exception(failure);
+    throw;
   } catch (const Error& error) {
     return leave_with(world, error);
   } catch (const std::bad_alloc&) {
@@ -70,6 +76,7 @@ int leave(const World& world, const std::exception_ptr& failure) {
   }
 }
 
+// Before init() no rank can speak to another.
 int leave_without_world(const Error& failure) {
   int rank = 0;
   try {
@@ -80,4 +87,20 @@ int leave_without_world(const Error& failure) {
   return exit_code(failure);
 }
 
-}  // namespace lt::launch
+}  // namespace
+
+int run_program(int argc, char** argv, const std::function<int(const World&)>& body) {
+  std::optional<World> world;
+  try {
+    world = init(argc, argv);
+  } catch (const Error& error) {
+    return leave_without_world(error);
+  }
+  try {
+    return body(*world);
+  } catch (...) {
+    return leave(*world);
+  }
+}
+
+}  // namespace lt
