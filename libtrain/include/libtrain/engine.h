@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,10 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   BatchShape batch_shape() const;
+
+  // Rehearses a step, and with `evaluation` an evaluation, on batches of these shapes (on any device), so that memory has
+  // its final size before the first step. Otherwise a rehearsal is made when a batch of new shapes comes.
+  void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
   // One step on this rank's rows of the global batch (batch_shape().samples() of them): forward and backward of each
   // micro-batch, reduction, clipping, update. Where loss or norm is not finite the update is suppressed on the device.

@@ -1,9 +1,11 @@
 // What a run will need, without running it: one step on the meta device, for any number of ranks, on one process.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "libtrain/batch.h"
 #include "libtrain/config.h"
 #include "libtrain/group.h"
 #include "libtrain/memory.h"
@@ -24,6 +26,13 @@ struct Plan {
   // The formulas of docs/strategies.md, in bytes, for P = parameters with their alignment.
   double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0, formula_sent = 0;
 };
+
+// Shapes of the batches that a rank trains on and, where the configuration evaluates, of those; on the meta device.
+struct RunBatches {
+  Batch step;
+  std::optional<Batch> evaluation;
+};
+RunBatches batches_on_meta(const BatchShape& shape, const Config& config);
 
 // `config` need not name data. Throws UsageError.
 Plan make_plan(const Config& config, int ranks);

@@ -1,4 +1,4 @@
-// The log's ring and the process-wide totals; one call is counted once, when it is complete.
+// The log's ring and the process-wide totals. A call counts where it starts, its time where it is waited for.
 #include "comm/collective_log.h"
 
 #include <array>
@@ -60,13 +60,20 @@ std::vector<CollectiveRecord> CollectiveLog::last() const {
 UncountedScope::UncountedScope() : previous_(uncounted) { uncounted = true; }
 UncountedScope::~UncountedScope() { uncounted = previous_; }
 
-void count_collective(CollectiveOp op, Size bytes, double busy_ms, double exposed_ms) {
+void count_collective(CollectiveOp op, Size bytes) {
   if (uncounted) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
   CommTotal& total = all.by_op[static_cast<std::size_t>(op)];
   total.bytes += bytes;
   total.calls += 1;
+}
+
+void count_time(CollectiveOp op, double busy_ms, double exposed_ms) {
+  if (uncounted) return;
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  CommTotal& total = all.by_op[static_cast<std::size_t>(op)];
   total.busy_ms += busy_ms;
   total.exposed_ms += exposed_ms;
 }

@@ -22,7 +22,8 @@ class CollectiveLog {
   std::vector<CollectiveRecord> ring_;
 };
 
-// Adds one finished call to what take_comm_totals() returns.
-void count_collective(CollectiveOp op, Size bytes, double busy_ms, double exposed_ms);
+// Add to what take_comm_totals() returns: a call that starts, and the time of one that was waited for.
+void count_collective(CollectiveOp op, Size bytes);
+void count_time(CollectiveOp op, double busy_ms, double exposed_ms);
 
 }  // namespace lt

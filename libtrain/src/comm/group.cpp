@@ -94,11 +94,16 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
                                                   staging.incoming > 0 ? state.incoming.data() : nullptr});
 }
 
+void note(GroupBackend& backend, CollectiveOp op, std::string_view name, Size bytes) {
+  backend.log().add(op, name, bytes);
+  count_collective(op, bytes);
+}
+
 // Runs one half of a larger collective to its end.
 template <class Start>
 void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Start&& start) {
-  auto state = std::make_unique<Work::State>(backend, op, 0);
-  state->counted = false;
+  auto state = std::make_unique<Work::State>(backend, op);
+  state->timed = false;
   start(*state);
   Work(std::move(state)).wait();
 }
@@ -124,8 +129,8 @@ Size Group::part_size(Size n, int size, int rank) { return part_begin(n, size, r
 Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& part) const {
   Call{"all_gather", name}.require_part(part, full, *backend_);
   const Size bytes = gather_bytes(*backend_, full.elements(), full.dtype());
-  backend_->log().add(CollectiveOp::all_gather, name, bytes);
-  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather, bytes);
+  note(*backend_, CollectiveOp::all_gather, name, bytes);
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather);
   start_all_gather(*state, full, part);
   return Work(std::move(state));
 }
@@ -136,8 +141,8 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
   call.require_part(part, full, *backend_);
   call.require_wire(full.dtype(), wire);
   const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
-  backend_->log().add(CollectiveOp::reduce_scatter, name, bytes);
-  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter, bytes);
+  note(*backend_, CollectiveOp::reduce_scatter, name, bytes);
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter);
   start_reduce_scatter(*state, part, full, wire, accumulate);
   return Work(std::move(state));
 }
@@ -149,13 +154,13 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   call.require_wire(full.dtype(), wire);
   const Size n = full.elements();
   const Size bytes = reduce_bytes(*backend_, n, wire) + gather_bytes(*backend_, n, full.dtype());
-  backend_->log().add(CollectiveOp::all_reduce, name, bytes);
+  note(*backend_, CollectiveOp::all_reduce, name, bytes);
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
   run_half(backend_, CollectiveOp::reduce_scatter,
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
   const double ms = full.device().is_meta() ? 0 : Work::State::ms_since(start);
-  count_collective(CollectiveOp::all_reduce, bytes, ms, ms);
+  count_time(CollectiveOp::all_reduce, ms, ms);
 }
 
 Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) const {
@@ -163,8 +168,8 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
   call.require_contiguous("tensor", tensor, *backend_);
   if (root < 0 || root >= size()) call.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
   const Size bytes = root == rank() ? (size() - 1) * tensor.bytes() : 0;
-  backend_->log().add(CollectiveOp::broadcast, name, bytes);
-  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast, bytes);
+  note(*backend_, CollectiveOp::broadcast, name, bytes);
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast);
   if (!tensor.device().is_meta()) {
     state->transfer = backend_->broadcast(tensor.dtype(), tensor.elements(), tensor.data(), root);
   }
@@ -173,10 +178,10 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
 
 void Group::barrier() const {
   const auto start = Work::State::Clock::now();
-  backend_->log().add(CollectiveOp::barrier, "barrier", 0);
+  note(*backend_, CollectiveOp::barrier, "barrier", 0);
   backend_->barrier();
   const double ms = backend_->is_paper() ? 0 : Work::State::ms_since(start);
-  count_collective(CollectiveOp::barrier, 0, ms, ms);
+  count_time(CollectiveOp::barrier, ms, ms);
 }
 
 std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {

@@ -39,10 +39,8 @@ void Work::wait() {
   const auto blocked = State::Clock::now();
   const std::unique_ptr<State> state = std::move(state_);
   if (state->transfer != nullptr) state->transfer->wait();
-  if (!state->counted) return;
-  const bool moved = state->transfer != nullptr;
-  count_collective(state->op, state->bytes, moved ? State::ms_since(state->start) : 0,
-                   moved ? State::ms_since(blocked) : 0);
+  if (!state->timed || state->transfer == nullptr) return;
+  count_time(state->op, State::ms_since(state->start), State::ms_since(blocked));
 }
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// What a Work holds: the transfer, the staging memory that it uses, and what to count when it is complete.
+// What a Work holds: the transfer, the staging memory that it uses, and when it started.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,11 @@ namespace lt {
 struct Work::State {
   using Clock = std::chrono::steady_clock;
 
-  State(std::shared_ptr<GroupBackend> backend, CollectiveOp op, Size bytes)
-      : backend(std::move(backend)), op(op), bytes(bytes) {}
+  State(std::shared_ptr<GroupBackend> backend, CollectiveOp op) : backend(std::move(backend)), op(op) {}
 
   std::shared_ptr<GroupBackend> backend;  // a communicator outlives its transfers
   CollectiveOp op;
-  Size bytes;
-  bool counted = true;  // false: a part of a larger collective, which counts the whole
+  bool timed = true;  // false: a part of a larger collective, whose time is taken as a whole
   Tensor outgoing, incoming;
   std::unique_ptr<Transfer> transfer;  // null: nothing moves
   Clock::time_point start = Clock::now();

@@ -61,6 +61,9 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
           step.accum > 1};
 }
 
+constexpr const char* kStepProgram = "step";
+constexpr const char* kEvaluationProgram = "evaluation";
+
 Tensor scalars(Size count, DType dtype, Device device) {
   const MemoryScope owner(MemoryOwner::workspace);
   return Tensor::zeros({count}, dtype, device);
@@ -101,8 +104,7 @@ struct Engine::Impl {
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
   // The program `run` of an engine like this one on the meta device.
-  template <class F>
-  StepMemory::Rehearsal rehearsal(F run);
+  StepMemory::Rehearsal rehearsal(void (Impl::*run)(const Batch&));
 
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
@@ -141,6 +143,13 @@ BatchShape Engine::batch_shape() const {
   return {options.micro_batch, options.accum, options.seq, impl_->control.rank(), impl_->control.size()};
 }
 
+void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
+  Impl& impl = *impl_;
+  impl.memory.prepare(kStepProgram, step, impl.rehearsal(&Impl::step));
+  if (evaluation) impl.memory.prepare(kEvaluationProgram, *evaluation, impl.rehearsal(&Impl::evaluate));
+  impl.memory.reserve();
+}
+
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
   const BatchShape shape = batch_shape();
@@ -148,8 +157,7 @@ StepResult Engine::step(const Batch& batch) {
     throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
                                    " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
   }
-  impl.memory.run("step", batch, impl.rehearsal([](Impl& twin, const Batch& shapes) { twin.step(shapes); }),
-                  [&] { impl.step(batch); });
+  impl.memory.run(kStepProgram, batch, impl.rehearsal(&Impl::step), [&] { impl.step(batch); });
   ++impl.steps;
   impl.samples += shape.global_samples();
   return {impl.loss, impl.norm};
@@ -167,8 +175,7 @@ void Engine::Impl::step(const Batch& batch) {
   update();
 }
 
-template <class F>
-StepMemory::Rehearsal Engine::Impl::rehearsal(F run) {
+StepMemory::Rehearsal Engine::Impl::rehearsal(void (Impl::*run)(const Batch&)) {
   return [this, run](const std::string& name, const Batch& shapes) {
     struct Restore {  // also where the rehearsal throws
       Impl& engine;
@@ -183,8 +190,8 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(F run) {
     StepOptions on_meta = options;
     on_meta.device = kMeta;
     Impl twin(model, Group::meta(control.rank(), control.size()), parallel, adamw, on_meta);
-    run(twin, shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    return record_program(name, kMeta, [&] { run(twin, shapes); });
+    (twin.*run)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
+    return record_program(name, kMeta, [&] { (twin.*run)(shapes); });
   };
 }
 
@@ -245,8 +252,7 @@ void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
-  impl.memory.run("evaluation", batch, impl.rehearsal([](Impl& twin, const Batch& shapes) { twin.evaluate(shapes); }),
-                  [&] { impl.evaluate(batch); });
+  impl.memory.run(kEvaluationProgram, batch, impl.rehearsal(&Impl::evaluate), [&] { impl.evaluate(batch); });
   return impl.evaluation;
 }
 

@@ -1,6 +1,8 @@
 // The programs of an engine and their arena.
 #include "parallel/step_memory.h"
 
+#include <algorithm>
+
 namespace lt {
 namespace {
 
@@ -21,16 +23,19 @@ std::string key_of(const std::string& name, const Batch& batch) {
 
 const MemoryProgram& StepMemory::prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse) {
   const std::string key = key_of(name, batch);
-  auto found = programs_.find(key);
-  if (found == programs_.end()) {
-    const AllocationScope plain(nullptr, device_);
-    found = programs_.emplace(key, rehearse(name, {shape_of(batch.inputs), shape_of(batch.targets)})).first;
-  }
-  if (!arena_ || arena_->bytes() < found->second.packing.bytes) {
-    arena_.reset();  // before there is the larger one
-    arena_.emplace(found->second.packing.bytes, device_);
-  }
-  return found->second;
+  const auto found = programs_.find(key);
+  if (found != programs_.end()) return found->second;
+  const AllocationScope plain(nullptr, device_);
+  const MemoryProgram& made =
+      programs_.emplace(key, rehearse(name, {shape_of(batch.inputs), shape_of(batch.targets)})).first->second;
+  largest_bytes_ = std::max(largest_bytes_, made.packing.bytes);
+  return made;
+}
+
+void StepMemory::reserve() {
+  if (arena_ && arena_->bytes() >= largest_bytes_) return;
+  arena_.reset();  // before there is the larger one
+  arena_.emplace(largest_bytes_, device_);
 }
 
 }  // namespace lt

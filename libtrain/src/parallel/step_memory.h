@@ -19,10 +19,16 @@ class StepMemory {
 
   explicit StepMemory(Device device) : device_(device) {}
 
-  // Runs `body`, the program `name` for batches like `batch`, in the arena, which grows where it is too small.
+  // Rehearses the program `name` for batches like `batch`, where it is a new one.
+  const MemoryProgram& prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
+  // Makes room for the largest program so far. What lay in a smaller arena is gone.
+  void reserve();
+
+  // Runs `body`, the program `name` for batches like `batch`, in the arena.
   template <class F>
   void run(const std::string& name, const Batch& batch, const Rehearsal& rehearse, F&& body) {
     const MemoryProgram& program = prepare(name, batch, rehearse);
+    reserve();
     arena_->run(program, std::forward<F>(body));
   }
 
@@ -30,10 +36,9 @@ class StepMemory {
   Size arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
  private:
-  const MemoryProgram& prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
-
   Device device_;
   std::map<std::string, MemoryProgram> programs_;  // by name and shapes of the batch
+  Size largest_bytes_ = 0;  // of the programs
   std::optional<Arena> arena_;
 };
 

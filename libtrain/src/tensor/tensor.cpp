@@ -145,7 +145,17 @@ template std::vector<double> Tensor::to_vector() const;
 
 double Tensor::item() const {
   if (elements() != 1) throw UsageError("tensor", "item() wants one element, the shape is " + lt::to_string(shape()));
-  return to_vector<double>()[0];
+  const auto read = [&]<class T>(T value) {
+    std::memcpy(&value, data(), sizeof(T));
+    return static_cast<double>(value);
+  };
+  // The loss of every step is read here, so nothing is allocated for the usual dtypes.
+  switch (dtype()) {
+    case DType::f32: return read(float{});
+    case DType::f64: return read(double{});
+    case DType::i32: return read(std::int32_t{});
+    default: return to_vector<double>()[0];
+  }
 }
 
 Tensor Tensor::view(const Shape& shape) const {

@@ -42,6 +42,13 @@ Size total_bytes(const std::vector<CommTotal>& totals) {
 
 }  // namespace
 
+RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
+  const auto batch = [&](Size samples) { return Batch{meta_tokens(samples, shape.seq), meta_tokens(samples, shape.seq)}; };
+  RunBatches batches{batch(shape.samples()), {}};
+  if (config.train.eval_every > 0) batches.evaluation = batch(shape.micro_batch);
+  return batches;
+}
+
 // Every rank has shards of the same size, so one rank stands for all.
 Plan make_plan(const Config& given, int ranks) {
   if (ranks < 1 || ranks > kMaxRanks) {
@@ -55,19 +62,13 @@ Plan make_plan(const Config& given, int ranks) {
   Engine engine(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config), options);
   const BatchShape shape = engine.batch_shape();
   Plan plan;
-  const Batch batch{meta_tokens(shape.samples(), shape.seq), meta_tokens(shape.samples(), shape.seq)};
-  Batch validation;
-  if (config.train.eval_every > 0) {
-    validation = {meta_tokens(shape.micro_batch, shape.seq), meta_tokens(shape.micro_batch, shape.seq)};
-  }
-  // The first time around, the engine rehearses on an engine of its own, which counts on this device as well.
-  for (int turn = 0; turn < 2; ++turn) {
-    reset_memory_peak(kMeta);
-    take_comm_totals();
-    engine.step(batch);
-    plan.comm = take_comm_totals();
-    if (config.train.eval_every > 0) engine.evaluate(validation);
-  }
+  const RunBatches batches = batches_on_meta(shape, config);
+  engine.rehearse(batches.step, batches.evaluation);
+  reset_memory_peak(kMeta);
+  take_comm_totals();
+  engine.step(batches.step);
+  plan.comm = take_comm_totals();
+  if (batches.evaluation) engine.evaluate(*batches.evaluation);
   take_comm_totals();
 
   const nn::TransformerSpec& spec = model->spec();

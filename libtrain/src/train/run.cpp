@@ -27,6 +27,8 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     engine = std::make_unique<Engine>(*model, world.group(), parallel_options(config), adamw_options(config),
                                       step_options(config));
+    const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
+    engine->rehearse(batches.step, batches.evaluation);
   });
   collectively(control, [&] {
     if (world.rank() != 0) return;

@@ -1,0 +1,110 @@
+// plan = run: peak, ledger and communication of an engine on these ranks equal, to the byte, what the planner says of them.
+#include "libtrain/planner.h"
+
+#include "libtrain/trainer.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+// Sizes that align to nothing: an odd vocabulary and FFN, heads of three channels, a sequence of seven.
+const Options kUneven = {{"model.family", "gpt2"}, {"model.layers", "3"}, {"model.width", "15"}, {"model.heads", "5"},
+                         {"model.kv_heads", "5"},  {"model.ffn", "37"},   {"model.vocab", "101"}, {"model.max_seq", "9"},
+                         {"train.seq", "7"}};
+const Options kGpt = {{"model.preset", "gpt-tiny"}, {"train.seq", "16"}};
+const Options kLlama = {{"model.preset", "llama-tiny"}, {"train.seq", "16"}};
+
+struct Use {
+  MemoryUse peak;
+  std::vector<std::array<Size, 3>> comm;  // operation, bytes, calls
+};
+
+std::vector<std::array<Size, 3>> rows(const std::vector<CommTotal>& totals) {
+  std::vector<std::array<Size, 3>> result;
+  for (const CommTotal& total : totals) result.push_back({static_cast<Size>(total.op), total.bytes, total.calls});
+  return result;
+}
+
+Batch zeros(Size samples, Size seq) {
+  const MemoryScope owner(MemoryOwner::data);
+  return {Tensor::zeros({samples, seq}, DType::i32, kCpu), Tensor::zeros({samples, seq}, DType::i32, kCpu)};
+}
+
+// Three steps and an evaluation, as the trainer runs them.
+Use run(const Config& config) {
+  const auto model = nn::make_transformer(model_spec(config));
+  const MemoryUse before = memory_live(kCpu);
+  Engine engine(*model, world().group(), parallel_options(config), adamw_options(config), step_options(config));
+  const BatchShape shape = engine.batch_shape();
+  const Batch batch = zeros(shape.samples(), shape.seq);
+  const bool evaluates = config.train.eval_every > 0;
+  const Batch validation = evaluates ? zeros(shape.micro_batch, shape.seq) : Batch{};
+  const RunBatches shapes = batches_on_meta(shape, config);
+  engine.rehearse(shapes.step, shapes.evaluation);
+  reset_memory_peak(kCpu);
+  Use use;
+  for (int step = 0; step < 3; ++step) {
+    take_comm_totals();
+    engine.step(batch);
+    use.comm = rows(take_comm_totals());
+  }
+  if (evaluates) engine.evaluate(validation);
+  use.peak = memory_peak(kCpu);
+  use.peak.total -= before.total;
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) use.peak.by_owner[i] -= before.by_owner[i];
+  return use;
+}
+
+void check(Options options, const Options& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  std::string described;
+  for (const auto& [key, value] : options) described += key + "=" + value + " ";
+  INFO(described);
+  const Config config = resolve(load_config("", options));
+  const Use used = run(config);
+  const Plan plan = make_plan(config, world().size());
+  CHECK(used.peak.total == plan.peak_bytes);
+  CHECK(used.peak.by_owner == plan.ledger.by_owner);
+  CHECK(used.comm == rows(plan.comm));
+  Size sum = 0;
+  for (const Size bytes : plan.ledger.by_owner) sum += bytes;
+  CHECK(sum == plan.peak_bytes);
+}
+
+}  // namespace
+
+TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "[train]") {
+  for (const Options& model : {kGpt, kLlama, kUneven}) {
+    for (const Strategy& strategy : kStrategies) {
+      for (const char* recompute : {"none", "selective", "full"}) {
+        for (const char* accum : {"1", "3"}) {
+          check(model, {{"parallel.strategy", std::string(strategy.name)}, {"parallel.recompute", recompute},
+                        {"train.accum", accum}, {"train.micro_batch", "2"}});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second block", "[train]") {
+  for (const Options& model : {kLlama, kUneven}) {
+    for (const char* strategy : {"ddp", "zero1", "zero3"}) {
+      const std::pair<std::string, std::string> chosen{"parallel.strategy", strategy};
+      check(model, {chosen, {"train.dtype", "bf16"}});
+      check(model, {chosen, {"train.dtype", "bf16"}, {"parallel.reduce_dtype", "bf16"}});
+      check(model, {chosen, {"train.deterministic", "true"}});
+      check(model, {chosen, {"train.eval_every", "1"}, {"parallel.recompute", "full"}});
+      check(model, {chosen, {"parallel.recompute", "full"}, {"parallel.recompute_every", "2"}});
+      check(model, {chosen, {"model.dropout", "0.1"}});
+    }
+    if (world().size() != 4) continue;
+    for (const char* strategy : {"zero1", "zero2", "zero3"}) {
+      check(model, {{"parallel.strategy", strategy}, {"parallel.shard_size", "2"}, {"parallel.recompute", "full"}});
+    }
+  }
+}
