@@ -29,14 +29,19 @@ std::vector<Lifetime> random_lifetimes(unsigned seed, int count) {
 
 Tensor take(Size blocks) { return Tensor::empty({blocks * kBlock}, DType::u8); }
 
+void third(std::vector<const void*>* places = nullptr) {
+  const OperationScope operation("third");
+  const MemoryScope owner(MemoryOwner::workspace);
+  const Tensor c = take(4);
+  if (places != nullptr) places->push_back(c.data());
+}
+
 // Three blocks of which the first two live together, and the third when they are gone.
 void program() {
   {
     const Tensor a = take(2), b = take(3);
   }
-  const OperationScope operation("third");
-  const MemoryScope owner(MemoryOwner::workspace);
-  const Tensor c = take(4);
+  third();
 }
 
 }  // namespace
@@ -87,9 +92,7 @@ TEST_CASE("arena: the k-th allocation gets the k-th place, and the ledger's tota
         CHECK(memory_live(kCpu).of(MemoryOwner::slack) == 0);
         CHECK(memory_live(kCpu).total == before + 5 * kBlock);
       }
-      const MemoryScope owner(MemoryOwner::workspace);
-      const Tensor c = take(4);
-      places.push_back(c.data());
+      third(&places);
     });
     if (turn == 0) first = places;
     CHECK(places == first);
@@ -99,12 +102,18 @@ TEST_CASE("arena: the k-th allocation gets the k-th place, and the ledger's tota
 TEST_CASE("arena: what was not recorded is an error that names both", "[core]") {
   const MemoryProgram recorded = record_program("program", kCpu, program);
   const Arena arena(recorded.packing.bytes, kCpu);
+  const auto other_operation = [] {
+    const OperationScope operation("first");
+    program();
+  };
+  CHECK_THROWS_WITH(arena.run(recorded, other_operation),
+                    "program, allocation 1: expected 256 bytes of activations, found 256 bytes of activations in first");
   const auto other_size = [] {
     const OperationScope operation("first");
     take(9);
   };
   CHECK_THROWS_WITH(arena.run(recorded, other_size),
-                    "program, allocation 1: expected 256 bytes of activations in , found 1152 bytes of activations in first");
+                    "program, allocation 1: expected 256 bytes of activations, found 1152 bytes of activations in first");
   CHECK_THROWS_WITH(arena.run(recorded, [] {}), "program: expected 3 allocations, found 0");
   CHECK_THROWS_WITH(arena.run(recorded, [] { program(), take(1); }),
                     Catch::Matchers::ContainsSubstring("expected no allocation after the last of 3"));
@@ -127,8 +136,7 @@ TEST_CASE("arena: a block is out of bounds after its lifetime", "[core]") {
       CHECK(__asan_address_is_poisoned(gone) == 0);
     }
     CHECK(__asan_address_is_poisoned(gone) == 1);
-    const MemoryScope owner(MemoryOwner::workspace);
-    const Tensor c = take(4);
+    third();
   });
 }
 #endif

@@ -9,6 +9,7 @@
 
 #include "libtrain/batch.h"
 #include "libtrain/group.h"
+#include "libtrain/memory_program.h"
 #include "libtrain/module.h"
 #include "libtrain/optim.h"
 #include "libtrain/shard_map.h"
@@ -33,6 +34,8 @@ struct StepOptions {
   DType dtype = DType::f32;  // of parameters in use and activations: f32 or bf16; masters and sums are f32
   Device device = kCpu;
   std::uint64_t seed = 1337;  // of initial weights and dropout
+  // False: each tensor of a step is allocated on its own, to see whether the arena is to blame for something.
+  bool arena = true;
 };
 
 // Numbers of one step, on the device; reading them waits for it.
@@ -85,6 +88,10 @@ class Engine {
   const nn::Model& model() const;
   const ParallelOptions& parallel() const;
   const StepOptions& options() const;
+  // The programs that were rehearsed so far, and the size of the arena in which they take turns: the largest one's.
+  std::vector<const MemoryProgram*> memory_programs() const;
+  Size arena_bytes() const;
+
   // Elements of all units with their alignment; what the formulas of docs/strategies.md call P.
   Size padded_parameters() const;
   Size largest_unit() const;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
@@ -17,7 +18,10 @@ namespace {
 // Large blocks start at a huge page and ask for some: a pass over an activation then misses no small page's entry.
 constexpr Size kHugePage = Size{2} << 20;
 
+std::atomic<Size> asked_system{0};
+
 void* allocate_from_system(Size bytes) {
+  ++asked_system;
   const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;
   void* block = nullptr;
   if (::posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
@@ -77,6 +81,8 @@ class MetaAllocator final : public Allocator {
 };
 
 }  // namespace
+
+Size system_allocations() { return asked_system; }
 
 Allocator& allocator(Device device) {
   static auto& cpu = *new CpuAllocator;

@@ -16,4 +16,7 @@ class Allocator {
 
 Allocator& allocator(Device device);
 
+// How often the CPU's allocator has asked the system for memory since the start.
+Size system_allocations();
+
 }  // namespace lt

@@ -10,7 +10,7 @@ namespace {
 
 std::string describe(const Lifetime& entry) {
   return std::to_string(entry.bytes) + " bytes of " + std::string(kMemoryOwnerNames[static_cast<std::size_t>(entry.owner)]) +
-         " in " + entry.operation;
+         (entry.operation.empty() ? "" : " in " + entry.operation);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ BlockSource::Block Replay::allocate(Size bytes, MemoryOwner owner) {
                                       ", found " + describe(asked()));
   }
   const Lifetime& recorded = program_.lifetimes[next_];
-  if (bytes != recorded.bytes || owner != recorded.owner) {
+  if (bytes != recorded.bytes || owner != recorded.owner || OperationScope::current() != recorded.operation) {
     throw InternalError("memory", program_.name + ", allocation " + std::to_string(next_ + 1) + ": expected " +
                                       describe(recorded) + ", found " + describe(asked()));
   }

@@ -6,16 +6,9 @@
 #include <string>
 
 #include "core/buffer.h"
-#include "core/lifetimes.h"
+#include "libtrain/memory_program.h"
 
 namespace lt {
-
-// What one program allocates, and where each block lies in an arena of packing.bytes.
-struct MemoryProgram {
-  std::string name;
-  std::vector<Lifetime> lifetimes;
-  Packing packing;
-};
 
 // Runs `body` and writes down what this thread allocates on `device` and when it lets go; blocks come from the device's
 // allocator meanwhile. Throws InternalError for a block that outlives the body.

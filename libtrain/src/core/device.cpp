@@ -18,7 +18,7 @@ bool has_device(DeviceType type) { return type != DeviceType::cuda; }
 
 void require_device(Device device) {
   if (!has_device(device.type)) {
-    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta");
+    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta", "choose cpu");
   }
 }
 

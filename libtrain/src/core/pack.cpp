@@ -1,5 +1,5 @@
 // Offline placement of lifetimes in an arena.
-#include "core/lifetimes.h"
+#include "libtrain/memory_program.h"
 
 #include <algorithm>
 #include <functional>

@@ -103,8 +103,11 @@ struct Engine::Impl {
 
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
-  // The program `run` of an engine like this one on the meta device.
-  StepMemory::Rehearsal rehearsal(void (Impl::*run)(const Batch&));
+  using Program = void (Impl::*)(const Batch&);
+  // Runs `program` in the arena.
+  void run(const char* name, Program program, const Batch& batch);
+  // `program` of an engine like this one on the meta device.
+  StepMemory::Rehearsal rehearsal(Program program);
 
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
@@ -145,6 +148,7 @@ BatchShape Engine::batch_shape() const {
 
 void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
   Impl& impl = *impl_;
+  if (!impl.options.arena) return;
   impl.memory.prepare(kStepProgram, step, impl.rehearsal(&Impl::step));
   if (evaluation) impl.memory.prepare(kEvaluationProgram, *evaluation, impl.rehearsal(&Impl::evaluate));
   impl.memory.reserve();
@@ -157,7 +161,7 @@ StepResult Engine::step(const Batch& batch) {
     throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
                                    " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
   }
-  impl.memory.run(kStepProgram, batch, impl.rehearsal(&Impl::step), [&] { impl.step(batch); });
+  impl.run(kStepProgram, &Impl::step, batch);
   ++impl.steps;
   impl.samples += shape.global_samples();
   return {impl.loss, impl.norm};
@@ -175,8 +179,13 @@ void Engine::Impl::step(const Batch& batch) {
   update();
 }
 
-StepMemory::Rehearsal Engine::Impl::rehearsal(void (Impl::*run)(const Batch&)) {
-  return [this, run](const std::string& name, const Batch& shapes) {
+void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
+  if (!options.arena) return (this->*program)(batch);
+  memory.run(name, batch, rehearsal(program), [&] { (this->*program)(batch); });
+}
+
+StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
+  return [this, program](const std::string& name, const Batch& shapes) {
     struct Restore {  // also where the rehearsal throws
       Impl& engine;
       PartClock* clock;
@@ -190,8 +199,8 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(void (Impl::*run)(const Batch&)) {
     StepOptions on_meta = options;
     on_meta.device = kMeta;
     Impl twin(model, Group::meta(control.rank(), control.size()), parallel, adamw, on_meta);
-    (twin.*run)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    return record_program(name, kMeta, [&] { (twin.*run)(shapes); });
+    (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
+    return record_program(name, kMeta, [&] { (twin.*program)(shapes); });
   };
 }
 
@@ -252,7 +261,7 @@ void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
-  impl.memory.run(kEvaluationProgram, batch, impl.rehearsal(&Impl::evaluate), [&] { impl.evaluate(batch); });
+  impl.run(kEvaluationProgram, &Impl::evaluate, batch);
   return impl.evaluation;
 }
 
@@ -296,6 +305,14 @@ void Engine::parameters_changed() {
   for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
   for (ShardedUnit& unit : impl_->units) unit.start_publish();
 }
+
+std::vector<const MemoryProgram*> Engine::memory_programs() const {
+  std::vector<const MemoryProgram*> programs;
+  for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(&program);
+  return programs;
+}
+
+Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
 
 const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
 const nn::Model& Engine::model() const { return impl_->model; }

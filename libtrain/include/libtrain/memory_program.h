@@ -1,5 +1,5 @@
-// What a program (a training step, an evaluation, ...) allocates, and when it lets go: shapes are static, so one run
-// tells all of them.
+// What a program (a training step, an evaluation, ...) allocates, when it lets go, and where each block lies in one
+// arena. Shapes are static, so one run on shapes alone tells all of it, and the placement is made before anything runs.
 #pragma once
 
 #include <cstdint>
@@ -32,5 +32,11 @@ struct Packing {
 // Several orders are tried and the smallest arena is taken; the result depends on the lifetimes alone. Finding the
 // optimum is NP-hard (Garey & Johnson 1979, dynamic storage allocation).
 Packing pack(const std::vector<Lifetime>& lifetimes);
+
+struct MemoryProgram {
+  std::string name;
+  std::vector<Lifetime> lifetimes;
+  Packing packing;
+};
 
 }  // namespace lt

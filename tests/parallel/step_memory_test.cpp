@@ -1,0 +1,106 @@
+// A step in the arena: the same bits as without it, nothing taken from the system, and a use after a block's lifetime
+// is caught.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "core/allocator.h"
+#include "libtrain/engine.h"
+#include "libtrain/error.h"
+#include "libtrain/layers.h"
+#include "libtrain/ops.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+std::atomic<Size> host_allocations{0};
+
+}  // namespace
+
+// Every allocation on the host, of this library or another, goes through here; AddressSanitizer has operators of its own.
+// Not inlined: the compiler would take the call of free() for a mistake.
+#ifndef __SANITIZE_ADDRESS__
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++host_allocations;
+  if (void* block = std::malloc(bytes == 0 ? 1 : bytes)) return block;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+#endif
+
+TEST_CASE("the arena changes no bit", "[parallel]") {
+  for (const char* preset : {"gpt-tiny", "llama-tiny"}) {
+    for (const Strategy& strategy : kStrategies) {
+      for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+        const ParallelOptions parallel{.strategy = strategy, .recompute = recompute};
+        StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16};
+        const Curve with = train_curve(small_spec(preset), world().group(), parallel, options, 4);
+        options.arena = false;
+        const Curve without = train_curve(small_spec(preset), world().group(), parallel, options, 4);
+        INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute));
+        CHECK(with == without);
+      }
+    }
+  }
+}
+
+TEST_CASE("twenty steps take no memory from the system, and the same small change from the host's heap", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    const nn::TransformerSpec spec = small_spec("llama-tiny");
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, world().group(), {.strategy = strategy, .recompute = Recompute::selective}, {},
+                  {.micro_batch = 2, .accum = 2, .seq = 16});
+    const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+    engine.step(batch);
+    engine.step(batch);
+    const Size system = system_allocations(), live = memory_live(kCpu).total;
+    Size first = 0, most = 0;
+    for (int step = 0; step < 20; ++step) {
+      const Size before = host_allocations;
+      engine.step(batch);
+      if (step == 0) first = host_allocations - before;
+      most = std::max(most, host_allocations - before);
+    }
+    INFO(strategy.name << ": " << first << " host allocations in a step");
+    CHECK(system_allocations() == system);
+    CHECK(memory_live(kCpu).total == live);
+    // docs/memory.md says what they are: tape entries, tensor headers, handles of collectives. They do not grow.
+    CHECK(most <= first + first / 10);
+    CHECK(first < 1000);
+  }
+}
+
+TEST_CASE("a step that allocates otherwise than it was rehearsed names the operation", "[parallel]") {
+  // On shapes alone it takes one path, with numbers the other.
+  struct Fickle : nn::Model {
+    struct Layer : nn::Module {
+      Layer() : linear(add<nn::Linear>("linear", 8, 64, true, nn::Init::normal(0.3f))) {}
+      nn::Linear& linear;
+    };
+    Fickle() : layer(add_unit<Layer>("layer")) {}
+    Tensor loss(const Batch& batch) override {
+      return run(layer, [&] {
+        const Tensor y = layer.linear(batch.inputs);
+        return ops::mean(batch.inputs.device().is_meta() ? ops::gelu(y) : ops::softmax(ops::slice(y, 1, 0, 32)));
+      });
+    }
+    Layer& layer;
+  };
+  Fickle model;
+  Engine engine(model, world().group(), {}, {}, {.micro_batch = 2});
+  const Batch batch{Tensor::zeros({2, 8}, DType::f32), Tensor::zeros({2, 8}, DType::f32)};
+  std::string message;
+  try {
+    engine.step(batch);
+  } catch (const InternalError& error) {
+    message = error.what();
+  }
+  CHECK_THAT(message, Catch::Matchers::ContainsSubstring("step, allocation ") &&
+                          Catch::Matchers::ContainsSubstring("of activations in gelu") &&
+                          Catch::Matchers::ContainsSubstring("of activations in slice"));
+}

@@ -1,0 +1,40 @@
+// A planted bug: a model that reads an activation after its lifetime in the arena. Under AddressSanitizer it must not
+// come to its end.
+#include <cstdio>
+
+#include "libtrain/autograd.h"
+#include "libtrain/engine.h"
+#include "libtrain/layers.h"
+#include "libtrain/ops.h"
+
+namespace {
+
+struct Planted : lt::nn::Model {
+  struct Layer : lt::nn::Module {
+    Layer() : linear(add<lt::nn::Linear>("linear", 64, 64, true, lt::nn::Init::normal(0.3f))) {}
+    lt::nn::Linear& linear;
+  };
+  Planted() : layer(add_unit<Layer>("layer")) {}
+  lt::Tensor loss(const lt::Batch& batch) override {
+    return run(layer, [&] {
+      const float* gone = nullptr;
+      {
+        const lt::TapeScope no_recording(nullptr);
+        gone = static_cast<const float*>(layer.linear(batch.inputs).data());
+      }
+      if (!batch.inputs.device().is_meta()) std::printf("read after its lifetime: %f\n", static_cast<double>(*gone));
+      return lt::ops::mean(layer.linear(batch.inputs));
+    });
+  }
+  Layer& layer;
+};
+
+}  // namespace
+
+int main() {
+  Planted model;
+  lt::Engine engine(model, lt::Group(), {}, {}, {.micro_batch = 2});
+  engine.step({lt::Tensor::zeros({2, 64}, lt::DType::f32), lt::Tensor::zeros({2, 64}, lt::DType::f32)});
+  std::puts("nothing noticed");
+  return 0;
+}
