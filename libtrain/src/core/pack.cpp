@@ -20,32 +20,42 @@ class Placed {
     std::int64_t end = 1;
     for (const Lifetime& entry : lifetimes) end = std::max(end, entry.end);
     width_ = std::max<std::int64_t>(1, end / kBuckets + 1);
-    buckets_.resize(kBuckets + 1);
+    covered_.resize(kBuckets + 1);
+    begun_.resize(kBuckets + 1);
   }
 
   void add(std::size_t index, Size offset) {
-    const Lifetime& entry = lifetimes_[index];
-    for (std::int64_t b = entry.begin / width_; b <= (entry.end - 1) / width_; ++b) {
-      buckets_[static_cast<std::size_t>(b)].push_back({index, offset});
-    }
+    const auto [first, last] = buckets(lifetimes_[index]);
+    begun_[first].push_back({index, offset});
+    for (std::size_t b = first; b <= last; ++b) covered_[b].push_back({index, offset});
   }
 
   // [begin, end) of all placed blocks that live at the same time as `entry`, by begin.
   void neighbours(const Lifetime& entry, std::vector<std::pair<Size, Size>>& ranges) const {
     ranges.clear();
-    for (std::int64_t b = entry.begin / width_; b <= (entry.end - 1) / width_; ++b) {
-      for (const auto& [index, offset] : buckets_[static_cast<std::size_t>(b)]) {
+    const auto add_from = [&](const std::vector<Place>& places) {
+      for (const auto& [index, offset] : places) {
         if (overlap(entry, lifetimes_[index])) ranges.emplace_back(offset, offset + lifetimes_[index].bytes);
       }
-    }
+    };
+    const auto [first, last] = buckets(entry);
+    add_from(covered_[first]);
+    for (std::size_t b = first + 1; b <= last; ++b) add_from(begun_[b]);
     std::sort(ranges.begin(), ranges.end());
   }
 
  private:
+  using Place = std::pair<std::size_t, Size>;  // index, offset
   static constexpr std::int64_t kBuckets = 256;
+
+  // The first and the last in which `entry` lives.
+  std::pair<std::size_t, std::size_t> buckets(const Lifetime& entry) const {
+    return {static_cast<std::size_t>(entry.begin / width_), static_cast<std::size_t>((entry.end - 1) / width_)};
+  }
+
   const std::vector<Lifetime>& lifetimes_;
   std::int64_t width_;
-  std::vector<std::vector<std::pair<std::size_t, Size>>> buckets_;
+  std::vector<std::vector<Place>> covered_, begun_;  // by bucket: blocks that live in it, and those that begin in it
 };
 
 enum class Gap { lowest, smallest };

@@ -1,0 +1,31 @@
+// The packer on real steps: every preset under every strategy and recomputation, against the bytes that live at one time.
+#include <chrono>
+
+#include "libtrain/engine.h"
+#include "libtrain/models.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+TEST_CASE("packer: at most 3 % above what lives at one time, on every preset", "[train]") {
+  for (const nn::Preset& preset : nn::presets()) {
+    const auto model = nn::make_transformer(preset.spec);
+    for (const Strategy& strategy : kStrategies) {
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        Engine engine(*model, Group::meta(0, 8), {.strategy = strategy, .recompute = recompute}, {},
+                      {.micro_batch = 1, .seq = preset.spec.max_seq, .dtype = DType::bf16, .device = kMeta});
+        const Tensor tokens = Tensor::empty({1, preset.spec.max_seq}, DType::i32, kMeta);
+        engine.rehearse({tokens, tokens});
+        const MemoryProgram& step = *engine.memory_programs().at(0);
+        const auto start = std::chrono::steady_clock::now();
+        const Packing packing = pack(step.lifetimes);
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        const double ratio = static_cast<double>(packing.bytes) / static_cast<double>(most_live_bytes(step.lifetimes));
+        INFO(preset.name << " " << strategy.name << " recompute " << static_cast<int>(recompute) << ": " << step.lifetimes.size()
+                         << " blocks, " << seconds << " s, ratio " << ratio);
+        CHECK(ratio <= 1.03);
+        CHECK(seconds < 2);
+      }
+    }
+  }
+}
