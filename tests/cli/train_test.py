@@ -17,9 +17,10 @@ class Train(program.CliTest):
         text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
         self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
 
-    def train(self, *options, run="run", ranks=1, steps=6, model=LAYERS):
+    def train(self, *options, run="run", ranks=1, steps=6, model=LAYERS, environment=None):
         return program.run("train", *model, f"--data.train={self.folder}/data/train.bin", f"--train.steps={steps}",
-                           "--train.micro_batch=2", f"--run.dir={self.folder / run}", *options, ranks=ranks)
+                           "--train.micro_batch=2", f"--run.dir={self.folder / run}", *options, ranks=ranks,
+                           environment=environment)
 
     def trained(self, *options, **settings):
         done = self.train(*options, **settings)
@@ -166,6 +167,23 @@ class Train(program.CliTest):
             self.assertIn(text, done.stderr)
             self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
         self.assertFalse((self.folder / "run").exists())
+
+    def test_a_rank_that_loses_time_is_named_with_the_part_in_which_it_did(self):
+        for point, part, row in (("data", "data", 4), ("forward", "forward", 4), ("collective", "gather_exposed", 4),
+                                 ("save-begin", "checkpoint", 5)):
+            done = self.train("--parallel.strategy=zero3", "--checkpoint.every=4", run=point, ranks=2,
+                              environment={"LTRAIN_FAULT": f"{point}:1:4:sleep"})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            ranks = next(line["ranks"] for line in self.lines(point) if line.get("step") == row and "ranks" in line)
+            self.assertEqual(ranks["slowest"], 1, (point, ranks))
+            self.assertGreater(ranks["own_ms_max"] - ranks["own_ms_min"], 40, (point, ranks))
+            for name, over_ranks in ranks["parts_ms"].items():
+                if name == part:
+                    self.assertGreater(over_ranks["max"], 49, (point, ranks))
+                elif not name.endswith("_exposed"):  # where the other rank waits
+                    self.assertLess(over_ranks["max"], 40, (point, ranks))
+            if part != "gather_exposed" and part != "checkpoint":
+                self.assertEqual(ranks["parts_ms"][part]["rank"], 1)
 
     def test_ranks_with_different_configurations_are_refused(self):
         both = [program._options.ltrain, "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",

@@ -85,6 +85,9 @@ class Group {
 
 // Totals over all groups of this process since the last call, one entry for each kind that occurred.
 std::vector<CommTotal> take_comm_totals();
+// Milliseconds that this process was blocked because of other ranks since the last call: in waits of collectives,
+// barriers and exchanges of bytes, not in what it does itself around them.
+double take_waiting_ms();
 // Collectives of this thread during the scope are left out of the totals: a rehearsal sends nothing.
 class UncountedScope {
  public:

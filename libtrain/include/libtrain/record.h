@@ -12,6 +12,13 @@
 
 namespace lt {
 
+// A number of each rank, summed up.
+struct OverRanks {
+  double min = 0, mean = 0, max = 0;
+  int rank_of_max = 0;
+};
+OverRanks over_ranks(const std::vector<double>& values);  // by rank, at least one
+
 // One row of metrics.jsonl.
 struct StepRecord {
   Size step = 0, steps = 0;  // of `steps` in all (console only)
@@ -25,8 +32,10 @@ struct StepRecord {
   Size memory_total_bytes = 0;                // of the device (console only)
   std::array<double, kParts> breakdown_ms{};  // adds up to step_ms
   std::vector<CommTotal> comm;
-  int slowest_rank = 0;
-  double step_ms_min = 0, step_ms_mean = 0, step_ms_max = 0;
+  // Over ranks: of the step, of each part, and of what a rank was busy with itself (the step without the waits for other
+  // ranks). Ranks step together, so it is the last that tells a slow one.
+  OverRanks step_ms_over_ranks, own_ms_over_ranks;
+  std::array<OverRanks, kParts> parts_over_ranks{};
 };
 
 std::string to_json_line(const StepRecord& record);

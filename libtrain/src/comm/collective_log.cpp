@@ -2,6 +2,7 @@
 #include "comm/collective_log.h"
 
 #include <array>
+#include <utility>
 
 namespace lt {
 namespace {
@@ -12,6 +13,7 @@ thread_local bool uncounted = false;
 struct Totals {
   std::mutex mutex;
   std::array<CommTotal, kOps> by_op{};
+  double waiting_ms = 0;
 };
 
 // Never destroyed: a Work in a static variable may finish late.
@@ -76,6 +78,19 @@ void count_time(CollectiveOp op, double busy_ms, double exposed_ms) {
   CommTotal& total = all.by_op[static_cast<std::size_t>(op)];
   total.busy_ms += busy_ms;
   total.exposed_ms += exposed_ms;
+}
+
+WaitingScope::~WaitingScope() {
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  all.waiting_ms += ms;
+}
+
+double take_waiting_ms() {
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  return std::exchange(all.waiting_ms, 0);
 }
 
 std::vector<CommTotal> take_comm_totals() {

@@ -1,6 +1,7 @@
 // The last collectives of a group and the totals of the process. Thread-safe: a watchdog may read while ranks work.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string_view>
@@ -25,5 +26,14 @@ class CollectiveLog {
 // Add to what take_comm_totals() returns: a call that starts, and the time of one that was waited for.
 void count_collective(CollectiveOp op, Size bytes);
 void count_time(CollectiveOp op, double busy_ms, double exposed_ms);
+
+// Adds the time of its scope to what take_waiting_ms() returns.
+class WaitingScope {
+ public:
+  ~WaitingScope();
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace lt

@@ -179,12 +179,16 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
 void Group::barrier() const {
   const auto start = Work::State::Clock::now();
   note(*backend_, CollectiveOp::barrier, "barrier", 0);
-  backend_->barrier();
+  {
+    const WaitingScope waiting;
+    backend_->barrier();
+  }
   const double ms = backend_->is_paper() ? 0 : Work::State::ms_since(start);
   count_time(CollectiveOp::barrier, ms, ms);
 }
 
 std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {
+  const WaitingScope waiting;
   return backend_->all_gather_bytes(mine);
 }
 
@@ -192,6 +196,7 @@ std::string Group::broadcast_bytes(const std::string& value, int root) const {
   if (root < 0 || root >= size()) {
     Call{"broadcast_bytes", ""}.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
   }
+  const WaitingScope waiting;
   return backend_->broadcast_bytes(value, root);
 }
 

@@ -38,7 +38,10 @@ void Work::wait() {
   if (state_ == nullptr) return;
   const auto blocked = State::Clock::now();
   const std::unique_ptr<State> state = std::move(state_);
-  if (state->transfer != nullptr) state->transfer->wait();
+  if (state->transfer != nullptr) {
+    const WaitingScope waiting;
+    state->transfer->wait();
+  }
   if (!state->timed || state->transfer == nullptr) return;
   count_time(state->op, State::ms_since(state->start), State::ms_since(blocked));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "core/fault.h"
 #include "kernels/adamw.h"
 #include "kernels/reduce.h"
 #include "libtrain/autograd.h"
@@ -215,6 +216,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   Tensor result;
   {
     const PartScope part(Part::forward);
+    fault_point("forward");
     const TapeScope recording(&tape);
     result = model.loss(rows);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/fault.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "libtrain/autograd.h"
@@ -83,6 +84,7 @@ void ShardedUnit::start_gather() {
 void ShardedUnit::finish_gather() {
   if (!gather_.pending()) return;
   const PartScope part(Part::gather_exposed);
+  fault_point("collective");
   gather_.wait();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "libtrain/record.h"
 
@@ -19,9 +20,21 @@ std::string bytes_in_gib(Size bytes) {
 
 }  // namespace
 
+OverRanks over_ranks(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return {*least, sum / static_cast<double>(values.size()), *most, static_cast<int>(most - values.begin())};
+}
+
 std::string to_json_line(const StepRecord& r) {
   Json breakdown, comm = Json::array();
-  for (std::size_t i = 0; i < kParts; ++i) breakdown[std::string(kPartNames[i])] = r.breakdown_ms[i];
+  Json parts;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const std::string name(kPartNames[i]);
+    breakdown[name] = r.breakdown_ms[i];
+    const OverRanks& part = r.parts_over_ranks[i];
+    parts[name] = {{"min", part.min}, {"mean", part.mean}, {"max", part.max}, {"rank", part.rank_of_max}};
+  }
   for (const CommTotal& total : r.comm) {
     const double gbps = total.busy_ms > 0 ? static_cast<double>(total.bytes) / total.busy_ms / 1e6 : 0;
     comm.push_back({{"op", std::string(to_string(total.op))},
@@ -46,10 +59,14 @@ std::string to_json_line(const StepRecord& r) {
                     {"breakdown_ms", breakdown},
                     {"comm", comm},
                     {"ranks",
-                     {{"slowest", r.slowest_rank},
-                      {"step_ms_min", r.step_ms_min},
-                      {"step_ms_mean", r.step_ms_mean},
-                      {"step_ms_max", r.step_ms_max}}}};
+                     {{"slowest", r.own_ms_over_ranks.rank_of_max},
+                      {"step_ms_min", r.step_ms_over_ranks.min},
+                      {"step_ms_mean", r.step_ms_over_ranks.mean},
+                      {"step_ms_max", r.step_ms_over_ranks.max},
+                      {"own_ms_min", r.own_ms_over_ranks.min},
+                      {"own_ms_mean", r.own_ms_over_ranks.mean},
+                      {"own_ms_max", r.own_ms_over_ranks.max},
+                      {"parts_ms", parts}}}};
   return row.dump();
 }
 

@@ -1,28 +1,40 @@
 // The row of a step: this rank's times and counters, and what the other ranks say of theirs.
 #include "train/step_record.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <type_traits>
+#include <vector>
 
 namespace lt {
 namespace {
 
-// Adds times and peaks of all ranks to this rank's record.
-void gather_ranks(StepRecord& record, const Group& control) {
-  const auto ranks = control.all_gather_bytes(fmt::format("{:a} {}", record.step_ms, record.memory_peak_bytes));
-  record.step_ms_min = record.step_ms_max = record.step_ms;
-  double sum = 0;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    char* rest = nullptr;
-    const double ms = std::strtod(ranks[r].c_str(), &rest);
-    sum += ms;
-    if (ms > record.step_ms_max) record.step_ms_max = ms, record.slowest_rank = static_cast<int>(r);
-    record.step_ms_min = std::min(record.step_ms_min, ms);
-    record.memory_peak_bytes = std::max<Size>(record.memory_peak_bytes, std::strtoll(rest, nullptr, 10));
+// What a rank tells the others of its step.
+struct RankReport {
+  double step_ms = 0, own_ms = 0;
+  std::array<double, kParts> parts_ms{};
+  Size memory_peak_bytes = 0;
+};
+static_assert(std::is_trivially_copyable_v<RankReport>);
+
+// Sums the ranks' reports up in this rank's record.
+void gather_ranks(StepRecord& record, const RankReport& mine, const Group& control) {
+  std::vector<RankReport> reports;
+  for (const std::string& bytes : control.all_gather_bytes({reinterpret_cast<const char*>(&mine), sizeof mine})) {
+    std::memcpy(&reports.emplace_back(), bytes.data(), sizeof mine);
+    record.memory_peak_bytes = std::max(record.memory_peak_bytes, reports.back().memory_peak_bytes);
   }
-  record.step_ms_mean = sum / static_cast<double>(ranks.size());
+  const auto column = [&](auto&& value) {
+    std::vector<double> values;
+    for (const RankReport& report : reports) values.push_back(value(report));
+    return over_ranks(values);
+  };
+  record.step_ms_over_ranks = column([](const RankReport& report) { return report.step_ms; });
+  record.own_ms_over_ranks = column([](const RankReport& report) { return report.own_ms; });
+  for (std::size_t i = 0; i < kParts; ++i) {
+    record.parts_over_ranks[i] = column([i](const RankReport& report) { return report.parts_ms[i]; });
+  }
 }
 
 }  // namespace
@@ -41,7 +53,7 @@ StepRecord make_record(const Run& run, const StepResult& result, double lr,
   record.memory_outside_bytes = process_resident_bytes() - memory_live(run.device()).total;
   record.memory_total_bytes = machine_memory_bytes();
   record.comm = take_comm_totals();
-  gather_ranks(record, run.control);
+  gather_ranks(record, {record.step_ms, record.step_ms - take_waiting_ms(), breakdown_ms, record.memory_peak_bytes}, run.control);
   return record;
 }
 

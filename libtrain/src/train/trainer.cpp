@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/fault.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
@@ -59,6 +60,7 @@ class Trainer {
   static bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
 
   void step() {
+    set_fault_step(steps_done() + 1);
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
@@ -75,6 +77,7 @@ class Trainer {
 
   Batch next_batch() {
     const PartScope part(Part::data);
+    fault_point("data");
     const MemoryScope owner(MemoryOwner::data);
     run_.data->seek(run_.engine->samples_done());
     return run_.data->next();
@@ -143,11 +146,13 @@ class Trainer {
   void leave_out_of_step_time() {
     clock_.take();
     take_comm_totals();
+    take_waiting_ms();
   }
 
   void save() {
     if (last_saved_ == steps_done()) return;
     const PartScope part(Part::checkpoint);
+    fault_point("save-begin");
     const Clock::time_point begin = Clock::now();
     collectively(run_.control, [&] { run_.log.sync(); });
     checkpoint::RunState state;
@@ -192,7 +197,10 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 
 void train(const Config& given, const World& world, const std::string& command) {
   Config config;
-  collectively(world.group(), [&] { config = resolve(given); });
+  collectively(world.group(), [&] {
+    config = resolve(given);
+    arm_fault(world.rank());
+  });
   collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
   Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.

@@ -1,0 +1,70 @@
+// The fault of this process, of which there is at most one.
+#include "core/fault.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPoints = {"data", "forward", "collective", "save-begin"};
+constexpr std::chrono::milliseconds kSleep{50};
+
+struct Fault {
+  std::string point;
+  std::int64_t step = -1;
+  bool armed = false;
+};
+Fault fault;
+std::int64_t current_step = 0;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ':') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+bool parse(const std::string& text, std::int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0;
+}
+
+}  // namespace
+
+void arm_fault(int rank) {
+  fault = {};
+  const char* given = std::getenv("LTRAIN_FAULT");
+  if (given == nullptr) return;
+  const auto parts = split(given);
+  std::int64_t of_rank = 0, step = 0;
+  if (parts.size() != 4 || std::find(kPoints.begin(), kPoints.end(), parts[0]) == kPoints.end() || !parse(parts[1], of_rank) ||
+      !parse(parts[2], step) || parts[3] != "sleep") {
+    throw UsageError("config", std::string("LTRAIN_FAULT: expected <point>:<rank>:<step>:sleep, got \"") + given + "\"",
+                     "points of this version: data, forward, collective, save-begin");
+  }
+  fault = {parts[0], step, of_rank == rank};
+}
+
+void set_fault_step(std::int64_t step) { current_step = step; }
+
+void fault_point(std::string_view point) {
+  if (!fault.armed || current_step != fault.step || point != fault.point) return;
+  fault.armed = false;
+  std::this_thread::sleep_for(kSleep);
+}
+
+}  // namespace lt
