@@ -56,7 +56,7 @@ Json config_of(const ModelInfo& model) {
               {"rope_theta", model.rope_base},
               {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", model.rope_base}}},
               {"attention_bias", false},
-              {"attention_dropout", model.dropout},
+              {"attention_dropout", 0.0},
               {"mlp_bias", false}};
   }
   config.update(common);

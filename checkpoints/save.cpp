@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <unordered_map>
 
+#include "crc32c.h"
 #include "files.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
@@ -51,9 +52,12 @@ void check_input(const ShardMap& shards, const RunState& state) {
   }
 }
 
-// True where a valid checkpoint of this very state stands at `folder`. Throws where it is another run's.
-bool stands(const fs::path& folder, const ShardMap& shards, const RunState& state) {
-  if (!problems_of(folder, true).empty()) return false;
+bool valid_one_stands(const fs::path& folder) {
+  return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
+}
+
+// Throws unless the valid checkpoint at `folder` holds this very state, of which `files` were just written.
+void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state, const std::vector<FileEntry>& files) {
   const Manifest manifest = read_manifest(folder);
   const auto require = [](const std::string& what, const auto& expected, const auto& found) {
     if (expected == found) return;
@@ -62,16 +66,20 @@ bool stands(const fs::path& folder, const ShardMap& shards, const RunState& stat
   };
   require("samples", state.samples, manifest.state.samples);
   require("seed", state.seed, manifest.state.seed);
+  require("config_hash", state.config_hash, manifest.state.config_hash);
   require("parameters", shards.parameters.size(), manifest.parameters.size());
   for (std::size_t p = 0; p < shards.parameters.size(); ++p) {
     const auto& [name, shape] = shards.parameters[p];
     require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
-  return true;
+  require("files", files.size(), manifest.files.size());
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    require(files[f].name + ": crc32c", crc_text(files[f].crc), crc_text(manifest.files[f].crc));
+  }
 }
 
-// Rank 0: the manifest, and the rename that makes the checkpoint exist.
+// Rank 0: the manifest, and the rename that makes the checkpoint exist. Where a valid one stands it is left.
 void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
             const std::vector<std::string>& parts) {
   Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}};
@@ -82,6 +90,11 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     if (bytes == file.bytes) continue;
     throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
                     kShared);
+  }
+  if (valid_one_stands(folder)) {
+    require_same(folder, shards, state, manifest.files);
+    fs::remove_all(temporary);
+    return;
   }
   const std::string text = manifest_text(manifest);
   write_durably(temporary / kManifestName, text);
@@ -112,16 +125,14 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
                  int keep) {
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
-  std::string run_id;  // empty: a valid checkpoint of this step stands
+  std::string run_id;
   agree(group, folder, [&] { check_input(shards, state); });
   agree(group, folder, [&] {
     if (!root) return;
-    if (fs::symlink_status(folder).type() != fs::file_type::not_found && stands(folder, shards, state)) return;
     run_id = unique_id();
     make_folders_durably(parent / temporary_name(state.step, run_id));
   });
   run_id = group.broadcast_bytes(run_id, 0);
-  if (run_id.empty()) return folder.string();
 
   const fs::path temporary = parent / temporary_name(state.step, run_id);
   try {

@@ -198,6 +198,13 @@ TEST_CASE("save: onto a valid checkpoint of the same state leaves it; of another
   RunState other = state_at(5);
   other.samples += 1;
   CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()), ContainsSubstring("samples: expected 241, found 240"));
+  other = state_at(5);
+  other.config_hash = "another";
+  CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()), ContainsSubstring("config_hash: expected another, found"));
+  const ShardMap changed = shards_of(small_model(), 0, 1);
+  changed.owned[0].values.data<float>()[0] += 1;
+  CHECK_THROWS_WITH(save_alone(temp.path(), 5, changed), ContainsSubstring("rank-00000.h5: crc32c: expected"));
+  CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000005"});
   auto model = small_model();
   model[0].shape = {5, 11};
   CHECK_THROWS_WITH(

@@ -60,7 +60,7 @@ class Train(program.CliTest):
 
     def test_plan_names_the_bytes_that_the_run_sends_and_holds(self):
         for strategy in ("ddp", "zero1", "zero2", "zero3"):
-            options = (f"--parallel.strategy={strategy}", "--train.accum=2", "--train.eval_every=3",
+            options = (f"--parallel.strategy={strategy}", "--train.accum=2", "--train.eval_every=3", "--train.sample_every=3",
                        f"--data.val={self.folder}/data/val.bin")
             self.trained(*options, run=strategy, ranks=2)
             plan = json.loads(program.run("plan", *LAYERS, "--train.micro_batch=2", *options, "--ranks", 2, "--json").stdout)
@@ -102,9 +102,11 @@ class Train(program.CliTest):
     def test_zero_steps_initialises_and_saves(self):
         self.trained(steps=0)
         self.assertTrue((self.folder / "run/checkpoints/step-00000000/manifest.json").exists())
-        self.trained(f"--model.from={self.folder}/run", run="other", steps=2)
         self.trained(run="same", steps=2)
-        self.assertEqual(self.losses("other"), self.losses("same"))
+        self.trained("--train.seed=7", run="seeded", steps=2)
+        self.trained("--train.seed=7", f"--model.from={self.folder}/run", run="from", steps=2)
+        self.assertEqual(self.losses("from"), self.losses("same"))
+        self.assertNotEqual(self.losses("from"), self.losses("seeded"))
 
     def test_sample_eval_report_and_checkpoint_commands(self):
         self.trained("--optim.lr=0.01", steps=40, ranks=2)
@@ -229,6 +231,23 @@ class Train(program.CliTest):
         other = self.train(steps=2, ranks=2)
         self.assertEqual(other.returncode, 2, other.stderr)
         self.assertRegex(other.stderr, r"data\.train: expected files of \d+ tokens, as when .*step-00000001 was saved, found 4320")
+
+    def test_a_checkpoint_folder_of_another_configuration_is_refused(self):
+        self.trained(steps=1)
+        other = self.train("--optim.lr=0.5", f"--checkpoint.dir={self.folder}/run/checkpoints", run="other", steps=2)
+        self.assertEqual(other.returncode, 2, other.stderr)
+        self.assertIn("optim.lr: 0.0003 there, 0.5 now", other.stderr)
+        self.assertFalse((self.folder / "other").exists())
+
+    def test_a_tokenizer_of_hugging_face_is_kept_and_not_read(self):
+        tokenizer = '{"model": {"type": "BPE", "vocab": {"a": 0}}}'
+        (self.folder / "data/tokenizer.json").write_text(tokenizer)
+        self.trained(steps=1)
+        manifest = json.loads((self.folder / "run/checkpoints/step-00000001/manifest.json").read_text())
+        self.assertEqual(manifest["tokenizer"], tokenizer)
+        refused = self.train("--train.sample_every=1", run="other", steps=1)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("Hugging Face tokenizer", refused.stderr)
 
     def test_folders_that_are_no_run_are_left_alone(self):
         notes = self.folder / "run/notes.txt"

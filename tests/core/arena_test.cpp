@@ -75,12 +75,12 @@ TEST_CASE("pack: nothing, one block, and a chain that one block's bytes hold", "
 }
 
 TEST_CASE("arena: the k-th allocation gets the k-th place, and the ledger's total stands still", "[core]") {
-  const MemoryProgram recorded = record_program("program", kCpu, program);
-  REQUIRE(recorded.lifetimes.size() == 3);
-  CHECK(recorded.packing.bytes == 5 * kBlock);
-  CHECK(recorded.lifetimes[2].operation == "third");
+  const auto recorded = std::make_shared<const MemoryProgram>(record_program("program", kCpu, program));
+  REQUIRE(recorded->lifetimes.size() == 3);
+  CHECK(recorded->packing.bytes == 5 * kBlock);
+  CHECK(recorded->lifetimes[2].operation == "third");
   const Size before = memory_live(kCpu).total;
-  const Arena arena(recorded.packing.bytes, kCpu);
+  const Arena arena(recorded->packing.bytes, kCpu);
   CHECK(memory_live(kCpu).total == before + 5 * kBlock);
   std::vector<const void*> first;
   for (int turn = 0; turn < 2; ++turn) {
@@ -100,8 +100,8 @@ TEST_CASE("arena: the k-th allocation gets the k-th place, and the ledger's tota
 }
 
 TEST_CASE("arena: what was not recorded is an error that names both", "[core]") {
-  const MemoryProgram recorded = record_program("program", kCpu, program);
-  const Arena arena(recorded.packing.bytes, kCpu);
+  const auto recorded = std::make_shared<const MemoryProgram>(record_program("program", kCpu, program));
+  const Arena arena(recorded->packing.bytes, kCpu);
   const auto other_operation = [] {
     const OperationScope operation("first");
     program();
@@ -126,8 +126,8 @@ TEST_CASE("arena: what was not recorded is an error that names both", "[core]") 
 
 #ifdef __SANITIZE_ADDRESS__
 TEST_CASE("arena: a block is out of bounds after its lifetime", "[core]") {
-  const MemoryProgram recorded = record_program("program", kCpu, program);
-  const Arena arena(recorded.packing.bytes, kCpu);
+  const auto recorded = std::make_shared<const MemoryProgram>(record_program("program", kCpu, program));
+  const Arena arena(recorded->packing.bytes, kCpu);
   arena.run(recorded, [&] {
     const void* gone = nullptr;
     {

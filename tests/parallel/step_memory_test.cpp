@@ -70,8 +70,11 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
     CHECK(system_allocations() == system);
     CHECK(memory_live(kCpu).total == live);
     // docs/memory.md says what they are: tape entries, tensor headers, handles of collectives. They do not grow.
+#ifndef __SANITIZE_ADDRESS__
+    CHECK(first > 100);
     CHECK(most <= first + first / 10);
     CHECK(first < 2000);
+#endif
   }
 }
 
@@ -91,16 +94,19 @@ TEST_CASE("a step that allocates otherwise than it was rehearsed names the opera
     }
     Layer& layer;
   };
-  Fickle model;
-  Engine engine(model, world().group(), {}, {}, {.micro_batch = 2});
-  const Batch batch{Tensor::zeros({2, 8}, DType::f32), Tensor::zeros({2, 8}, DType::f32)};
-  std::string message;
-  try {
-    engine.step(batch);
-  } catch (const InternalError& error) {
-    message = error.what();
+  for (const Strategy& strategy : kStrategies) {
+    Fickle model;
+    Engine engine(model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 2});
+    const Batch batch{Tensor::zeros({2, 8}, DType::f32), Tensor::zeros({2, 8}, DType::f32)};
+    std::string message;
+    try {
+      engine.step(batch);
+    } catch (const InternalError& error) {
+      message = error.what();
+    }
+    CHECK_THAT(message, Catch::Matchers::ContainsSubstring("step, allocation ") &&
+                            Catch::Matchers::ContainsSubstring("of activations in gelu") &&
+                            Catch::Matchers::ContainsSubstring("of activations in slice"));
+    CHECK_THROWS_AS(engine.step(batch), UsageError);  // half a step was done
   }
-  CHECK_THAT(message, Catch::Matchers::ContainsSubstring("step, allocation ") &&
-                          Catch::Matchers::ContainsSubstring("of activations in gelu") &&
-                          Catch::Matchers::ContainsSubstring("of activations in slice"));
 }

@@ -99,16 +99,13 @@ struct ConfigKey {
 };
 const std::vector<ConfigKey>& config_keys();
 
-enum class ConfigLayers {
-  all,
-  file_only,  // for the file of an earlier run: the environment is another's
-};
-
 // Builds a configuration from its layers. `file` may be empty; `command_line` are ("section.key", "value") pairs in
 // the order given. Throws UsageError (part "config") for an unknown key (naming the nearest valid one), a wrong type or
 // value, or broken TOML (file and line), in every layer, also where a later layer overrides it.
-Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
-                   ConfigLayers layers = ConfigLayers::all);
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line);
+
+// The configuration that to_toml() wrote as `text`; `source` is what errors call it.
+Config config_from_toml(const std::string& text, const std::string& source);
 
 // The whole configuration as TOML; load_config() of it gives the same configuration.
 std::string to_toml(const Config& config);

@@ -74,7 +74,7 @@ class TokenLoader {
   std::vector<TokenFile> files_;
   std::vector<Size> first_block_;  // of each file, and the total at the end
   Size position_ = 0;
-  Batch batch_;                       // made by the first next()
+  Batch batch_;
   std::vector<std::int32_t> sample_;  // its tokens and the one after
 };
 
@@ -93,6 +93,8 @@ class Tokenizer {
 
 // `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
+// False for the text of a Hugging Face tokenizer.json, which checkpoints keep and export but this version does not read.
+bool can_read_tokenizer(const std::string& text);
 // From the text of a tokenizer.json that stands in `where`, which errors name. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
 

@@ -38,7 +38,7 @@ struct StepOptions {
   bool arena = true;
 };
 
-// Numbers of one step, on the device; reading them waits for it.
+// Numbers of one step, on the device; reading them waits for it. The engine's own: the next step overwrites them.
 struct StepResult {
   Tensor loss_value, norm_value;
 
@@ -65,6 +65,7 @@ class Engine {
 
   // One step on this rank's rows of the global batch (batch_shape().samples() of them): forward and backward of each
   // micro-batch, reduction, clipping, update. Where loss or norm is not finite the update is suppressed on the device.
+  // An engine of which a step or an evaluation threw half-way refuses all further ones (UsageError).
   StepResult step(const Batch& batch);
   // The rate of the next steps; AdamW::lr until it is called.
   void set_learning_rate(double lr);

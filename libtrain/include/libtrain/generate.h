@@ -31,10 +31,13 @@ struct GenerationTiming {
 GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, const SamplingOptions& options,
                           const std::function<void(std::uint32_t)>& emit);
 
+// The tokens of a sample as training takes them: 256, temperature 0.8.
+std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed);
+
 // A model with the weights of a checkpoint (a step's, checkpoints or run folder), on the CPU.
 struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // null where the checkpoint has none
+  std::unique_ptr<Tokenizer> tokenizer;  // null where the checkpoint has none that this version reads
   Size step = 0, seq = 0;
   std::string directory;
 };

@@ -19,12 +19,12 @@ struct Plan {
   std::vector<Size> per_rank;
   MemoryUse ledger;     // at the peak of the fullest rank
   Size parameters = 0;
-  double parameters_optimized = 0;  // whose optimizer state a rank holds, alignment included
+  double parameters_held = 0, parameters_optimized = 0;  // that a rank holds, and whose optimizer state; with alignment
   double flops_per_token = 0;
   Size tokens_per_step = 0;
   std::vector<CommTotal> comm;  // of one step and rank
   // The formulas of docs/strategies.md, in bytes, for P = parameters with their alignment.
-  double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0, formula_sent = 0;
+  double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0;
 };
 
 // Shapes of the batches that a rank trains on and, where the configuration evaluates, of those; on the meta device.

@@ -99,6 +99,7 @@ class Tensor {
   bool is_bound() const;
 
   // Recomputes values that were dropped, so that a view can share them; throws as data() does.
+  void require_numbers() const;  // throws UsageError on meta
   void require_values() const;
 
   // Autograd (see autograd.h). A leaf is marked by set_requires_grad() and gathers its gradient in f32 (f64 for f64);

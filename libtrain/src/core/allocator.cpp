@@ -33,10 +33,17 @@ void* allocate_from_system(Size bytes) {
 
 class CpuAllocator final : public Allocator {
  public:
-  ~CpuAllocator() override {
+  ~CpuAllocator() override { trim(); }
+
+  void trim() {
+    const std::lock_guard lock(mutex_);
     for (auto& [bytes, blocks] : free_) {
-      for (void* block : blocks) std::free(block);
+      for (void* block : blocks) {
+        unpoison(block, bytes);
+        std::free(block);
+      }
     }
+    free_.clear();
   }
 
   void* allocate(Size bytes) override {
@@ -80,16 +87,24 @@ class MetaAllocator final : public Allocator {
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
 };
 
+CpuAllocator& cpu_allocator() {
+  static auto& instance = *new CpuAllocator;
+  return instance;
+}
+
 }  // namespace
 
-Size system_allocations() { return asked_system; }
-
 Allocator& allocator(Device device) {
-  static auto& cpu = *new CpuAllocator;
   static auto& meta = *new MetaAllocator;
   require_device(device);
   if (device.is_meta()) return meta;
-  return cpu;
+  return cpu_allocator();
 }
+
+void trim(Device device) {
+  if (device.type == DeviceType::cpu) cpu_allocator().trim();
+}
+
+Size system_allocations() { return asked_system; }
 
 }  // namespace lt

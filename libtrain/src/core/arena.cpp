@@ -17,7 +17,7 @@ std::string describe(const Lifetime& entry) {
 
 BlockSource::Block Recorder::allocate(Size bytes, MemoryOwner owner) {
   void* const block = allocator(device_).allocate(bytes);
-  ledger_add(device_, owner, bytes);
+  if (counted_) ledger_add(device_, owner, bytes);
   lifetimes_.push_back({bytes, time_++, -1, owner, std::string(OperationScope::current())});
   blocks_.push_back(block);
   return {static_cast<std::byte*>(block), lifetimes_.size() - 1};
@@ -26,7 +26,7 @@ BlockSource::Block Recorder::allocate(Size bytes, MemoryOwner owner) {
 void Recorder::release(std::size_t index) noexcept {
   Lifetime& entry = lifetimes_[index];
   entry.end = time_++;
-  ledger_add(device_, entry.owner, -entry.bytes);
+  if (counted_) ledger_add(device_, entry.owner, -entry.bytes);
   allocator(device_).deallocate(blocks_[index], entry.bytes);
 }
 
@@ -44,10 +44,10 @@ std::shared_ptr<Buffer> Arena::make_storage(Size bytes, Device device) {
   return std::make_shared<Buffer>(bytes, device);
 }
 
-Replay::Replay(const Arena& arena, const MemoryProgram& program)
-    : storage_(arena.storage_), device_(arena.device()), program_(program) {
-  if (program.packing.bytes > arena.bytes()) {
-    throw InternalError("memory", program.name + ": expected an arena of " + std::to_string(program.packing.bytes) +
+Replay::Replay(const Arena& arena, std::shared_ptr<const MemoryProgram> program)
+    : storage_(arena.storage_), device_(arena.device()), program_(std::move(program)) {
+  if (program_->packing.bytes > arena.bytes()) {
+    throw InternalError("memory", program_->name + ": expected an arena of " + std::to_string(program_->packing.bytes) +
                                       " bytes, it has " + std::to_string(arena.bytes()));
   }
   if (device_.type == DeviceType::cpu && storage_->data() != nullptr) poison(storage_->data(), arena.bytes());
@@ -55,16 +55,16 @@ Replay::Replay(const Arena& arena, const MemoryProgram& program)
 
 BlockSource::Block Replay::allocate(Size bytes, MemoryOwner owner) {
   const auto asked = [&] { return Lifetime{bytes, 0, 0, owner, std::string(OperationScope::current())}; };
-  if (next_ == program_.lifetimes.size()) {
-    throw InternalError("memory", program_.name + ": expected no allocation after the last of " + std::to_string(next_) +
+  if (next_ == program_->lifetimes.size()) {
+    throw InternalError("memory", program_->name + ": expected no allocation after the last of " + std::to_string(next_) +
                                       ", found " + describe(asked()));
   }
-  const Lifetime& recorded = program_.lifetimes[next_];
+  const Lifetime& recorded = program_->lifetimes[next_];
   if (bytes != recorded.bytes || owner != recorded.owner || OperationScope::current() != recorded.operation) {
-    throw InternalError("memory", program_.name + ", allocation " + std::to_string(next_ + 1) + ": expected " +
+    throw InternalError("memory", program_->name + ", allocation " + std::to_string(next_ + 1) + ": expected " +
                                       describe(recorded) + ", found " + describe(asked()));
   }
-  std::byte* const data = storage_->data() + program_.packing.offsets[next_];
+  std::byte* const data = storage_->data() + program_->packing.offsets[next_];
   if (device_.type == DeviceType::cpu) unpoison(data, bytes);
   ledger_move(device_, MemoryOwner::slack, owner, bytes);
   ++live_;
@@ -72,19 +72,19 @@ BlockSource::Block Replay::allocate(Size bytes, MemoryOwner owner) {
 }
 
 void Replay::release(std::size_t index) noexcept {
-  const Lifetime& entry = program_.lifetimes[index];
-  if (device_.type == DeviceType::cpu) poison(storage_->data() + program_.packing.offsets[index], entry.bytes);
+  const Lifetime& entry = program_->lifetimes[index];
+  if (device_.type == DeviceType::cpu) poison(storage_->data() + program_->packing.offsets[index], entry.bytes);
   ledger_move(device_, entry.owner, MemoryOwner::slack, entry.bytes);
   --live_;
 }
 
 void Replay::finish() const {
-  if (next_ != program_.lifetimes.size()) {
-    throw InternalError("memory", program_.name + ": expected " + std::to_string(program_.lifetimes.size()) +
+  if (next_ != program_->lifetimes.size()) {
+    throw InternalError("memory", program_->name + ": expected " + std::to_string(program_->lifetimes.size()) +
                                       " allocations, found " + std::to_string(next_));
   }
   if (live_ != 0) {
-    throw InternalError("memory", program_.name + ": expected all blocks back at its end, found " + std::to_string(live_) +
+    throw InternalError("memory", program_->name + ": expected all blocks back at its end, found " + std::to_string(live_) +
                                       " in use");
   }
 }

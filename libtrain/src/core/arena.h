@@ -25,9 +25,9 @@ class Arena {
 
   // Runs `body`, whose k-th allocation gets the k-th place of `program`. Throws InternalError, naming the operation, for
   // an allocation that was not recorded so, and where fewer come than recorded or one outlives the body.
-  // `program` must fit and outlive the call.
+  // `program` must fit.
   template <class F>
-  void run(const MemoryProgram& program, F&& body) const;
+  void run(std::shared_ptr<const MemoryProgram> program, F&& body) const;
 
  private:
   friend class Replay;
@@ -48,6 +48,7 @@ class Recorder final : public BlockSource {
 
  private:
   Device device_;
+  bool counted_ = !UncountedMemoryScope::active();
   std::vector<Lifetime> lifetimes_;
   std::vector<void*> blocks_;
   std::int64_t time_ = 0;
@@ -56,7 +57,7 @@ class Recorder final : public BlockSource {
 class Replay final : public BlockSource {
  public:
   // Nothing lives in the arena when it starts.
-  Replay(const Arena& arena, const MemoryProgram& program);
+  Replay(const Arena& arena, std::shared_ptr<const MemoryProgram> program);
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
   void finish() const;
@@ -64,7 +65,7 @@ class Replay final : public BlockSource {
  private:
   std::shared_ptr<Buffer> storage_;
   Device device_;
-  const MemoryProgram& program_;
+  std::shared_ptr<const MemoryProgram> program_;  // blocks of a body that threw may outlive the engine
   std::size_t next_ = 0, live_ = 0;
 };
 
@@ -79,8 +80,8 @@ MemoryProgram record_program(std::string name, Device device, F&& body) {
 }
 
 template <class F>
-void Arena::run(const MemoryProgram& program, F&& body) const {
-  const auto replay = std::make_shared<Replay>(*this, program);
+void Arena::run(std::shared_ptr<const MemoryProgram> program, F&& body) const {
+  const auto replay = std::make_shared<Replay>(*this, std::move(program));
   {
     const AllocationScope scope(replay, device_);
     body();

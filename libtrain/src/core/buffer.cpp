@@ -11,6 +11,7 @@ thread_local MemoryOwner current_owner = MemoryOwner::activations;
 thread_local std::shared_ptr<BlockSource> current_source;
 thread_local Device current_source_device;
 thread_local std::string_view current_operation;
+thread_local bool uncounted = false;
 
 Size round_up(Size bytes) {
   return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
@@ -25,6 +26,10 @@ AllocationScope::AllocationScope(std::shared_ptr<BlockSource> source, Device dev
 AllocationScope::~AllocationScope() {
   current_source = std::move(previous_source_), current_source_device = previous_device_;
 }
+
+UncountedMemoryScope::UncountedMemoryScope() : previous_(uncounted) { uncounted = true; }
+UncountedMemoryScope::~UncountedMemoryScope() { uncounted = previous_; }
+bool UncountedMemoryScope::active() { return uncounted; }
 
 OperationScope::OperationScope(std::string_view name) : previous_(current_operation) { current_operation = name; }
 OperationScope::~OperationScope() { current_operation = previous_; }
@@ -42,7 +47,8 @@ Buffer::Buffer(Size bytes, Device device) : bytes_(round_up(bytes)), device_(dev
     block_ = block.data, index_ = block.index, source_ = current_source;
   } else {
     block_ = allocator(device).allocate(bytes_);
-    ledger_add(device, owner_, bytes_);
+    counted_ = !uncounted;
+    if (counted_) ledger_add(device, owner_, bytes_);
   }
   if (device.type == DeviceType::cpu && bytes_ > bytes) poison(data() + bytes, bytes_ - bytes);
 }
@@ -52,7 +58,7 @@ Buffer::~Buffer() {
   if (source_ != nullptr) {
     source_->release(index_);
   } else {
-    ledger_add(device_, owner_, -bytes_);
+    if (counted_) ledger_add(device_, owner_, -bytes_);
     allocator(device_).deallocate(block_, bytes_);
   }
 }

@@ -35,6 +35,19 @@ class AllocationScope {
   Device previous_device_;
 };
 
+// Buffers that this thread makes during the scope are in no ledger: a rehearsal takes no memory.
+class UncountedMemoryScope {
+ public:
+  UncountedMemoryScope();
+  ~UncountedMemoryScope();
+  UncountedMemoryScope(const UncountedMemoryScope&) = delete;
+  UncountedMemoryScope& operator=(const UncountedMemoryScope&) = delete;
+  static bool active();
+
+ private:
+  bool previous_;
+};
+
 // The owner that the current MemoryScope of this thread names.
 MemoryOwner current_memory_owner();
 
@@ -55,6 +68,7 @@ class Buffer {
   Size bytes_;
   Device device_;
   MemoryOwner owner_;
+  bool counted_ = false;
 };
 
 }  // namespace lt

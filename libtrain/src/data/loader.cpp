@@ -47,6 +47,10 @@ TokenLoader::TokenLoader(const std::vector<std::string>& files, const BatchShape
   for (const TokenFile& file : files_) {
     file.require_below(limit, file.tokens() * shape.rank / shape.ranks, file.tokens() * (shape.rank + 1) / shape.ranks);
   }
+  const MemoryScope owner(MemoryOwner::data);
+  const Shape tokens{shape.samples(), shape.seq};
+  batch_ = {Tensor::empty(tokens, DType::i32), Tensor::empty(tokens, DType::i32)};
+  sample_.resize(static_cast<std::size_t>(shape.seq + 1));
 }
 
 Size TokenLoader::tokens() const {
@@ -71,11 +75,6 @@ void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
 
 Batch TokenLoader::next() {
   const Size rows = shape_.samples(), seq = shape_.seq;
-  if (!batch_.inputs.defined()) {
-    const MemoryScope owner(MemoryOwner::data);
-    batch_ = {Tensor::empty({rows, seq}, DType::i32), Tensor::empty({rows, seq}, DType::i32)};
-    sample_.resize(static_cast<std::size_t>(seq + 1));
-  }
   for (Size row = 0; row < rows; ++row) {
     read_sample(position_ + shape_.rank * rows + row, sample_.data());
     std::copy_n(sample_.data(), seq, batch_.inputs.data<std::int32_t>() + row * seq);

@@ -49,7 +49,7 @@ void write_tokens(PendingFile& file, const std::string& path, std::span<const st
 }
 
 void write_token_file(const std::string& path, const std::vector<std::uint32_t>& tokens) {
-  PendingFile file(path);
+  PendingFile file("data", path);
   write_tokens(file, path, tokens);
   file.commit();
 }

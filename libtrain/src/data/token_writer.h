@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "data/pending_file.h"
+#include "core/pending_file.h"
 
 namespace lt {
 

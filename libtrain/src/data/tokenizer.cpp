@@ -1,11 +1,9 @@
 // Tokenizers and the files that describe them.
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "core/pending_file.h"
 #include "libtrain/data.h"
 #include "libtrain/error.h"
 
@@ -40,22 +38,16 @@ class ByteTokenizer : public Tokenizer {
   std::string to_json() const override { return "{\"type\":\"byte\",\"vocab\":256}\n"; }
 };
 
-std::string read_text(const std::string& path) {
-  std::error_code ignored;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path, ignored)) {
-    throw DataError("data", path + ": expected a readable tokenizer file");
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 bool is_hugging_face(const nlohmann::json& json) {
   return json.contains("model") && json["model"].is_object() && json["model"].contains("vocab");
 }
 
 }  // namespace
+
+bool can_read_tokenizer(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  return !json.is_object() || !is_hugging_face(json);
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
   if (name_or_path == "byte") return std::make_unique<ByteTokenizer>();
@@ -63,7 +55,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
     throw UsageError("data",
                      fmt::format("tokenizer: expected byte or the path of a tokenizer.json, got \"{}\"", name_or_path));
   }
-  return tokenizer_from_json(read_text(name_or_path), name_or_path);
+  return tokenizer_from_json(read_whole_file("data", name_or_path), name_or_path);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {

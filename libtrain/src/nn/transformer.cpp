@@ -72,8 +72,9 @@ double Transformer::flops_per_token(Size seq) const {
 }
 
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec) {
+  validate(with_defaults(spec));
   if (spec.family == "llama") return std::make_unique<Llama>(spec);
-  return std::make_unique<Gpt2>(spec);  // which refuses any other family
+  return std::make_unique<Gpt2>(spec);
 }
 
 }  // namespace lt::nn

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "core/allocator.h"
 #include "core/fault.h"
 #include "kernels/adamw.h"
 #include "kernels/reduce.h"
@@ -131,12 +132,14 @@ struct Engine::Impl {
   Tensor step_scalars;  // kernels::AdamWScalars
   StepMemory memory{options.device};
   Size steps = 0, samples = 0;
+  bool failed = false;  // a step or an evaluation threw half-way
 };
 
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
                const StepOptions& step)
     : impl_(std::make_unique<Impl>(model, world, parallel, optimizer, step)) {
   for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+  trim(step.device);
   for (ShardedUnit& unit : impl_->units) unit.start_publish();
 }
 
@@ -181,8 +184,16 @@ void Engine::Impl::step(const Batch& batch) {
 }
 
 void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
-  if (!options.arena) return (this->*program)(batch);
-  memory.run(name, batch, rehearsal(program), [&] { (this->*program)(batch); });
+  if (failed) {
+    throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
+                     "make a new engine and load a checkpoint");
+  }
+  const auto body = [&] {
+    failed = true;
+    (this->*program)(batch);
+    failed = false;
+  };
+  options.arena ? memory.run(name, batch, rehearsal(program), body) : body();
 }
 
 StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
@@ -197,6 +208,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     } const restore{*this, PartClock::current()};
     PartClock::set_current(nullptr);
     const UncountedScope uncounted;
+    const UncountedMemoryScope no_memory;
     StepOptions on_meta = options;
     on_meta.device = kMeta;
     Impl twin(model, Group::meta(control.rank(), control.size()), parallel, adamw, on_meta);
@@ -280,16 +292,16 @@ void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
   for (ShardedUnit& unit : impl.units) unit.start_gather();
   for (ShardedUnit& unit : impl.units) unit.finish_gather();
+  struct Restore {  // also where the body throws
+    Impl& engine;
+    ~Restore() {
+      engine.model.set_observer(engine.schedule.get());
+      for (ShardedUnit& unit : engine.units) unit.release();
+    }
+  } const restore{impl};
   impl.model.set_observer(nullptr);
   const TapeScope no_recording(nullptr);
-  try {
-    body();
-  } catch (...) {
-    impl.model.set_observer(impl.schedule.get());
-    throw;
-  }
-  impl.model.set_observer(impl.schedule.get());
-  for (ShardedUnit& unit : impl.units) unit.release();
+  body();
 }
 
 Size Engine::steps_done() const { return impl_->steps; }
@@ -310,7 +322,7 @@ void Engine::parameters_changed() {
 
 std::vector<const MemoryProgram*> Engine::memory_programs() const {
   std::vector<const MemoryProgram*> programs;
-  for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(&program);
+  for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(program.get());
   return programs;
 }
 

@@ -7,13 +7,15 @@ namespace lt {
 namespace {
 
 Tensor shape_of(const Tensor& tensor) {
-  const MemoryScope owner(MemoryOwner::data);
+  if (!tensor.defined()) return {};
+  const UncountedMemoryScope uncounted;
   return Tensor::empty(tensor.shape(), tensor.dtype(), kMeta);
 }
 
 std::string key_of(const std::string& name, const Batch& batch) {
   std::string key = name;
   for (const Tensor* tensor : {&batch.inputs, &batch.targets}) {
+    if (!tensor->defined()) continue;
     key += " " + to_string(tensor->shape()) + " " + std::string(dtype_name(tensor->dtype()));
   }
   return key;
@@ -21,20 +23,22 @@ std::string key_of(const std::string& name, const Batch& batch) {
 
 }  // namespace
 
-const MemoryProgram& StepMemory::prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse) {
+std::shared_ptr<const MemoryProgram> StepMemory::prepare(const std::string& name, const Batch& batch,
+                                                         const Rehearsal& rehearse) {
   const std::string key = key_of(name, batch);
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
   const AllocationScope plain(nullptr, device_);
-  const MemoryProgram& made =
-      programs_.emplace(key, rehearse(name, {shape_of(batch.inputs), shape_of(batch.targets)})).first->second;
-  largest_bytes_ = std::max(largest_bytes_, made.packing.bytes);
-  return made;
+  const Batch shapes{shape_of(batch.inputs), shape_of(batch.targets)};
+  const auto program = std::make_shared<const MemoryProgram>(rehearse(name, shapes));
+  largest_bytes_ = std::max(largest_bytes_, program->packing.bytes);
+  return programs_.emplace(key, program).first->second;
 }
 
 void StepMemory::reserve() {
   if (arena_ && arena_->bytes() >= largest_bytes_) return;
   arena_.reset();  // before there is the larger one
+  trim(device_);
   arena_.emplace(largest_bytes_, device_);
 }
 

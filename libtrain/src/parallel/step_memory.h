@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,24 +21,25 @@ class StepMemory {
   explicit StepMemory(Device device) : device_(device) {}
 
   // Rehearses the program `name` for batches like `batch`, where it is a new one.
-  const MemoryProgram& prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
+  std::shared_ptr<const MemoryProgram> prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
   // Makes room for the largest program so far. What lay in a smaller arena is gone.
   void reserve();
 
   // Runs `body`, the program `name` for batches like `batch`, in the arena.
   template <class F>
   void run(const std::string& name, const Batch& batch, const Rehearsal& rehearse, F&& body) {
-    const MemoryProgram& program = prepare(name, batch, rehearse);
+    const auto program = prepare(name, batch, rehearse);
     reserve();
     arena_->run(program, std::forward<F>(body));
   }
 
-  const std::map<std::string, MemoryProgram>& programs() const { return programs_; }
+  using Programs = std::map<std::string, std::shared_ptr<const MemoryProgram>>;  // by name and shapes of the batch
+  const Programs& programs() const { return programs_; }
   Size arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
  private:
   Device device_;
-  std::map<std::string, MemoryProgram> programs_;  // by name and shapes of the batch
+  Programs programs_;
   Size largest_bytes_ = 0;  // of the programs
   std::optional<Arena> arena_;
 };

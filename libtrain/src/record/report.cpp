@@ -2,28 +2,14 @@
 #include "libtrain/record.h"
 
 #include <filesystem>
-#include <fstream>
 
+#include "core/pending_file.h"
 #include "libtrain/error.h"
 #include "record/report_sections.h"
 
 namespace lt {
-namespace {
 
 namespace fs = std::filesystem;
-
-void write_file(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + ".tmp";
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(temporary, path, error);
-  if (!out || error)
-    throw DataError("report", path.string() + ": cannot be written" + (error ? ": " + error.message() : ""));
-}
-
-}  // namespace
 
 void write_report(const std::vector<std::string>& run_directories, const std::string& out_html) {
   if (run_directories.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
@@ -51,8 +37,8 @@ void write_report(const std::vector<std::string>& run_directories, const std::st
   }
   const fs::path html(out_html);
   if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
-  write_file(html, report::to_html(document));
-  write_file(fs::path(html).replace_extension(".md"), report::to_markdown(document, html.filename().string()));
+  write_whole_file("report", html.string(), report::to_html(document));
+  write_whole_file("report", fs::path(html).replace_extension(".md").string(), report::to_markdown(document, html.filename().string()));
 }
 
 }  // namespace lt

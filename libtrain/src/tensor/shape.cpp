@@ -19,7 +19,11 @@ Shape::Shape(std::span<const Size> dims) : dims_(static_cast<int>(dims.size())) 
 
 Size Shape::elements() const {
   Size product = 1;
-  for (const Size size : *this) product *= size;
+  for (const Size size : *this) {
+    if (__builtin_mul_overflow(product, size, &product)) {
+      throw UsageError("tensor", "a shape has at most 2^63 - 1 elements, " + to_string(*this) + " would have more");
+    }
+  }
   return product;
 }
 

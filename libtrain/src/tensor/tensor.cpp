@@ -32,6 +32,10 @@ Shape contiguous_strides(const Shape& shape) {
   return strides;
 }
 
+[[noreturn]] void throw_too_large(const Shape& shape) {
+  throw UsageError("tensor", "a tensor has at most 2^63 - 1 bytes, " + to_string(shape) + " would have more");
+}
+
 kernels::Strided strided_space(const Tensor& dst, const Tensor& src) {
   kernels::Strided space;
   space.dims = dst.dims();
@@ -51,7 +55,9 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   impl->strides = contiguous_strides(shape);
   impl->dtype = dtype;
   impl->device = device;
-  impl->buffer = std::make_shared<Buffer>(shape.elements() * dtype_bytes(dtype), device);
+  Size bytes = 0;
+  if (__builtin_mul_overflow(shape.elements(), dtype_bytes(dtype), &bytes)) throw_too_large(shape);
+  impl->buffer = std::make_shared<Buffer>(bytes, device);
   return Tensor(std::move(impl));
 }
 
@@ -132,10 +138,21 @@ template bf16* Tensor::data() const;
 template std::int32_t* Tensor::data() const;
 template std::uint8_t* Tensor::data() const;
 
+void Tensor::require_numbers() const {
+  if (!device().is_meta()) return;
+  throw UsageError("tensor", "the numbers of a tensor on meta were asked for: expected another device, " +
+                                 lt::to_string(shape()) + " has its shape alone",
+                   "memory is planned by a run on shapes alone, so what a model does must not depend on numbers");
+}
+
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  Tensor values = empty(shape(), dtype_of<T>, device());
-  copy(values, *this);
+  require_numbers();
+  Tensor values = *this;
+  if (dtype() != dtype_of<T> || !is_contiguous()) {
+    values = empty(shape(), dtype_of<T>, device());
+    copy(values, *this);
+  }
   std::vector<T> result(static_cast<std::size_t>(elements()));
   if (!result.empty()) std::memcpy(result.data(), values.data(), result.size() * sizeof(T));
   return result;
@@ -145,6 +162,7 @@ template std::vector<double> Tensor::to_vector() const;
 
 double Tensor::item() const {
   if (elements() != 1) throw UsageError("tensor", "item() wants one element, the shape is " + lt::to_string(shape()));
+  require_numbers();
   const auto read = [&]<class T>(T value) {
     std::memcpy(&value, data(), sizeof(T));
     return static_cast<double>(value);

@@ -98,8 +98,8 @@ class Layers {
   std::map<std::string, std::string> sources_;  // of the value that holds
 };
 
-void add_file(Layers& layers, const std::string& file) {
-  for (const config::TomlEntry& entry : config::read_toml(file)) {
+void add_toml(Layers& layers, const std::string& text, const std::string& file) {
+  for (const config::TomlEntry& entry : config::parse_toml(text, file)) {
     if (entry.is_section) {
       layers.require_section(entry.name, entry.source);
     } else {
@@ -152,13 +152,18 @@ const std::vector<ConfigKey>& config_keys() {
   return keys;
 }
 
-Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
-                   ConfigLayers which) {
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line) {
   Layers layers;
-  if (!file.empty()) add_file(layers, file);
-  if (which == ConfigLayers::all) add_environment(layers);
+  if (!file.empty()) add_toml(layers, config::read_text(file), file);
+  add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
   layers.require_available();
+  return layers.config();
+}
+
+Config config_from_toml(const std::string& text, const std::string& source) {
+  Layers layers;
+  add_toml(layers, text, source);
   return layers.config();
 }
 

@@ -16,20 +16,6 @@
 namespace lt::config {
 namespace {
 
-std::string read_text(const std::string& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) {
-    throw UsageError("config", file + ": expected a readable file, found a folder");
-  }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    throw UsageError("config", fmt::format("{}: expected a readable file, found: {}", file, std::strerror(errno)));
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 Value value_of(const toml::node& node) {
   if (const auto v = node.value_exact<bool>()) return *v;
   if (const auto v = node.value_exact<std::int64_t>()) return *v;
@@ -49,8 +35,21 @@ Value value_of(const toml::node& node) {
 
 }  // namespace
 
-std::vector<TomlEntry> read_toml(const std::string& file) {
-  const std::string text = read_text(file);
+std::string read_text(const std::string& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw UsageError("config", file + ": expected a readable file, found a folder");
+  }
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    throw UsageError("config", fmt::format("{}: expected a readable file, found: {}", file, std::strerror(errno)));
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+std::vector<TomlEntry> parse_toml(const std::string& text, const std::string& file) {
   toml::table root;
   try {
     root = toml::parse(text, file);

@@ -15,7 +15,8 @@ struct TomlEntry {
   bool is_section = false;
 };
 
-// Throws UsageError naming file and line.
-std::vector<TomlEntry> read_toml(const std::string& file);
+// Both throw UsageError naming the file, and the line of text that is no TOML.
+std::string read_text(const std::string& file);
+std::vector<TomlEntry> parse_toml(const std::string& text, const std::string& file);
 
 }  // namespace lt::config

@@ -15,7 +15,7 @@
 namespace lt::config {
 namespace {
 
-// Counts are multiplied with each other; this bound keeps the products within 64 bits.
+// No count is greater; products that would pass 64 bits are refused where they are formed.
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 // A TOML integer has 63 bits.
 constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();

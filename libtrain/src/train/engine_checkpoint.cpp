@@ -1,4 +1,6 @@
 // Saving and loading an engine: its shard map handed to the checkpoint format.
+#include <cstdio>
+
 #include "libtrain/checkpoint.h"
 #include "libtrain/trainer.h"
 #include "train/engine_checkpoint.h"
@@ -25,7 +27,10 @@ std::string save(const Engine& engine, const std::string& directory, const Group
 bool load(Engine& engine, const std::string& directory, const Group& group) {
   std::string found;
   collectively(group, [&] {
-    if (group.rank() == 0) found = checkpoint::find_newest(directory, nullptr, true).value_or("");
+    if (group.rank() != 0) return;
+    std::vector<std::string> notes;
+    found = checkpoint::find_newest(directory, &notes, true).value_or("");
+    for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
   });
   found = group.broadcast_bytes(found, 0);
   if (found.empty()) return false;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "libtrain/random.h"
+#include "parallel/step_memory.h"
 
 namespace lt {
 namespace {
@@ -15,10 +16,25 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Tensor token_row(const std::vector<std::uint32_t>& tokens, std::size_t begin) {
+// tokens[begin, end) as [1, T], on the CPU, or their shape alone.
+Tensor token_row(const std::vector<std::uint32_t>& tokens, std::size_t begin, Device device) {
   std::vector<std::int32_t> ids(tokens.begin() + static_cast<std::ptrdiff_t>(begin), tokens.end());
   const auto count = static_cast<Size>(ids.size());
-  return Tensor::from(ids, {1, count});
+  return device.is_meta() ? Tensor::empty({1, count}, DType::i32, kMeta) : Tensor::from(ids, {1, count});
+}
+
+// One pass over new tokens by a model of the same shape without numbers, after `length` tokens in the cache.
+StepMemory::Rehearsal rehearsal(const nn::TransformerSpec& spec, DType dtype, Size length) {
+  return [=](const std::string& name, const Batch& shapes) {
+    const UncountedMemoryScope no_memory;
+    const auto twin = nn::make_transformer(spec);
+    twin->materialize(kMeta, dtype, 0);
+    nn::DecodeState state = twin->decode_state(1, spec.max_seq);
+    state.length = length;
+    for (ops::KvCache& cache : state.layers) cache.length = length;
+    const Tensor row = Tensor::empty({1, 1, spec.vocab}, DType::f32, kMeta);
+    return record_program(name, kMeta, [&] { copy(row, twin->logits(shapes.inputs, &state)); });
+  };
 }
 
 // The next token from one row of logits: temperature, then the top k, then the smallest set of probability top_p.
@@ -61,7 +77,12 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
   const std::uint64_t key = derive_key(options.seed, "sample");
   std::vector<std::uint32_t> context = prompt;
   if (context.empty()) context.push_back(0);
+  const nn::Parameter& any = *model.all_parameters().front().parameter;
+  const DType dtype = any.tensor().dtype();
+  const Device device = any.tensor().device();
   nn::DecodeState state = model.decode_state(1, capacity);
+  const Tensor row = Tensor::empty({1, 1, model.spec().vocab}, DType::f32, device);
+  StepMemory memory(device);
   GenerationTiming timing;
   for (Size produced = 0; produced < options.tokens; ++produced) {
     std::size_t begin = static_cast<std::size_t>(state.length);
@@ -75,8 +96,15 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
       for (ops::KvCache& cache : state.layers) cache.length = 0;
     }
     const auto start = std::chrono::steady_clock::now();
-    const Tensor tokens = token_row(context, begin);
-    const std::vector<float> logits = model.logits(tokens, &state).to_vector<float>();
+    const Tensor tokens = token_row(context, begin, device);
+    memory.run(prefill ? "prefill" : "decode", {tokens, {}}, rehearsal(model.spec(), dtype, state.length),
+               [&] { copy(row, model.logits(tokens, &state)); });
+    if (device.is_meta()) {  // where memory is planned, one token of each kind tells all
+      if (!prefill) break;
+      context.push_back(0);
+      continue;
+    }
+    const std::vector<float> logits = row.to_vector<float>();
     (prefill ? timing.prefill_s : timing.decode_s) += seconds_since(start);
     (prefill ? timing.prefill_tokens : timing.decode_tokens) += tokens.elements();
     const auto index = static_cast<std::uint64_t>(produced);
@@ -84,6 +112,13 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
     emit(context.back());
   }
   return timing;
+}
+
+std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed) {
+  std::vector<std::uint32_t> tokens;
+  generate(model, prompt, {.tokens = 256, .temperature = 0.8, .seed = seed},
+           [&](std::uint32_t token) { tokens.push_back(token); });
+  return tokens;
 }
 
 }  // namespace lt

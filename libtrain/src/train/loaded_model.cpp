@@ -27,7 +27,7 @@ LoadedModel load_model(const std::string& directory) {
     map.needed.push_back({entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
   checkpoint::load(step_directory, map);
-  if (!state.tokenizer.empty()) loaded.tokenizer = tokenizer_from_json(state.tokenizer, step_directory + "/manifest.json");
+  if (!state.tokenizer.empty() && can_read_tokenizer(state.tokenizer)) loaded.tokenizer = tokenizer_from_json(state.tokenizer, step_directory + "/manifest.json");
   loaded.step = state.step;
   loaded.seq = description.seq;
   loaded.directory = step_directory;

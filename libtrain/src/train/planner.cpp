@@ -7,6 +7,7 @@
 
 #include "libtrain/engine.h"
 #include "libtrain/error.h"
+#include "libtrain/generate.h"
 #include "libtrain/record.h"
 #include "libtrain/trainer.h"
 
@@ -31,6 +32,7 @@ void evaluate_formulas(Plan& plan, const Config& config, double padded, int shar
   plan.formula_parameters = held(mixed ? 2 : 4, strategy.parameters);
   plan.formula_gradients = held(4, strategy.gradients);
   plan.formula_optimizer = held(mixed ? 12 : 8, strategy.optimizer);
+  plan.parameters_held = held(1, strategy.parameters);
   plan.parameters_optimized = held(1, strategy.optimizer);
 }
 
@@ -69,6 +71,8 @@ Plan make_plan(const Config& given, int ranks) {
   engine.step(batches.step);
   plan.comm = take_comm_totals();
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
+  const Size stepping_bytes = memory_peak(kMeta).total - before.total;
+  if (config.train.sample_every > 0) engine.with_parameters([&] { sample(*model, {0}, config.train.seed); });
   take_comm_totals();
 
   const nn::TransformerSpec& spec = model->spec();
@@ -80,7 +84,9 @@ Plan make_plan(const Config& given, int ranks) {
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
   plan.ledger.total -= before.total;
   plan.peak_bytes = plan.ledger.total;
-  plan.per_rank.assign(static_cast<std::size_t>(ranks), plan.peak_bytes);
+  // Rank 0 samples.
+  plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes);
+  plan.per_rank[0] = plan.peak_bytes;
   plan.parameters = model->parameter_count();
   plan.flops_per_token = model->flops_per_token(shape.seq);
   plan.tokens_per_step = shape.global_tokens();

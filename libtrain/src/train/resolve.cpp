@@ -103,9 +103,12 @@ ModelDescription model_from_json(const std::string& text) {
     spec.width = json.at("width"), spec.ffn = json.at("ffn"), spec.vocab = json.at("vocab"), spec.max_seq = json.at("max_seq");
     spec.norm_eps = json.at("norm_eps"), spec.rope_base = json.at("rope_base"), spec.dropout = json.at("dropout");
     spec.tie_embeddings = json.at("tie_embeddings").get<bool>();
+    nn::validate(spec);
     return {spec, json.at("seq").get<Size>()};
   } catch (const nlohmann::json::exception& error) {
     throw DataError("checkpoint", std::string("model: ") + error.what());
+  } catch (const UsageError& error) {
+    throw DataError("checkpoint", error.what());
   }
 }
 

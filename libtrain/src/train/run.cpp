@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/pending_file.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/planner.h"
@@ -66,7 +67,10 @@ void Run::open_data() {
   if (!config.data.train.empty()) {
     data = loader(config.data.train, train.accum, config.data.shuffle);
     const auto path = std::filesystem::path(config.data.train[0]).parent_path() / "tokenizer.json";
-    if (std::filesystem::exists(path)) tokenizer = make_tokenizer(path.string());
+    if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
+    if (!tokenizer_text.empty() && (train.sample_every > 0 || can_read_tokenizer(tokenizer_text))) {
+      tokenizer = tokenizer_from_json(tokenizer_text, path.string());
+    }
   } else if (train.steps > 0) {
     throw UsageError("config", "data.train: expected token files, got none",
                      "make them with: ltrain prepare --input FILE --tokenizer byte --out data");
@@ -95,8 +99,12 @@ void Run::load_state() {
   start.checkpoint = control.broadcast_bytes(start.checkpoint, 0);
   if (!start.checkpoint.empty()) return load_engine(*engine, start.checkpoint, control);
   if (config.model.from.empty()) return;
+  std::string found;
   collectively(control, [&] {
-    const std::string found = checkpoint::newest(config.model.from, nullptr, "model.from");
+    if (world.rank() == 0) found = checkpoint::newest(config.model.from, nullptr, "model.from");
+  });
+  found = control.broadcast_bytes(found, 0);
+  collectively(control, [&] {
     ShardMap masters = engine->shard_map();
     std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
     checkpoint::load(found, masters);
@@ -117,9 +125,10 @@ void announce(Run& run, const std::string& command) {
   };
   say("ranks: {} ({})", run.world.size(), run.world.info().source);
   say("ltrain {} ({}), {}", version(), commit(), built_with());
-  say("model: {} {} layers x {}, {} parameters, optimizer state of {} on each rank; {} tokens a step", spec.family,
-      spec.layers, spec.width, short_count(static_cast<double>(plan.parameters)),
-      short_count(plan.parameters_optimized), plan.tokens_per_step);
+  say("devices: {} x {}", run.world.size(), to_string(run.device()));
+  say("model: {} {} layers x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
+      spec.family, spec.layers, spec.width, short_count(static_cast<double>(plan.parameters)),
+      short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
           ? fmt::format(", shard groups of {}", config.parallel.shard_size) : "",

@@ -30,7 +30,8 @@ struct Run {
   Plan plan;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TokenLoader> data, validation;  // null where the configuration names none
-  std::unique_ptr<Tokenizer> tokenizer;           // of the training data; null where it has none
+  std::string tokenizer_text;            // the tokenizer.json beside the training data; empty where there is none
+  std::unique_ptr<Tokenizer> tokenizer;  // null where this version cannot read it
   RunStart start;
   RunLog log;
 

@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/pending_file.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/random.h"
+#include "train/config_toml.h"
 #include "train/machine.h"
 
 namespace lt {
@@ -53,8 +54,9 @@ bool decides_the_run(const std::string& key) {
   return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq";
 }
 
-void require_same_run(const Config& resolved, const std::string& path) {
-  const auto now = flatten(resolved), before = flatten(load_config(path, {}, ConfigLayers::file_only));
+// `earlier` is the configuration of the run in `where`, as TOML.
+void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where) {
+  const auto now = flatten(resolved), before = flatten(config_from_toml(earlier, where));
   std::string differences;
   for (const auto& [key, value] : now) {
     if (!decides_the_run(key)) continue;
@@ -64,7 +66,7 @@ void require_same_run(const Config& resolved, const std::string& path) {
     }
   }
   if (differences.empty()) return;
-  throw UsageError("config", fmt::format("run.dir {}: this run was made with another configuration: {}", resolved.run.dir, differences),
+  throw UsageError("config", fmt::format("run.dir {}: {} is of another configuration: {}", resolved.run.dir, where, differences),
                    "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
 }
 
@@ -97,16 +99,6 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  const std::string beside = path + ".tmp";
-  {
-    std::ofstream stream(beside, std::ios::binary | std::ios::trunc);
-    stream << text;
-    if (!stream.flush()) throw DataError("record", beside + ": cannot write");
-  }
-  fs::rename(beside, path);
-}
-
 }  // namespace
 
 RunStart open_run_folder(const Config& resolved) {
@@ -121,9 +113,14 @@ RunStart open_run_folder(const Config& resolved) {
     require_fresh(resolved);
   } else if (resume == "auto") {
     const std::string config = dir + "/config.toml";
-    if (fs::exists(config)) require_same_run(resolved, config);
+    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
     if (fs::exists(resolved.checkpoint.dir)) {
       start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, &notes, true).value_or("");
+    }
+    if (!start.checkpoint.empty()) {
+      const std::string config_there = checkpoint::read_state(start.checkpoint).config;
+      // A program that links the library saves none.
+      if (!config_there.empty()) require_same_run(resolved, config_there, start.checkpoint);
     }
   } else {
     start.checkpoint = checkpoint::newest(resume, &notes, "checkpoint.resume");
@@ -142,8 +139,8 @@ RunStart open_run_folder(const Config& resolved) {
 void write_run_files(const Config& resolved, const World& world, const std::string& command) {
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
-  write_file(resolved.run.dir + "/config.toml", to_toml(resolved));
-  write_file(resolved.run.dir + "/env.json", env.dump(2) + "\n");
+  write_whole_file("record", resolved.run.dir + "/config.toml", to_toml(resolved));
+  write_whole_file("record", resolved.run.dir + "/env.json", env.dump(2) + "\n");
 }
 
 std::string config_hash(const Config& resolved) {

@@ -16,6 +16,7 @@ namespace lt {
 class RunLog {
  public:
   void open(const std::string& run_dir) {
+    folder_ = run_dir;
     log_ = std::make_unique<LineFile>(run_dir + "/log.txt");
     metrics_ = std::make_unique<LineFile>(run_dir + "/metrics.jsonl");
   }
@@ -26,10 +27,13 @@ class RunLog {
     std::fflush(stdout);
     log_->append(line);
   }
-  // In log.txt alone.
-  void note(const std::string& line) {
+  // In log.txt alone; the last words of a run that fails, so a full disk is no news.
+  void note(const std::string& line) noexcept try {
     if (log_ != nullptr) log_->append(line);
+  } catch (...) {
   }
+  // The path of a file in a folder of the run, which is made where it is not there. Throws DataError.
+  std::string in_folder(const std::string& folder, const std::string& file) const;
   void row(const std::string& json) {
     if (metrics_ != nullptr) metrics_->append(json);
   }
@@ -39,6 +43,7 @@ class RunLog {
   }
 
  private:
+  std::string folder_;
   std::unique_ptr<LineFile> log_, metrics_;
 };
 

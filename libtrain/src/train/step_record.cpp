@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -39,18 +38,19 @@ void gather_ranks(StepRecord& record, const RankReport& mine, const Group& contr
 
 }  // namespace
 
-StepRecord make_record(const Run& run, const StepResult& result, double lr,
+StepRecord make_record(const Run& run, const StepResult& result, double lr, double step_ms,
                        const std::array<double, kParts>& breakdown_ms) {
   StepRecord record;
   record.step = run.steps_done(), record.steps = run.config.train.steps;
   record.loss = result.loss(), record.grad_norm = result.norm(), record.lr = lr;
   record.tokens = run.engine->batch_shape().global_tokens();
   record.breakdown_ms = breakdown_ms;
-  record.step_ms = std::accumulate(breakdown_ms.begin(), breakdown_ms.end(), 0.0);
+  record.step_ms = step_ms;
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tokens_per_s_per_rank = record.tokens_per_s / run.world.size();
   record.memory_peak_bytes = memory_peak(run.device()).total;
-  record.memory_outside_bytes = process_resident_bytes() - memory_live(run.device()).total;
+  // Pages of a tensor that nothing wrote yet are not resident.
+  record.memory_outside_bytes = std::max<Size>(0, process_resident_bytes() - memory_live(run.device()).total);
   record.memory_total_bytes = machine_memory_bytes();
   record.comm = take_comm_totals();
   gather_ranks(record, {record.step_ms, record.step_ms - take_waiting_ms(), breakdown_ms, record.memory_peak_bytes}, run.control);

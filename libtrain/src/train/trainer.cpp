@@ -5,11 +5,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/fault.h"
+#include "core/pending_file.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
@@ -33,7 +32,7 @@ class Trainer {
 
   void train() {
     const TrainConfig& train = run_.config.train;
-    clock_.take();
+    leave_out_of_step_time();
     PartClock::set_current(&clock_);
     std::string_view reason = "steps";
     while (steps_done() < train.steps) {
@@ -64,7 +63,10 @@ class Trainer {
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
-    const StepRecord record = make_record(run_, result, lr, clock_.take());
+    const Clock::time_point end = Clock::now();
+    const double step_ms = std::chrono::duration<double, std::milli>(end - step_begin_).count();
+    step_begin_ = end;
+    const StepRecord record = make_record(run_, result, lr, step_ms, clock_.take());
     run_.log.row(to_json_line(record));
     // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
     const double step_s = record.step_ms / 1e3;
@@ -129,21 +131,20 @@ class Trainer {
   }
 
   void sample() {
-    run_.engine->with_parameters([&] {
-      if (run_.world.rank() != 0) return;
-      std::vector<std::uint32_t> tokens;
-      generate(*run_.model, run_.tokenizer->encode("\n"),
-               {.tokens = 256, .temperature = 0.8, .seed = run_.config.train.seed},
-               [&](std::uint32_t token) { tokens.push_back(token); });
-      const std::string folder = run_.config.run.dir + "/samples";
-      std::filesystem::create_directories(folder);
-      std::ofstream(fmt::format("{}/step-{:08}.txt", folder, steps_done())) << run_.tokenizer->decode(tokens) << "\n";
+    collectively(run_.control, [&] {
+      run_.engine->with_parameters([&] {
+        if (run_.world.rank() != 0) return;
+        const auto tokens = lt::sample(*run_.model, run_.tokenizer->encode("\n"), run_.config.train.seed);
+        write_whole_file("record", run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())),
+                         run_.tokenizer->decode(tokens) + "\n");
+      });
     });
     leave_out_of_step_time();
   }
 
-  // Evaluation and samples are no part of a step.
+  // Opening the run, evaluation and samples are no part of a step.
   void leave_out_of_step_time() {
+    step_begin_ = Clock::now();
     clock_.take();
     take_comm_totals();
     take_waiting_ms();
@@ -161,7 +162,7 @@ class Trainer {
     state.seed = run_.config.train.seed;
     state.config = to_toml(run_.config), state.config_hash = config_hash(run_.config);
     state.model = to_json(run_.model->spec(), run_.config.train.seq);
-    if (run_.tokenizer != nullptr) state.tokenizer = run_.tokenizer->to_json();
+    state.tokenizer = run_.tokenizer_text;
     const std::string path = checkpoint::save(run_.config.checkpoint.dir, run_.engine->shard_map(), state, run_.control,
                                               static_cast<int>(run_.config.checkpoint.keep));
     last_saved_ = steps_done();
@@ -174,6 +175,7 @@ class Trainer {
   const Schedule schedule_;
   PartClock clock_;
   const Clock::time_point begin_ = Clock::now();
+  Clock::time_point step_begin_ = begin_;
   const Size first_step_ = run_.steps_done() + 1;
   Size last_saved_ = -1;
   double mean_step_s_ = 0;

@@ -6,10 +6,10 @@
 
 namespace lt {
 
-// All functions throw DataError naming the file and the system's reason.
+// All functions throw DataError, of the part `part`, naming the file and the system's reason.
 class PendingFile {
  public:
-  explicit PendingFile(const std::string& path);
+  PendingFile(const std::string& part, const std::string& path);
   // Removes what was not committed.
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
@@ -24,9 +24,14 @@ class PendingFile {
  private:
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_, pending_;
+  std::string part_, path_, pending_;
   int fd_ = -1;
   bool committed_ = false;
 };
+
+// All bytes of a regular file.
+std::string read_whole_file(const std::string& part, const std::string& path);
+// The file `path` with this text, durably, or as it was.
+void write_whole_file(const std::string& part, const std::string& path, const std::string& text);
 
 }  // namespace lt

@@ -1,21 +1,23 @@
 // Write, fsync, rename, fsync of the folder.
-#include "data/pending_file.h"
+#include "core/pending_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "libtrain/error.h"
 
 namespace lt {
 
-PendingFile::PendingFile(const std::string& path) : path_(path), pending_(fmt::format("{}.tmp-{}", path, ::getpid())) {
+PendingFile::PendingFile(const std::string& part, const std::string& path)
+    : part_(part), path_(path), pending_(path + ".tmp-" + std::to_string(::getpid())) {
   fd_ = ::open(pending_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("cannot create");
 }
@@ -26,7 +28,7 @@ PendingFile::~PendingFile() {
 }
 
 void PendingFile::fail(const char* what) const {
-  throw DataError("data", fmt::format("{}: {}: {}", path_, what, std::strerror(errno)));
+  throw DataError(part_, path_ + ": " + what + ": " + std::strerror(errno));
 }
 
 void PendingFile::write(const void* data, std::size_t bytes) {
@@ -54,6 +56,23 @@ void PendingFile::commit() {
   const int result = ::fsync(fd);
   ::close(fd);
   if (result != 0) fail("cannot fsync its folder");
+}
+
+std::string read_whole_file(const std::string& part, const std::string& path) {
+  std::error_code ignored;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(path, ignored)) {
+    throw DataError(part, path + ": expected a readable file");
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+void write_whole_file(const std::string& part, const std::string& path, const std::string& text) {
+  PendingFile file(part, path);
+  file.write(text.data(), text.size());
+  file.commit();
 }
 
 }  // namespace lt
