@@ -14,7 +14,7 @@
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
 #include "libtrain/random.h"
-#include "libtrain/trainer.h"
+#include "libtrain/run_options.h"
 #include "train/machine.h"
 
 namespace lt::bench {
@@ -122,7 +122,8 @@ void serve_steps(const Config& config, const World& world, const StepBenchOption
   Bench bench(config, world);
   for (Size i = 0; i < options.warmup; ++i) bench.time_step();
   if (world.rank() == 0) {
-    std::cout << Json{{"program", "libtrain"}, {"tokens_per_step", bench.tokens()}, {"machine", machine(world)}}.dump() << std::endl;
+    std::cout << Json{{"program", "libtrain"}, {"tokens_per_step", bench.tokens()}, {"machine", machine(world)}}.dump()
+              << std::endl;
   }
   while (true) {
     std::string line;

@@ -30,7 +30,7 @@ PUBLIC_HEADERS = {
     "record": "record",
     "parallel": "engine strategy",
     "checkpoints": "checkpoint",
-    "train": "config generate libtrain planner trainer",
+    "train": "config engine_checkpoint generate libtrain planner run_options trainer",
 }
 
 # Third-party headers, by how their names begin, and the layers that may include them.

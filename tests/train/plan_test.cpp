@@ -1,7 +1,8 @@
-// plan = run: peak, ledger and communication of an engine on these ranks equal, to the byte, what the planner says of them.
+// plan = run: peak, ledger and communication of an engine on these ranks equal, to the byte, what the planner says of
+// them.
 #include "libtrain/planner.h"
 
-#include "libtrain/trainer.h"
+#include "libtrain/run_options.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -13,9 +14,9 @@ namespace {
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 // Sizes that align to nothing: an odd vocabulary and FFN, heads of three channels, a sequence of seven.
-const Options kUneven = {{"model.family", "gpt2"}, {"model.layers", "3"}, {"model.width", "15"}, {"model.heads", "5"},
-                         {"model.kv_heads", "5"},  {"model.ffn", "37"},   {"model.vocab", "101"}, {"model.max_seq", "9"},
-                         {"train.seq", "7"}};
+const Options kUneven = {{"model.family", "gpt2"}, {"model.layers", "3"},   {"model.width", "15"},
+                         {"model.heads", "5"},     {"model.kv_heads", "5"}, {"model.ffn", "37"},
+                         {"model.vocab", "101"},   {"model.max_seq", "9"},  {"train.seq", "7"}};
 const Options kGpt = {{"model.preset", "gpt-tiny"}, {"train.seq", "16"}};
 const Options kLlama = {{"model.preset", "llama-tiny"}, {"train.seq", "16"}};
 
@@ -83,8 +84,10 @@ TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "
     for (const Strategy& strategy : kStrategies) {
       for (const char* recompute : {"none", "selective", "full"}) {
         for (const char* accum : {"1", "3"}) {
-          check(model, {{"parallel.strategy", std::string(strategy.name)}, {"parallel.recompute", recompute},
-                        {"train.accum", accum}, {"train.micro_batch", "2"}});
+          check(model, {{"parallel.strategy", std::string(strategy.name)},
+                        {"parallel.recompute", recompute},
+                        {"train.accum", accum},
+                        {"train.micro_batch", "2"}});
         }
       }
     }

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "libtrain/data.h"
-#include "libtrain/error.h"
 #include "libtrain/engine.h"
+#include "libtrain/engine_checkpoint.h"
+#include "libtrain/error.h"
 #include "libtrain/layers.h"
 #include "libtrain/models.h"
 #include "libtrain/ops.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,40 +31,16 @@ struct StepRecord {
   Size memory_total_bytes = 0;                // of the device (console only)
   std::array<double, kParts> breakdown_ms{};  // adds up to step_ms
   std::vector<CommTotal> comm;
-  // Over ranks: of the step, of each part, and of what a rank was busy with itself (the step without the waits for other
-  // ranks). Ranks step together, so it is the last that tells a slow one.
+  // Over ranks: of the step, of each part, and of what a rank was busy with itself (the step without the waits for
+  // other ranks). Ranks step together, so it is the last that tells a slow one.
   OverRanks step_ms_over_ranks, own_ms_over_ranks;
   std::array<OverRanks, kParts> parts_over_ranks{};
 };
 
 std::string to_json_line(const StepRecord& record);
-// step   120/5000 | loss 3.4812 | norm 0.912 | lr 3.00e-04 | 412 ms | 1.27M tok/s | 41.2% mfu | 61.2/80.0 GiB | eta 33m12s
+// step   120/5000 | loss 3.4812 | norm 0.912 | lr 3.00e-04 | 412 ms | 1.27M tok/s | 41.2% mfu | 61.2/80.0 GiB | eta
+// 33m12s
 std::string console_line(const StepRecord& record, double eta_s);
-
-// An append-only file of lines, each written whole by one write(2).
-class LineFile {
- public:
-  // Cuts a torn last line off. Throws DataError.
-  explicit LineFile(const std::string& path);
-  ~LineFile();
-  LineFile(const LineFile&) = delete;
-  LineFile& operator=(const LineFile&) = delete;
-
-  void append(const std::string& line);  // adds the newline
-  void sync();                           // to disk
-
- private:
-  std::string path_;
-  int fd_;
-};
-
-// Bytes that the process holds beside the library's tensors, and the machine's memory.
-Size process_resident_bytes();
-Size machine_memory_bytes();
-
-// 1.27M, 33m12s, 61.2.
-std::string short_count(double value);
-std::string short_duration(double seconds);
 
 // One offline HTML file, and its Markdown beside it, from the folders of one or more runs. Throws DataError.
 void write_report(const std::vector<std::string>& run_directories, const std::string& out_html);

@@ -1,13 +1,15 @@
 // An append-only file of whole lines.
+#include "record/line_file.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 #include "libtrain/error.h"
-#include "libtrain/record.h"
 
 namespace lt {
 namespace {
@@ -33,12 +35,22 @@ off_t whole_lines(int fd, const std::string& path) {
   return 0;
 }
 
+void sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(folder, "cannot open");
+  const int result = ::fsync(fd);
+  ::close(fd);
+  if (result != 0) fail(folder, "cannot fsync");
+}
+
 }  // namespace
 
 LineFile::LineFile(const std::string& path) : path_(path) {
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail(path, "cannot open");
   const off_t end = whole_lines(fd_, path);
+  if (end == 0) sync_folder_of(path);
   if (::ftruncate(fd_, end) != 0) fail(path, "cannot truncate");
   if (::lseek(fd_, end, SEEK_SET) < 0) fail(path, "cannot seek");
 }

@@ -1,9 +1,9 @@
 // Memory of the process and the machine, as the kernel counts it.
+#include "record/process_memory.h"
+
 #include <unistd.h>
 
 #include <fstream>
-
-#include "libtrain/record.h"
 
 namespace lt {
 

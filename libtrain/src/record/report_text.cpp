@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "libtrain/record.h"
+#include "record/short_text.h"
 
 namespace lt::report {
 namespace {

@@ -2,8 +2,10 @@
 #include <cstdio>
 
 #include "libtrain/checkpoint.h"
-#include "libtrain/trainer.h"
+#include "libtrain/engine_checkpoint.h"
+#include "libtrain/models.h"
 #include "train/engine_checkpoint.h"
+#include "train/model_json.h"
 
 namespace lt {
 

@@ -5,7 +5,7 @@
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
-#include "libtrain/trainer.h"
+#include "train/model_json.h"
 
 namespace lt {
 
@@ -13,7 +13,8 @@ LoadedModel load_model(const std::string& directory) {
   const std::string step_directory = checkpoint::newest(directory);
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   if (state.model.empty() || state.model == "{}") {
-    throw DataError("checkpoint", step_directory + "/manifest.json: model: expected a description of a transformer, found none",
+    throw DataError("checkpoint",
+                    step_directory + "/manifest.json: model: expected a description of a transformer, found none",
                     "checkpoints that a program of your own saved are loaded by that program");
   }
   const ModelDescription description = model_from_json(state.model);
@@ -24,10 +25,12 @@ LoadedModel load_model(const std::string& directory) {
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor& tensor = entry.parameter->tensor();
     map.parameters.push_back({entry.name, tensor.shape()});
-    map.needed.push_back({entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+    map.needed.push_back(
+        {entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
   checkpoint::load(step_directory, map);
-  if (!state.tokenizer.empty() && can_read_tokenizer(state.tokenizer)) loaded.tokenizer = tokenizer_from_json(state.tokenizer, step_directory + "/manifest.json");
+  if (!state.tokenizer.empty() && can_read_tokenizer(state.tokenizer))
+    loaded.tokenizer = tokenizer_from_json(state.tokenizer, step_directory + "/manifest.json");
   loaded.step = state.step;
   loaded.seq = description.seq;
   loaded.directory = step_directory;

@@ -9,6 +9,7 @@
 
 #include "libtrain/record.h"
 #include "libtrain/version.h"
+#include "record/process_memory.h"
 
 namespace lt {
 namespace {
@@ -31,7 +32,8 @@ std::string environment(const char* name) {
 nlohmann::ordered_json machine(const World& world) {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  const auto now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
   return {{"version", version()},
           {"commit", commit()},
           {"built_with", built_with()},

@@ -9,7 +9,8 @@
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/record.h"
-#include "libtrain/trainer.h"
+#include "libtrain/run_options.h"
+#include "record/short_text.h"
 
 namespace lt {
 namespace {
@@ -45,7 +46,9 @@ Size total_bytes(const std::vector<CommTotal>& totals) {
 }  // namespace
 
 RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
-  const auto batch = [&](Size samples) { return Batch{meta_tokens(samples, shape.seq), meta_tokens(samples, shape.seq)}; };
+  const auto batch = [&](Size samples) {
+    return Batch{meta_tokens(samples, shape.seq), meta_tokens(samples, shape.seq)};
+  };
   RunBatches batches{batch(shape.samples()), {}};
   if (config.train.eval_every > 0) batches.evaluation = batch(shape.micro_batch);
   return batches;
@@ -120,8 +123,8 @@ std::string to_text(const Plan& plan) {
   const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };
   std::string text = plan.subject + "\n";
   text += fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
-                                 short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
-                                 plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
+                      short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
+                      plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
   text += "memory of a rank at its peak         bytes by formula (state alone)\n";
   for (std::size_t i = 0; i < kMemoryOwners; ++i) {
     const auto owner = static_cast<MemoryOwner>(i);
@@ -135,8 +138,8 @@ std::string to_text(const Plan& plan) {
   text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
   text += "sent by a rank in a step\n";
   for (const CommTotal& total : plan.comm) {
-    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)), total.calls,
-                        total.calls == 1 ? "" : "s");
+    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)),
+                        total.calls, total.calls == 1 ? "" : "s");
   }
   text += fmt::format("  {:<14}{}\n", "all", mib(static_cast<double>(total_bytes(plan.comm))));
   return text;

@@ -1,10 +1,8 @@
 // From a configuration to the options of each component, with everything derived filled in.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "libtrain/error.h"
-#include "libtrain/trainer.h"
+#include "libtrain/run_options.h"
 
 namespace lt {
 namespace {
@@ -22,7 +20,8 @@ nn::TransformerSpec spec_of(const ModelConfig& model) {
     if (given != 0) value = given;
   };
   take(model.layers, spec.layers), take(model.heads, spec.heads), take(model.kv_heads, spec.kv_heads);
-  take(model.width, spec.width), take(model.ffn, spec.ffn), take(model.vocab, spec.vocab), take(model.max_seq, spec.max_seq);
+  take(model.width, spec.width), take(model.ffn, spec.ffn), take(model.vocab, spec.vocab),
+      take(model.max_seq, spec.max_seq);
   spec.dropout = model.dropout;
   if (model.tie_embeddings != "auto") spec.tie_embeddings = model.tie_embeddings == "true";
   if (spec.heads > 0) spec = nn::with_defaults(spec);
@@ -43,7 +42,8 @@ Config resolve(const Config& given) {
 
   if (config.train.seq == 0) config.train.seq = spec.max_seq;
   if (config.train.seq > spec.max_seq) {
-    throw UsageError("config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
+    throw UsageError(
+        "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
   }
   if (config.train.device == "auto") config.train.device = "cpu";
   if (config.train.device == "cuda" && !has_device(DeviceType::cuda)) {
@@ -51,7 +51,8 @@ Config resolve(const Config& given) {
   }
   if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
   if (config.optim.min_lr > config.optim.lr) {
-    throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr, config.optim.min_lr));
+    throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
+                                           config.optim.min_lr));
   }
   if (config.checkpoint.dir.empty()) config.checkpoint.dir = config.run.dir + "/checkpoints";
   return config;
@@ -64,14 +65,18 @@ ParallelOptions parallel_options(const Config& resolved) {
   const Recompute recompute = parallel.recompute == "full"        ? Recompute::full
                               : parallel.recompute == "selective" ? Recompute::selective
                                                                   : Recompute::none;
-  return {find_strategy(parallel.strategy), static_cast<int>(parallel.shard_size), recompute, parallel.recompute_every,
-          float_type(parallel.reduce_dtype), resolved.train.deterministic};
+  return {find_strategy(parallel.strategy), static_cast<int>(parallel.shard_size), recompute,
+          parallel.recompute_every,         float_type(parallel.reduce_dtype),     resolved.train.deterministic};
 }
 
 StepOptions step_options(const Config& resolved) {
   const TrainConfig& train = resolved.train;
-  return {train.micro_batch, train.accum, train.seq, float_type(train.dtype),
-          {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0}, train.seed};
+  return {train.micro_batch,
+          train.accum,
+          train.seq,
+          float_type(train.dtype),
+          {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
+          train.seed};
 }
 
 AdamW adamw_options(const Config& resolved) {
@@ -83,33 +88,6 @@ AdamW adamw_options(const Config& resolved) {
 Schedule schedule_options(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
   return {find_decay(optim.schedule), optim.lr, optim.min_lr, optim.warmup, resolved.train.steps};
-}
-
-std::string to_json(const nn::TransformerSpec& spec, Size seq) {
-  return nlohmann::ordered_json{{"family", spec.family},     {"layers", spec.layers},       {"heads", spec.heads},
-                                {"kv_heads", spec.kv_heads}, {"width", spec.width},         {"ffn", spec.ffn},
-                                {"vocab", spec.vocab},       {"max_seq", spec.max_seq},     {"norm_eps", spec.norm_eps},
-                                {"rope_base", spec.rope_base}, {"tie_embeddings", spec.tied()}, {"dropout", spec.dropout},
-                                {"seq", seq}}
-      .dump();
-}
-
-ModelDescription model_from_json(const std::string& text) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    nn::TransformerSpec spec;
-    spec.family = json.at("family").get<std::string>();
-    spec.layers = json.at("layers"), spec.heads = json.at("heads"), spec.kv_heads = json.at("kv_heads");
-    spec.width = json.at("width"), spec.ffn = json.at("ffn"), spec.vocab = json.at("vocab"), spec.max_seq = json.at("max_seq");
-    spec.norm_eps = json.at("norm_eps"), spec.rope_base = json.at("rope_base"), spec.dropout = json.at("dropout");
-    spec.tie_embeddings = json.at("tie_embeddings").get<bool>();
-    nn::validate(spec);
-    return {spec, json.at("seq").get<Size>()};
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("checkpoint", std::string("model: ") + error.what());
-  } catch (const UsageError& error) {
-    throw DataError("checkpoint", error.what());
-  }
 }
 
 }  // namespace lt

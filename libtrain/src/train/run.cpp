@@ -11,6 +11,8 @@
 #include "libtrain/error.h"
 #include "libtrain/planner.h"
 #include "libtrain/version.h"
+#include "record/process_memory.h"
+#include "record/short_text.h"
 #include "train/engine_checkpoint.h"
 
 namespace lt {
@@ -48,12 +50,13 @@ void Run::require_memory() const {
   const Size ranks = world.info().local_size, machine = machine_memory_bytes();
   if (plan.peak_bytes <= machine / ranks) return;
   const auto gib = [](Size bytes) { return static_cast<double>(bytes) / (1 << 30); };
-  throw UsageError("config",
-                   fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f}",
-                               gib(machine), ranks, ranks == 1 ? "" : "s", gib(plan.peak_bytes),
-                               static_cast<double>(ranks) * gib(plan.peak_bytes)),
-                   "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says "
-                   "what each takes");
+  throw UsageError(
+      "config",
+      fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f}",
+                  gib(machine), ranks, ranks == 1 ? "" : "s", gib(plan.peak_bytes),
+                  static_cast<double>(ranks) * gib(plan.peak_bytes)),
+      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says "
+      "what each takes");
 }
 
 void Run::open_data() {
@@ -91,7 +94,8 @@ void Run::require_same_data() const {
   const Size before = checkpoint::read_state(start.checkpoint).data_tokens, now = data == nullptr ? 0 : data->tokens();
   if (before == 0 || now == 0 || before == now) return;
   throw UsageError("config",
-                   fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before, start.checkpoint, now),
+                   fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before,
+                               start.checkpoint, now),
                    "--checkpoint.resume=" + start.checkpoint + " with another --run.dir goes on with other data");
 }
 
@@ -131,7 +135,8 @@ void announce(Run& run, const std::string& command) {
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
-          ? fmt::format(", shard groups of {}", config.parallel.shard_size) : "",
+          ? fmt::format(", shard groups of {}", config.parallel.shard_size)
+          : "",
       config.parallel.recompute, config.train.dtype, config.train.deterministic ? ", deterministic" : "",
       static_cast<double>(plan.peak_bytes) / (1 << 30));
   say("run folder: {}", config.run.dir);

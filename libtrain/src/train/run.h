@@ -9,7 +9,7 @@
 #include "libtrain/engine.h"
 #include "libtrain/models.h"
 #include "libtrain/planner.h"
-#include "libtrain/trainer.h"
+#include "libtrain/run_options.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
 

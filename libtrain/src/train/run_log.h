@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libtrain/record.h"
+#include "record/line_file.h"
 
 namespace lt {
 

@@ -1,5 +1,6 @@
 // The row of a step: this rank's times and counters, and what the other ranks say of theirs.
 #include "train/step_record.h"
+#include "record/process_memory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -53,7 +54,8 @@ StepRecord make_record(const Run& run, const StepResult& result, double lr, doub
   record.memory_outside_bytes = std::max<Size>(0, process_resident_bytes() - memory_live(run.device()).total);
   record.memory_total_bytes = machine_memory_bytes();
   record.comm = take_comm_totals();
-  gather_ranks(record, {record.step_ms, record.step_ms - take_waiting_ms(), breakdown_ms, record.memory_peak_bytes}, run.control);
+  gather_ranks(record, {record.step_ms, record.step_ms - take_waiting_ms(), breakdown_ms, record.memory_peak_bytes},
+               run.control);
   return record;
 }
 

@@ -12,6 +12,9 @@
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
+#include "libtrain/run_options.h"
+#include "record/short_text.h"
+#include "train/model_json.h"
 #include "train/run.h"
 #include "train/step_record.h"
 
@@ -189,9 +192,10 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
     const auto lines = split_lines(all[0]), others = split_lines(all[r]);
     std::size_t i = 0;
     while (i + 1 < std::min(lines.size(), others.size()) && lines[i] == others[i]) ++i;
-    throw UsageError("config", fmt::format("rank {}: expected the configuration of rank 0, \"{}\", found \"{}\"", r,
-                                           lines[i], others[i]),
-                     "options and LTRAIN_* variables must be the same on all hosts");
+    throw UsageError(
+        "config",
+        fmt::format("rank {}: expected the configuration of rank 0, \"{}\", found \"{}\"", r, lines[i], others[i]),
+        "options and LTRAIN_* variables must be the same on all hosts");
   }
 }
 

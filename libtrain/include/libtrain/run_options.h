@@ -1,0 +1,20 @@
+// From a configuration to the options of each component.
+#pragma once
+
+#include "libtrain/config.h"
+#include "libtrain/engine.h"
+#include "libtrain/models.h"
+#include "libtrain/optim.h"
+
+namespace lt {
+
+// The configuration with everything derived filled in: the model's numbers from the preset and its checks, seq, min_lr,
+// checkpoint.dir. Throws UsageError.
+Config resolve(const Config& config);
+nn::TransformerSpec model_spec(const Config& resolved);
+ParallelOptions parallel_options(const Config& resolved);
+StepOptions step_options(const Config& resolved);
+AdamW adamw_options(const Config& resolved);
+Schedule schedule_options(const Config& resolved);
+
+}  // namespace lt
