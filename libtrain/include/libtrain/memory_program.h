@@ -22,6 +22,9 @@ struct Lifetime {
 // The most bytes that live at one time: no arena can be smaller.
 Size most_live_bytes(const std::vector<Lifetime>& lifetimes);
 
+// What an allocator would take from the system that keeps each freed block for the next request of the same size.
+Size bytes_without_arena(const std::vector<Lifetime>& lifetimes);
+
 // A place for each block in one arena, so that blocks that live at the same time do not overlap.
 struct Packing {
   std::vector<Size> offsets;  // multiples of kAllocationAlignment

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 namespace lt {
@@ -97,6 +98,14 @@ Size most_live_bytes(const std::vector<Lifetime>& lifetimes) {
   Size live = 0, most = 0;
   for (const auto& [time, bytes] : changes) most = std::max(most, live += bytes);
   return most;
+}
+
+Size bytes_without_arena(const std::vector<Lifetime>& lifetimes) {
+  std::map<Size, std::vector<Lifetime>> by_size;
+  for (const Lifetime& entry : lifetimes) by_size[entry.bytes].push_back(entry);
+  Size sum = 0;
+  for (const auto& [bytes, same_size] : by_size) sum += most_live_bytes(same_size);
+  return sum;
 }
 
 Packing pack(const std::vector<Lifetime>& lifetimes) {

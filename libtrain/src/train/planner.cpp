@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libtrain/engine.h"
@@ -90,6 +91,11 @@ Plan make_plan(const Config& given, int ranks) {
   // Rank 0 samples.
   plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes);
   plan.per_rank[0] = plan.peak_bytes;
+  plan.arena_bytes = engine.arena_bytes();
+  for (const MemoryProgram* program : engine.memory_programs()) {
+    plan.arena_live_bytes = std::max(plan.arena_live_bytes, most_live_bytes(program->lifetimes));
+    plan.without_arena_bytes = std::max(plan.without_arena_bytes, bytes_without_arena(program->lifetimes));
+  }
   plan.parameters = model->parameter_count();
   plan.flops_per_token = model->flops_per_token(shape.seq);
   plan.tokens_per_step = shape.global_tokens();
@@ -108,6 +114,10 @@ std::string to_json(const Plan& plan) {
                                 {"peak_bytes", plan.peak_bytes},
                                 {"per_rank", plan.per_rank},
                                 {"ledger", ledger},
+                                {"arena",
+                                 {{"bytes", plan.arena_bytes},
+                                  {"live_bytes", plan.arena_live_bytes},
+                                  {"without_arena_bytes", plan.without_arena_bytes}}},
                                 {"parameters", plan.parameters},
                                 {"flops_per_token", plan.flops_per_token},
                                 {"tokens_per_step", plan.tokens_per_step},
@@ -136,6 +146,12 @@ std::string to_text(const Plan& plan) {
     text += formula > 0 ? mib(formula) + "\n" : "\n";
   }
   text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
+  text += "arena, in the owners above\n";
+  text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
+  text += fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", mib(static_cast<double>(plan.arena_live_bytes)),
+                      static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.arena_live_bytes));
+  text += fmt::format("  {:<14}{}, each size with blocks of its own\n\n", "without it",
+                      mib(static_cast<double>(plan.without_arena_bytes)));
   text += "sent by a rank in a step\n";
   for (const CommTotal& total : plan.comm) {
     text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)),
