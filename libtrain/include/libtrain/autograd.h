@@ -60,7 +60,6 @@ class Tape {
   void release_values(const Tensor& except);
   bool keeps_values() const { return keep_values_; }
   bool empty() const { return nodes_.empty(); }
-  void clear() { nodes_.clear(), recomputable_.clear(); }
 
   // The tape that operations of this thread append to; null: nothing is recorded.
   static Tape* current();

@@ -39,7 +39,6 @@ class ShardedUnit {
   const UnitLayout& layout() const { return layout_; }
   // The model's parameters become those of this unit.
   void bind_model();
-  Size shard_elements() const { return shard_; }
 
   // Parameters. start_gather() and finish_gather() do nothing where they are not needed.
   void start_gather();
