@@ -45,7 +45,9 @@ struct DataOptions {
   std::uint64_t seed = 1337;
   bool shuffle = true;  // false: blocks in file order
   TokenFormat format = TokenFormat::automatic;
-  Size vocab = 0;  // tokens must be below; 0: unchecked
+  // Tokens must be below it, else DataError. 0: unchecked but for the range of i32, and a model that is handed a token
+  // outside of its own vocabulary has undefined behaviour.
+  Size vocab = 0;
 };
 
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of an

@@ -103,6 +103,9 @@ class UncountedScope {
 // Runs `body` on every rank and makes its failure everybody's: where it threw an Error on some rank, all ranks throw
 // the error of the lowest such rank, as the same type where that is UsageError or DataError and otherwise as Error. It
 // is marked shared() where the group is all ranks of the run. Every rank of the group must call it.
+// A rank that throws leaves `body` while the others go on: a collective that they then enter inside it, of this group or
+// of another with that rank, waits for ever. So no collective stands in `body` after what may throw on some ranks alone.
+// What all ranks throw alike, as a nested collectively() does, may stand before one.
 void collectively(const Group& group, const std::function<void()>& body);
 
 }  // namespace lt

@@ -44,7 +44,8 @@ struct DecodeState {
   Size length = 0;
 };
 
-// A causal language model on token ids: batch inputs and targets are i32 [B, T].
+// A causal language model on token ids: batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
+// loss() and logits() throw UsageError for more than max_seq tokens.
 class Transformer : public Model {
  public:
   explicit Transformer(const TransformerSpec& spec);

@@ -1,6 +1,8 @@
 // Differentiable operations. Tensors are contiguous and of one device; floating-point inputs of one call share a dtype
 // (f32, f64 or bf16). Every operation checks its arguments and throws UsageError (part "ops") naming operation,
 // argument, expected and actual. On the meta device only shapes are computed.
+// Values are not checked: ids and targets outside [0, V) are read past the table, so whoever makes them must see to it
+// (TokenLoader does, with DataOptions::vocab).
 #pragma once
 
 #include <cstdint>
@@ -42,10 +44,11 @@ Tensor silu(const Tensor& x);
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 
-// Rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V).
+// Rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V), else the behaviour is undefined.
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
-// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. f32 scalar (f64 for f64).
+// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. f32 scalar (f64 for f64). Targets must
+// be in [0, V), else the behaviour is undefined; there is none that is left out of the mean.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
 // Inverted dropout. Element i is kept where the uniform number (key, first + i) is >= p: the mask does not depend on
@@ -86,11 +89,11 @@ struct KvCache {
 // As attention(), for T new tokens after the cache's `length`; appends their keys and values. No gradient.
 Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache);
 
-// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C].
+// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(); positions are checked.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0);
 
 // Mean cross-entropy of logits = x [..., C] weight[V, C]^T against targets [...], in chunks of rows: at no time are all
-// logits held. f32 scalar (f64 for f64).
+// logits held. f32 scalar (f64 for f64). Targets as in cross_entropy().
 // With `loss_gradient`, the number with which backward() will be seeded, the gradients are computed chunk by chunk in
 // the forward pass, while the logits are there; without it the backward pass computes the logits again.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,

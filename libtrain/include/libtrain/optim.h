@@ -21,7 +21,7 @@ enum class Decay { constant, cosine, linear, wsd };
 // The learning rate of step n, from 1: lr * n / warmup up to warmup; then with p = (n - warmup) / (steps - warmup)
 //   cosine: min_lr + (lr - min_lr) (1 + cos(pi p)) / 2 (Loshchilov & Hutter 2017),
 //   linear: lr + (min_lr - lr) p,
-//   wsd:    lr, and over the last tenth of the steps linearly to min_lr (Hu et al. 2024),
+//   wsd:    lr up to p = 0.9, then linearly to min_lr: over the last tenth of the steps after warmup (Hu et al. 2024),
 //   constant: lr.
 struct Schedule {
   Decay decay = Decay::constant;
