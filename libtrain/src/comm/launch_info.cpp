@@ -18,8 +18,9 @@ namespace {
 struct Variables {
   const char* source;
   const char *rank, *size, *local_rank;
-  const char* local_size;                  // may be absent
+  const char* local_size;                  // need not be set; null where slurm_local_size() finds it
   std::array<const char*, 2> also_needed;  // may be null
+  bool is_slurm;                           // counts in a step of srun alone, and lists the tasks of each node
 };
 
 constexpr Variables kLaunchers[] = {
@@ -28,9 +29,16 @@ constexpr Variables kLaunchers[] = {
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
-     {}},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, {"SLURM_STEP_ID"}},
-    {"torchrun variables", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", {"MASTER_ADDR", "MASTER_PORT"}},
+     {},
+     false},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, {"SLURM_STEP_ID"}, true},
+    {"torchrun variables",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     {"MASTER_ADDR", "MASTER_PORT"},
+     false},
 };
 
 // Empty where it is not set.
@@ -66,7 +74,7 @@ bool is_complete(const Variables& names) {
   for (const char* name : names.also_needed) {
     if (name != nullptr && !is_set(name)) return false;
   }
-  return names.local_size != nullptr || read_number("SLURM_STEP_ID", 0, 0xffffffff) < kSlurmSpecialSteps;
+  return !names.is_slurm || read_number("SLURM_STEP_ID", 0, 0xffffffff) < kSlurmSpecialSteps;
 }
 
 // Entry SLURM_NODEID of a list such as "4(x2),3", which stands for 4, 4, 3.
@@ -98,10 +106,10 @@ LaunchInfo read_launcher(const Variables& names) {
   const Size size = read_number(names.size, 1, kMostRanks);
   const Size rank = read_number(names.rank, 0, size - 1);
   Size local_size = size;  // one host, where nothing says otherwise
-  if (is_set(names.local_size)) {
-    local_size = read_number(names.local_size, 1, size);
-  } else if (names.local_size == nullptr) {
+  if (names.is_slurm) {
     local_size = std::min(size, slurm_local_size().value_or(size));
+  } else if (is_set(names.local_size)) {
+    local_size = read_number(names.local_size, 1, size);
   }
   const Size local_rank = read_number(names.local_rank, 0, local_size - 1);
   return {static_cast<int>(rank), static_cast<int>(size), static_cast<int>(local_rank), static_cast<int>(local_size),

@@ -71,7 +71,7 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
   if (initialized == 0) {
     avoid_forbidden_single_copy();
     LT_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
-    mpi = std::shared_ptr<void>(&provided, finalise);
+    mpi = std::shared_ptr<void>(nullptr, finalise);  // owns nothing but the end: its deleter runs all the same
   } else {
     LT_MPI(MPI_Query_thread(&provided));
   }
