@@ -5,6 +5,9 @@
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
+
+static_assert(Shape::kMaxDims == kernels::kMaxDims, "a kernel walks every tensor that a shape can describe");
+
 namespace {
 
 struct Reshape final : Function {

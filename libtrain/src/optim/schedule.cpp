@@ -1,4 +1,5 @@
 // Learning-rate schedules: pure functions of the step.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -16,7 +17,7 @@ struct NamedDecay {
 constexpr NamedDecay kDecays[] = {
     {"constant", Decay::constant}, {"cosine", Decay::cosine}, {"linear", Decay::linear}, {"wsd", Decay::wsd}};
 
-constexpr double kWsdTail = 0.1;  // share of the steps over which `wsd` decays
+constexpr double kWsdTail = 0.1;  // share of the steps after warm-up over which `wsd` decays
 
 }  // namespace
 
@@ -24,8 +25,9 @@ Decay find_decay(std::string_view name) {
   for (const NamedDecay& entry : kDecays) {
     if (entry.name == name) return entry.decay;
   }
-  throw UsageError("config", "optim.schedule: \"" + std::string(name) + "\" is not a schedule",
-                   "schedules: constant cosine linear wsd");
+  std::string hint = "schedules:";
+  for (const NamedDecay& entry : kDecays) hint.append(" ").append(entry.name);
+  throw UsageError("config", "optim.schedule: \"" + std::string(name) + "\" is not a schedule", hint);
 }
 
 double Schedule::at(Size step) const {
