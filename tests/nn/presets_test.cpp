@@ -18,15 +18,20 @@ Size counted(const TransformerSpec& spec) {
   return V * C + (gpt ? spec.max_seq * C : 0) + L * block + (gpt ? 2 * C : C) + (spec.tied() ? 0 : V * C);
 }
 
-std::string refusal(const TransformerSpec& spec) {
+template <class F>
+std::string refusal_of(const F& body) {
   try {
-    nn::validate(spec);
+    body();
   } catch (const UsageError& error) {
     CHECK(error.part() == "config");
     CHECK_FALSE(error.hint().empty());
     return error.what();
   }
   return "nothing was refused";
+}
+
+std::string refusal(const TransformerSpec& spec) {
+  return refusal_of([&] { nn::validate(spec); });
 }
 
 }  // namespace
@@ -103,5 +108,13 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
         "model.width: rotary positions want an even width / heads, got 3");
   CHECK(with(gpt, [](auto& s) { s.dropout = 1; }) == "model.dropout: expected a number in [0, 1), got 1.000000");
   CHECK(with(gpt, [](auto& s) { s.dropout = -0.1; }) == "model.dropout: expected a number in [0, 1), got -0.100000");
-  CHECK_THROWS_AS(nn::make_transformer({.family = "bert"}), UsageError);
+}
+
+TEST_CASE("make_transformer refuses what validate refuses", "[nn]") {
+  TransformerSpec spec = nn::preset("gpt-tiny");
+  CHECK_NOTHROW(nn::make_transformer(spec));
+  spec.family = "bert";  // and nothing else is wrong
+  CHECK(refusal_of([&] { nn::make_transformer(spec); }) == "model.family: expected gpt2 or llama, got \"bert\"");
+  spec.family = "llama", spec.heads = 5;
+  CHECK(refusal_of([&] { nn::make_transformer(spec); }) == "model.heads: 5 does not divide model.width 128");
 }
