@@ -1,5 +1,7 @@
 // Layouts, uneven shards, models of one's own, and what the engine refuses.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "libtrain/engine.h"
 #include "libtrain/error.h"
@@ -130,26 +132,67 @@ TEST_CASE("tied embeddings: every row of the table is updated on every rank", "[
   }
 }
 
-TEST_CASE("clipping bounds the step, and a non-finite loss suppresses the update", "[parallel]") {
-  const auto parameters_after = [&](float clip, float input) {
+TEST_CASE("clipping multiplies the gradient by clip / norm, and only where the norm is larger", "[parallel]") {
+  // The norm, and AdamW's m after one step, of all ranks: (1 - beta1) times the gradient as the update saw it.
+  const auto first_moment = [](const Strategy& strategy, float clip) {
     Regression model;
-    Engine engine(model, world().group(), {.strategy = Strategy::zero3}, {.lr = 0.1f, .clip = clip}, {.micro_batch = 1});
+    Engine engine(model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .clip = clip}, {.micro_batch = 1});
+    const float norm = engine.step(regression_batch(world().rank(), 1)).norm();
+    std::string mine;
+    for (const StateRange& range : engine.shard_map().owned) {
+      if (range.kind != StateKind::m) continue;
+      const Tensor& values = range.values;
+      mine.append(static_cast<const char*>(values.data()), static_cast<std::size_t>(values.bytes()));
+    }
+    std::vector<float> m;
+    for (const std::string& part : world().group().all_gather_bytes(mine)) {
+      const std::size_t held = m.size();
+      m.resize(held + part.size() / sizeof(float));
+      if (!part.empty()) std::memcpy(m.data() + held, part.data(), part.size());
+    }
+    return std::pair{norm, m};
+  };
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    const auto [norm, whole] = first_moment(strategy, 0);
+    double squares = 0;
+    for (const float m : whole) squares += static_cast<double>(m) * m;
+    CHECK(std::sqrt(squares) == Approx((1 - AdamW{}.beta1) * norm).epsilon(1e-6));
+    CHECK(first_moment(strategy, 1.01f * norm) == std::pair{norm, whole});
+    for (const float clip : {0.99f * norm, 1e-3f * norm}) {
+      const auto [clipped_norm, clipped] = first_moment(strategy, clip);
+      CHECK(clipped_norm == norm);  // of the gradient before clipping
+      CHECK(clipped.size() == whole.size());
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < std::min(clipped.size(), whole.size()); ++i) {
+        const double expected = static_cast<double>(whole[i]) * clip / norm;
+        // Four roundings in f32: the factor, its product with g, and (1 - beta1) times that; (1 - beta1) times g.
+        wrong += !(std::abs(clipped[i] - expected) <= 4 * 0x1p-24 * std::abs(expected));
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("a non-finite loss suppresses the update", "[parallel]") {
+  const auto weights_after = [](float input) {
+    Regression model;
+    Engine engine(model, world().group(), {.strategy = Strategy::zero3}, {.lr = 0.1f}, {.micro_batch = 1});
     Batch batch = regression_batch(world().rank(), 1);
     batch.inputs.data<float>()[0] = input;
     const StepResult result = engine.step(batch);
     std::vector<float> values;
     engine.with_parameters([&] { values = model.first.parameters()[0].parameter->tensor().to_vector<float>(); });
-    return std::tuple{result.loss(), result.norm(), values};
+    return std::pair{result.loss(), values};
   };
-  const auto [loss, norm, clipped] = parameters_after(1e-3f, 0.5f);
-  CHECK(std::isfinite(loss));
-  CHECK(norm > 1e-3f);
-  const auto [bad_loss, bad_norm, kept] = parameters_after(1.0f, NAN);
-  CHECK_FALSE(std::isfinite(bad_loss));
   std::vector<float> initial(35);
   nn::initial_values(initial.data(), "first.linear.weight", nn::Init::normal(0.3f), 1337, 0, 35);
+  const auto [loss, updated] = weights_after(0.5f);
+  CHECK(std::isfinite(loss));
+  CHECK(updated != initial);
+  const auto [bad_loss, kept] = weights_after(NAN);
+  CHECK_FALSE(std::isfinite(bad_loss));
   CHECK(kept == initial);
-  CHECK(clipped != initial);
 }
 
 TEST_CASE("evaluation agrees with the training loss and changes nothing", "[parallel]") {
