@@ -62,18 +62,12 @@ constexpr Row kLlama[] = {
 
 Size size_of(char letter, const ModelInfo& model) {
   switch (letter) {
-    case 'C':
-      return model.width;
-    case 'V':
-      return model.vocab;
-    case 'P':
-      return model.max_seq;
-    case 'F':
-      return model.ffn;
-    case 'q':
-      return model.heads * model.head_dim();
-    case 'g':
-      return model.kv_heads * model.head_dim();
+    case 'C': return model.width;
+    case 'V': return model.vocab;
+    case 'P': return model.max_seq;
+    case 'F': return model.ffn;
+    case 'q': return model.heads * model.head_dim();
+    case 'g': return model.kv_heads * model.head_dim();
   }
   throw InternalError("checkpoint", fmt::format("name table: unknown size {}", letter));
 }
@@ -91,18 +85,12 @@ Shape shape_of(const char* text, const ModelInfo& model) {
 std::pair<Size, Size> rows_of(Rows rows, const Shape& whole, const ModelInfo& model) {
   const Size q = size_of('q', model), g = size_of('g', model), f = model.ffn;
   switch (rows) {
-    case Rows::all:
-      return {0, whole[0]};
-    case Rows::q:
-      return {0, q};
-    case Rows::k:
-      return {q, g};
-    case Rows::v:
-      return {q + g, g};
-    case Rows::gate:
-      return {0, f};
-    case Rows::up:
-      return {f, f};
+    case Rows::all: return {0, whole[0]};
+    case Rows::q: return {0, q};
+    case Rows::k: return {q, g};
+    case Rows::v: return {q + g, g};
+    case Rows::gate: return {0, f};
+    case Rows::up: return {f, f};
   }
   return {0, 0};
 }

@@ -57,7 +57,8 @@ bool valid_one_stands(const fs::path& folder) {
 }
 
 // Throws unless the valid checkpoint at `folder` holds this very state, of which `files` were just written.
-void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state, const std::vector<FileEntry>& files) {
+void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state,
+                  const std::vector<FileEntry>& files) {
   const Manifest manifest = read_manifest(folder);
   const auto require = [](const std::string& what, const auto& expected, const auto& found) {
     if (expected == found) return;

@@ -71,7 +71,8 @@ lt::Batch make_batch(Size first, Size count) {
   std::vector<std::int32_t> numbers, sums;
   for (Size i = first; i < first + count; ++i) {
     const auto word = lt::philox_word(7, static_cast<std::uint64_t>(i));
-    const auto a = static_cast<std::int32_t>(word % kModulus), b = static_cast<std::int32_t>(word / kModulus % kModulus);
+    const auto a = static_cast<std::int32_t>(word % kModulus),
+               b = static_cast<std::int32_t>(word / kModulus % kModulus);
     numbers.push_back(a), numbers.push_back(b), sums.push_back((a + b) % static_cast<std::int32_t>(kModulus));
   }
   return {Tensor::from(numbers, {count, 2}), Tensor::from(sums, {count})};

@@ -7,7 +7,8 @@
 
 int train(const lt::World& world, const char* strategy, const char* tokens, const char* checkpoints, lt::Size steps) {
   lt::nn::Gpt2 model({.layers = 4, .heads = 4, .width = 128, .vocab = 256, .max_seq = 128});
-  lt::Engine engine(model, world.group(), {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::selective},
+  lt::Engine engine(model, world.group(),
+                    {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::selective},
                     lt::AdamW{.lr = 1e-3f}, {.micro_batch = 4, .seq = 128});
   lt::TokenLoader data({tokens}, engine.batch_shape(), {.seed = 1337, .vocab = 256});
 
@@ -16,7 +17,8 @@ int train(const lt::World& world, const char* strategy, const char* tokens, cons
   data.seek(engine.samples_done());
   while (engine.steps_done() < steps) {
     const lt::StepResult result = engine.step(data.next());
-    if (world.rank() == 0) std::printf("step %ld loss %.4f norm %.3f\n", engine.steps_done(), result.loss(), result.norm());
+    if (world.rank() == 0)
+      std::printf("step %ld loss %.4f norm %.3f\n", engine.steps_done(), result.loss(), result.norm());
   }
   lt::save(engine, checkpoints, world.group());
   return 0;

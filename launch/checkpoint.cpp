@@ -36,9 +36,10 @@ ExitCode inspect(const std::string& path) {
   const auto parameters = checkpoint::read_parameters(folder);
   Size total = 0;
   for (const ParameterInfo& parameter : parameters) total += parameter.shape.elements();
-  fmt::print("{}\nstep {}, {} samples, seed {}, written by {} rank(s), config {}\nmodel {}\n{} parameters in {} tensors:\n",
-             folder, state.step, state.samples, state.seed, checkpoint::read_world_size(folder), state.config_hash,
-             state.model.empty() ? "(none)" : state.model, total, parameters.size());
+  fmt::print(
+      "{}\nstep {}, {} samples, seed {}, written by {} rank(s), config {}\nmodel {}\n{} parameters in {} tensors:\n",
+      folder, state.step, state.samples, state.seed, checkpoint::read_world_size(folder), state.config_hash,
+      state.model.empty() ? "(none)" : state.model, total, parameters.size());
   for (const ParameterInfo& parameter : parameters) {
     fmt::print("  {:<40} {}\n", parameter.name, to_string(parameter.shape));
   }
@@ -67,8 +68,10 @@ Run set_up_checkpoint(CLI::App& app) {
     actions->emplace(sub, std::move(action));
     return sub;
   };
-  add("list", "the checkpoints of a run, and whether they are whole", [](const Options& options) { return list(options.path); });
-  add("inspect", "what the newest valid checkpoint holds", [](const Options& options) { return inspect(options.path); });
+  add("list", "the checkpoints of a run, and whether they are whole",
+      [](const Options& options) { return list(options.path); });
+  add("inspect", "what the newest valid checkpoint holds",
+      [](const Options& options) { return inspect(options.path); });
   add("verify", "reads every byte; exit code 0 or 3", [](const Options& options) { return verify(options.path); });
   CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
     const std::string folder = newest(options.path);

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "command.h"
-#include "numbers.h"
 #include "libtrain/generate.h"
+#include "numbers.h"
 
 namespace lt::launch {
 
@@ -22,8 +22,12 @@ Run set_up_eval(CLI::App& app) {
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--data", o->data, "token files")->required()->option_text("FILE... (required)");
-  app.add_option("--seq", o->seq, "tokens of a block; as trained where it is not given")->check(integer_from(1))->option_text("N");
-  app.add_option("--format", o->format, "auto (by magic number) or raw16")->check(CLI::IsMember({"auto", "raw16"}))->option_text("= auto");
+  app.add_option("--seq", o->seq, "tokens of a block; as trained where it is not given")
+      ->check(integer_from(1))
+      ->option_text("N");
+  app.add_option("--format", o->format, "auto (by magic number) or raw16")
+      ->check(CLI::IsMember({"auto", "raw16"}))
+      ->option_text("= auto");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
     LoadedModel loaded = load_model(o->checkpoint);

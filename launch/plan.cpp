@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "command.h"
-#include "numbers.h"
 #include "config_options.h"
+#include "numbers.h"
 
 namespace lt::launch {
 
@@ -18,7 +18,9 @@ Run set_up_plan(CLI::App& app) {
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app);
-  app.add_option("--ranks", plan->ranks, "ranks to plan for; 1 where it runs alone")->check(integer_from(1))->option_text("N");
+  app.add_option("--ranks", plan->ranks, "ranks to plan for; 1 where it runs alone")
+      ->check(integer_from(1))
+      ->option_text("N");
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);

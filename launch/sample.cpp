@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "command.h"
-#include "numbers.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
+#include "numbers.h"
 
 namespace lt::launch {
 namespace {
@@ -33,9 +33,15 @@ Run set_up_sample(CLI::App& app) {
       ->option_text("DIR (required)");
   app.add_option("--prompt", o->prompt, "text to continue")->required()->option_text("TEXT (required)");
   app.add_option("--tokens", o->sampling.tokens, "tokens to generate")->check(integer_from(0))->option_text("N = 200");
-  app.add_option("--temperature", o->sampling.temperature, "0 is greedy")->check(number_between(0, 1e6))->option_text("= 1");
-  app.add_option("--top-k", o->sampling.top_k, "of the k likeliest tokens; 0: all")->check(integer_from(0))->option_text("= 0");
-  app.add_option("--top-p", o->sampling.top_p, "of the smallest set with this probability")->check(number_between(0, 1))->option_text("= 1");
+  app.add_option("--temperature", o->sampling.temperature, "0 is greedy")
+      ->check(number_between(0, 1e6))
+      ->option_text("= 1");
+  app.add_option("--top-k", o->sampling.top_k, "of the k likeliest tokens; 0: all")
+      ->check(integer_from(0))
+      ->option_text("= 0");
+  app.add_option("--top-p", o->sampling.top_p, "of the smallest set with this probability")
+      ->check(number_between(0, 1))
+      ->option_text("= 1");
   app.add_option("--seed", o->sampling.seed, "of the choice")->option_text("= 1337");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

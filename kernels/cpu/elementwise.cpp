@@ -123,14 +123,10 @@ void copy_strided(CpuStream, DType dtype, const Strided& space, void* out, const
     return dispatch_float(dtype, [&]<class T>() { add_to_rows(s, static_cast<T*>(out), static_cast<const T*>(a)); });
   }
   switch (dtype_bytes(dtype)) {
-    case 1:
-      return copy_rows(s, static_cast<std::uint8_t*>(out), static_cast<const std::uint8_t*>(a));
-    case 2:
-      return copy_rows(s, static_cast<std::uint16_t*>(out), static_cast<const std::uint16_t*>(a));
-    case 4:
-      return copy_rows(s, static_cast<std::uint32_t*>(out), static_cast<const std::uint32_t*>(a));
-    default:
-      return copy_rows(s, static_cast<std::uint64_t*>(out), static_cast<const std::uint64_t*>(a));
+    case 1: return copy_rows(s, static_cast<std::uint8_t*>(out), static_cast<const std::uint8_t*>(a));
+    case 2: return copy_rows(s, static_cast<std::uint16_t*>(out), static_cast<const std::uint16_t*>(a));
+    case 4: return copy_rows(s, static_cast<std::uint32_t*>(out), static_cast<const std::uint32_t*>(a));
+    default: return copy_rows(s, static_cast<std::uint64_t*>(out), static_cast<const std::uint64_t*>(a));
   }
 }
 

@@ -34,21 +34,18 @@ LT_INLINE T store(Arithmetic<T> x) {
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::f64:
-      return f.template operator()<double>();
-    case DType::bf16:
-      return f.template operator()<bf16>();
-    default:
-      break;
+    case DType::f32: return f.template operator()<float>();
+    case DType::f64: return f.template operator()<double>();
+    case DType::bf16: return f.template operator()<bf16>();
+    default: break;
   }
   throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
 }
 
 // e^x for x <= 88; 0 below -87; NaN gives NaN. The f32 version has no branch and vectorises inside parallel_for bodies;
 // its relative error, measured over all floats, is below 1.5e-7 + 2e-8 |x|, or 1.5e-7 + 8e-8 |x| without fused
-// multiply-add. x log2 e = n + r with |r| <= 1/2; 2^r is a minimax polynomial. The f64 version is the standard library's.
+// multiply-add. x log2 e = n + r with |r| <= 1/2; 2^r is a minimax polynomial. The f64 version is the standard
+// library's.
 LT_INLINE float fast_exp_negative(float x) {
   constexpr float kShift = 12582912.0f, kLog2E = 1.44269504088896341f;
   const float shifted = x * kLog2E + kShift;

@@ -94,12 +94,9 @@ template <class F>
 void run_vectorised(Size begin, Size end, const F& body) {
 #if defined(__x86_64__)
   switch (cpu_level()) {
-    case CpuLevel::v4:
-      return detail::run_v4(body, begin, end);
-    case CpuLevel::v3:
-      return detail::run_v3(body, begin, end);
-    case CpuLevel::v1:
-      break;
+    case CpuLevel::v4: return detail::run_v4(body, begin, end);
+    case CpuLevel::v3: return detail::run_v3(body, begin, end);
+    case CpuLevel::v1: break;
   }
 #endif
   detail::run_v1(body, begin, end);

@@ -200,7 +200,8 @@ TEST_CASE("save: onto a valid checkpoint of the same state leaves it; of another
   CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()), ContainsSubstring("samples: expected 241, found 240"));
   other = state_at(5);
   other.config_hash = "another";
-  CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()), ContainsSubstring("config_hash: expected another, found"));
+  CHECK_THROWS_WITH(save(temp.text(), shards, other, Group()),
+                    ContainsSubstring("config_hash: expected another, found"));
   const ShardMap changed = shards_of(small_model(), 0, 1);
   changed.owned[0].values.data<float>()[0] += 1;
   CHECK_THROWS_WITH(save_alone(temp.path(), 5, changed), ContainsSubstring("rank-00000.h5: crc32c: expected"));

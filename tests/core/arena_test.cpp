@@ -38,9 +38,7 @@ void third(std::vector<const void*>* places = nullptr) {
 
 // Three blocks of which the first two live together, and the third when they are gone.
 void program() {
-  {
-    const Tensor a = take(2), b = take(3);
-  }
+  { const Tensor a = take(2), b = take(3); }
   third();
 }
 
@@ -106,21 +104,24 @@ TEST_CASE("arena: what was not recorded is an error that names both", "[core]") 
     const OperationScope operation("first");
     program();
   };
-  CHECK_THROWS_WITH(arena.run(recorded, other_operation),
-                    "program, allocation 1: expected 256 bytes of activations, found 256 bytes of activations in first");
+  CHECK_THROWS_WITH(
+      arena.run(recorded, other_operation),
+      "program, allocation 1: expected 256 bytes of activations, found 256 bytes of activations in first");
   const auto other_size = [] {
     const OperationScope operation("first");
     take(9);
   };
-  CHECK_THROWS_WITH(arena.run(recorded, other_size),
-                    "program, allocation 1: expected 256 bytes of activations, found 1152 bytes of activations in first");
+  CHECK_THROWS_WITH(
+      arena.run(recorded, other_size),
+      "program, allocation 1: expected 256 bytes of activations, found 1152 bytes of activations in first");
   CHECK_THROWS_WITH(arena.run(recorded, [] {}), "program: expected 3 allocations, found 0");
   CHECK_THROWS_WITH(arena.run(recorded, [] { program(), take(1); }),
                     Catch::Matchers::ContainsSubstring("expected no allocation after the last of 3"));
   Tensor escaped;
   CHECK_THROWS_WITH(record_program("leak", kCpu, [&] { escaped = take(1); }),
                     Catch::Matchers::ContainsSubstring("leak: expected all blocks back at its end"));
-  CHECK_THROWS_WITH(Arena(kBlock, kCpu).run(recorded, program), Catch::Matchers::ContainsSubstring("expected an arena of 640 bytes"));
+  CHECK_THROWS_WITH(Arena(kBlock, kCpu).run(recorded, program),
+                    Catch::Matchers::ContainsSubstring("expected an arena of 640 bytes"));
   arena.run(recorded, program);  // as good as before
 }
 

@@ -42,24 +42,16 @@ class Array {
 
   double operator[](Size i) const {
     switch (dtype_) {
-      case DType::f64:
-        return static_cast<const double*>(data())[i];
-      case DType::f32:
-        return static_cast<const float*>(data())[i];
-      default:
-        return static_cast<const bf16*>(data())[i];
+      case DType::f64: return static_cast<const double*>(data())[i];
+      case DType::f32: return static_cast<const float*>(data())[i];
+      default: return static_cast<const bf16*>(data())[i];
     }
   }
   void set(Size i, double value) {
     switch (dtype_) {
-      case DType::f64:
-        static_cast<double*>(data())[i] = value;
-        break;
-      case DType::f32:
-        static_cast<float*>(data())[i] = static_cast<float>(value);
-        break;
-      default:
-        static_cast<bf16*>(data())[i] = bf16(static_cast<float>(value));
+      case DType::f64: static_cast<double*>(data())[i] = value; break;
+      case DType::f32: static_cast<float*>(data())[i] = static_cast<float>(value); break;
+      default: static_cast<bf16*>(data())[i] = bf16(static_cast<float>(value));
     }
   }
 

@@ -21,7 +21,9 @@ Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads) {
   const Size B = qkv.dim(0), T = qkv.dim(1), D = heads.head_dim;
   const auto x = qkv.to_vector<double>();
   std::vector<double> out(static_cast<std::size_t>(B * T * heads.heads * D), 0.0);
-  const auto at = [&](Size b, Size t, Size column) { return x[static_cast<std::size_t>((b * T + t) * heads.row() + column)]; };
+  const auto at = [&](Size b, Size t, Size column) {
+    return x[static_cast<std::size_t>((b * T + t) * heads.row() + column)];
+  };
   for (Size b = 0; b < B; ++b) {
     for (Size h = 0; h < heads.heads; ++h) {
       const Size g = h * heads.kv_heads / heads.heads;
@@ -151,13 +153,15 @@ TEST_CASE("attention_cached gives what attention gives, token by token or in par
 
 TEST_CASE("embedding_with_positions: gradients of both tables", "[ops]") {
   const Tensor ids = token_ids({3, 4}, 5, 7);
-  check_gradient([&](auto& x) { return ops::embedding_with_positions(x[0], x[1], ids); }, {normal({5, 3}, 1), normal({6, 3}, 2)});
+  check_gradient([&](auto& x) { return ops::embedding_with_positions(x[0], x[1], ids); },
+                 {normal({5, 3}, 1), normal({6, 3}, 2)});
 }
 
 TEST_CASE("head_cross_entropy: equals linear and cross_entropy, in value and gradient, in chunks too", "[ops]") {
   for (const auto& [M, V, C] : {std::tuple<Size, Size, Size>{1, 1, 1}, {5, 7, 3}, {2, 3, 4}}) {
     const Tensor targets = token_ids({M}, V, 3);
-    check_gradient([&](auto& x) { return ops::head_cross_entropy(x[0], x[1], targets); }, {normal({M, C}, 1), normal({V, C}, 2)});
+    check_gradient([&](auto& x) { return ops::head_cross_entropy(x[0], x[1], targets); },
+                   {normal({M, C}, 1), normal({V, C}, 2)});
   }
   // 1000 rows of 600 logits are four chunks.
   const Size M = 1000, V = 600, C = 3;
@@ -171,9 +175,11 @@ TEST_CASE("head_cross_entropy: equals linear and cross_entropy, in value and gra
     backward(tape, loss, 0.25);
     return std::tuple{loss, x.gradient(), w.gradient()};
   };
-  const auto [loss, dx, dw] = gradients([&](auto& x, auto& w) { return ops::cross_entropy(ops::linear(x, w), targets); });
+  const auto [loss, dx, dw] =
+      gradients([&](auto& x, auto& w) { return ops::cross_entropy(ops::linear(x, w), targets); });
   for (const std::optional<double> seed : {std::optional<double>(), std::optional<double>(0.25)}) {
-    const auto [loss2, dx2, dw2] = gradients([&](auto& x, auto& w) { return ops::head_cross_entropy(x, w, targets, seed); });
+    const auto [loss2, dx2, dw2] =
+        gradients([&](auto& x, auto& w) { return ops::head_cross_entropy(x, w, targets, seed); });
     check_equal(loss2, loss, 1e-12);
     check_equal(dx2, dx, 1e-14);
     check_equal(dw2, dw, 1e-14);
@@ -195,7 +201,8 @@ TEST_CASE("selective recomputation drops cheap outputs and gives the same gradie
     tape.release_values(loss);
     *live_after_forward = memory_live(kCpu).total - before;
     backward(tape, loss);
-    return std::tuple{x.gradient().to_vector<double>(), w.gradient().to_vector<double>(), g.gradient().to_vector<double>()};
+    return std::tuple{x.gradient().to_vector<double>(), w.gradient().to_vector<double>(),
+                      g.gradient().to_vector<double>()};
   };
   Size kept = 0, dropped = 0;
   const auto expected = gradient(true, &kept), actual = gradient(false, &dropped);

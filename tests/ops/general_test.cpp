@@ -116,8 +116,9 @@ TEST_CASE("wrong arguments are named", "[ops]") {
   CHECK(message([&] { ops::embedding(a, b); }) == "embedding: ids: expected i32, got f32");
   CHECK(message([&] { ops::linear(a, b); }) == "linear: weight: expected shape [N, 3], got [4, 5]");
   CHECK(message([&] { ops::attention(a, {2, 2, 4}); }) == "attention: qkv: expected shape [B, T, 24], got [2, 3]");
-  CHECK(message([&] { ops::rope(Tensor::zeros({1, 2, 9}, DType::f32), {1, 1, 3}, 1e4); }) ==
-        "rope: head_dim: expected an even number, got 3");
+  CHECK(message([&] {
+          ops::rope(Tensor::zeros({1, 2, 9}, DType::f32), {1, 1, 3}, 1e4);
+        }) == "rope: head_dim: expected an even number, got 3");
   CHECK(message([&] { ops::dropout(a, 1.0f, 0); }) == "dropout: p: expected a number in [0, 1), got 1.000000");
   CHECK(message([&] { ops::swiglu(a); }) == "swiglu: x: expected an even last size [gate | up], got [2, 3]");
   CHECK(message([&] { ops::cross_entropy(a, token_ids({3}, 3, 1)); }) ==

@@ -30,7 +30,10 @@ struct Regression : nn::Model {
     nn::Parameter &scale, &unused;
   };
 
-  Regression() : first(add_block<Layer>("first", 5, 7)), second(add_block<Layer>("second", 7, 7)), output(add_unit<Output>("output", 7)) {}
+  Regression()
+      : first(add_block<Layer>("first", 5, 7)),
+        second(add_block<Layer>("second", 7, 7)),
+        output(add_unit<Output>("output", 7)) {}
 
   Tensor loss(const Batch& batch) override {
     const Tensor x = batch.inputs, y = batch.targets;
@@ -103,7 +106,8 @@ TEST_CASE("a model from general operations trains under every strategy, with sha
 TEST_CASE("a parameter that no operation used keeps its value: its gradient is zero, not garbage", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
     Regression model;
-    Engine engine(model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .weight_decay = 0.5f}, {.micro_batch = 2});
+    Engine engine(model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .weight_decay = 0.5f},
+                  {.micro_batch = 2});
     for (int step = 0; step < 3; ++step) engine.step(regression_batch(0, 2));
     engine.with_parameters([&] {
       // One dimension: not decayed.
@@ -117,7 +121,8 @@ TEST_CASE("tied embeddings: every row of the table is updated on every rank", "[
   spec.vocab = 37, spec.width = 24, spec.heads = 2, spec.kv_heads = 2, spec.ffn = 20;
   for (const Strategy& strategy : kStrategies) {
     const auto model = nn::make_transformer(spec);
-    Engine engine(*model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .weight_decay = 0}, {.micro_batch = 2, .seq = 16});
+    Engine engine(*model, world().group(), {.strategy = strategy}, {.lr = 0.1f, .weight_decay = 0},
+                  {.micro_batch = 2, .seq = 16});
     std::vector<float> before, after;
     const auto read = [&](std::vector<float>& into) {
       engine.with_parameters([&] { into = model->all_parameters()[0].parameter->tensor().to_vector<float>(); });

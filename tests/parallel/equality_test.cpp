@@ -16,7 +16,8 @@ void check_all_equal(const std::string& preset) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Size accum : {1, 2}) {
       const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype};
-      const Curve expected = train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
+      const Curve expected =
+          train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
       // It learns: random tokens of a small vocabulary can be told apart a little within a few steps.
       CHECK(expected.losses[0] == Approx(std::log(static_cast<double>(spec.vocab))).epsilon(0.02));
       CHECK(expected.losses[0] != expected.losses[1]);
@@ -27,8 +28,8 @@ void check_all_equal(const std::string& preset) {
             const ParallelOptions parallel{
                 .strategy = strategy, .recompute = recompute, .recompute_every = every, .deterministic = true};
             const Curve actual = train_curve(spec, group, parallel, options, kSteps);
-            INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " every " << every << " "
-                        << dtype_name(dtype) << " accum " << accum << " ranks " << group.size());
+            INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " every " << every
+                        << " " << dtype_name(dtype) << " accum " << accum << " ranks " << group.size());
             CHECK(actual == expected);
           }
         }

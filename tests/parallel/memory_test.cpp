@@ -46,7 +46,9 @@ TEST_CASE("state of each strategy equals its formula", "[parallel]") {
     const bool mixed = dtype != DType::f32;
     for (const Strategy& strategy : kStrategies) {
       const Held held = measure(spec, {.strategy = strategy}, dtype);
-      const auto share = [&](Placement placement) { return placement == Placement::sharded ? held.padded / n : held.padded; };
+      const auto share = [&](Placement placement) {
+        return placement == Placement::sharded ? held.padded / n : held.padded;
+      };
       INFO(strategy.name << " " << dtype_name(dtype) << " ranks " << n);
       CHECK(bytes(held.idle, MemoryOwner::parameters) == (mixed ? 2 : 4) * share(strategy.parameters));
       CHECK(bytes(held.idle, MemoryOwner::gradients) == 4 * share(strategy.gradients));
@@ -98,7 +100,8 @@ TEST_CASE("the meta device counts what the CPU takes", "[parallel]") {
         const auto model = nn::make_transformer(spec);
         const Size before = memory_live(device).total;
         Engine engine(*model, group, parallel, {}, {.micro_batch = 1, .accum = 2, .seq = 16, .device = device});
-        const Batch batch = device.is_meta() ? Batch{Tensor::empty({2, 16}, DType::i32, kMeta), Tensor::empty({2, 16}, DType::i32, kMeta)}
+        const Batch batch = device.is_meta() ? Batch{Tensor::empty({2, 16}, DType::i32, kMeta),
+                                                     Tensor::empty({2, 16}, DType::i32, kMeta)}
                                              : rows_of_step(engine.batch_shape(), 0, spec.vocab);
         engine.step(batch);
         reset_memory_peak(device);

@@ -21,8 +21,8 @@ std::atomic<Size> host_allocations{0};
 
 }  // namespace
 
-// Every allocation on the host, of this library or another, goes through here; AddressSanitizer has operators of its own.
-// Not inlined: the compiler would take the call of free() for a mistake.
+// Every allocation on the host, of this library or another, goes through here; AddressSanitizer has operators of its
+// own. Not inlined: the compiler would take the call of free() for a mistake.
 #ifndef __SANITIZE_ADDRESS__
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++host_allocations;

@@ -62,8 +62,9 @@ inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab
   return synthetic_batch(first, shape.samples(), shape.seq, vocab);
 }
 
-inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group, const lt::ParallelOptions& parallel,
-                         const lt::StepOptions& options, Size steps, const lt::AdamW& adamw = {.lr = 1e-3f}) {
+inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group,
+                         const lt::ParallelOptions& parallel, const lt::StepOptions& options, Size steps,
+                         const lt::AdamW& adamw = {.lr = 1e-3f}) {
   const auto model = lt::nn::make_transformer(spec);
   lt::Engine engine(*model, group, parallel, adamw, options);
   Curve curve;

@@ -36,7 +36,8 @@ TEST_CASE("losses do not depend on the number of ranks, accumulation or strategy
         if (micro_batch * group.size() * accum != kGlobalBatch) continue;
         const StepOptions options{.micro_batch = micro_batch, .accum = accum, .seq = 16};
         for (const Strategy& strategy : kStrategies) {
-          INFO(preset << " " << strategy.name << " ranks " << group.size() << " accum " << accum << " dropout " << dropout);
+          INFO(preset << " " << strategy.name << " ranks " << group.size() << " accum " << accum << " dropout "
+                      << dropout);
           check_close(train_curve(spec, group, {.strategy = strategy}, options, kSteps), expected, kTolerance);
           if (group.size() == 4 && strategy != Strategy::ddp) {
             const ParallelOptions hybrid{.strategy = strategy, .shard_size = 2, .recompute = Recompute::full};

@@ -1,5 +1,5 @@
-"""Habits that a program can check: files of at most 400 lines that begin with a comment, nothing put off, no path of
-one machine, and the licence. Run with the root of the source tree; prints each violation."""
+"""Habits that a program can check: files of at most 400 lines of at most 120 columns that begin with a comment, nothing put
+off, no path of one machine, and the licence. Run with the root of the source tree; prints each violation."""
 
 import os
 import pathlib
@@ -8,6 +8,7 @@ import sys
 
 FOLDERS = ["bench", "checkpoints", "cmake", "docs", "examples", "kernels", "launch", "libtrain", "tests"]
 MAX_LINES = 400
+MAX_COLUMNS = 120  # of .clang-format
 
 # What the first line begins with, by the end of a file's name.
 FIRST_LINE = {
@@ -34,6 +35,8 @@ def complaints(name, text):
         if name.endswith(suffixes) and not (lines and re.match(pattern, lines[0])):
             yield f"{name}: its first line does not say what it is for"
     for number, line in enumerate(text.splitlines(), 1):
+        if name.endswith((".h", ".cpp", ".cu", ".cuh")) and len(line) > MAX_COLUMNS:
+            yield f"{name}:{number}: {len(line)} columns, at most {MAX_COLUMNS}: clang-format -i {name}"
         for what, pattern in [("unfinished", UNFINISHED), ("a path of one machine", MACHINE_PATH)]:
             if pattern.search(line):
                 yield f"{name}:{number}: {what}: {line.strip()}"

@@ -1,4 +1,5 @@
-// The packer on real steps: every preset under every strategy and recomputation, against the bytes that live at one time.
+// The packer on real steps: every preset under every strategy and recomputation, against the bytes that live at one
+// time.
 #include <chrono>
 
 #include "libtrain/engine.h"
@@ -21,8 +22,8 @@ TEST_CASE("packer: at most 3 % above what lives at one time, on every preset", "
         const Packing packing = pack(step.lifetimes);
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         const double ratio = static_cast<double>(packing.bytes) / static_cast<double>(most_live_bytes(step.lifetimes));
-        INFO(preset.name << " " << strategy.name << " recompute " << static_cast<int>(recompute) << ": " << step.lifetimes.size()
-                         << " blocks, " << seconds << " s, ratio " << ratio);
+        INFO(preset.name << " " << strategy.name << " recompute " << static_cast<int>(recompute) << ": "
+                         << step.lifetimes.size() << " blocks, " << seconds << " s, ratio " << ratio);
         CHECK(ratio <= 1.03);
         CHECK(seconds < 2);
       }

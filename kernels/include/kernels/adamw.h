@@ -7,10 +7,10 @@ namespace lt::kernels {
 
 // Numbers of one step, in device memory: the host never waits for them.
 struct AdamWScalars {
-  float lr;               // learning rate of this step
-  float bias1, bias2;     // 1 - beta1^step, 1 - beta2^step
-  float gradient_scale;   // multiplies every gradient: clipping
-  float skip;             // not 0: leave everything as it is
+  float lr;              // learning rate of this step
+  float bias1, bias2;    // 1 - beta1^step, 1 - beta2^step
+  float gradient_scale;  // multiplies every gradient: clipping
+  float skip;            // not 0: leave everything as it is
 };
 
 // norm[0] = sqrt of the sum of partials_n in order; fills `scalars` for step number `step` (from 1) at rate `lr`:

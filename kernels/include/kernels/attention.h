@@ -15,8 +15,8 @@ struct AttentionShape {
 
 // out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64).
 template <class S>
-void attention_forward(S stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv, const AttentionShape& shape,
-                       double scale);
+void attention_forward(S stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
+                       const AttentionShape& shape, double scale);
 
 // dqkv is overwritten. `workspace` has attention_backward_workspace() bytes.
 template <class S>

@@ -17,7 +17,7 @@ void embedding_forward(S stream, DType dtype, void* y_MC, const void* table_VC, 
 // V rows of dtable and `max_T` rows of dpositions are written (not only those that occur).
 template <class S>
 void embedding_backward(S stream, DType dtype, void* dtable_VC, bool accumulate_table, void* dpositions_TC,
-                        bool accumulate_positions, const void* dy_MC, const std::int32_t* ids_M, Size M, Size T,
-                        Size C, Size V, Size max_T);
+                        bool accumulate_positions, const void* dy_MC, const std::int32_t* ids_M, Size M, Size T, Size C,
+                        Size V, Size max_T);
 
 }  // namespace lt::kernels

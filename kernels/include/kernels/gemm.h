@@ -9,16 +9,16 @@ namespace lt::kernels {
 // Products are summed in f32 (f64 for f64) and rounded once to `out`.
 struct Gemm {
   Size M = 0, N = 0, K = 0;
-  const void* a = nullptr;  // [M, K], or [K, M] with transpose_a; rows are lda elements apart
-  const void* b = nullptr;  // [K, N], or [N, K] with transpose_b
-  void* d = nullptr;        // [M, N]
+  const void* a = nullptr;         // [M, K], or [K, M] with transpose_a; rows are lda elements apart
+  const void* b = nullptr;         // [K, N], or [N, K] with transpose_b
+  void* d = nullptr;               // [M, N]
   Size lda = 0, ldb = 0, ldd = 0;  // 0: contiguous rows
   bool transpose_a = false, transpose_b = false;
   DType dtype = DType::f32;  // of a, b and bias
   DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 inputs
   bool accumulate = false;
-  const void* bias_N = nullptr;  // added to every row
-  const void* add_MN = nullptr;  // a residual, contiguous, one for all items; may not be d
+  const void* bias_N = nullptr;                              // added to every row
+  const void* add_MN = nullptr;                              // a residual, contiguous, one for all items; may not be d
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
 };
 

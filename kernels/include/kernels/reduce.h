@@ -22,8 +22,8 @@ void sum_middle(S stream, DType dtype, void* out_OI, const void* x_ORI, Size O, 
 template <class S>
 void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate);
 
-// For reduce-scatter: y_N (+)= x[0]_N + ... + x[ranks-1]_N, added in that order in f32 (f64 for f64) and rounded once to
-// y_dtype. y may be one of the inputs where the dtypes are equal.
+// For reduce-scatter: y_N (+)= x[0]_N + ... + x[ranks-1]_N, added in that order in f32 (f64 for f64) and rounded once
+// to y_dtype. y may be one of the inputs where the dtypes are equal.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate);

@@ -23,9 +23,9 @@ struct GradientTarget {
 // The place where the gradient of one tensor gathers.
 struct GradientSlot {
   Shape shape;
-  DType dtype;         // of `value`; for a leaf it may differ from the tensor's (f32 gradients of bf16 parameters)
+  DType dtype;  // of `value`; for a leaf it may differ from the tensor's (f32 gradients of bf16 parameters)
   Device device;
-  Tensor value;        // allocated by the first contribution, or bound beforehand to a range of a flat buffer
+  Tensor value;  // allocated by the first contribution, or bound beforehand to a range of a flat buffer
   bool written = false;
 
   // For an operation that can accumulate: where to write. Counts as written from now on.
@@ -94,8 +94,8 @@ class Saved {
     tensor_.require_values();
     return tensor_;
   }
-  // The storage, for a gradient of the same shape and dtype, where nobody else sees the values any more; else undefined.
-  // For a backward pass whose kernel may read the values and write the gradient in place.
+  // The storage, for a gradient of the same shape and dtype, where nobody else sees the values any more; else
+  // undefined. For a backward pass whose kernel may read the values and write the gradient in place.
   Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
   const Slot& slot() const { return tensor_.gradient_slot(); }
   bool defined() const { return tensor_.defined(); }

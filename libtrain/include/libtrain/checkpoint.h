@@ -17,12 +17,12 @@ namespace lt::checkpoint {
 
 // Everything of a run's state that is not a tensor.
 struct RunState {
-  Size step = 0;          // steps done
-  Size samples = 0;       // data position
-  Size data_tokens = 0;   // of all training files together; 0: not known
-  std::uint64_t seed = 0; // of initial weights and dropout
-  double loss_scale = 1;  // fp16
-  std::string config;     // the whole configuration, TOML
+  Size step = 0;           // steps done
+  Size samples = 0;        // data position
+  Size data_tokens = 0;    // of all training files together; 0: not known
+  std::uint64_t seed = 0;  // of initial weights and dropout
+  double loss_scale = 1;   // fp16
+  std::string config;      // the whole configuration, TOML
   std::string config_hash;
   std::string model;      // what export and sample need to know of the model: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
@@ -39,7 +39,8 @@ struct Listing {
 // Saves step `state.step` under `directory`; all ranks of `group` call it. Order: write and fsync each rank's file,
 // gather checksums on rank 0, write and fsync the manifest, rename the folder, fsync the parent; then keep the newest
 // `keep` valid checkpoints (at least 2). A corrupt folder of the same name is moved aside first; a valid one of
-// the same state is left and the call returns, one of another state is an error. Throws DataError (all ranks alike) where anything fails; what stood before still stands.
+// the same state is left and the call returns, one of another state is an error. Throws DataError (all ranks alike)
+// where anything fails; what stood before still stands.
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
                  int keep = 3);
 
@@ -67,9 +68,9 @@ void load(const std::string& step_directory, const ShardMap& shards);
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                StateKind kind = StateKind::master);
 
-// Every problem of what `path` names (a step's folder, or all steps of a `checkpoints` or run's folder, oldest first, the
-// folder's name before each problem) as "file: what, expected, actual"; empty: every byte is as it was written. Throws
-// DataError where no step's folder is there.
+// Every problem of what `path` names (a step's folder, or all steps of a `checkpoints` or run's folder, oldest first,
+// the folder's name before each problem) as "file: what, expected, actual"; empty: every byte is as it was written.
+// Throws DataError where no step's folder is there.
 std::vector<std::string> verify(const std::string& path);
 
 // Writes `out_directory` with config.json and model.safetensors (f32), which `transformers` loads as GPT2LMHeadModel or

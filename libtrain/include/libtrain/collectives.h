@@ -23,10 +23,10 @@ struct CollectiveRecord {
 // Totals of one kind of collective since the last take_comm_totals(). Times are 0 on meta.
 struct CommTotal {
   CollectiveOp op;
-  Size bytes = 0;          // that this rank sent
+  Size bytes = 0;  // that this rank sent
   Size calls = 0;
-  double busy_ms = 0;      // from the call to the end of its wait(); overlapping ones each count in full
-  double exposed_ms = 0;   // that wait() blocked
+  double busy_ms = 0;     // from the call to the end of its wait(); overlapping ones each count in full
+  double exposed_ms = 0;  // that wait() blocked
 };
 
 }  // namespace lt

@@ -14,11 +14,11 @@ namespace lt {
 
 struct ModelConfig {
   std::string preset = "gpt-tiny";
-  std::string family;                     // gpt2 or llama
+  std::string family;                                                                    // gpt2 or llama
   Size layers = 0, heads = 0, kv_heads = 0, width = 0, ffn = 0, vocab = 0, max_seq = 0;  // 0: from the preset
   double dropout = 0;
-  std::string tie_embeddings = "auto";    // auto (of the preset), true or false
-  std::string from;                       // initial weights: a checkpoint
+  std::string tie_embeddings = "auto";  // auto (of the preset), true or false
+  std::string from;                     // initial weights: a checkpoint
 };
 
 struct DataConfig {
@@ -39,7 +39,7 @@ struct ParallelConfig {
 
 struct TrainConfig {
   Size steps = 1000;
-  double max_minutes = 0;  // 0: no limit
+  double max_minutes = 0;                    // 0: no limit
   Size micro_batch = 8, accum = 1, seq = 0;  // seq 0: max_seq of the model
   std::string dtype = "f32";
   std::string device = "auto";

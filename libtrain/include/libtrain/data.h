@@ -25,7 +25,8 @@ class TokenFile {
   Size tokens() const;
   // out[0..count) = tokens [begin, begin + count).
   void read(Size begin, Size count, std::int32_t* out) const;
-  // Throws DataError for the first token of [begin, end) that is not below `vocab`: file, byte offset, expected, actual.
+  // Throws DataError for the first token of [begin, end) that is not below `vocab`: file, byte offset, expected,
+  // actual.
   void require_below(std::int64_t vocab, Size begin, Size end) const;
 
  private:
@@ -95,7 +96,8 @@ class Tokenizer {
 
 // `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
-// False for the text of a Hugging Face tokenizer.json, which checkpoints keep and export but this version does not read.
+// False for the text of a Hugging Face tokenizer.json, which checkpoints keep and export but this version does not
+// read.
 bool can_read_tokenizer(const std::string& text);
 // From the text of a tokenizer.json that stands in `where`, which errors name. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);

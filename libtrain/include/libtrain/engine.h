@@ -59,8 +59,8 @@ class Engine {
 
   BatchShape batch_shape() const;
 
-  // Rehearses a step, and with `evaluation` an evaluation, on batches of these shapes (on any device), so that memory has
-  // its final size before the first step. Otherwise a rehearsal is made when a batch of new shapes comes.
+  // Rehearses a step, and with `evaluation` an evaluation, on batches of these shapes (on any device), so that memory
+  // has its final size before the first step. Otherwise a rehearsal is made when a batch of new shapes comes.
   void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
   // One step on this rank's rows of the global batch (batch_shape().samples() of them): forward and backward of each
@@ -70,8 +70,8 @@ class Engine {
   // The rate of the next steps; AdamW::lr until it is called.
   void set_learning_rate(double lr);
 
-  // Mean loss over all ranks' batches of equal size, without gradients or dropout: one f32 on the device, overwritten by
-  // the next call. Every rank calls it.
+  // Mean loss over all ranks' batches of equal size, without gradients or dropout: one f32 on the device, overwritten
+  // by the next call. Every rank calls it.
   Tensor evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling).
   void with_parameters(const std::function<void()>& body);

@@ -67,8 +67,7 @@ struct NonFiniteError : Error {
 
 // A defect of the library itself: an invariant that did not hold.
 struct InternalError : Error {
-  InternalError(std::string part, const std::string& message)
-      : Error(ExitCode::internal, std::move(part), message) {}
+  InternalError(std::string part, const std::string& message) : Error(ExitCode::internal, std::move(part), message) {}
 };
 
 }  // namespace lt

@@ -30,14 +30,14 @@ struct GenerationTiming {
 // max_seq: the last half of the context is read again. An empty prompt starts from token 0.
 // The prompt's tokens must be below the model's vocabulary, else the behaviour is undefined; temperature and top_k must
 // not be negative, top_p in [0, 1]. Nothing of this is checked; what `emit` throws passes through.
-GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, const SamplingOptions& options,
-                          const std::function<void(std::uint32_t)>& emit);
+GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt,
+                          const SamplingOptions& options, const std::function<void(std::uint32_t)>& emit);
 
 // The tokens of a sample as training takes them: 256, temperature 0.8.
 std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed);
 
-// A model with the weights of a checkpoint (a step's, checkpoints or run folder; of several the newest valid), in f32 on
-// the CPU.
+// A model with the weights of a checkpoint (a step's, checkpoints or run folder; of several the newest valid), in f32
+// on the CPU.
 struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null where the checkpoint has none that this version reads
@@ -52,8 +52,9 @@ struct EvaluationResult {
   double loss = 0;  // mean over all targets of all whole blocks, nats
   Size tokens = 0, blocks = 0;
 };
-// seq 0: as trained. Throws DataError for a file that is no whole token file, is shorter than seq + 1 tokens or holds one
-// outside the vocabulary; UsageError without files, for a seq of more than the model's max_seq, and for numbers below 1.
+// seq 0: as trained. Throws DataError for a file that is no whole token file, is shorter than seq + 1 tokens or holds
+// one outside the vocabulary; UsageError without files, for a seq of more than the model's max_seq, and for numbers
+// below 1.
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
                                 TokenFormat format);
 

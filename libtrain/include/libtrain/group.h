@@ -54,8 +54,8 @@ class Group {
   // Flat, contiguous, one dtype.
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
-  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. `part` may be
-  // the range of `full`; the rest of `full` is left as it was.
+  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. `part` may
+  // be the range of `full`; the rest of `full` is left as it was.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
                       bool accumulate = false) const;
   // reduce_scatter and all_gather in place: the same bits as the two.
@@ -67,9 +67,9 @@ class Group {
   std::vector<std::string> all_gather_bytes(const std::string& mine) const;
   std::string broadcast_bytes(const std::string& value, int root) const;
 
-  // The ranks with the same color, ordered by rank; `name` appears in logs and errors. The first form gives the color of
-  // every rank, the same function on all ranks; a meta group of more than one rank takes only that one, because it has
-  // nobody to ask.
+  // The ranks with the same color, ordered by rank; `name` appears in logs and errors. The first form gives the color
+  // of every rank, the same function on all ranks; a meta group of more than one rank takes only that one, because it
+  // has nobody to ask.
   Group split(const std::function<int(int rank)>& color, std::string_view name) const;
   Group split(int color, std::string_view name) const;
   Group duplicate(std::string_view name) const;
@@ -103,9 +103,9 @@ class UncountedScope {
 // Runs `body` on every rank and makes its failure everybody's: where it threw an Error on some rank, all ranks throw
 // the error of the lowest such rank, as the same type where that is UsageError or DataError and otherwise as Error. It
 // is marked shared() where the group is all ranks of the run. Every rank of the group must call it.
-// A rank that throws leaves `body` while the others go on: a collective that they then enter inside it, of this group or
-// of another with that rank, waits for ever. So no collective stands in `body` after what may throw on some ranks alone.
-// What all ranks throw alike, as a nested collectively() does, may stand before one.
+// A rank that throws leaves `body` while the others go on: a collective that they then enter inside it, of this group
+// or of another with that rank, waits for ever. So no collective stands in `body` after what may throw on some ranks
+// alone. What all ranks throw alike, as a nested collectively() does, may stand before one.
 void collectively(const Group& group, const std::function<void()>& body);
 
 }  // namespace lt

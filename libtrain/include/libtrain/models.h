@@ -15,7 +15,8 @@ namespace lt::nn {
 struct TransformerSpec {
   std::string family = "gpt2";  // gpt2 or llama
   Size layers = 0, heads = 0, kv_heads = 0, width = 0, ffn = 0, vocab = 0, max_seq = 0;
-  std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table; unset: gpt2 does, llama does not
+  std::optional<bool> tie_embeddings =
+      std::nullopt;  // the head uses the embedding's table; unset: gpt2 does, llama does not
   double dropout = 0;
   float norm_eps = 1e-5f;
   double rope_base = 500000;  // llama

@@ -47,8 +47,8 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 // Rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V), else the behaviour is undefined.
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
-// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. f32 scalar (f64 for f64). Targets must
-// be in [0, V), else the behaviour is undefined; there is none that is left out of the mean.
+// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. f32 scalar (f64 for f64). Targets
+// must be in [0, V), else the behaviour is undefined; there is none that is left out of the mean.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
 // Inverted dropout. Element i is kept where the uniform number (key, first + i) is >= p: the mask does not depend on

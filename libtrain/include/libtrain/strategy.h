@@ -19,6 +19,7 @@ struct Strategy {
 };
 
 inline constexpr Placement kReplicated = Placement::replicated, kSharded = Placement::sharded;
+// clang-format off
 inline constexpr Strategy kStrategies[] = {
     // name   parameters   gradients    optimizer state
     {"ddp",   kReplicated, kReplicated, kReplicated},
@@ -26,6 +27,7 @@ inline constexpr Strategy kStrategies[] = {
     {"zero2", kReplicated, kSharded,    kSharded},
     {"zero3", kSharded,    kSharded,    kSharded},
 };
+// clang-format on
 inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
                           Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
 

@@ -42,8 +42,8 @@ class Shape {
 // "[2, 3]".
 std::string to_string(const Shape& shape);
 
-class Buffer;        // a block of device memory that returns to its allocator with its last owner
-struct GradientSlot; // where the gradient of a tensor gathers (autograd.h)
+class Buffer;         // a block of device memory that returns to its allocator with its last owner
+struct GradientSlot;  // where the gradient of a tensor gathers (autograd.h)
 
 class Tensor {
  public:
@@ -86,7 +86,7 @@ class Tensor {
   double item() const;
 
   // Views without autograd on the same storage.
-  Tensor view(const Shape& shape) const;                // contiguous tensors only; same number of elements
+  Tensor view(const Shape& shape) const;  // contiguous tensors only; same number of elements
   Tensor narrow(int dim, Size begin, Size length) const;
   Tensor transposed(int dim0, int dim1) const;
   // The same storage without gradient history.

@@ -26,16 +26,11 @@ Totals& totals() {
 
 std::string_view to_string(CollectiveOp op) {
   switch (op) {
-    case CollectiveOp::all_gather:
-      return "all_gather";
-    case CollectiveOp::reduce_scatter:
-      return "reduce_scatter";
-    case CollectiveOp::all_reduce:
-      return "all_reduce";
-    case CollectiveOp::broadcast:
-      return "broadcast";
-    case CollectiveOp::barrier:
-      return "barrier";
+    case CollectiveOp::all_gather: return "all_gather";
+    case CollectiveOp::reduce_scatter: return "reduce_scatter";
+    case CollectiveOp::all_reduce: return "all_reduce";
+    case CollectiveOp::broadcast: return "broadcast";
+    case CollectiveOp::barrier: return "barrier";
   }
   return "?";
 }

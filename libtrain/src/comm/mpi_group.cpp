@@ -21,14 +21,10 @@ Size message_elements = Size{1} << 30;
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype_bytes(dtype)) {
-    case 2:
-      return MPI_UINT16_T;
-    case 4:
-      return MPI_UINT32_T;
-    case 8:
-      return MPI_UINT64_T;
-    default:
-      return MPI_BYTE;
+    case 2: return MPI_UINT16_T;
+    case 4: return MPI_UINT32_T;
+    case 8: return MPI_UINT64_T;
+    default: return MPI_BYTE;
   }
 }
 

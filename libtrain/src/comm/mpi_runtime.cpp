@@ -19,8 +19,7 @@
 namespace lt {
 namespace {
 
-constexpr const char* kLaunchHint =
-    "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
+constexpr const char* kLaunchHint = "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
 
 // Without one of these MPI would take each process for a run of its own, or end it.
 void require_launcher(const LaunchInfo& info) {

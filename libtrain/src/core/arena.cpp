@@ -9,7 +9,8 @@ namespace lt {
 namespace {
 
 std::string describe(const Lifetime& entry) {
-  return std::to_string(entry.bytes) + " bytes of " + std::string(kMemoryOwnerNames[static_cast<std::size_t>(entry.owner)]) +
+  return std::to_string(entry.bytes) + " bytes of " +
+         std::string(kMemoryOwnerNames[static_cast<std::size_t>(entry.owner)]) +
          (entry.operation.empty() ? "" : " in " + entry.operation);
 }
 
@@ -32,7 +33,8 @@ void Recorder::release(std::size_t index) noexcept {
 
 MemoryProgram Recorder::finish(std::string name) {
   for (const Lifetime& entry : lifetimes_) {
-    if (entry.end < 0) throw InternalError("memory", name + ": expected all blocks back at its end, found " + describe(entry));
+    if (entry.end < 0)
+      throw InternalError("memory", name + ": expected all blocks back at its end, found " + describe(entry));
   }
   Packing packing = pack(lifetimes_);
   return {std::move(name), std::move(lifetimes_), std::move(packing)};
@@ -56,8 +58,8 @@ Replay::Replay(const Arena& arena, std::shared_ptr<const MemoryProgram> program)
 BlockSource::Block Replay::allocate(Size bytes, MemoryOwner owner) {
   const auto asked = [&] { return Lifetime{bytes, 0, 0, owner, std::string(OperationScope::current())}; };
   if (next_ == program_->lifetimes.size()) {
-    throw InternalError("memory", program_->name + ": expected no allocation after the last of " + std::to_string(next_) +
-                                      ", found " + describe(asked()));
+    throw InternalError("memory", program_->name + ": expected no allocation after the last of " +
+                                      std::to_string(next_) + ", found " + describe(asked()));
   }
   const Lifetime& recorded = program_->lifetimes[next_];
   if (bytes != recorded.bytes || owner != recorded.owner || OperationScope::current() != recorded.operation) {
@@ -84,8 +86,8 @@ void Replay::finish() const {
                                       " allocations, found " + std::to_string(next_));
   }
   if (live_ != 0) {
-    throw InternalError("memory", program_->name + ": expected all blocks back at its end, found " + std::to_string(live_) +
-                                      " in use");
+    throw InternalError(
+        "memory", program_->name + ": expected all blocks back at its end, found " + std::to_string(live_) + " in use");
   }
 }
 

@@ -23,9 +23,9 @@ class Arena {
   Size bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Runs `body`, whose k-th allocation gets the k-th place of `program`. Throws InternalError, naming the operation, for
-  // an allocation that was not recorded so, and where fewer come than recorded or one outlives the body.
-  // `program` must fit.
+  // Runs `body`, whose k-th allocation gets the k-th place of `program`. Throws InternalError, naming the operation,
+  // for an allocation that was not recorded so, and where fewer come than recorded or one outlives the body. `program`
+  // must fit.
   template <class F>
   void run(std::shared_ptr<const MemoryProgram> program, F&& body) const;
 

@@ -13,9 +13,7 @@ thread_local Device current_source_device;
 thread_local std::string_view current_operation;
 thread_local bool uncounted = false;
 
-Size round_up(Size bytes) {
-  return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
-}
+Size round_up(Size bytes) { return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment; }
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Devices by name, and which of them this build and machine have. Streams and events of the CPU and of meta are program order.
+// Devices by name, and which of them this build and machine have. Streams and events of the CPU and of meta are program
+// order.
 #include "libtrain/device.h"
 
 #include "libtrain/error.h"
@@ -18,7 +19,8 @@ bool has_device(DeviceType type) { return type != DeviceType::cuda; }
 
 void require_device(Device device) {
   if (!has_device(device.type)) {
-    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta", "choose cpu");
+    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta",
+                     "choose cpu");
   }
 }
 

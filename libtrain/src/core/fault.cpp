@@ -51,8 +51,8 @@ void arm_fault(int rank) {
   if (given == nullptr) return;
   const auto parts = split(given);
   std::int64_t of_rank = 0, step = 0;
-  if (parts.size() != 4 || std::find(kPoints.begin(), kPoints.end(), parts[0]) == kPoints.end() || !parse(parts[1], of_rank) ||
-      !parse(parts[2], step) || parts[3] != "sleep") {
+  if (parts.size() != 4 || std::find(kPoints.begin(), kPoints.end(), parts[0]) == kPoints.end() ||
+      !parse(parts[1], of_rank) || !parse(parts[2], step) || parts[3] != "sleep") {
     throw UsageError("config", std::string("LTRAIN_FAULT: expected <point>:<rank>:<step>:sleep, got \"") + given + "\"",
                      "points of this version: data, forward, collective, save-begin");
   }

@@ -113,7 +113,8 @@ Packing pack(const std::vector<Lifetime>& lifetimes) {
   const auto sorted = [&](auto key) {
     Order order(lifetimes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(lifetimes[a]) > key(lifetimes[b]); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return key(lifetimes[a]) > key(lifetimes[b]); });
     return order;
   };
   const std::function<double(const Lifetime&)> keys[] = {

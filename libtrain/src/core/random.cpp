@@ -22,7 +22,8 @@ void fill_normal(float* values, std::uint64_t key, std::uint64_t begin, Size cou
   for (std::uint64_t pair = begin / 2; 2 * pair < end; ++pair) {
     const auto words = philox(key, pair / 2);
     const std::size_t lane = 2 * (pair % 2);
-    const double u1 = (static_cast<double>(words[lane]) + 1.0) * 0x1p-32, u2 = static_cast<double>(words[lane + 1]) * 0x1p-32;
+    const double u1 = (static_cast<double>(words[lane]) + 1.0) * 0x1p-32,
+                 u2 = static_cast<double>(words[lane + 1]) * 0x1p-32;
     const double radius = std::sqrt(-2.0 * std::log(u1)), angle = 2.0 * std::numbers::pi * u2;
     const double normal[2] = {radius * std::cos(angle), radius * std::sin(angle)};
     for (std::uint64_t j = 0; j < 2; ++j) {

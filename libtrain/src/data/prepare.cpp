@@ -89,7 +89,8 @@ PrepareResult prepare(const PrepareOptions& options) {
       static_cast<std::size_t>(std::floor(static_cast<double>(tokens.size()) * options.val_fraction + 1e-6));
   const std::span<const std::uint32_t> all(tokens);
   const std::string folder = options.out + "/";
-  PendingFile train_file("data", folder + "train.bin"), val_file("data", folder + "val.bin"), tokenizer_file("data", folder + "tokenizer.json");
+  PendingFile train_file("data", folder + "train.bin"), val_file("data", folder + "val.bin"),
+      tokenizer_file("data", folder + "tokenizer.json");
   write_tokens(train_file, folder + "train.bin", all.first(tokens.size() - val));
   write_tokens(val_file, folder + "val.bin", all.last(val));
   const std::string json = tokenizer->to_json();

@@ -56,7 +56,8 @@ struct Embed final : Transformer::Embed {
 Gpt2::Gpt2(TransformerSpec description) : Transformer((description.family = "gpt2", std::move(description))) {
   auto& embed = add_unit<nn::Embed>("embedding", spec());
   std::vector<Transformer::Block*> blocks;
-  for (Size i = 0; i < spec().layers; ++i) blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
+  for (Size i = 0; i < spec().layers; ++i)
+    blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
   set_parts(embed, std::move(blocks), add_unit<LmHead<LayerNorm>>("head", spec()));
 }
 

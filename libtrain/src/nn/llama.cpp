@@ -1,4 +1,5 @@
-// Llama (Touvron et al. 2023; Llama 3): x += proj(attention(rope(qkv(norm1(x))))), x += down(swiglu(gate_up(norm2(x)))).
+// Llama (Touvron et al. 2023; Llama 3): x += proj(attention(rope(qkv(norm1(x))))), x +=
+// down(swiglu(gate_up(norm2(x)))).
 #include "nn/parts.h"
 
 namespace lt::nn {
@@ -53,7 +54,8 @@ struct Embed final : Transformer::Embed {
 Llama::Llama(TransformerSpec description) : Transformer((description.family = "llama", std::move(description))) {
   auto& embed = add_unit<nn::Embed>("embedding", spec());
   std::vector<Transformer::Block*> blocks;
-  for (Size i = 0; i < spec().layers; ++i) blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
+  for (Size i = 0; i < spec().layers; ++i)
+    blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
   set_parts(embed, std::move(blocks), add_unit<LmHead<RmsNorm>>("head", spec()));
 }
 

@@ -12,7 +12,8 @@ namespace lt::nn {
 
 const Tensor& Parameter::tensor() const {
   if (!tensor_.defined()) {
-    throw InternalError("nn", "a parameter " + to_string(shape_) + " is used before the model was given to an engine or materialize()");
+    throw InternalError(
+        "nn", "a parameter " + to_string(shape_) + " is used before the model was given to an engine or materialize()");
   }
   return tensor_;
 }

@@ -5,6 +5,7 @@
 namespace lt::nn {
 
 const std::vector<Preset>& presets() {
+  // clang-format off
   static const std::vector<Preset> table = {
       // name           family  layers heads kv  width  ffn    vocab  max_seq tied
       {"gpt2-124m",  {"gpt2",  12, 12, 12,  768,  3072,  50304, 1024, true}},
@@ -17,6 +18,7 @@ const std::vector<Preset>& presets() {
       {"gpt-tiny",   {"gpt2",   4,  4,  4,  128,   512,    256,  256, true}},
       {"llama-tiny", {"llama",  4,  4,  2,  128,   352,    256,  256, false}},
   };
+  // clang-format on
   return table;
 }
 
@@ -46,20 +48,24 @@ void validate(const TransformerSpec& spec) {
     refuse("model.family: expected gpt2 or llama, got \"" + spec.family + "\"");
   }
   positive("layers", spec.layers), positive("heads", spec.heads), positive("kv_heads", spec.kv_heads);
-  positive("width", spec.width), positive("ffn", spec.ffn), positive("vocab", spec.vocab), positive("max_seq", spec.max_seq);
+  positive("width", spec.width), positive("ffn", spec.ffn), positive("vocab", spec.vocab),
+      positive("max_seq", spec.max_seq);
   if (spec.width % spec.heads != 0) {
     refuse("model.heads: " + std::to_string(spec.heads) + " does not divide model.width " + std::to_string(spec.width));
   }
   if (spec.heads % spec.kv_heads != 0) {
-    refuse("model.kv_heads: " + std::to_string(spec.kv_heads) + " does not divide model.heads " + std::to_string(spec.heads));
+    refuse("model.kv_heads: " + std::to_string(spec.kv_heads) + " does not divide model.heads " +
+           std::to_string(spec.heads));
   }
   if (spec.family == "gpt2" && spec.kv_heads != spec.heads) {
-    refuse("model.kv_heads: gpt2 has as many as heads (" + std::to_string(spec.heads) + "), got " + std::to_string(spec.kv_heads));
+    refuse("model.kv_heads: gpt2 has as many as heads (" + std::to_string(spec.heads) + "), got " +
+           std::to_string(spec.kv_heads));
   }
   if (spec.family == "llama" && spec.head_dim() % 2 != 0) {
     refuse("model.width: rotary positions want an even width / heads, got " + std::to_string(spec.head_dim()));
   }
-  if (!(spec.dropout >= 0 && spec.dropout < 1)) refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
+  if (!(spec.dropout >= 0 && spec.dropout < 1))
+    refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
 }
 
 }  // namespace lt::nn

@@ -15,8 +15,8 @@ void Transformer::set_parts(Embed& embed, std::vector<Block*> blocks, Head& head
 Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state) {
   const Size first = state != nullptr ? state->length : 0;
   if (first + tokens.dim(1) > spec_.max_seq) {
-    throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) + " tokens, got " +
-                                  std::to_string(first + tokens.dim(1)));
+    throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +
+                                  " tokens, got " + std::to_string(first + tokens.dim(1)));
   }
   Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, first); });
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -44,9 +44,8 @@ Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
     for (ops::KvCache& cache : state->layers) cache.length = state->length;
     if (tokens.dim(1) > 1) x = ops::slice(x, 1, tokens.dim(1) - 1, 1);
   }
-  return run(*head_, [=, this] {
-    return ops::linear(head_->norm(x), spec_.tied() ? embed_->table() : head_->weight());
-  });
+  return run(*head_,
+             [=, this] { return ops::linear(head_->norm(x), spec_.tied() ? embed_->table() : head_->weight()); });
 }
 
 DecodeState Transformer::decode_state(Size batch, Size capacity) const {
@@ -54,8 +53,8 @@ DecodeState Transformer::decode_state(Size batch, Size capacity) const {
   const Tensor& like = embed_->table();
   const Shape shape{batch, capacity, spec_.kv_heads * spec_.head_dim()};
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    state.layers.push_back({Tensor::empty(shape, like.dtype(), like.device()),
-                            Tensor::empty(shape, like.dtype(), like.device()), 0});
+    state.layers.push_back(
+        {Tensor::empty(shape, like.dtype(), like.device()), Tensor::empty(shape, like.dtype(), like.device()), 0});
   }
   return state;
 }
@@ -68,7 +67,8 @@ double Transformer::flops_per_token(Size seq) const {
     }
   }
   const auto width = static_cast<double>(spec_.width);
-  return 3 * (2 * weights + 2 * static_cast<double>(spec_.layers * seq) * width + 2 * width * static_cast<double>(spec_.vocab));
+  return 3 * (2 * weights + 2 * static_cast<double>(spec_.layers * seq) * width +
+              2 * width * static_cast<double>(spec_.vocab));
 }
 
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec) {

@@ -13,7 +13,8 @@ Shape broadcast_shape(std::string_view op, const Tensor& a, const Tensor& b) {
   Shape shape = longer.shape();
   for (int i = 1; i <= shape.dims(); ++i) {
     const Size da = i <= a.dims() ? a.dim(-i) : 1, db = i <= b.dims() ? b.dim(-i) : 1;
-    if (da != db && da != 1 && db != 1) fail(op, "b", "a shape that broadcasts with " + to_string(a.shape()), to_string(b.shape()));
+    if (da != db && da != 1 && db != 1)
+      fail(op, "b", "a shape that broadcasts with " + to_string(a.shape()), to_string(b.shape()));
     shape[-i] = da == 1 ? db : da;
   }
   return shape;
@@ -118,9 +119,8 @@ struct Scale final : Function {
   Tensor forward(const Tensor& x, double alpha) {
     x_ = x.gradient_slot(), alpha_ = alpha;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    dispatch(y.device(), [&](auto stream) {
-      kernels::scale(stream, y.dtype(), y.data(), x.data(), alpha, x.elements(), false);
-    });
+    dispatch(y.device(),
+             [&](auto stream) { kernels::scale(stream, y.dtype(), y.data(), x.data(), alpha, x.elements(), false); });
     return y;
   }
 

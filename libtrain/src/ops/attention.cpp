@@ -74,7 +74,8 @@ Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache) {
   const auto shape = shape_of(qkv, heads);
   const Size past = cache.length, kv = shape.G * shape.D, capacity = cache.k.dim(1);
   if (past + shape.T > capacity) {
-    fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens", std::to_string(capacity));
+    fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens",
+         std::to_string(capacity));
   }
   copy(cache.k.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D, kv));
   copy(cache.v.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D + kv, kv));

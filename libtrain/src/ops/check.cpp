@@ -4,7 +4,8 @@
 namespace lt::ops {
 
 void fail(std::string_view op, std::string_view argument, const std::string& expected, const std::string& actual) {
-  throw UsageError("ops", std::string(op) + ": " + std::string(argument) + ": expected " + expected + ", got " + actual);
+  throw UsageError("ops",
+                   std::string(op) + ": " + std::string(argument) + ": expected " + expected + ", got " + actual);
 }
 
 namespace {

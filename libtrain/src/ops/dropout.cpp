@@ -17,9 +17,8 @@ struct Dropout final : Function {
   Tensor forward(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
     x_ = x.gradient_slot(), p_ = p, key_ = key, first_ = first;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    dispatch(y.device(), [&](auto s) {
-      kernels::dropout(s, y.dtype(), y.data(), x.data(), x.elements(), p, key, first, false);
-    });
+    dispatch(y.device(),
+             [&](auto s) { kernels::dropout(s, y.dtype(), y.data(), x.data(), x.elements(), p, key, first, false); });
     return y;
   }
 

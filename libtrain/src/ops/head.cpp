@@ -29,10 +29,12 @@ struct HeadCrossEntropy final : Function {
   bool computed_ = false;
   Size M_ = 0, V_ = 0, C_ = 0;
 
-  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets, const std::optional<double>& loss_gradient) {
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                 const std::optional<double>& loss_gradient) {
     x_ = x, weight_ = weight, targets_ = targets;
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
-    computed_ = loss_gradient.has_value() && Tape::current() != nullptr && (x.requires_grad() || weight.requires_grad());
+    computed_ =
+        loss_gradient.has_value() && Tape::current() != nullptr && (x.requires_grad() || weight.requires_grad());
     const DType sums = gradient_dtype(x.dtype());
     const Tensor losses = Tensor::empty({M_}, sums, x.device());
     lse_ = Tensor::empty({M_}, sums, x.device());
@@ -45,9 +47,8 @@ struct HeadCrossEntropy final : Function {
       });
       if (computed_) chunk_gradients(begin, count, logits, nullptr, *loss_gradient, dx_, false);
     });
-    dispatch(x.device(), [&](auto s) {
-      kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_));
-    });
+    dispatch(x.device(),
+             [&](auto s) { kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_)); });
     return loss;
   }
 
@@ -73,8 +74,15 @@ struct HeadCrossEntropy final : Function {
       const Size count = std::min(chunk, M_ - begin);
       const Tensor logits = buffer.narrow(0, 0, count);
       dispatch(x.device(), [&](auto s) {
-        kernels::gemm(s, {.M = count, .N = V_, .K = C_, .a = row(x, begin, C_), .b = weight.data(), .d = logits.data(),
-                          .transpose_b = true, .dtype = x.dtype(), .out = x.dtype()});
+        kernels::gemm(s, {.M = count,
+                          .N = V_,
+                          .K = C_,
+                          .a = row(x, begin, C_),
+                          .b = weight.data(),
+                          .d = logits.data(),
+                          .transpose_b = true,
+                          .dtype = x.dtype(),
+                          .out = x.dtype()});
       });
       visit(begin, count, logits);
     }
@@ -86,21 +94,36 @@ struct HeadCrossEntropy final : Function {
     const Tensor &x = x_.get(), &weight = weight_.get();
     const DType dtype = x.dtype();
     dispatch(x.device(), [&](auto s) {
-      kernels::cross_entropy_backward(s, dtype, logits.data(), logits.data(), row(lse_, begin, 1),
-                                      targets_.template data<std::int32_t>() + begin, dy == nullptr ? nullptr : dy->data(),
-                                      seed / static_cast<double>(M_), count, V_, false);
+      kernels::cross_entropy_backward(
+          s, dtype, logits.data(), logits.data(), row(lse_, begin, 1), targets_.template data<std::int32_t>() + begin,
+          dy == nullptr ? nullptr : dy->data(), seed / static_cast<double>(M_), count, V_, false);
     });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();
       dispatch(x.device(), [&](auto s) {
-        kernels::gemm(s, {.M = V_, .N = C_, .K = count, .a = logits.data(), .b = row(x, begin, C_), .d = dw.dst.data(),
-                          .transpose_a = true, .dtype = dtype, .out = dw.dst.dtype(), .accumulate = dw.accumulate});
+        kernels::gemm(s, {.M = V_,
+                          .N = C_,
+                          .K = count,
+                          .a = logits.data(),
+                          .b = row(x, begin, C_),
+                          .d = dw.dst.data(),
+                          .transpose_a = true,
+                          .dtype = dtype,
+                          .out = dw.dst.dtype(),
+                          .accumulate = dw.accumulate});
       });
     }
     if (dx.defined()) {
       dispatch(x.device(), [&](auto s) {
-        kernels::gemm(s, {.M = count, .N = C_, .K = V_, .a = logits.data(), .b = weight.data(), .d = row(dx, begin, C_),
-                          .dtype = dtype, .out = dtype, .accumulate = accumulate_dx});
+        kernels::gemm(s, {.M = count,
+                          .N = C_,
+                          .K = V_,
+                          .a = logits.data(),
+                          .b = weight.data(),
+                          .d = row(dx, begin, C_),
+                          .dtype = dtype,
+                          .out = dtype,
+                          .accumulate = accumulate_dx});
       });
     }
   }

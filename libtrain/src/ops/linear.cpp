@@ -24,8 +24,15 @@ struct Linear final : Function {
     M_ = rows(x), N_ = weight.dim(0), K_ = weight.dim(1);
     const Tensor product = Tensor::empty(with_last(x, N_), x.dtype(), x.device());
     dispatch(x.device(), [&](auto s) {
-      kernels::gemm(s, {.M = M_, .N = N_, .K = K_, .a = x.data(), .b = weight.data(), .d = product.data(),
-                        .transpose_b = true, .dtype = x.dtype(), .out = x.dtype(),
+      kernels::gemm(s, {.M = M_,
+                        .N = N_,
+                        .K = K_,
+                        .a = x.data(),
+                        .b = weight.data(),
+                        .d = product.data(),
+                        .transpose_b = true,
+                        .dtype = x.dtype(),
+                        .out = x.dtype(),
                         .bias_N = bias.defined() ? bias.data() : nullptr,
                         .add_MN = residual.defined() ? residual.data() : nullptr});
     });
@@ -53,8 +60,16 @@ struct Linear final : Function {
       const Tensor& x = x_.get();
       const GradientTarget dw = weight_.slot()->next();
       dispatch(dy.device(), [&](auto s) {
-        kernels::gemm(s, {.M = N_, .N = K_, .K = M_, .a = dy.data(), .b = x.data(), .d = dw.dst.data(),
-                          .transpose_a = true, .dtype = dtype, .out = dw.dst.dtype(), .accumulate = dw.accumulate});
+        kernels::gemm(s, {.M = N_,
+                          .N = K_,
+                          .K = M_,
+                          .a = dy.data(),
+                          .b = x.data(),
+                          .d = dw.dst.data(),
+                          .transpose_a = true,
+                          .dtype = dtype,
+                          .out = dw.dst.dtype(),
+                          .accumulate = dw.accumulate});
       });
     }
     if (bias_ != nullptr) {
@@ -67,8 +82,15 @@ struct Linear final : Function {
       const GradientTarget dx = x_.slot()->next();
       const Tensor& weight = weight_.get();
       dispatch(dy.device(), [&](auto s) {
-        kernels::gemm(s, {.M = M_, .N = K_, .K = N_, .a = dy.data(), .b = weight.data(), .d = dx.dst.data(),
-                          .dtype = dtype, .out = dx.dst.dtype(), .accumulate = dx.accumulate});
+        kernels::gemm(s, {.M = M_,
+                          .N = K_,
+                          .K = N_,
+                          .a = dy.data(),
+                          .b = weight.data(),
+                          .d = dx.dst.data(),
+                          .dtype = dtype,
+                          .out = dx.dst.dtype(),
+                          .accumulate = dx.accumulate});
       });
     }
     if (residual_ != nullptr) residual_->add(dy);
@@ -77,7 +99,8 @@ struct Linear final : Function {
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, const Tensor& residual) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+              const Tensor& residual) {
   require_float("linear", "x", x);
   require_min_dims("linear", "x", x, 1);
   require_like("linear", "weight", weight, x);

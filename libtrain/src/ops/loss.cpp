@@ -35,8 +35,8 @@ struct CrossEntropy final : Function {
     GradientOutput dlogits(logits_.slot(), logits.dtype());
     dispatch(logits.device(), [&](auto s) {
       kernels::cross_entropy_backward(s, logits.dtype(), dlogits.data(), logits.data(), lse_.data(),
-                                      targets_.template data<std::int32_t>(), dy.data(), 1.0 / static_cast<double>(M), M,
-                                      logits.dim(-1), dlogits.accumulate());
+                                      targets_.template data<std::int32_t>(), dy.data(), 1.0 / static_cast<double>(M),
+                                      M, logits.dim(-1), dlogits.accumulate());
     });
     dlogits.finish();
   }
@@ -49,7 +49,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   require_min_dims("cross_entropy", "logits", logits, 1);
   require_i32("cross_entropy", "targets", targets);
   if (targets.elements() != rows(logits) || logits.elements() == 0) {
-    fail("cross_entropy", "targets", "one for each row of logits " + to_string(logits.shape()), to_string(targets.shape()));
+    fail("cross_entropy", "targets", "one for each row of logits " + to_string(logits.shape()),
+         to_string(targets.shape()));
   }
   return record<CrossEntropy>(logits, targets);
 }

@@ -37,12 +37,24 @@ struct MatMul final : Function {
   void backward(const Tensor& dy) override {
     if (b_.slot() != nullptr) {
       const GradientTarget db = b_.slot()->next();
-      run({.M = K_, .N = N_, .K = M_, .transpose_a = true, .stride_a = M_ * K_, .stride_b = M_ * N_, .stride_d = K_ * N_},
+      run({.M = K_,
+           .N = N_,
+           .K = M_,
+           .transpose_a = true,
+           .stride_a = M_ * K_,
+           .stride_b = M_ * N_,
+           .stride_d = K_ * N_},
           db.dst, a_.get(), dy, db.accumulate);
     }
     if (a_.slot() != nullptr) {
       const GradientTarget da = a_.slot()->next();
-      run({.M = M_, .N = K_, .K = N_, .transpose_b = true, .stride_a = M_ * N_, .stride_b = K_ * N_, .stride_d = M_ * K_},
+      run({.M = M_,
+           .N = K_,
+           .K = N_,
+           .transpose_b = true,
+           .stride_a = M_ * N_,
+           .stride_b = K_ * N_,
+           .stride_d = M_ * K_},
           da.dst, dy, b_.get(), da.accumulate);
     }
   }

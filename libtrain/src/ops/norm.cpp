@@ -36,7 +36,8 @@ struct LayerNorm final : Function {
   void backward(const Tensor& dy) override {
     const Tensor &x = x_.get(), &w = weight_.get();
     const DType dtype = dy.dtype();
-    GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), db(bias_.slot(), gradient_dtype(dtype)), dx(x_.slot(), dtype);
+    GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), db(bias_.slot(), gradient_dtype(dtype)),
+        dx(x_.slot(), dtype);
     dispatch(dy.device(), [&](auto s) {
       kernels::layer_norm_backward(s, dtype, dx.data(), dx.accumulate(), dw.data(), dw.accumulate(), db.data(),
                                    db.accumulate(), dy.data(), x.data(), w.data(), mean_.data(), rstd_.data(), rows(x),

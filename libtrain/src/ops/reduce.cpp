@@ -1,6 +1,6 @@
 // sum and mean over one dimension or all.
-#include "kernels/elementwise.h"
 #include "kernels/reduce.h"
+#include "kernels/elementwise.h"
 #include "libtrain/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"

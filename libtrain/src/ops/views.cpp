@@ -71,7 +71,8 @@ struct Slice final : Function {
 Tensor reshape(const Tensor& x, const Shape& shape) {
   require_float("reshape", "x", x);
   if (shape.elements() != x.elements()) {
-    fail("reshape", "shape", std::to_string(x.elements()) + " elements as in " + to_string(x.shape()), to_string(shape));
+    fail("reshape", "shape", std::to_string(x.elements()) + " elements as in " + to_string(x.shape()),
+         to_string(shape));
   }
   return record<Reshape>(x, shape);
 }

@@ -35,11 +35,12 @@ int shard_group_size(const Group& world, const ParallelOptions& options) {
 
 Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
   if (step.dtype != DType::f32 && step.dtype != DType::bf16) {
-    throw UsageError("config", "train.dtype: the engine trains in f32 or bf16, got " + std::string(dtype_name(step.dtype)));
+    throw UsageError("config",
+                     "train.dtype: the engine trains in f32 or bf16, got " + std::string(dtype_name(step.dtype)));
   }
   if (parallel.reduce_dtype != DType::f32 && parallel.reduce_dtype != DType::bf16) {
-    throw UsageError("config", "parallel.reduce_dtype: expected f32 or bf16, got " +
-                                   std::string(dtype_name(parallel.reduce_dtype)));
+    throw UsageError(
+        "config", "parallel.reduce_dtype: expected f32 or bf16, got " + std::string(dtype_name(parallel.reduce_dtype)));
   }
   if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
     throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");
@@ -175,7 +176,8 @@ void Engine::Impl::step(const Batch& batch) {
   const Tensor own_losses = losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
-    const Batch rows{batch.inputs.narrow(0, row, options.micro_batch), batch.targets.narrow(0, row, options.micro_batch)};
+    const Batch rows{batch.inputs.narrow(0, row, options.micro_batch),
+                     batch.targets.narrow(0, row, options.micro_batch)};
     copy(own_losses.narrow(0, micro, 1), forward_and_backward(rows, micro));
   }
   schedule->finish_reductions();
@@ -221,8 +223,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   const auto ranks = static_cast<Size>(control.size());
   const double seed_gradient = 1.0 / static_cast<double>(options.accum * ranks);
   const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
-  const nn::ForwardScope context(
-      {true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
+  const nn::ForwardScope context({true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
   Tensor result;
@@ -243,7 +244,8 @@ void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
   const Size own = all.elements() / control.size();
   control.all_gather("loss", all, all.narrow(0, own * control.rank(), own)).wait();
   dispatch(options.device, [&](auto stream) {
-    kernels::sum_all(stream, DType::f32, mean.data(), all.data(), all.elements(), 1.0 / static_cast<double>(all.elements()));
+    kernels::sum_all(stream, DType::f32, mean.data(), all.data(), all.elements(),
+                     1.0 / static_cast<double>(all.elements()));
   });
 }
 

@@ -139,7 +139,8 @@ void ShardedUnit::finish_reduce() {
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
     const PartScope part(Part::reduce_exposed);
-    sharding_.replicas.all_reduce(layout_.name() + " gradients across replicas", gradient_part_, sharding_.reduce_dtype);
+    sharding_.replicas.all_reduce(layout_.name() + " gradients across replicas", gradient_part_,
+                                  sharding_.reduce_dtype);
   }
   if (!is_sharded(sharding_.strategy.optimizer)) {
     exchange_ = sharding_.reduce.all_gather(layout_.name() + " gradients", gradient_, gradient_part_);
@@ -153,9 +154,8 @@ void ShardedUnit::finish_gradient_exchange() {
 }
 
 void ShardedUnit::sum_squares(double* partial) const {
-  dispatch(sharding_.device, [&](auto stream) {
-    kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), shard_);
-  });
+  dispatch(sharding_.device,
+           [&](auto stream) { kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), shard_); });
 }
 
 void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalars) {
@@ -167,9 +167,9 @@ void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalar
   const bool has_copy = sharding_.dtype != DType::f32;
   const Tensor copy = has_copy && compute_.elements() != size ? part_of(compute_) : compute_;
   dispatch(sharding_.device, [&](auto stream) {
-    kernels::adamw_update(stream, master_.data<float>(), m_.data<float>(), v_.data<float>(),
-                          gradient.data<float>(), has_copy ? copy.data() : nullptr, sharding_.dtype, size, decayed,
-                          adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay, scalars);
+    kernels::adamw_update(stream, master_.data<float>(), m_.data<float>(), v_.data<float>(), gradient.data<float>(),
+                          has_copy ? copy.data() : nullptr, sharding_.dtype, size, decayed, adamw.beta1, adamw.beta2,
+                          adamw.eps, adamw.weight_decay, scalars);
   });
 }
 
@@ -189,7 +189,8 @@ void ShardedUnit::initialise(std::uint64_t seed) {
     const auto found = std::find_if(layout_.ranges().begin(), layout_.ranges().end(),
                                     [&](const UnitLayout::Range& entry) { return entry.name == range.parameter; });
     values.resize(static_cast<std::size_t>(range.end - range.begin));
-    nn::initial_values(values.data(), range.parameter, found->parameter->init(), seed, range.begin, range.end - range.begin);
+    nn::initial_values(values.data(), range.parameter, found->parameter->init(), seed, range.begin,
+                       range.end - range.begin);
     copy(range.values, Tensor::from(values, range.values.shape()));
   }
   refresh_copies();

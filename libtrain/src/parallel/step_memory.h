@@ -1,5 +1,5 @@
-// StepMemory: the programs of an engine (training step, evaluation) and the arena in which they take turns. A program is
-// rehearsed on shapes alone when a batch of new shapes comes; after that its steps allocate nothing.
+// StepMemory: the programs of an engine (training step, evaluation) and the arena in which they take turns. A program
+// is rehearsed on shapes alone when a batch of new shapes comes; after that its steps allocate nothing.
 #pragma once
 
 #include <functional>

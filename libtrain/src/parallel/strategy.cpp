@@ -11,7 +11,8 @@ const Strategy& find_strategy(std::string_view name) {
     if (strategy.name == name) return strategy;
     names += " " + std::string(strategy.name);
   }
-  throw UsageError("config", "parallel.strategy: \"" + std::string(name) + "\" is not a strategy", "strategies:" + names);
+  throw UsageError("config", "parallel.strategy: \"" + std::string(name) + "\" is not a strategy",
+                   "strategies:" + names);
 }
 
 }  // namespace lt

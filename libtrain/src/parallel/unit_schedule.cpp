@@ -82,7 +82,8 @@ void UnitSchedule::after_backward(int unit) {
   at(unit).release();
   at(unit).complete_gradients();
   if (!reduces_) return;
-  at(unit).start_reduce(first_micro_batch_ || (!options_.deterministic && options_.strategy.gradients == Placement::replicated));
+  at(unit).start_reduce(first_micro_batch_ ||
+                        (!options_.deterministic && options_.strategy.gradients == Placement::replicated));
   reducing_.push_back({unit, last_micro_batch_});
 }
 

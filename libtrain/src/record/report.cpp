@@ -38,7 +38,8 @@ void write_report(const std::vector<std::string>& run_directories, const std::st
   const fs::path html(out_html);
   if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
   write_whole_file("report", html.string(), report::to_html(document));
-  write_whole_file("report", fs::path(html).replace_extension(".md").string(), report::to_markdown(document, html.filename().string()));
+  write_whole_file("report", fs::path(html).replace_extension(".md").string(),
+                   report::to_markdown(document, html.filename().string()));
 }
 
 }  // namespace lt

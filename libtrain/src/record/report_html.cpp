@@ -15,7 +15,8 @@ namespace {
 // differ.
 constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1b1f24; --soft: #59636e; --rule: #d5dae0; --panel: #f5f7f9;
-  --c0: #0072b2; --c1: #d55e00; --c2: #008f68; --c3: #b4588f; --c4: #c98a00; --c5: #3d9bd1; --c6: #7a5bb5; --c7: #8a6f4a;
+  --c0: #0072b2; --c1: #d55e00; --c2: #008f68; --c3: #b4588f;
+  --c4: #c98a00; --c5: #3d9bd1; --c6: #7a5bb5; --c7: #8a6f4a;
   --c8: #8b949e; }
 @media (prefers-color-scheme: dark) { :root { --page: #14181d; --ink: #e6eaef; --soft: #9aa5b1; --rule: #333b45;
   --panel: #1c2229; --c0: #4aa8e0; --c1: #f08a3c; --c2: #2fbf95; --c3: #d98bb9; --c4: #e8b53a; --c5: #86c5ee;

@@ -19,8 +19,8 @@ GradientTarget GradientSlot::next() {
 
 void GradientSlot::add(Tensor gradient) {
   if (!(gradient.shape() == shape)) {
-    throw InternalError("autograd", "a gradient of shape " + to_string(gradient.shape()) + " came for a tensor of shape " +
-                                        to_string(shape));
+    throw InternalError("autograd", "a gradient of shape " + to_string(gradient.shape()) +
+                                        " came for a tensor of shape " + to_string(shape));
   }
   if (!written && !value.defined() && gradient.dtype() == dtype) {
     value = std::move(gradient);
@@ -60,7 +60,8 @@ void backward(Tape& tape, const Tensor& loss, double seed) {
   if (loss.elements() != 1) {
     throw UsageError("autograd", "backward() wants a loss of one element, its shape is " + to_string(loss.shape()));
   }
-  if (!loss.requires_grad()) throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
+  if (!loss.requires_grad())
+    throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
   const OperationScope operation("backward");
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
   fill(gradient, seed);

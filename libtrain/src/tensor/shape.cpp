@@ -27,9 +27,7 @@ Size Shape::elements() const {
   return product;
 }
 
-bool Shape::operator==(const Shape& other) const {
-  return std::equal(begin(), end(), other.begin(), other.end());
-}
+bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 std::string to_string(const Shape& shape) {
   std::string text = "[";

@@ -140,8 +140,9 @@ template std::uint8_t* Tensor::data() const;
 
 void Tensor::require_numbers() const {
   if (!device().is_meta()) return;
-  throw UsageError("tensor", "the numbers of a tensor on meta were asked for: expected another device, " +
-                                 lt::to_string(shape()) + " has its shape alone",
+  throw UsageError("tensor",
+                   "the numbers of a tensor on meta were asked for: expected another device, " +
+                       lt::to_string(shape()) + " has its shape alone",
                    "memory is planned by a run on shapes alone, so what a model does must not depend on numbers");
 }
 
@@ -201,8 +202,8 @@ Tensor Tensor::narrow(int dim, Size begin, Size length) const {
 Tensor Tensor::transposed(int dim0, int dim1) const {
   for (const int dim : {dim0, dim1}) {
     if (dim < -dims() || dim >= dims()) {
-      throw UsageError("tensor", "cannot transpose dimensions " + std::to_string(dim0) + " and " + std::to_string(dim1) +
-                                     " of " + lt::to_string(shape()));
+      throw UsageError("tensor", "cannot transpose dimensions " + std::to_string(dim0) + " and " +
+                                     std::to_string(dim1) + " of " + lt::to_string(shape()));
     }
   }
   Tensor result = detach();
@@ -224,7 +225,8 @@ Tensor Tensor::detach() const {
 }
 
 void Tensor::rebind(const Tensor& storage, Size offset) {
-  if (storage.dtype() != dtype() || !storage.is_contiguous() || offset < 0 || offset + elements() > storage.elements()) {
+  if (storage.dtype() != dtype() || !storage.is_contiguous() || offset < 0 ||
+      offset + elements() > storage.elements()) {
     throw InternalError("tensor", impl_->name + ": cannot bind " + std::to_string(elements()) + " elements at " +
                                       std::to_string(offset) + " of " + std::to_string(storage.elements()));
   }
@@ -239,7 +241,8 @@ bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient 
 
 void Tensor::set_requires_grad() {
   if (impl_->gradient == nullptr) {
-    impl_->gradient = std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
+    impl_->gradient =
+        std::make_shared<GradientSlot>(GradientSlot{shape(), gradient_dtype(dtype()), device(), {}, false});
   }
 }
 
@@ -293,7 +296,8 @@ void fill_zero(const Tensor& dst) {
 }
 
 void fill(const Tensor& dst, double value) {
-  if (!dst.is_contiguous()) throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));
+  if (!dst.is_contiguous())
+    throw UsageError("tensor", "fill: expected a contiguous tensor, its shape is " + to_string(dst.shape()));
   dispatch(dst.device(), [&](auto stream) { kernels::fill(stream, dst.dtype(), dst.data(), value, dst.elements()); });
 }
 

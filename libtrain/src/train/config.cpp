@@ -38,8 +38,10 @@ constexpr Unavailable kUnavailable[] = {
     {"record.profile_steps", [](const Config& c) { return c.record.profile_steps > 0; }, "leave it 0"},
     {"record.tensorboard", [](const Config& c) { return c.record.tensorboard; },
      "leave it false; `ltrain report` draws the curves"},
-    {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; }, "leave it out"},
-    {"watchdog.collective_s", [](const Config& c) { return c.watchdog.collective_s != WatchdogConfig().collective_s; }, "leave it out"},
+    {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; },
+     "leave it out"},
+    {"watchdog.collective_s", [](const Config& c) { return c.watchdog.collective_s != WatchdogConfig().collective_s; },
+     "leave it out"},
     {"watchdog.init_s", [](const Config& c) { return c.watchdog.init_s != WatchdogConfig().init_s; }, "leave it out"},
 };
 
@@ -144,7 +146,8 @@ const std::vector<ConfigKey>& config_keys() {
       const std::string name = key.full_name();
       const auto row = std::find_if(std::begin(kUnavailable), std::end(kUnavailable),
                                     [&](const Unavailable& entry) { return entry.key == name; });
-      const std::string note = row == std::end(kUnavailable) ? "" : fmt::format(" [not in this version: {}]", row->hint);
+      const std::string note =
+          row == std::end(kUnavailable) ? "" : fmt::format(" [not in this version: {}]", row->hint);
       made.push_back({name, toml_text(Config{}, key), help_of(key) + note});
     }
     return made;

@@ -54,7 +54,7 @@ std::vector<Key> make_schema() {
     LT_KEY(model, vocab, at_least(0), "token ids; those of the data must be below"),
     LT_KEY(model, max_seq, at_least(0), "longest sequence, tokens"),
     LT_KEY(model, dropout, from_0_below_1(), "probability of dropping a value in training"),
-    LT_KEY(model, tie_embeddings, one_of({"auto", "true", "false"}), "the head uses the embedding's table; auto: preset"),
+    LT_KEY(model, tie_embeddings, one_of({"auto", "true", "false"}), "the head is the embedding's table; auto: preset"),
     LT_KEY(model, from, text_or_empty(), "initial weights: a checkpoint; empty: drawn from train.seed"),
 
     LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),

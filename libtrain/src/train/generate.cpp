@@ -71,8 +71,8 @@ std::uint32_t pick(const std::vector<float>& logits, const SamplingOptions& opti
 
 }  // namespace
 
-GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, const SamplingOptions& options,
-                          const std::function<void(std::uint32_t)>& emit) {
+GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt,
+                          const SamplingOptions& options, const std::function<void(std::uint32_t)>& emit) {
   const Size capacity = model.spec().max_seq;
   const std::uint64_t key = derive_key(options.seed, "sample");
   std::vector<std::uint32_t> context = prompt;
@@ -114,7 +114,8 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
   return timing;
 }
 
-std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed) {
+std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt,
+                                  std::uint64_t seed) {
   std::vector<std::uint32_t> tokens;
   generate(model, prompt, {.tokens = 256, .temperature = 0.8, .seed = seed},
            [&](std::uint32_t token) { tokens.push_back(token); });

@@ -148,8 +148,9 @@ std::string to_text(const Plan& plan) {
   text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
   text += "arena, in the owners above\n";
   text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
-  text += fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", mib(static_cast<double>(plan.arena_live_bytes)),
-                      static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.arena_live_bytes));
+  text +=
+      fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", mib(static_cast<double>(plan.arena_live_bytes)),
+                  static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.arena_live_bytes));
   text += fmt::format("  {:<14}{}, each size with blocks of its own\n\n", "without it",
                       mib(static_cast<double>(plan.without_arena_bytes)));
   text += "sent by a rank in a step\n";

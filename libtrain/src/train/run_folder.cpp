@@ -38,7 +38,8 @@ std::shared_ptr<void> lock_folder(const std::string& dir) {
   if (fd < 0) return nullptr;
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(fd);
-    throw UsageError("config", fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
+    throw UsageError("config",
+                     fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end; ranks of a killed mpirun live on for a second or two");
   }
   return {nullptr, [fd, dir](void*) {
@@ -66,7 +67,8 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
     }
   }
   if (differences.empty()) return;
-  throw UsageError("config", fmt::format("run.dir {}: {} is of another configuration: {}", resolved.run.dir, where, differences),
+  throw UsageError("config",
+                   fmt::format("run.dir {}: {} is of another configuration: {}", resolved.run.dir, where, differences),
                    "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
 }
 
@@ -83,8 +85,8 @@ void move_aside(const std::string& dir) {
 void require_fresh(const Config& resolved) {
   const std::string& dir = resolved.run.dir;
   if (is_empty(dir)) return;
-  const std::string expected =
-      fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir, resolved.checkpoint.resume);
+  const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
+                                           resolved.checkpoint.resume);
   if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that are no run's");
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",

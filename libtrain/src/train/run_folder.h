@@ -10,8 +10,8 @@
 namespace lt {
 
 struct RunStart {
-  std::string checkpoint;  // the step folder to go on from; empty: from the initial weights
-  std::string notes;       // why newer checkpoints were passed over; lines
+  std::string checkpoint;      // the step folder to go on from; empty: from the initial weights
+  std::string notes;           // why newer checkpoints were passed over; lines
   std::shared_ptr<void> lock;  // of the folder, until the process ends or lets go
 };
 
