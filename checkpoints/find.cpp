@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "files.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"

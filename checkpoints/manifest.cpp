@@ -7,7 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "files.h"
 #include "layout.h"
 

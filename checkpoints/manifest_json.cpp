@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "files.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"

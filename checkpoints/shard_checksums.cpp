@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "layout.h"
 #include "shard_file.h"
 

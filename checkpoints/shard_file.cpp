@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "hdf5_write_driver.h"
 #include "layout.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "layout.h"
 #include "shard_file.h"
 

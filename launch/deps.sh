@@ -4,6 +4,7 @@
 #
 #   bash launch/deps.sh            compilers and libraries
 #   bash launch/deps.sh --corpus   also the text that launch/quickstart.sh trains on
+#   bash launch/deps.sh --tests    also what tests/run.sh needs to make a virtual environment of Python
 set -euo pipefail
 
 packages=(
@@ -18,9 +19,10 @@ packages=(
 for option in "$@"; do
   case "$option" in
     --corpus) packages+=(fortunes) ;;
+    --tests) packages+=(python3-venv) ;;
     *)
       echo "error: [deps] unknown option $option" >&2
-      echo "hint: bash launch/deps.sh [--corpus]" >&2
+      echo "hint: bash launch/deps.sh [--corpus] [--tests]" >&2
       exit 2
       ;;
   esac

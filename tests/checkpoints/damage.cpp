@@ -1,6 +1,6 @@
 // Damage of every kind is refused with file and field named; none gives wrong numbers.
 #include "checkpoints/fixture.h"
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "shard_file.h"

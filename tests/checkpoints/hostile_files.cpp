@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "checkpoints/fixture.h"
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "hdf5_handle.h"
 #include "libtrain/error.h"
 #include "manifest.h"

@@ -2,7 +2,7 @@
 #include "manifest.h"
 
 #include "checkpoints/fixture.h"
-#include "crc32c.h"
+#include "core/crc32c.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 

@@ -5,31 +5,10 @@ import json
 import os
 
 import program
-
-LAYERS = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16")
-PARTS = ("data", "forward", "backward", "recompute", "gather_exposed", "reduce_exposed", "optimizer", "checkpoint",
-         "other")
+from training import LAYERS, PARTS, TrainingTest
 
 
-class Train(program.CliTest):
-    def setUp(self):
-        super().setUp()
-        text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
-        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
-
-    def train(self, *options, run="run", ranks=1, steps=6, model=LAYERS, environment=None):
-        return program.run("train", *model, f"--data.train={self.folder}/data/train.bin", f"--train.steps={steps}",
-                           "--train.micro_batch=2", f"--run.dir={self.folder / run}", *options, ranks=ranks,
-                           environment=environment)
-
-    def trained(self, *options, **settings):
-        done = self.train(*options, **settings)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        return done.stdout
-
-    def lines(self, run="run"):
-        return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
-
+class Train(TrainingTest):
     def losses(self, run="run"):
         return {row["step"]: (row["loss_hex"], row["grad_norm"]) for row in self.lines(run) if "loss_hex" in row}
 
@@ -169,23 +148,6 @@ class Train(program.CliTest):
             self.assertIn(text, done.stderr)
             self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
         self.assertFalse((self.folder / "run").exists())
-
-    def test_a_rank_that_loses_time_is_named_with_the_part_in_which_it_did(self):
-        for point, part, row in (("data", "data", 4), ("forward", "forward", 4), ("collective", "gather_exposed", 4),
-                                 ("save-begin", "checkpoint", 5)):
-            done = self.train("--parallel.strategy=zero3", "--checkpoint.every=4", run=point, ranks=2,
-                              environment={"LTRAIN_FAULT": f"{point}:1:4:sleep"})
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            ranks = next(line["ranks"] for line in self.lines(point) if line.get("step") == row and "ranks" in line)
-            self.assertEqual(ranks["slowest"], 1, (point, ranks))
-            self.assertGreater(ranks["own_ms_max"] - ranks["own_ms_min"], 40, (point, ranks))
-            for name, over_ranks in ranks["parts_ms"].items():
-                if name == part:
-                    self.assertGreater(over_ranks["max"], 49, (point, ranks))
-                elif not name.endswith("_exposed"):  # where the other rank waits
-                    self.assertLess(over_ranks["max"], 40, (point, ranks))
-            if part != "gather_exposed" and part != "checkpoint":
-                self.assertEqual(ranks["parts_ms"][part]["rank"], 1)
 
     def test_ranks_with_different_configurations_are_refused(self):
         both = [program._options.ltrain, "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",

@@ -143,7 +143,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 60);
+  CHECK(names.size() == 61);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -249,8 +249,6 @@ TEST_CASE("config: what this version cannot honour is refused, not ignored", "[c
   CHECK(of_command_line({{"train.dtype", "f16"}}) ==
         Refusal{"train.dtype: \"f16\" is not available in this version (from the command line)", "use bf16 or f32"});
   for (const auto& [key, value] : Pairs{{"checkpoint.async", "true"},
-                                        {"record.tensorboard", "true"},
-                                        {"record.trace_steps", "1"},
                                         {"record.profile_steps", "1"},
                                         {"train.cuda_graph", "true"},
                                         {"parallel.backend", "nccl"}}) {

@@ -67,7 +67,7 @@ struct CheckpointConfig {
 struct RecordConfig {
   Size every = 10;
   Size trace_steps = 0, profile_steps = 0;
-  bool tensorboard = false;
+  bool tensorboard = false, csv = false;
 };
 
 struct WatchdogConfig {

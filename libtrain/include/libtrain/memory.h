@@ -9,6 +9,7 @@
 
 #include "libtrain/device.h"
 #include "libtrain/dtype.h"
+#include "libtrain/timeline.h"
 
 namespace lt {
 
@@ -56,8 +57,8 @@ class MemoryScope {
   MemoryOwner previous_;
 };
 
-// What runs on this thread, for messages about its allocations: "rms_norm", "blocks.3 gradients". The text is not
-// copied and must outlive the scope.
+// What runs on this thread, for messages about its allocations and for traces: "rms_norm", "reduce_scatter". The text
+// is not copied and must outlive the scope.
 class OperationScope {
  public:
   explicit OperationScope(std::string_view name);
@@ -68,6 +69,7 @@ class OperationScope {
 
  private:
   std::string_view previous_;
+  const SpanScope span_;
 };
 
 }  // namespace lt

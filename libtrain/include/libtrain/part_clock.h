@@ -6,6 +6,8 @@
 #include <chrono>
 #include <string_view>
 
+#include "libtrain/timeline.h"
+
 namespace lt {
 
 enum class Part : unsigned char {
@@ -46,7 +48,8 @@ class PartClock {
 
 class PartScope {
  public:
-  explicit PartScope(Part part) : clock_(PartClock::current()) {
+  explicit PartScope(Part part)
+      : clock_(PartClock::current()), span_(Lane::compute, kPartNames[static_cast<std::size_t>(part)]) {
     if (clock_ != nullptr) previous_ = clock_->enter(part);
   }
   ~PartScope() {
@@ -57,6 +60,7 @@ class PartScope {
 
  private:
   PartClock* clock_;
+  const SpanScope span_;
   Part previous_ = Part::other;
 };
 

@@ -131,6 +131,7 @@ Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& 
   const Size bytes = gather_bytes(*backend_, full.elements(), full.dtype());
   note(*backend_, CollectiveOp::all_gather, name, bytes);
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather);
+  state->open_span(name, bytes);
   start_all_gather(*state, full, part);
   return Work(std::move(state));
 }
@@ -143,6 +144,7 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
   const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
   note(*backend_, CollectiveOp::reduce_scatter, name, bytes);
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter);
+  state->open_span(name, bytes);
   start_reduce_scatter(*state, part, full, wire, accumulate);
   return Work(std::move(state));
 }
@@ -155,6 +157,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   const Size n = full.elements();
   const Size bytes = reduce_bytes(*backend_, n, wire) + gather_bytes(*backend_, n, full.dtype());
   note(*backend_, CollectiveOp::all_reduce, name, bytes);
+  const SpanScope span(Lane::reduce, name, bytes);
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
   run_half(backend_, CollectiveOp::reduce_scatter,
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false); });
@@ -170,6 +173,7 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
   const Size bytes = root == rank() ? (size() - 1) * tensor.bytes() : 0;
   note(*backend_, CollectiveOp::broadcast, name, bytes);
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast);
+  state->open_span(name, bytes);
   if (!tensor.device().is_meta()) {
     state->transfer = backend_->broadcast(tensor.dtype(), tensor.elements(), tensor.data(), root);
   }

@@ -42,6 +42,7 @@ void Work::wait() {
     const WaitingScope waiting;
     state->transfer->wait();
   }
+  state->close_span();
   if (!state->timed || state->transfer == nullptr) return;
   count_time(state->op, State::ms_since(state->start), State::ms_since(blocked));
 }

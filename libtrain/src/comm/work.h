@@ -7,6 +7,7 @@
 
 #include "comm/backend.h"
 #include "libtrain/group.h"
+#include "libtrain/timeline.h"
 
 namespace lt {
 
@@ -22,6 +23,19 @@ struct Work::State {
   std::unique_ptr<Transfer> transfer;  // null: nothing moves
   Clock::time_point start = Clock::now();
   int exceptions = std::uncaught_exceptions();
+
+  // Its row in a trace.
+  std::shared_ptr<Timeline> timeline;
+  std::size_t span = 0;
+
+  void open_span(std::string_view name, Size bytes) {
+    timeline = Timeline::current();
+    if (timeline == nullptr) return;
+    span = timeline->begin(op == CollectiveOp::all_gather ? Lane::gather : Lane::reduce, name, bytes);
+  }
+  void close_span() {
+    if (timeline != nullptr) timeline->end(span);
+  }
 
   static double ms_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();

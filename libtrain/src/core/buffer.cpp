@@ -29,7 +29,9 @@ UncountedMemoryScope::UncountedMemoryScope() : previous_(uncounted) { uncounted 
 UncountedMemoryScope::~UncountedMemoryScope() { uncounted = previous_; }
 bool UncountedMemoryScope::active() { return uncounted; }
 
-OperationScope::OperationScope(std::string_view name) : previous_(current_operation) { current_operation = name; }
+OperationScope::OperationScope(std::string_view name) : previous_(current_operation), span_(Lane::compute, name) {
+  current_operation = name;
+}
 OperationScope::~OperationScope() { current_operation = previous_; }
 std::string_view OperationScope::current() { return current_operation; }
 

@@ -4,16 +4,18 @@
 #include "libtrain/error.h"
 #include "libtrain/module.h"
 #include "libtrain/part_clock.h"
+#include "libtrain/timeline.h"
 
 namespace lt::nn {
 namespace {
 
 struct UnitNode final : TapeNode {
-  UnitNode(UnitObserver* observer_, int unit_, Recompute mode_)
-      : observer(observer_), unit(unit_), mode(mode_), tape(mode_ != Recompute::selective) {}
+  UnitNode(UnitObserver* observer_, int unit_, const std::string& name_, Recompute mode_)
+      : observer(observer_), unit(unit_), name(name_), mode(mode_), tape(mode_ != Recompute::selective) {}
 
   UnitObserver* observer;
   int unit;
+  const std::string& name;  // of the model's unit
   Recompute mode;
   Tape tape;
   // Full recomputation only: the forward pass with its inputs, and what it ran under.
@@ -22,6 +24,7 @@ struct UnitNode final : TapeNode {
   Slot output;
 
   void run_backward() override {
+    const SpanScope span(Lane::compute, name);
     if (observer != nullptr) observer->before_backward(unit);
     if (mode == Recompute::full) run_forward_again();
     tape.run_backward();
@@ -42,6 +45,8 @@ struct UnitNode final : TapeNode {
 
 Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   const int index = index_of(unit);
+  const std::string& name = units_[static_cast<std::size_t>(index)].name;
+  const SpanScope span(Lane::compute, name);
   Tape* outer = Tape::current();
   const Recompute mode = observer_ != nullptr && outer != nullptr ? observer_->recompute(index) : Recompute::none;
   if (observer_ != nullptr) observer_->before_forward(index);
@@ -50,7 +55,7 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   if (outer == nullptr) {
     output = body();
   } else {
-    auto node = std::make_shared<UnitNode>(observer_, index, mode);
+    auto node = std::make_shared<UnitNode>(observer_, index, name, mode);
     if (mode == Recompute::full) {
       const TapeScope no_recording(nullptr);
       output = body().detach();

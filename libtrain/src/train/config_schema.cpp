@@ -101,9 +101,10 @@ std::vector<Key> make_schema() {
     LT_KEY(checkpoint, resume, text(), "auto (newest valid one of the run), never, or a folder"),
 
     LT_KEY(record, every, at_least(1), "steps between console lines"),
-    LT_KEY(record, trace_steps, at_least(0), "steps in the timeline trace"),
+    LT_KEY(record, trace_steps, at_least(0), "steps in the trace, from the second one of the start on"),
     LT_KEY(record, profile_steps, at_least(0), "steps in the kernel profile"),
-    LT_KEY(record, tensorboard, any(), "write TensorBoard files"),
+    LT_KEY(record, tensorboard, any(), "write event files of TensorBoard to <run.dir>/tb"),
+    LT_KEY(record, csv, any(), "write <run.dir>/metrics.csv"),
 
     LT_KEY(watchdog, heartbeat_s, above(0), "seconds of silence after which a rank counts as dead"),
     LT_KEY(watchdog, collective_s, above(0), "seconds for a collective without progress"),

@@ -42,6 +42,8 @@ Run::Run(const Config& resolved, const World& world)
     if (world.rank() != 0) return;
     if (config.checkpoint.resume == "auto" && !start.checkpoint.empty()) require_same_data();
     log.open(config.run.dir);
+    if (config.record.csv) log.add(make_csv_sink(config.run.dir + "/metrics.csv"));
+    if (config.record.tensorboard) log.add(make_tensorboard_sink(config.run.dir + "/tb", steps_done() + 1));
   });
   reset_memory_peak(device());
 }

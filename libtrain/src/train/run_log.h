@@ -1,5 +1,5 @@
-// Where a run writes to: the console and log.txt, and metrics.jsonl. Before open(), and on ranks other than 0, which
-// never open it, nothing is written.
+// Where a run writes to: the console and log.txt, metrics.jsonl and other sinks. Before open(), and on ranks other than
+// 0, which never open it, nothing is written.
 #pragma once
 
 #include <cstdio>
@@ -11,6 +11,7 @@
 
 #include "libtrain/record.h"
 #include "record/line_file.h"
+#include "record/sink.h"
 
 namespace lt {
 
@@ -35,17 +36,30 @@ class RunLog {
   }
   // The path of a file in a folder of the run, which is made where it is not there. Throws DataError.
   std::string in_folder(const std::string& folder, const std::string& file) const;
-  void row(const std::string& json) {
-    if (metrics_ != nullptr) metrics_->append(json);
+  // To metrics.jsonl and every sink.
+  void step(const StepRecord& record) {
+    if (metrics_ == nullptr) return;
+    row(to_json_line(record));
+    for (const auto& sink : sinks_) sink->step(record);
   }
+  void evaluation(Size step, double loss) {
+    for (const auto& sink : sinks_) sink->evaluation(step, loss);
+  }
+  void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
   void event(const nlohmann::ordered_json& event);
   void sync() {
     if (metrics_ != nullptr) metrics_->sync();
+    for (const auto& sink : sinks_) sink->sync();
   }
 
  private:
   std::string folder_;
+  void row(const std::string& json) {
+    if (metrics_ != nullptr) metrics_->append(json);
+  }
+
   std::unique_ptr<LineFile> log_, metrics_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
 };
 
 inline std::vector<std::string> split_lines(const std::string& text) {

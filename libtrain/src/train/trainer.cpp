@@ -17,6 +17,7 @@
 #include "train/model_json.h"
 #include "train/run.h"
 #include "train/step_record.h"
+#include "train/trace.h"
 
 namespace lt {
 namespace {
@@ -65,18 +66,20 @@ class Trainer {
     set_fault_step(steps_done() + 1);
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
+    trace_.before_step(steps_done() + 1);
     const StepResult result = run_.engine->step(next_batch());
     const Clock::time_point end = Clock::now();
     const double step_ms = std::chrono::duration<double, std::milli>(end - step_begin_).count();
     step_begin_ = end;
     const StepRecord record = make_record(run_, result, lr, step_ms, clock_.take());
-    run_.log.row(to_json_line(record));
+    run_.log.step(record);
     // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
     const double step_s = record.step_ms / 1e3;
     mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
+    trace_.after_step(record.step);
     if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm)) stop_at_non_finite(record);
   }
 
@@ -129,6 +132,7 @@ class Trainer {
                     {"loss", loss},
                     {"batches", batches},
                     {"tokens", batches * shape.micro_batch * shape.ranks * shape.seq}});
+    run_.log.evaluation(steps_done(), loss);
     run_.log.say(fmt::format("eval {:>6} | loss {:.4f}", steps_done(), loss));
     leave_out_of_step_time();
   }
@@ -176,6 +180,7 @@ class Trainer {
 
   Run& run_;
   const Schedule schedule_;
+  Trace trace_{run_};
   PartClock clock_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point step_begin_ = begin_;

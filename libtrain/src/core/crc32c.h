@@ -1,12 +1,12 @@
-// CRC32C (Castagnoli; RFC 3720, appendix B.4), the checksum of every byte of a checkpoint. With the processor's
-// instruction where it has one, with a table elsewhere; both give the same values.
+// CRC32C (Castagnoli; RFC 3720, appendix B.4), the checksum of every byte of a checkpoint and of event files. With the
+// processor's instruction where it has one, with a table elsewhere; both give the same values.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-namespace lt::checkpoint {
+namespace lt {
 
 // The checksum of some bytes with checksum `before` (0: none) followed by `bytes` bytes at `data`.
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
@@ -18,4 +18,4 @@ std::uint32_t crc32c_concat(std::uint32_t crc_a, std::uint32_t crc_b, std::uint6
 // Eight lower-case hexadecimal digits, as manifests have it.
 std::string crc_text(std::uint32_t crc);
 
-}  // namespace lt::checkpoint
+}  // namespace lt

@@ -1,5 +1,5 @@
 // CRC32C against the published values, and its fast ways against the plain one.
-#include "crc32c.h"
+#include "core/crc32c.h"
 
 #include <cstdint>
 #include <numeric>
@@ -8,9 +8,9 @@
 #include "libtrain/random.h"
 #include "test_main/catch.h"
 
-using namespace lt::checkpoint;
+using namespace lt;
 
-TEST_CASE("crc32c: values of RFC 3720, appendix B.4", "[checkpoints]") {
+TEST_CASE("crc32c: values of RFC 3720, appendix B.4", "[core]") {
   std::vector<unsigned char> ascending(32), descending(32);
   std::iota(ascending.begin(), ascending.end(), static_cast<unsigned char>(0));
   std::copy(ascending.rbegin(), ascending.rend(), descending.begin());
@@ -26,7 +26,7 @@ TEST_CASE("crc32c: values of RFC 3720, appendix B.4", "[checkpoints]") {
   CHECK(crc_text(0x8au) == "0000008a");
 }
 
-TEST_CASE("crc32c: the processor's instruction, the table and concatenation agree", "[checkpoints]") {
+TEST_CASE("crc32c: the processor's instruction, the table and concatenation agree", "[core]") {
   std::vector<unsigned char> bytes(1 << 20);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(lt::philox_word(7, i));
   const std::size_t lengths[] = {1, 7, 8, 9, 63, 1000, 262143, 262144, 262145, 524309, bytes.size() - 3};

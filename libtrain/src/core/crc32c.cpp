@@ -1,12 +1,11 @@
 // CRC32C. Polynomials over GF(2) are kept bit-reflected: bit 31 is the coefficient of x^0.
-#include "crc32c.h"
-
-#include <fmt/format.h>
+#include "core/crc32c.h"
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 
-namespace lt::checkpoint {
+namespace lt {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // x^32 left out
@@ -104,6 +103,10 @@ std::uint32_t crc32c_concat(std::uint32_t crc_a, std::uint32_t crc_b, std::uint6
   return crc_a ^ crc_b;
 }
 
-std::string crc_text(std::uint32_t crc) { return fmt::format("{:08x}", crc); }
+std::string crc_text(std::uint32_t crc) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", crc);
+  return text;
+}
 
-}  // namespace lt::checkpoint
+}  // namespace lt

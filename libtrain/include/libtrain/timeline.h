@@ -1,0 +1,60 @@
+// What ran when: spans on the lanes of a rank's device. Whoever does something that a person wants to see opens a span;
+// without a timeline that costs one look at a pointer.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// One row of a trace each. On the CPU all lanes but `compute` are what MPI does meanwhile.
+enum class Lane { compute, gather, reduce, copy };
+inline constexpr std::string_view kLaneNames[] = {"compute", "gather", "reduce", "copy"};
+
+struct Span {
+  Lane lane = Lane::compute;
+  std::string name;
+  double begin_us = 0, end_us = -1;  // since the timeline's origin; end below 0: still open
+  Size bytes = -1;                   // that a collective sends; below 0: no collective
+};
+
+// The spans of one thread, by this device's clock.
+class Timeline {
+ public:
+  virtual ~Timeline() = default;
+  // Returns the handle for end(), which may come in any order.
+  virtual std::size_t begin(Lane lane, std::string_view name, Size bytes = -1) = 0;
+  virtual void end(std::size_t handle) = 0;
+  // In the order in which they began.
+  virtual const std::vector<Span>& spans() = 0;
+
+  // The one that spans of this thread go to, or null.
+  static const std::shared_ptr<Timeline>& current();
+  static void set_current(std::shared_ptr<Timeline> timeline);
+};
+
+// By the clock of the processor; its origin is the moment of the call.
+std::shared_ptr<Timeline> make_cpu_timeline();
+
+class SpanScope {
+ public:
+  SpanScope(Lane lane, std::string_view name, Size bytes = -1) : timeline_(Timeline::current().get()) {
+    if (timeline_ != nullptr) handle_ = timeline_->begin(lane, name, bytes);
+  }
+  ~SpanScope() {
+    if (timeline_ != nullptr) timeline_->end(handle_);
+  }
+  SpanScope(const SpanScope&) = delete;
+  SpanScope& operator=(const SpanScope&) = delete;
+
+ private:
+  Timeline* timeline_;  // which outlives the scope: set_current() is called between steps
+  std::size_t handle_ = 0;
+};
+
+}  // namespace lt

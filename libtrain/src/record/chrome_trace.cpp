@@ -1,0 +1,49 @@
+// Spans in the Trace Event Format of Chrome.
+#include "record/chrome_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace lt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json name_of(const char* what, int rank, std::size_t lane, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
+}
+
+}  // namespace
+
+std::string trace_events(int rank, const std::vector<Span>& spans) {
+  std::string text = name_of("process_name", rank, 0, fmt::format("rank {}", rank)).dump();
+  std::array<double, std::size(kLaneNames)> free_us{};
+  for (std::size_t lane = 0; lane < std::size(kLaneNames); ++lane) {
+    text += ",\n" + name_of("thread_name", rank, lane, std::string(kLaneNames[lane])).dump();
+  }
+  for (const Span& span : spans) {
+    if (span.end_us < 0) continue;
+    const auto lane = static_cast<std::size_t>(span.lane);
+    double begin_us = span.begin_us;
+    Json event = {{"name", span.name}, {"ph", "X"}, {"pid", rank}, {"tid", lane}};
+    if (span.lane != Lane::compute) {
+      begin_us = std::min(std::max(begin_us, free_us[lane]), span.end_us);
+      free_us[lane] = std::max(free_us[lane], span.end_us);
+      event["args"] = {{"bytes", span.bytes}, {"posted_us", span.begin_us}};
+    }
+    event["ts"] = begin_us;
+    event["dur"] = span.end_us - begin_us;
+    text += ",\n" + event.dump();
+  }
+  return text;
+}
+
+std::string trace_document(const std::vector<std::string>& events_of_ranks) {
+  return fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n", fmt::join(events_of_ranks, ",\n"));
+}
+
+}  // namespace lt

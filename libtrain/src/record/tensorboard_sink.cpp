@@ -1,0 +1,113 @@
+// Event files of TensorBoard: records of TFRecord (length, its checksum, bytes, their checksum), each a protocol buffer
+// `tensorflow.Event`. Of it only wall_time, step, file_version, session_log and scalar summaries are written, by hand.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "core/crc32c.h"
+#include "libtrain/error.h"
+#include "record/sink.h"
+
+namespace lt {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+template <class T>
+std::string raw(T value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+// Fields of a protocol buffer.
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+std::string integer_field(int number, Size value) {
+  return varint(static_cast<std::uint64_t>(number) << 3) + varint(static_cast<std::uint64_t>(value));
+}
+std::string double_field(int number, double value) {
+  return varint(static_cast<std::uint64_t>(number) << 3 | 1) + raw(value);
+}
+std::string float_field(int number, float value) {
+  return varint(static_cast<std::uint64_t>(number) << 3 | 5) + raw(value);
+}
+std::string bytes_field(int number, const std::string& value) {
+  return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(value.size()) + value;
+}
+
+// TFRecord stores checksums rotated and shifted, so that a record of records is told from one.
+std::uint32_t masked_crc(const std::string& bytes) {
+  return std::rotr(crc32c(0, bytes.data(), bytes.size()), 15) + 0xa282ead8u;
+}
+
+double now_s() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+// Summary { repeated Value { tag = 1, simple_value = 2 } value = 1 }.
+std::string scalar(const std::string& tag, double value) {
+  return bytes_field(1, bytes_field(1, tag) + float_field(2, static_cast<float>(value)));
+}
+
+class TensorBoardSink final : public Sink {
+ public:
+  TensorBoardSink(const std::string& folder, Size first_step) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed) throw DataError("record", folder + ": cannot create: " + failed.message());
+    path_ = fmt::format("{}/events.out.tfevents.{}.{}", folder, static_cast<Size>(now_s()), ::getpid());
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd_ < 0) fail("cannot open");
+    event(0, bytes_field(3, "brain.Event:2"));
+    if (first_step > 1) event(first_step, bytes_field(7, integer_field(1, 1)));  // session_log { status: START }
+  }
+  ~TensorBoardSink() override { ::close(fd_); }
+
+  void step(const StepRecord& r) override {
+    std::string summary = scalar("train/loss", r.loss) + scalar("train/grad_norm", r.grad_norm) +
+                          scalar("train/lr", r.lr) + scalar("speed/step_ms", r.step_ms) +
+                          scalar("speed/tokens_per_s", r.tokens_per_s) +
+                          scalar("memory/peak_bytes", static_cast<double>(r.memory_peak_bytes));
+    for (std::size_t i = 0; i < kParts; ++i) {
+      summary += scalar(fmt::format("breakdown_ms/{}", kPartNames[i]), r.breakdown_ms[i]);
+    }
+    summary +=
+        scalar("ranks/own_ms_max", r.own_ms_over_ranks.max) + scalar("ranks/own_ms_min", r.own_ms_over_ranks.min);
+    event(r.step, bytes_field(5, summary));
+  }
+  void evaluation(Size step, double loss) override { event(step, bytes_field(5, scalar("eval/loss", loss))); }
+  void sync() override {
+    if (::fsync(fd_) != 0) fail("cannot sync");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw DataError("record", path_ + ": " + what + ": " + std::strerror(errno));
+  }
+
+  void event(Size step, const std::string& what) {
+    const std::string bytes = double_field(1, now_s()) + integer_field(2, step) + what;
+    const std::string length = raw(static_cast<std::uint64_t>(bytes.size()));
+    const std::string record = length + raw(masked_crc(length)) + bytes + raw(masked_crc(bytes));
+    if (::write(fd_, record.data(), record.size()) != static_cast<ssize_t>(record.size())) fail("cannot append");
+  }
+
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_tensorboard_sink(const std::string& folder, Size first_step) {
+  return std::make_unique<TensorBoardSink>(folder, first_step);
+}
+
+}  // namespace lt

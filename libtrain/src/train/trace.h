@@ -1,0 +1,28 @@
+// The timeline of the steps that record.trace_steps asks for, written to <run.dir>/trace.
+#pragma once
+
+#include <memory>
+
+#include "libtrain/timeline.h"
+#include "train/run.h"
+
+namespace lt {
+
+// All ranks call it around every step. The first step of a start is left out: it warms up.
+class Trace {
+ public:
+  explicit Trace(Run& run) : run_(run), begin_(run.steps_done() + 2), end_(begin_ + run.config.record.trace_steps) {}
+
+  void before_step(Size step);
+  // After the last one: rank-R.json of each rank and all.json of all of them, written by rank 0. Throws DataError.
+  void after_step(Size step);
+
+ private:
+  void write();
+
+  Run& run_;
+  const Size begin_, end_;  // steps [begin, end)
+  std::shared_ptr<Timeline> timeline_;
+};
+
+}  // namespace lt

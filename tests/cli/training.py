@@ -1,0 +1,29 @@
+"""What the tests of a training run share: a small model, its data, and the run's folder."""
+
+import json
+
+import program
+
+LAYERS = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16")
+PARTS = ("data", "forward", "backward", "recompute", "gather_exposed", "reduce_exposed", "optimizer", "checkpoint",
+         "other")
+
+
+class TrainingTest(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+
+    def train(self, *options, run="run", ranks=1, steps=6, model=LAYERS, environment=None):
+        return program.run("train", *model, f"--data.train={self.folder}/data/train.bin", f"--train.steps={steps}",
+                           "--train.micro_batch=2", f"--run.dir={self.folder / run}", *options, ranks=ranks,
+                           environment=environment)
+
+    def trained(self, *options, **settings):
+        done = self.train(*options, **settings)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def lines(self, run="run"):
+        return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
