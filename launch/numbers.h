@@ -32,4 +32,30 @@ inline CLI::Validator number_between(double least, double most) {
           ""};
 }
 
+// "80GiB", "500MB", "4096": bytes. Throws CLI::ValidationError.
+inline double bytes_of(const std::string& text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  const std::size_t digits = text.find_first_not_of("0123456789.");
+  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
+  double value = 0;
+  for (const auto& [name, bytes] : kUnits) {
+    if (unit == name && parse(text.substr(0, digits), value) && value > 0) return value * bytes;
+  }
+  throw CLI::ValidationError(fmt::format("expected bytes such as 80GiB or 500MB, got \"{}\"", text));
+}
+
+inline CLI::Validator byte_size() {
+  return {[](std::string& text) {
+            try {
+              bytes_of(text);
+              return std::string();
+            } catch (const CLI::ValidationError& error) {
+              return std::string(error.what());
+            }
+          },
+          ""};
+}
+
 }  // namespace lt::launch

@@ -14,19 +14,40 @@ namespace lt::launch {
 Run set_up_plan(CLI::App& app) {
   struct Options {
     int ranks = 0;  // 0: those of this run
-    bool json = false;
+    PlanMachine machine;
+    bool json = false, fit = false;
+    std::string memory;  // of a rank
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app);
   app.add_option("--ranks", plan->ranks, "ranks to plan for; 1 where it runs alone")
       ->check(integer_from(1))
       ->option_text("N");
+  app.add_option("--gpu", plan->machine.device, "device of the time estimate: h100, h200, a100 or cpu")
+      ->option_text("NAME = cpu");
+  app.add_option("--ranks-per-node", plan->machine.ranks_per_node, "of the time estimate; 8 GPUs, all of a cpu")
+      ->check(integer_from(1))
+      ->option_text("M");
+  app.add_option("--cores", plan->machine.cores, "that a rank computes with, of the time estimate on cpu")
+      ->check(integer_from(1))
+      ->option_text("N = 1");
+  auto* fit =
+      app.add_flag("--fit", plan->fit, "what fits --memory: micro-batch, strategy and recomputation, as a table");
+  auto* memory =
+      app.add_option("--memory", plan->memory, "of a rank, for --fit: 80GiB")->check(byte_size())->option_text("BYTES");
+  fit->needs(memory);
+  memory->needs(fit);
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
-    const Plan result = make_plan(*config, plan->ranks > 0 ? plan->ranks : invocation.world.size());
-    std::puts((plan->json ? to_json(result) : to_text(result)).c_str());
+    const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
+    const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
+    if (plan->fit) {
+      print(fit_memory(*config, ranks, plan->machine, static_cast<Size>(bytes_of(plan->memory))));
+    } else {
+      print(make_plan(*config, ranks, plan->machine));
+    }
     return ExitCode::ok;
   };
 }

@@ -20,7 +20,7 @@ LAYERS = [
 
 # Public headers (libtrain/include/libtrain/NAME.h) by the layer that they belong to.
 PUBLIC_HEADERS = {
-    "core": "collectives device dtype error memory memory_program part_clock random timeline version",
+    "core": "collectives device dtype error memory memory_program part_clock random timeline version work_count",
     "tensor": "autograd batch shard_map tensor",
     "ops": "ops",
     "nn": "layers models module",

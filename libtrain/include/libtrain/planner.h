@@ -9,11 +9,33 @@
 #include "libtrain/config.h"
 #include "libtrain/group.h"
 #include "libtrain/memory.h"
+#include "libtrain/part_clock.h"
 
 namespace lt {
 
+// The machine that a step's time is estimated for.
+struct PlanMachine {
+  std::string device = "cpu";  // a row of docs/planning.md's table: h100, h200, a100, cpu
+  int ranks_per_node = 0;      // 0: as the table says
+  int cores = 1;               // that a rank of the row cpu computes with
+};
+
+// What a step would take by a table of rates; an estimate, where everything else in a plan is exact.
+struct StepTime {
+  double products_ms = 0, attention_ms = 0, traffic_ms = 0;  // of the compute stream
+  double exposed_local_ms = 0, exposed_network_ms = 0;       // that it waits for collectives, by their slower link
+  double collectives_ms = 0;                                 // that collectives take, hidden or not
+  std::array<double, kParts> parts_ms{};                     // the same by part; adds up to the total
+
+  double compute_ms() const { return products_ms + attention_ms + traffic_ms; }
+  double exposed_ms() const { return exposed_local_ms + exposed_network_ms; }
+  double total_ms() const { return compute_ms() + exposed_ms(); }
+};
+
 struct Plan {
-  std::string subject;  // the model's shape, strategy, recomputation and dtype, for people
+  std::string model;      // its shape, for people
+  std::string execution;  // strategy and recomputation, for people
+  std::string dtype;
   int ranks = 1;
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;
@@ -26,6 +48,10 @@ struct Plan {
   double flops_per_token = 0;
   Size tokens_per_step = 0;
   std::vector<CommTotal> comm;  // of one step and rank
+  PlanMachine machine;
+  StepTime step_time;
+  double tokens_per_s = 0;  // of all ranks, by step_time
+  double mfu = -1;          // likewise; below 0: the device's peak means nothing
   // The formulas of docs/strategies.md, in bytes, for P = parameters with their alignment.
   double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0;
 };
@@ -38,8 +64,32 @@ struct RunBatches {
 RunBatches batches_on_meta(const BatchShape& shape, const Config& config);
 
 // `config` need not name data. Throws UsageError.
-Plan make_plan(const Config& config, int ranks);
+Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
 std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);
+
+// What fits a memory.
+struct FitRow {
+  std::string strategy, recompute;
+  Size given_peak_bytes = 0;      // with the micro-batch of the configuration
+  double given_tokens_per_s = 0;  // likewise, by the estimate
+  Size micro_batch = 0;           // the largest that fits; 0: none does
+  Size peak_bytes = 0;            // with it
+  double tokens_per_s = 0;        // likewise
+};
+struct Fit {
+  std::string subject;
+  int ranks = 1;
+  Size memory_bytes = 0;  // of a rank
+  Size given_micro_batch = 0;
+  std::vector<FitRow> rows;  // every strategy with every recomputation
+  // Rows with the most tokens a second that fit: with the given micro-batch, and with the largest; -1: none.
+  int best_given = -1, best = -1;
+};
+
+// Strategy and recomputation of `config` are passed over, the rest holds. Throws UsageError.
+Fit fit_memory(const Config& config, int ranks, const PlanMachine& machine, Size memory_bytes);
+std::string to_json(const Fit& fit);
+std::string to_text(const Fit& fit);
 
 }  // namespace lt

@@ -16,11 +16,18 @@ namespace lt {
 enum class Lane { compute, gather, reduce, copy };
 inline constexpr std::string_view kLaneNames[] = {"compute", "gather", "reduce", "copy"};
 
+// What a span that is a collective moves, and between whom.
+struct CollectiveShape {
+  Size bytes = -1;  // that this rank sends; below 0: no collective
+  int ranks = 1;    // of the group
+  int stride = 1;   // between the group's neighbours, in ranks of the run
+};
+
 struct Span {
   Lane lane = Lane::compute;
   std::string name;
   double begin_us = 0, end_us = -1;  // since the timeline's origin; end below 0: still open
-  Size bytes = -1;                   // that a collective sends; below 0: no collective
+  CollectiveShape collective;
 };
 
 // The spans of one thread, by this device's clock.
@@ -28,7 +35,7 @@ class Timeline {
  public:
   virtual ~Timeline() = default;
   // Returns the handle for end(), which may come in any order.
-  virtual std::size_t begin(Lane lane, std::string_view name, Size bytes = -1) = 0;
+  virtual std::size_t begin(Lane lane, std::string_view name, const CollectiveShape& collective) = 0;
   virtual void end(std::size_t handle) = 0;
   // In the order in which they began.
   virtual const std::vector<Span>& spans() = 0;
@@ -43,8 +50,9 @@ std::shared_ptr<Timeline> make_cpu_timeline();
 
 class SpanScope {
  public:
-  SpanScope(Lane lane, std::string_view name, Size bytes = -1) : timeline_(Timeline::current().get()) {
-    if (timeline_ != nullptr) handle_ = timeline_->begin(lane, name, bytes);
+  SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {})
+      : timeline_(Timeline::current().get()) {
+    if (timeline_ != nullptr) handle_ = timeline_->begin(lane, name, collective);
   }
   ~SpanScope() {
     if (timeline_ != nullptr) timeline_->end(handle_);

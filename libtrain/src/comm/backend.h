@@ -28,6 +28,7 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
+  int stride = 1;  // between its ranks, in ranks of the run
 };
 
 // Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.

@@ -15,8 +15,11 @@ GroupBackend::Staging GroupBackend::staging(Size n, DType dtype, DType wire) con
 
 GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) const {
   GroupPlace place{0, 0, place_.run_rank, place_.run_size, std::move(name)};
+  int first = 0;
   for (int r = 0; r < size(); ++r) {
     if (colors[static_cast<std::size_t>(r)] != colors[static_cast<std::size_t>(rank())]) continue;
+    if (place.size == 0) first = r;
+    if (place.size == 1) place.stride = (r - first) * place_.stride;
     if (r < rank()) ++place.rank;
     ++place.size;
   }

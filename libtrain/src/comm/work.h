@@ -31,7 +31,8 @@ struct Work::State {
   void open_span(std::string_view name, Size bytes) {
     timeline = Timeline::current();
     if (timeline == nullptr) return;
-    span = timeline->begin(op == CollectiveOp::all_gather ? Lane::gather : Lane::reduce, name, bytes);
+    const Lane lane = op == CollectiveOp::all_gather ? Lane::gather : Lane::reduce;
+    span = timeline->begin(lane, name, {bytes, backend->size(), backend->place().stride});
   }
   void close_span() {
     if (timeline != nullptr) timeline->end(span);

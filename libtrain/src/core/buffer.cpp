@@ -3,6 +3,7 @@
 
 #include "core/ledger.h"
 #include "core/poison.h"
+#include "libtrain/work_count.h"
 
 namespace lt {
 namespace {
@@ -42,6 +43,7 @@ MemoryScope::~MemoryScope() { current_owner = previous_; }
 
 Buffer::Buffer(Size bytes, Device device) : bytes_(round_up(bytes)), device_(device), owner_(current_owner) {
   if (bytes_ == 0) return;
+  if (owner_ == MemoryOwner::activations) count_traffic(2 * bytes_);
   if (current_source != nullptr && current_source_device == device) {
     const BlockSource::Block block = current_source->allocate(bytes_, owner_);
     block_ = block.data, index_ = block.index, source_ = current_source;

@@ -11,8 +11,8 @@ thread_local std::shared_ptr<Timeline> current_timeline;
 
 class CpuTimeline final : public Timeline {
  public:
-  std::size_t begin(Lane lane, std::string_view name, Size bytes) override {
-    spans_.push_back({lane, std::string(name), now_us(), -1, bytes});
+  std::size_t begin(Lane lane, std::string_view name, const CollectiveShape& collective) override {
+    spans_.push_back({lane, std::string(name), now_us(), -1, collective});
     return spans_.size() - 1;
   }
   void end(std::size_t handle) override { spans_[handle].end_us = now_us(); }

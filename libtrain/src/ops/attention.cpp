@@ -5,6 +5,7 @@
 
 #include "libtrain/memory.h"
 #include "libtrain/ops.h"
+#include "libtrain/work_count.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 
@@ -13,6 +14,11 @@ namespace {
 
 kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads) {
   return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim};
+}
+
+// Of one product of T x T at its causal half.
+double product_flops(const kernels::AttentionShape& shape) {
+  return static_cast<double>(shape.B * shape.H * shape.T) * static_cast<double>(shape.T * shape.D);
 }
 
 double scale_of(const Heads& heads) { return 1.0 / std::sqrt(static_cast<double>(heads.head_dim)); }
@@ -28,6 +34,7 @@ struct Attention final : Function {
     qkv_ = qkv, heads_ = heads;
     const auto shape = shape_of(qkv, heads);
     const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
+    work_count().attention_forward_flops += 2 * product_flops(shape);
     lse_ = Tensor::empty({shape.B, shape.H, shape.T}, gradient_dtype(qkv.dtype()), qkv.device());
     dispatch(out.device(), [&](auto s) {
       kernels::attention_forward(s, out.dtype(), out.data(), lse_.data(), qkv.data(), shape, scale_of(heads));
@@ -39,6 +46,7 @@ struct Attention final : Function {
   void backward(const Tensor& dy) override {
     const Tensor& qkv = qkv_.get();
     const auto shape = shape_of(qkv, heads_);
+    work_count().attention_backward_flops += 5 * product_flops(shape);
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     const Tensor workspace = [&] {
       const MemoryScope owner(MemoryOwner::workspace);

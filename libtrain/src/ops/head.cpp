@@ -8,6 +8,7 @@
 #include "kernels/reduce.h"
 #include "libtrain/memory.h"
 #include "libtrain/ops.h"
+#include "libtrain/work_count.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 
@@ -73,6 +74,8 @@ struct HeadCrossEntropy final : Function {
     for (Size begin = 0; begin < M_; begin += chunk) {
       const Size count = std::min(chunk, M_ - begin);
       const Tensor logits = buffer.narrow(0, 0, count);
+      count_product(count, V_, C_);
+      count_traffic(logits.bytes());  // read for the losses
       dispatch(x.device(), [&](auto s) {
         kernels::gemm(s, {.M = count,
                           .N = V_,
@@ -93,6 +96,7 @@ struct HeadCrossEntropy final : Function {
                        bool accumulate_dx) {
     const Tensor &x = x_.get(), &weight = weight_.get();
     const DType dtype = x.dtype();
+    count_traffic(2 * logits.bytes());
     dispatch(x.device(), [&](auto s) {
       kernels::cross_entropy_backward(
           s, dtype, logits.data(), logits.data(), row(lse_, begin, 1), targets_.template data<std::int32_t>() + begin,
@@ -100,6 +104,7 @@ struct HeadCrossEntropy final : Function {
     });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();
+      count_product(V_, C_, count);
       dispatch(x.device(), [&](auto s) {
         kernels::gemm(s, {.M = V_,
                           .N = C_,
@@ -114,6 +119,7 @@ struct HeadCrossEntropy final : Function {
       });
     }
     if (dx.defined()) {
+      count_product(count, C_, V_);
       dispatch(x.device(), [&](auto s) {
         kernels::gemm(s, {.M = count,
                           .N = C_,

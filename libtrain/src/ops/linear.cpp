@@ -4,6 +4,7 @@
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
 #include "libtrain/ops.h"
+#include "libtrain/work_count.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 
@@ -23,6 +24,7 @@ struct Linear final : Function {
     x_ = x, weight_ = weight, bias_ = bias.gradient_slot(), residual_ = residual.gradient_slot();
     M_ = rows(x), N_ = weight.dim(0), K_ = weight.dim(1);
     const Tensor product = Tensor::empty(with_last(x, N_), x.dtype(), x.device());
+    count_product(M_, N_, K_);
     dispatch(x.device(), [&](auto s) {
       kernels::gemm(s, {.M = M_,
                         .N = N_,
@@ -59,6 +61,7 @@ struct Linear final : Function {
     if (weight_.slot() != nullptr) {
       const Tensor& x = x_.get();
       const GradientTarget dw = weight_.slot()->next();
+      count_product(N_, K_, M_);
       dispatch(dy.device(), [&](auto s) {
         kernels::gemm(s, {.M = N_,
                           .N = K_,
@@ -80,6 +83,7 @@ struct Linear final : Function {
     }
     if (x_.slot() != nullptr) {
       const GradientTarget dx = x_.slot()->next();
+      count_product(M_, K_, N_);
       const Tensor& weight = weight_.get();
       dispatch(dy.device(), [&](auto s) {
         kernels::gemm(s, {.M = M_,

@@ -1,6 +1,7 @@
 // Matrix product of the general set. A right factor without leading dimensions is shared by all items.
 #include "kernels/gemm.h"
 #include "libtrain/ops.h"
+#include "libtrain/work_count.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 
@@ -26,6 +27,7 @@ struct MatMul final : Function {
   }
 
   void run(kernels::Gemm g, const Tensor& d, const Tensor& a, const Tensor& b, bool accumulate) const {
+    count_product(g.M, g.N, g.K, batch_);
     g.batch = batch_, g.dtype = a.dtype(), g.out = d.dtype(), g.accumulate = accumulate;
     dispatch(d.device(), [&](auto stream) {
       g.a = a.data(), g.b = b.data(), g.d = d.data();

@@ -9,6 +9,7 @@
 #include "libtrain/autograd.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
+#include "libtrain/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -166,6 +167,8 @@ void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalar
   // The copy is written where the next gather or the next forward pass reads it.
   const bool has_copy = sharding_.dtype != DType::f32;
   const Tensor copy = has_copy && compute_.elements() != size ? part_of(compute_) : compute_;
+  // Master, m and v are read and written, the gradient read for the norm and the update, the copy written.
+  count_traffic(size * (3 * 2 * 4 + 2 * 4 + (has_copy ? dtype_bytes(sharding_.dtype) : 0)));
   dispatch(sharding_.device, [&](auto stream) {
     kernels::adamw_update(stream, master_.data<float>(), m_.data<float>(), v_.data<float>(), gradient.data<float>(),
                           has_copy ? copy.data() : nullptr, sharding_.dtype, size, decayed, adamw.beta1, adamw.beta2,

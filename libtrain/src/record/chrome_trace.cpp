@@ -33,7 +33,7 @@ std::string trace_events(int rank, const std::vector<Span>& spans) {
     if (span.lane != Lane::compute) {
       begin_us = std::min(std::max(begin_us, free_us[lane]), span.end_us);
       free_us[lane] = std::max(free_us[lane], span.end_us);
-      event["args"] = {{"bytes", span.bytes}, {"posted_us", span.begin_us}};
+      event["args"] = {{"bytes", span.collective.bytes}, {"posted_us", span.begin_us}};
     }
     event["ts"] = begin_us;
     event["dur"] = span.end_us - begin_us;

@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "libtrain/engine.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
-#include "libtrain/record.h"
 #include "libtrain/run_options.h"
-#include "record/short_text.h"
+#include "train/step_clock.h"
 
 namespace lt {
 namespace {
@@ -38,10 +36,29 @@ void evaluate_formulas(Plan& plan, const Config& config, double padded, int shar
   plan.parameters_optimized = held(1, strategy.optimizer);
 }
 
-Size total_bytes(const std::vector<CommTotal>& totals) {
-  Size sum = 0;
-  for (const CommTotal& total : totals) sum += total.bytes;
-  return sum;
+// The second step: of a collective that one step starts and the next one waits for, the first sees half.
+void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const nn::TransformerSpec& spec,
+                   const Batch& batch) {
+  const DeviceModel& device = find_device_model(machine.device);
+  plan.machine = machine;
+  if (machine.ranks_per_node == 0) plan.machine.ranks_per_node = device.ranks_per_node;
+  const DeviceUse use{&device, plan.machine.ranks_per_node, machine.cores, engine.options().dtype == DType::bf16,
+                      spec.width / spec.heads};
+  const auto clock = std::make_shared<StepClock>(use);
+  const std::shared_ptr<Timeline> before = Timeline::current();
+  Timeline::set_current(clock);
+  engine.step(batch);
+  clock->take();
+  engine.step(batch);
+  plan.step_time = clock->take();
+  Timeline::set_current(before);
+}
+
+void add_rates(Plan& plan) {
+  const double seconds = plan.step_time.total_ms() / 1e3;
+  plan.tokens_per_s = static_cast<double>(plan.tokens_per_step) / seconds;
+  const double dense_flops = find_device_model(plan.machine.device).dense_tflops_bf16 * 1e12;
+  if (dense_flops > 0) plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 
 }  // namespace
@@ -56,7 +73,7 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
 }
 
 // Every rank has shards of the same size, so one rank stands for all.
-Plan make_plan(const Config& given, int ranks) {
+Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
   }
@@ -74,15 +91,17 @@ Plan make_plan(const Config& given, int ranks) {
   take_comm_totals();
   engine.step(batches.step);
   plan.comm = take_comm_totals();
+  estimate_time(plan, machine, engine, model->spec(), batches.step);
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
   const Size stepping_bytes = memory_peak(kMeta).total - before.total;
   if (config.train.sample_every > 0) engine.with_parameters([&] { sample(*model, {0}, config.train.seed); });
   take_comm_totals();
 
   const nn::TransformerSpec& spec = model->spec();
-  plan.subject = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}; {}, recompute {}, {}",
-                             spec.family, spec.layers, spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab,
-                             config.parallel.strategy, config.parallel.recompute, config.train.dtype);
+  plan.model = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}", spec.family, spec.layers,
+                           spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab);
+  plan.execution = fmt::format("{}, recompute {}", config.parallel.strategy, config.parallel.recompute);
+  plan.dtype = config.train.dtype;
   plan.ranks = ranks;
   plan.ledger = memory_peak(kMeta);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
@@ -99,67 +118,10 @@ Plan make_plan(const Config& given, int ranks) {
   plan.parameters = model->parameter_count();
   plan.flops_per_token = model->flops_per_token(shape.seq);
   plan.tokens_per_step = shape.global_tokens();
+  add_rates(plan);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, config, static_cast<double>(engine.padded_parameters()), shard_ranks);
   return plan;
-}
-
-std::string to_json(const Plan& plan) {
-  nlohmann::ordered_json ledger, comm = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
-  for (const CommTotal& total : plan.comm) {
-    comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
-  }
-  return nlohmann::ordered_json{{"ranks", plan.ranks},
-                                {"peak_bytes", plan.peak_bytes},
-                                {"per_rank", plan.per_rank},
-                                {"ledger", ledger},
-                                {"arena",
-                                 {{"bytes", plan.arena_bytes},
-                                  {"live_bytes", plan.arena_live_bytes},
-                                  {"without_arena_bytes", plan.without_arena_bytes}}},
-                                {"parameters", plan.parameters},
-                                {"flops_per_token", plan.flops_per_token},
-                                {"tokens_per_step", plan.tokens_per_step},
-                                {"comm", comm},
-                                {"formulas",
-                                 {{"parameters", plan.formula_parameters},
-                                  {"gradients", plan.formula_gradients},
-                                  {"optimizer", plan.formula_optimizer}}}}
-      .dump(2);
-}
-
-std::string to_text(const Plan& plan) {
-  const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };
-  std::string text = plan.subject + "\n";
-  text += fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
-                      short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
-                      plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
-  text += "memory of a rank at its peak         bytes by formula (state alone)\n";
-  for (std::size_t i = 0; i < kMemoryOwners; ++i) {
-    const auto owner = static_cast<MemoryOwner>(i);
-    const double formula = owner == MemoryOwner::parameters  ? plan.formula_parameters
-                           : owner == MemoryOwner::gradients ? plan.formula_gradients
-                           : owner == MemoryOwner::optimizer ? plan.formula_optimizer
-                                                             : 0;
-    text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], mib(static_cast<double>(plan.ledger.by_owner[i])));
-    text += formula > 0 ? mib(formula) + "\n" : "\n";
-  }
-  text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
-  text += "arena, in the owners above\n";
-  text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
-  text +=
-      fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", mib(static_cast<double>(plan.arena_live_bytes)),
-                  static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.arena_live_bytes));
-  text += fmt::format("  {:<14}{}, each size with blocks of its own\n\n", "without it",
-                      mib(static_cast<double>(plan.without_arena_bytes)));
-  text += "sent by a rank in a step\n";
-  for (const CommTotal& total : plan.comm) {
-    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)),
-                        total.calls, total.calls == 1 ? "" : "s");
-  }
-  text += fmt::format("  {:<14}{}\n", "all", mib(static_cast<double>(total_bytes(plan.comm))));
-  return text;
 }
 
 }  // namespace lt

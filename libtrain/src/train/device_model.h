@@ -1,0 +1,41 @@
+// What a device and its links are taken to do, for estimates before a run: a table, and what a collective costs by it.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "libtrain/dtype.h"
+#include "libtrain/timeline.h"
+
+namespace lt {
+
+// Rates that large, well-shaped work reaches, not those of data sheets. docs/planning.md says where each is from.
+struct DeviceModel {
+  std::string_view name;
+  double product_tflops_f32, product_tflops_bf16;
+  // By head_dim: below 128, and from 128 on. FLOPs of causal attention at its half.
+  double attention_forward_tflops[2], attention_backward_tflops[2];
+  double attention_f32;  // rate in f32 / that in bf16
+  double memory_gb_s;
+  double dense_tflops_bf16;  // by the data sheet, for MFU; 0: MFU means nothing here
+  // What a rank sends a second inside a node, and to other nodes where each rank has a network card of its own.
+  double local_gb_s, network_gb_s;
+  double collective_us;                 // start of a collective
+  double local_hop_us, network_hop_us;  // each neighbour of a ring adds one
+  int ranks_per_node;
+  bool overlaps;  // collectives go on while the rank computes
+};
+
+// Throws UsageError that lists the names.
+const DeviceModel& find_device_model(std::string_view name);
+std::vector<std::string_view> device_model_names();
+
+// A collective over a ring of the group's ranks, as NCCL and MPI run large ones: inside nodes and between them at the
+// same time, so the slower link counts. A node's data passes through the cards of those of its ranks that take part.
+struct CollectiveCost {
+  double ms = 0;
+  bool over_network = false;  // which is the slower link
+};
+CollectiveCost collective_cost(const DeviceModel& device, int ranks_per_node, const CollectiveShape& shape);
+
+}  // namespace lt

@@ -1,0 +1,148 @@
+// A plan for programs and for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "libtrain/planner.h"
+#include "record/short_text.h"
+
+namespace lt {
+namespace {
+
+Size total_bytes(const std::vector<CommTotal>& totals) {
+  Size sum = 0;
+  for (const CommTotal& total : totals) sum += total.bytes;
+  return sum;
+}
+
+// One reason for a step's length.
+struct Bound {
+  const char* name;
+  double ms;
+  const char* advice;
+};
+
+// The longest first.
+std::array<Bound, 5> bounds(const Plan& plan) {
+  const StepTime& time = plan.step_time;
+  const bool f32 = plan.dtype == "f32";
+  std::array<Bound, 5> all = {
+      {{"products", time.products_ms, "matrix products, which is what the device is for"},
+       {"attention", time.attention_ms, "attention: a shorter train.seq spends less of a step on it"},
+       {"traffic", time.traffic_ms,
+        f32 ? "memory traffic: train.dtype=bf16 halves that of activations"
+            : "memory traffic: a larger train.micro_batch spreads the optimizer's over more tokens"},
+       {"exposed_local", time.exposed_local_ms,
+        "collectives inside a node that nothing hides: a larger train.micro_batch gives them more to hide behind"},
+       {"exposed_network", time.exposed_network_ms,
+        "collectives between nodes that nothing hides: a larger train.micro_batch gives them more to hide behind"}}};
+  std::sort(all.begin(), all.end(), [](const Bound& a, const Bound& b) { return a.ms > b.ms; });
+  return all;
+}
+
+nlohmann::ordered_json estimate_json(const Plan& plan) {
+  const StepTime& time = plan.step_time;
+  nlohmann::ordered_json parts;
+  for (std::size_t i = 0; i < kParts; ++i) parts[std::string(kPartNames[i])] = time.parts_ms[i];
+  nlohmann::ordered_json json = {{"compute", time.compute_ms()},
+                                 {"exposed_comm", time.exposed_ms()},
+                                 {"total", time.total_ms()},
+                                 {"device", plan.machine.device},
+                                 {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
+  for (const Bound& bound : bounds(plan)) json[bound.name] = bound.ms;
+  json["collectives"] = time.collectives_ms;
+  json["breakdown_ms"] = parts;
+  json["tokens_per_s"] = plan.tokens_per_s;
+  json["mfu"] = plan.mfu < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(plan.mfu);
+  json["bound_by"] = bounds(plan).front().name;
+  return json;
+}
+
+std::string estimate_text(const Plan& plan) {
+  const StepTime& time = plan.step_time;
+  const auto line = [&](const char* name, double ms, const std::string& more = "") {
+    return fmt::format("  {:<14} {:>11.3f} ms {:>4.0f} %{}\n", name, ms, 100 * ms / time.total_ms(), more);
+  };
+  const int node = plan.machine.ranks_per_node;
+  std::string text = fmt::format("a step on {}, {}, estimated\n", plan.machine.device,
+                                 plan.ranks <= node ? std::string("one node") : fmt::format("{} ranks a node", node));
+  text += line("products", time.products_ms) + line("attention", time.attention_ms);
+  text += line("memory traffic", time.traffic_ms);
+  const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);
+  text += line("exposed", time.exposed_ms(), plan.ranks > 1 ? hidden : "");
+  text += line("step", time.total_ms(),
+               fmt::format(", {} tokens/s{}", short_count(plan.tokens_per_s),
+                           plan.mfu < 0 ? "" : fmt::format(", {:.1f} % mfu", 100 * plan.mfu)));
+  text += "bound by\n";
+  for (const Bound& bound : bounds(plan)) {
+    const double share = bound.ms / time.total_ms();
+    if (share >= 0.1) text += fmt::format("  {:>3.0f} % {}\n", 100 * share, bound.advice);
+  }
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  nlohmann::ordered_json ledger, comm = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
+  for (const CommTotal& total : plan.comm) {
+    comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
+  }
+  return nlohmann::ordered_json{{"ranks", plan.ranks},
+                                {"peak_bytes", plan.peak_bytes},
+                                {"per_rank", plan.per_rank},
+                                {"ledger", ledger},
+                                {"arena",
+                                 {{"bytes", plan.arena_bytes},
+                                  {"live_bytes", plan.arena_live_bytes},
+                                  {"without_arena_bytes", plan.without_arena_bytes}}},
+                                {"parameters", plan.parameters},
+                                {"flops_per_token", plan.flops_per_token},
+                                {"tokens_per_step", plan.tokens_per_step},
+                                {"comm", comm},
+                                {"step_ms_estimate", estimate_json(plan)},
+                                {"formulas",
+                                 {{"parameters", plan.formula_parameters},
+                                  {"gradients", plan.formula_gradients},
+                                  {"optimizer", plan.formula_optimizer}}}}
+      .dump(2);
+}
+
+std::string to_text(const Plan& plan) {
+  const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };
+  std::string text = fmt::format("{}; {}, {}\n", plan.model, plan.execution, plan.dtype);
+  text += fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
+                      short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
+                      plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
+  text += "memory of a rank at its peak         bytes by formula (state alone)\n";
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) {
+    const auto owner = static_cast<MemoryOwner>(i);
+    const double formula = owner == MemoryOwner::parameters  ? plan.formula_parameters
+                           : owner == MemoryOwner::gradients ? plan.formula_gradients
+                           : owner == MemoryOwner::optimizer ? plan.formula_optimizer
+                                                             : 0;
+    text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], mib(static_cast<double>(plan.ledger.by_owner[i])));
+    text += formula > 0 ? mib(formula) + "\n" : "\n";
+  }
+  text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
+  text += "arena, in the owners above\n";
+  text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
+  text +=
+      fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", mib(static_cast<double>(plan.arena_live_bytes)),
+                  static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.arena_live_bytes));
+  text += fmt::format("  {:<14}{}, each size with blocks of its own\n\n", "without it",
+                      mib(static_cast<double>(plan.without_arena_bytes)));
+  text += "sent by a rank in a step\n";
+  for (const CommTotal& total : plan.comm) {
+    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)),
+                        total.calls, total.calls == 1 ? "" : "s");
+  }
+  text += fmt::format("  {:<14}{}\n\n", "all", mib(static_cast<double>(total_bytes(plan.comm))));
+  return text + estimate_text(plan);
+}
+
+}  // namespace lt

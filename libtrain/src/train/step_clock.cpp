@@ -1,0 +1,78 @@
+// Advances the clock by work and by waits.
+#include "train/step_clock.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lt {
+namespace {
+
+std::optional<Part> part_named(std::string_view name) {
+  const auto found = std::find(kPartNames.begin(), kPartNames.end(), name);
+  if (found == kPartNames.end()) return {};
+  return static_cast<Part>(found - kPartNames.begin());
+}
+
+}  // namespace
+
+void StepClock::compute() {
+  const WorkCount& now = work_count();
+  const DeviceModel& device = *use_.device;
+  const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
+  const double per_tera = 1e-9 / use_.cores;  // ms for 1 FLOP at 1 TFLOP/s
+  const double products = (now.product_flops - counted_.product_flops) * per_tera /
+                          (use_.bf16 ? device.product_tflops_bf16 : device.product_tflops_f32);
+  const double attention =
+      ((now.attention_forward_flops - counted_.attention_forward_flops) / device.attention_forward_tflops[wide] +
+       (now.attention_backward_flops - counted_.attention_backward_flops) / device.attention_backward_tflops[wide]) *
+      per_tera * (use_.bf16 ? 1 : 1 / device.attention_f32);
+  const double traffic = (now.traffic_bytes - counted_.traffic_bytes) / device.memory_gb_s * 1e-6 / use_.cores;
+  counted_ = now;
+  time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
+  const double ms = products + attention + traffic;
+  time_.parts_ms[static_cast<std::size_t>(parts_.back())] += ms;
+  now_ms_ += ms;
+}
+
+std::size_t StepClock::begin(Lane lane, std::string_view name, const CollectiveShape& collective) {
+  compute();
+  Span span{lane, std::string(name), now_ms_ * 1e3, -1, collective};
+  std::optional<CollectiveCost> cost;
+  if (lane == Lane::compute) {
+    parts_.push_back(part_named(name).value_or(parts_.back()));
+  } else {
+    cost = collective_cost(*use_.device, use_.ranks_per_node, collective);
+    time_.collectives_ms += cost->ms;
+    if (use_.device->overlaps) {  // its lane runs one at a time
+      double& free_ms = lane_free_ms_[static_cast<std::size_t>(lane)];
+      free_ms = std::max(free_ms, now_ms_) + cost->ms;
+      span.end_us = free_ms * 1e3;
+    }
+  }
+  spans_.push_back(std::move(span));
+  costs_.push_back(cost);
+  return spans_.size() - 1;
+}
+
+void StepClock::end(std::size_t handle) {
+  compute();
+  Span& span = spans_[handle];
+  if (costs_[handle]) return wait_for(span, *costs_[handle]);
+  span.end_us = now_ms_ * 1e3;
+  parts_.pop_back();
+}
+
+void StepClock::wait_for(Span& span, const CollectiveCost& cost) {
+  if (!use_.device->overlaps) span.end_us = (now_ms_ + cost.ms) * 1e3;
+  const double wait_ms = std::max(0.0, span.end_us / 1e3 - now_ms_);
+  (cost.over_network ? time_.exposed_network_ms : time_.exposed_local_ms) += wait_ms;
+  time_.parts_ms[static_cast<std::size_t>(parts_.back())] += wait_ms;
+  now_ms_ += wait_ms;
+}
+
+StepTime StepClock::take() {
+  compute();
+  return std::exchange(time_, {});
+}
+
+}  // namespace lt

@@ -1,0 +1,48 @@
+// The time that a step would take: a timeline whose clock is driven by counted work instead of time. Run a step of an
+// engine on the meta device under it; the engine's own schedule then decides what hides behind what.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "libtrain/planner.h"
+#include "libtrain/timeline.h"
+#include "libtrain/work_count.h"
+#include "train/device_model.h"
+
+namespace lt {
+
+struct DeviceUse {
+  const DeviceModel* device = nullptr;
+  int ranks_per_node = 1;
+  int cores = 1;  // that a rank computes with; 1 on a GPU
+  bool bf16 = false;
+  Size head_dim = 0;
+};
+
+class StepClock final : public Timeline {
+ public:
+  explicit StepClock(const DeviceUse& use) : use_(use) {}
+
+  std::size_t begin(Lane lane, std::string_view name, const CollectiveShape& collective) override;
+  void end(std::size_t handle) override;
+  const std::vector<Span>& spans() override { return spans_; }
+
+  // The time of what ran since the last call. Collectives may be on their way across it.
+  StepTime take();
+
+ private:
+  void compute();  // the work counted since the last call passes
+  void wait_for(Span& span, const CollectiveCost& cost);
+
+  DeviceUse use_;
+  WorkCount counted_ = work_count();
+  double now_ms_ = 0;
+  std::array<double, std::size(kLaneNames)> lane_free_ms_{};
+  std::vector<Part> parts_{Part::other};  // those that are open, innermost last
+  std::vector<Span> spans_;
+  std::vector<std::optional<CollectiveCost>> costs_;  // beside spans_
+  StepTime time_;
+};
+
+}  // namespace lt

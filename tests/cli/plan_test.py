@@ -1,0 +1,52 @@
+"""`ltrain plan`: what a run will hold and send, how long a step would take, what fits."""
+
+import json
+
+import program
+from training import LAYERS, TrainingTest
+
+
+class Plan(TrainingTest):
+    def test_plan_names_the_bytes_that_the_run_sends_and_holds(self):
+        for strategy in ("ddp", "zero1", "zero2", "zero3"):
+            options = (f"--parallel.strategy={strategy}", "--train.accum=2", "--train.eval_every=3", "--train.sample_every=3",
+                       f"--data.val={self.folder}/data/val.bin")
+            self.trained(*options, run=strategy, ranks=2)
+            plan = json.loads(program.run("plan", *LAYERS, "--train.micro_batch=2", *options, "--ranks", 2, "--json").stdout)
+            row = [row for row in self.lines(strategy) if "loss_hex" in row][-1]
+            self.assertEqual(plan["comm"], [{key: entry[key] for key in ("op", "bytes", "calls")} for entry in row["comm"]])
+            self.assertEqual(sum(plan["ledger"].values()), plan["peak_bytes"])
+            self.assertEqual([row["memory_peak_bytes"], self.lines(strategy)[0]["predicted_peak_bytes"]],
+                             2 * [plan["peak_bytes"]])
+
+    def test_plan_estimates_a_step_and_says_what_fits(self):
+        def planned(*options):
+            return program.run("plan", "--model.preset=gpt2-1.5b", "--train.dtype=bf16", "--train.micro_batch=16", "--gpu",
+                               "h100", *options)
+
+        for ranks, options in ((8, ()), (64, ("--ranks-per-node", 4, "--parallel.strategy=zero3"))):
+            estimate = json.loads(planned("--ranks", ranks, "--json", *options).stdout)["step_ms_estimate"]
+            parts = ("products", "attention", "traffic")
+            self.assertAlmostEqual(sum(estimate[part] for part in parts), estimate["compute"], places=6)
+            self.assertAlmostEqual(estimate["exposed_local"] + estimate["exposed_network"], estimate["exposed_comm"], places=6)
+            self.assertAlmostEqual(estimate["compute"] + estimate["exposed_comm"], estimate["total"], places=6)
+            self.assertAlmostEqual(sum(estimate["breakdown_ms"].values()), estimate["total"], places=6)
+            self.assertAlmostEqual(estimate["tokens_per_s"] * estimate["total"] / 1e3, ranks * 16 * 1024, places=3)
+            self.assertEqual(estimate["bound_by"], "products")
+        self.assertIn("67 % matrix products, which is what the device is for", planned("--ranks", 8).stdout)
+
+        fit = json.loads(planned("--ranks", 8, "--fit", "--memory", "40GiB", "--json").stdout)
+        self.assertEqual((fit["memory_bytes"], len(fit["rows"]), fit["given_micro_batch"]), (40 << 30, 12, 16))
+        for row in fit["rows"]:
+            self.assertLessEqual(row["peak_bytes"], 40 << 30)
+            self.assertEqual(row["given_peak_bytes"] <= 40 << 30, row["micro_batch"] >= 16, row)
+        self.assertIn("fastest with train.micro_batch=16: --parallel.strategy=zero1 --parallel.recompute=selective",
+                      planned("--ranks", 8, "--fit", "--memory", "40GiB").stdout)
+        self.assertIn("nothing fits", planned("--fit", "--memory", "1MiB").stdout)
+        self.assert_error(planned("--fit"), 2, "[usage] --fit requires --memory")
+        self.assert_error(planned("--fit", "--memory", "40Gib"), 2, '[usage] --memory: expected bytes such as 80GiB or 500MB, got "40Gib"')
+        self.assert_error(planned("--gpu", "h101"), 2, '[plan] --gpu: expected one of h100, h200, a100, cpu, got "h101"')
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,161 @@
+// The planner's estimate: the clock by hand-made work, collectives by their formula, counted work by the model's own
+// formula, and whole steps against measured ones.
+#include "libtrain/libtrain.h"
+#include "libtrain/planner.h"
+#include "test_main/catch.h"
+#include "train/device_model.h"
+#include "train/step_clock.h"
+
+using namespace lt;
+
+namespace {
+
+constexpr double kTolerance = 1e-9;  // sums of a few doubles
+
+// 1 TFLOP/s of everything, 1 GB/s of memory, links of 10 and 1 GB/s; two ranks a node.
+constexpr DeviceModel round_figures(bool overlaps) {
+  return {"round", 1, 1, {1, 1}, {1, 1}, 1, 1, 1, 10, 1, 0, 0, 0, 2, overlaps};
+}
+
+void compute(double ms) { work_count().product_flops += ms * 1e9; }
+
+Plan planned(const std::string& preset, int micro_batch, int seq, const std::string& dtype, const PlanMachine& machine,
+             int ranks = 1, const std::string& strategy = "ddp", const std::string& recompute = "none") {
+  return make_plan(load_config("", {{"model.preset", preset},
+                                    {"train.micro_batch", std::to_string(micro_batch)},
+                                    {"train.seq", std::to_string(seq)},
+                                    {"train.dtype", dtype},
+                                    {"parallel.strategy", strategy},
+                                    {"parallel.recompute", recompute}}),
+                   ranks, machine);
+}
+
+}  // namespace
+
+TEST_CASE("estimate: a collective costs the slower of its links", "[estimate]") {
+  const DeviceModel device = round_figures(true);
+  // Sent 30 MB of 40 MB in all. Four ranks on one node: 30 MB at 10 GB/s.
+  CHECK(collective_cost(device, 4, {30'000'000, 4, 1}).ms == Approx(3).epsilon(kTolerance));
+  // Two nodes of two: half of it all comes from outside, through two cards.
+  const CollectiveCost two = collective_cost(device, 2, {30'000'000, 4, 1});
+  CHECK(two.ms == Approx(10).epsilon(kTolerance));
+  CHECK(two.over_network);
+  // One rank of each node: three quarters through one card.
+  CHECK(collective_cost(device, 2, {30'000'000, 4, 2}).ms == Approx(30).epsilon(kTolerance));
+  CHECK(collective_cost(device, 2, {0, 1, 1}).ms == 0);
+}
+
+TEST_CASE("estimate: the clock advances by work, and by what it hides too little of", "[estimate]") {
+  const DeviceModel overlapping = round_figures(true), blocking = round_figures(false);
+  const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms
+  for (const DeviceModel* device : {&overlapping, &blocking}) {
+    StepClock clock({device, 2, 1, true, 64});
+    const auto forward = clock.begin(Lane::compute, "forward", {});
+    const auto first = clock.begin(Lane::gather, "one", gather);
+    const auto second = clock.begin(Lane::gather, "two", gather);  // after the first one, on the same lane
+    compute(0.25);
+    const auto waiting = clock.begin(Lane::compute, "gather_exposed", {});
+    clock.end(first);
+    clock.end(waiting);
+    compute(0.5);
+    clock.end(second);
+    clock.end(forward);
+    const StepTime time = clock.take();
+    CHECK(time.products_ms == Approx(0.75).epsilon(kTolerance));
+    CHECK(time.collectives_ms == Approx(2).epsilon(kTolerance));
+    CHECK(time.parts_ms[static_cast<std::size_t>(Part::gather_exposed)] ==
+          Approx(device->overlaps ? 0.75 : 1).epsilon(kTolerance));
+    CHECK(time.parts_ms[static_cast<std::size_t>(Part::forward)] ==
+          Approx(0.75 + (device->overlaps ? 0.5 : 1)).epsilon(kTolerance));
+    CHECK(time.total_ms() == Approx(device->overlaps ? 2 : 2.75).epsilon(kTolerance));
+    double parts = 0;
+    for (const double ms : time.parts_ms) parts += ms;
+    CHECK(parts == Approx(time.total_ms()).epsilon(kTolerance));
+  }
+}
+
+// What a step is counted to compute is what flops_per_token says, recomputation aside; attention's backward pass has
+// five products of T x T for the formula's four.
+TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
+  for (const nn::Preset& preset : nn::presets()) {
+    const auto model = nn::make_transformer(preset.spec);
+    const nn::TransformerSpec& spec = preset.spec;
+    const Size seq = spec.max_seq;
+    Engine engine(*model, Group::meta(0, 1), {}, {}, {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
+    const Tensor tokens = Tensor::empty({2, seq}, DType::i32, kMeta);
+    const WorkCount before = work_count();
+    engine.step({tokens, tokens});
+    const WorkCount after = work_count();
+    const double attention_forward = after.attention_forward_flops - before.attention_forward_flops;
+    const double attention_backward = after.attention_backward_flops - before.attention_backward_flops;
+    CHECK(attention_backward == 2.5 * attention_forward);
+    CHECK(attention_forward == 2.0 * static_cast<double>(spec.layers * 2 * seq * seq * spec.width));
+    CHECK(after.product_flops - before.product_flops + 3 * attention_forward ==
+          Approx(model->flops_per_token(seq) * static_cast<double>(2 * seq)).epsilon(1e-12));
+  }
+}
+
+// The floors of docs/planning.md (products and attention of a step one after another, on an H200, and the bytes that
+// must move), and steps that this library takes on two cores.
+TEST_CASE("estimate: within 15 % of measured steps", "[estimate]") {
+  const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};
+  CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(93.5).epsilon(0.15));
+  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(262.5).epsilon(0.15));
+  CHECK(planned("llama-1b", 4, 4096, "bf16", h200).step_time.total_ms() == Approx(224.9).epsilon(0.15));
+  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time.total_ms() == Approx(590).epsilon(0.15));
+  CHECK(planned("gpt-tiny", 8, 256, "f32", cpu).step_time.total_ms() == Approx(40.2).epsilon(0.15));
+  CHECK(planned("llama-tiny", 8, 256, "f32", cpu).step_time.total_ms() == Approx(39.4).epsilon(0.15));
+  CHECK(planned("gpt-tiny", 8, 256, "bf16", cpu).step_time.total_ms() == Approx(20.6).epsilon(0.15));
+  CHECK(planned("llama-tiny", 8, 256, "bf16", cpu).step_time.total_ms() == Approx(19.4).epsilon(0.15));
+}
+
+TEST_CASE("estimate: what strategies and recomputation do to it", "[estimate]") {
+  const PlanMachine nodes{"h100", 8, 1};
+  const auto step = [&](int ranks, const std::string& strategy, const std::string& recompute = "none") {
+    return planned("gpt2-1.5b", 8, 1024, "bf16", nodes, ranks, strategy, recompute).step_time;
+  };
+  const auto forward = [](const StepTime& time) { return time.parts_ms[static_cast<std::size_t>(Part::forward)]; };
+  const auto again = [](const StepTime& time) { return time.parts_ms[static_cast<std::size_t>(Part::recompute)]; };
+  const StepTime alone = step(1, "ddp");
+  CHECK(alone.exposed_ms() < 0.1);  // norm and loss of a group of one: nothing to send
+  CHECK(again(alone) == 0);
+  const StepTime full = step(8, "zero3", "full");
+  CHECK(again(full) > 0.5 * forward(full));  // the blocks without the head, whose gradient is made in forward
+  CHECK(again(full) < forward(full));
+  CHECK(step(8, "zero3").exposed_ms() < 0.05 * step(8, "zero3").total_ms());  // hidden inside a node
+  // Hybrid sharding over eight nodes: only gradients travel between them, each rank's through a card of its own.
+  const Plan hybrid = make_plan(load_config("", {{"model.preset", "gpt2-1.5b"},
+                                                 {"train.micro_batch", "8"},
+                                                 {"train.dtype", "bf16"},
+                                                 {"parallel.strategy", "zero3"},
+                                                 {"parallel.shard_size", "8"}}),
+                                64, nodes);
+  const double shard_bytes = 4.0 * static_cast<double>(hybrid.parameters) / 8;
+  const double transfer_ms = 2 * shard_bytes * 7 / 8 / 45e9 * 1e3;
+  // Each waits for the reduction inside a node that is on the same stream, and then nothing hides it.
+  CHECK(hybrid.step_time.exposed_network_ms > transfer_ms);
+  CHECK(hybrid.step_time.exposed_network_ms < hybrid.step_time.collectives_ms);
+}
+
+TEST_CASE("fit: the border is exact", "[estimate]") {
+  const Config config = load_config("", {{"model.preset", "gpt-tiny"}, {"train.micro_batch", "4"}});
+  const Size memory = Size{40} << 20;
+  const Fit fit = fit_memory(config, 2, {}, memory);
+  REQUIRE(fit.rows.size() == 12);
+  for (const FitRow& row : fit.rows) {
+    Config one = config;
+    one.parallel.strategy = row.strategy, one.parallel.recompute = row.recompute;
+    CHECK(make_plan(one, 2).peak_bytes == row.given_peak_bytes);
+    REQUIRE(row.micro_batch > 0);
+    one.train.micro_batch = row.micro_batch;
+    CHECK(make_plan(one, 2).peak_bytes == row.peak_bytes);
+    CHECK(row.peak_bytes <= memory);
+    one.train.micro_batch = row.micro_batch + 1;
+    CHECK(make_plan(one, 2).peak_bytes > memory);
+    CHECK(row.tokens_per_s <= fit.rows.at(static_cast<std::size_t>(fit.best)).tokens_per_s);
+  }
+  const Fit none = fit_memory(config, 2, {}, 1 << 20);
+  CHECK(none.best == -1);
+  CHECK(none.best_given == -1);
+  for (const FitRow& row : none.rows) CHECK(row.micro_batch == 0);
+}
