@@ -45,7 +45,7 @@ class Plan(TrainingTest):
         self.assertIn("nothing fits", planned("--fit", "--memory", "1MiB").stdout)
         self.assert_error(planned("--fit"), 2, "[usage] --fit requires --memory")
         self.assert_error(planned("--fit", "--memory", "40Gib"), 2, '[usage] --memory: expected bytes such as 80GiB or 500MB, got "40Gib"')
-        self.assert_error(planned("--gpu", "h101"), 2, '[plan] --gpu: expected one of h100, h200, a100, cpu, got "h101"')
+        self.assert_error(program.run("plan", "--gpu", "h101"), 2, '[plan] --gpu: expected one of h100, h200, a100, cpu, got "h101"')
 
 
 if __name__ == "__main__":
