@@ -1,0 +1,42 @@
+// What all measurements share: their options, the JSON of a result, and where it is written.
+//
+// {"schema": 1, "benchmark", "command", "machine", "warmup", "iterations", ..., "rows": [{..., "ms": {min, median,
+// max}}]}. A row is known by its kIdentity fields; `bench compare` reads rows and nothing else.
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/world.h"
+
+namespace lt::bench {
+
+using Json = nlohmann::ordered_json;
+
+// Grows when a field changes its meaning or goes; new fields leave it as it is.
+inline constexpr int kSchema = 1;
+
+// Fields that name a row within its benchmark. A row has those that apply.
+inline constexpr std::array<std::string_view, 7> kIdentity = {"name",  "implementation", "shape",    "dtype",
+                                                              "ranks", "strategy",       "recompute"};
+
+struct Options {
+  Size warmup = 0, iterations = 1;  // calls that are not counted, and that are
+  std::string out;                  // JSON file; empty: standard output alone
+  std::string command;              // as a shell would read it
+};
+
+double median(std::vector<double> values);  // at least one
+// {"min", "median", "max"}.
+Json spread(const std::vector<double>& values);
+
+// A result without rows.
+Json new_result(std::string_view benchmark, const World& world, const Options& options);
+
+// Prints the result on standard output and writes it to `out`, where that is not empty. Throws DataError.
+void write_result(const Json& result, const std::string& out);
+
+}  // namespace lt::bench
