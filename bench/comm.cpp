@@ -142,14 +142,14 @@ void bench_comm(const World& world, const CommOptions& options) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
   }
   const bool speaks = world.rank() == 0;
-  Json result = new_result("comm", world, options);
+  Json rows = Json::array();
   if (speaks) {
     fmt::print(stderr, fmt::runtime(kColumns), "collective", "bytes", "median ms", "min ms", "max ms", "algbw GB/s",
                "busbw GB/s");
   }
   for (const CollectiveOp op : kOps) {
     for (const Size bytes : options.sizes) {
-      const Json& row = result["rows"].emplace_back(measure(group, op, bytes, options));
+      const Json& row = rows.emplace_back(measure(group, op, bytes, options));
       if (!speaks) continue;
       const auto number = [&](const Json& value, int digits) {
         return fmt::format("{:.{}f}", value.get<double>(), digits);
@@ -159,7 +159,7 @@ void bench_comm(const World& world, const CommOptions& options) {
                  number(row["busbw_gb_per_s"], 2));
     }
   }
-  if (speaks) write_result(result, options.out);
+  if (speaks) write_result(new_result("comm", world, options), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

@@ -120,7 +120,7 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
   }
   const KernelCases cases = chosen_cases(resolve(given), filter);
   const Peaks peaks = measure_peaks(cases);
-  Json result = new_result("kernels", world, options);
+  Json result = new_result("kernels", world, options), rows = Json::array();
   result["peaks"] = to_json(peaks);
   result["left_out"] = Json::array();
   fmt::print(stderr, fmt::runtime(kColumns), "kernel", "shape", "dtype", "median ms", "min ms", "max ms", "GFLOP/s",
@@ -131,10 +131,10 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
                                                c.matrix_bytes, kMostMatrixBytes));
       continue;
     }
-    result["rows"].push_back(measure(c, peaks, options));
-    print_row(c, result["rows"].back());
+    rows.push_back(measure(c, peaks, options));
+    print_row(c, rows.back());
   }
-  write_result(result, options.out);
+  write_result(std::move(result), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

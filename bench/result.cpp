@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "core/pending_file.h"
 #include "train/machine.h"
@@ -22,11 +23,11 @@ Json spread(const std::vector<double>& values) {
 
 Json new_result(std::string_view benchmark, const World& world, const Options& options) {
   return {{"schema", kSchema},         {"benchmark", benchmark},   {"command", options.command},
-          {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations},
-          {"rows", Json::array()}};
+          {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations}};
 }
 
-void write_result(const Json& result, const std::string& out) {
+void write_result(Json result, Json rows, const std::string& out) {
+  result["rows"] = std::move(rows);
   const std::string text = result.dump(2) + "\n";
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);

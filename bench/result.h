@@ -33,10 +33,11 @@ double median(std::vector<double> values);  // at least one
 // {"min", "median", "max"}.
 Json spread(const std::vector<double>& values);
 
-// A result without rows.
+// A result without its rows.
 Json new_result(std::string_view benchmark, const World& world, const Options& options);
 
-// Prints the result on standard output and writes it to `out`, where that is not empty. Throws DataError.
-void write_result(const Json& result, const std::string& out);
+// Puts the rows at the end of the result, prints it on standard output and writes it to `out`, where that is not empty.
+// Throws DataError.
+void write_result(Json result, Json rows, const std::string& out);
 
 }  // namespace lt::bench

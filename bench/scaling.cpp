@@ -112,7 +112,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
                                           config.parallel.shard_size));
   }
   const bool speaks = world.rank() == 0;
-  Json result = new_result("scaling", world, options);
+  Json rows = Json::array();
   if (speaks) print_header();
   double single = 0;
   for (const int n : rank_counts(world.size())) {
@@ -124,12 +124,12 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
       Json row = row_of(measure(config, group, options), config, n, name);
       if (n == 1) single = row["tokens_per_s"].get<double>();
       row["efficiency"] = row["tokens_per_s"].get<double>() / (n * single);
-      result["rows"].push_back(row);
+      rows.push_back(row);
       if (speaks) print_row(row);
     }
     world.group().idle_barrier();
   }
-  if (speaks) write_result(result, options.out);
+  if (speaks) write_result(new_result("scaling", world, options), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

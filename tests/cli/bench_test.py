@@ -104,7 +104,8 @@ class Bench(program.CliTest):
         rows = result["rows"]
         self.assertEqual([(row["ranks"], row["strategy"]) for row in rows],
                          [(1, "single")] + [(n, strategy) for n in (2, 3) for strategy in STRATEGIES])
-        self.assertEqual((rows[0]["efficiency"], rows[0]["exposed_share"]), (1, 0))
+        self.assertEqual(rows[0]["efficiency"], 1)
+        self.assertLess(rows[0]["exposed_share"], 0.01)
         for row in rows:
             self.assertEqual(row["tokens_per_step"], row["ranks"] * 2 * 16)
             self.assert_near(row["tokens_per_s"], row["tokens_per_step"] / row["ms"]["median"] * 1e3)
