@@ -115,7 +115,7 @@ void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {
              fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype, Work::product,
              flops(shape, backward), bytes(shape, dtype, backward),
              [=, device = sizes.device] { return prepare(implementation, shape, dtype, device, backward, compare); },
-             implementation.name, tolerance(dtype), implementation.matrices * element * matrix});
+             implementation.name, 0, tolerance(dtype), implementation.matrices * element * matrix});
       }
     }
   }

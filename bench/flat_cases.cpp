@@ -19,21 +19,24 @@ Size block_weights(const KernelSizes& sizes) {
 // With a copy in `dtype` where that is not f32.
 KernelCase adamw_case(Size N, DType dtype, Device device) {
   const bool has_copy = dtype != DType::f32;
-  const Size bytes = N * (7 * 4 + (has_copy ? dtype_bytes(dtype) : 0));
-  return {"adamw", fmt::format("N={}", N), dtype, Work::elementwise, 17 * N, bytes, [=] {
-            const Tensor w = random_values({N}, DType::f32, device), gradient = random_values({N}, DType::f32, device);
-            const Tensor m = Tensor::zeros({N}, DType::f32, device), v = Tensor::zeros({N}, DType::f32, device);
-            const Tensor low = Tensor::empty({has_copy ? N : 1}, dtype, device);
-            // lr, bias1, bias2, gradient_scale, skip
-            const Tensor numbers = Tensor::from(std::vector<float>{1e-6f, 1, 1, 1, 0}, {5}, device);
-            return PreparedKernel{[=] {
-              dispatch(device, [&](auto s) {
-                kernels::adamw_update(s, w.data<float>(), m.data<float>(), v.data<float>(), gradient.data<float>(),
-                                      has_copy ? low.data() : nullptr, dtype, N, N, 0.9f, 0.95f, 1e-8f, 0.1f,
-                                      static_cast<const kernels::AdamWScalars*>(numbers.data()));
-              });
-            }};
-          }};
+  const Size copy_bytes = has_copy ? N * dtype_bytes(dtype) : 0, array = 4 * N;
+  KernelCase c{"adamw", fmt::format("N={}", N), dtype, Work::elementwise, 17 * N, 7 * array + copy_bytes, [=] {
+                 const Tensor w = random_values({N}, DType::f32, device),
+                              gradient = random_values({N}, DType::f32, device);
+                 const Tensor m = Tensor::zeros({N}, DType::f32, device), v = Tensor::zeros({N}, DType::f32, device);
+                 const Tensor low = Tensor::empty({has_copy ? N : 1}, dtype, device);
+                 // lr, bias1, bias2, gradient_scale, skip
+                 const Tensor numbers = Tensor::from(std::vector<float>{1e-6f, 1, 1, 1, 0}, {5}, device);
+                 return PreparedKernel{[=] {
+                   dispatch(device, [&](auto s) {
+                     kernels::adamw_update(s, w.data<float>(), m.data<float>(), v.data<float>(), gradient.data<float>(),
+                                           has_copy ? low.data() : nullptr, dtype, N, N, 0.9f, 0.95f, 1e-8f, 0.1f,
+                                           static_cast<const kernels::AdamWScalars*>(numbers.data()));
+                   });
+                 }};
+               }};
+  c.footprint = 4 * array + copy_bytes;  // w, m and v are read and written
+  return c;
 }
 
 KernelCase sum_rows_case(Size R, Size C, DType dtype, Device device) {

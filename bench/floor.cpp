@@ -11,9 +11,9 @@
 namespace lt::bench {
 namespace {
 
-constexpr int kCalls = 20;  // of each, the shortest counts
-constexpr Size kKiB = 1024, kMiB = 1024 * kKiB;
-constexpr Size kReadSizes[] = {512 * kKiB, 4 * kMiB, 32 * kMiB, 512 * kMiB};
+constexpr int kCalls = 20;                                               // of each, the shortest counts
+constexpr Size kLeastBytes = Size{1} << 18, kMostBytes = Size{1} << 29;  // of arrays
+constexpr Size kPassedBytes = Size{1} << 26;                             // in one call, by several passes
 
 Size threads() { return kernels::parallel_ranges(Size{1} << 30, 1); }
 
@@ -43,63 +43,83 @@ double multiply_add_flops() {
   return flops * static_cast<double>(kThreads) / best * 1e3;
 }
 
-// Bytes a second that all threads read of `bytes` bytes, each its own part.
-double read_rate(Size bytes) {
-  const Size N = bytes / 4, kThreads = threads();
-  const std::vector<float> data(static_cast<std::size_t>(N), 1.0f);
+// Bytes a second of passes over an array of `bytes` bytes by all threads, each over its own part. pass(begin, end) goes
+// over one part and returns a number that depends on what it read.
+template <class Pass>
+double pass_rate(Size bytes, Pass pass) {
+  const Size N = bytes / 4, kThreads = threads(), passes = std::max<Size>(1, kPassedBytes / bytes);
   std::vector<float> results(static_cast<std::size_t>(kThreads));
-  const float* const x = data.data();
   float* const out = results.data();
-  const Size passes = std::max<Size>(1, (Size{1} << 28) / bytes), part = (N + kThreads - 1) / kThreads;
+  const Size part = (N + kThreads - 1) / kThreads;
   const double best = best_ms(kCalls, [&] {
     kernels::parallel_for(N, 1, [=](Size begin, Size end) LT_VECTOR_BODY {
-      constexpr Size kLanes = 64;
-      float sum[kLanes] = {};
-      for (Size pass = 0; pass < passes; ++pass) {
-        for (Size i = begin; i + kLanes <= end; i += kLanes) {
-#pragma omp simd
-          for (Size k = 0; k < kLanes; ++k) sum[k] += x[i + k];
-        }
-      }
-      out[begin / part] = *std::max_element(sum, sum + kLanes);
+      float sum = 0;
+      for (Size i = 0; i < passes; ++i) sum += pass(begin, end);
+      out[begin / part] = sum;
     });
   });
   return static_cast<double>(bytes * passes) / best * 1e3;
 }
 
+MemoryRate measure_memory(Size bytes) {
+  std::vector<float> data(static_cast<std::size_t>(bytes / 4), 1.0f);
+  float* const x = data.data();
+  const double reads = pass_rate(bytes, [=](Size begin, Size end) LT_VECTOR_BODY {
+    constexpr Size kLanes = 64;
+    float sum[kLanes] = {};
+    for (Size i = begin; i + kLanes <= end; i += kLanes) {
+#pragma omp simd
+      for (Size k = 0; k < kLanes; ++k) sum[k] += x[i + k];
+    }
+    return *std::max_element(sum, sum + kLanes);
+  });
+  const double updates = pass_rate(bytes, [=](Size begin, Size end) LT_VECTOR_BODY {
+#pragma omp simd
+    for (Size i = begin; i < end; ++i) x[i] = x[i] * 0.5f + 0.5f;
+    return x[begin];
+  });
+  return {bytes, reads, 2 * updates};
+}
+
+// D = A B of bf16 matrices, in FLOP/s.
+double product_flops(Size M, Size N, Size K) {
+  const Tensor a = Tensor::zeros({M, K}, DType::bf16), b = Tensor::zeros({K, N}, DType::bf16);
+  const Tensor d = Tensor::empty({M, N}, DType::bf16);
+  fill(a, 1), fill(b, 1);
+  const auto ms = time_calls(1, 20, 200, [&] {
+    kernels::gemm(CpuStream{}, {.M = M,
+                                .N = N,
+                                .K = K,
+                                .a = a.data(),
+                                .b = b.data(),
+                                .d = d.data(),
+                                .dtype = DType::bf16,
+                                .out = DType::bf16});
+  });
+  return 2 * static_cast<double>(M) * static_cast<double>(N * K) / *std::min_element(ms.begin(), ms.end()) * 1e3;
+}
+
 }  // namespace
 
-double Floor::read_rate(Size bytes) const {
-  const auto large =
-      std::find_if(reads.begin(), reads.end(), [&](const ReadRate& rate) { return rate.bytes >= bytes; });
-  return large == reads.end() ? reads.back().bytes_per_s : large->bytes_per_s;
+double Floor::memory_rate(Size footprint) const {
+  double best = 0;
+  for (const MemoryRate& rate : memory) {
+    if (2 * rate.bytes > footprint || &rate == &memory.back())
+      best = std::max({best, rate.reads_per_s, rate.updates_per_s});
+  }
+  return best;
 }
 
 Floor measure_floor() {
   Floor floor{threads(), multiply_add_flops(), {}};
-  for (const Size bytes : kReadSizes) floor.reads.push_back({bytes, read_rate(bytes)});
+  for (Size bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 2) floor.memory.push_back(measure_memory(bytes));
   return floor;
 }
 
 double measure_bf16_products() {
   double best = 0;
-  for (const Size n : {1024, 2048}) {
-    const Tensor a = Tensor::zeros({n, n}, DType::bf16), b = Tensor::zeros({n, n}, DType::bf16);
-    const Tensor d = Tensor::empty({n, n}, DType::bf16);
-    fill(a, 1), fill(b, 1);
-    const auto ms = time_calls(1, 10, 300, [&] {
-      kernels::gemm(CpuStream{}, {.M = n,
-                                  .N = n,
-                                  .K = n,
-                                  .a = a.data(),
-                                  .b = b.data(),
-                                  .d = d.data(),
-                                  .dtype = DType::bf16,
-                                  .out = DType::bf16});
-    });
-    const auto N = static_cast<double>(n);
-    best = std::max(best, 2 * N * N * N / *std::min_element(ms.begin(), ms.end()) * 1e3);
-  }
+  for (const Size n : {256, 512, 1024, 2048}) best = std::max(best, product_flops(n, n, n));
+  for (const Size n : {256, 512, 1024}) best = std::max(best, product_flops(2048, n, n));
   return best;
 }
 

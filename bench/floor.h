@@ -1,5 +1,5 @@
-// The limits of this processor: fused multiply-adds in registers, reads of arrays that fit a cache or do not, and the
-// best matrix product. What kernels are held against.
+// The limits of this processor: fused multiply-adds in registers, passes over arrays that fit a cache or do not, and
+// the best matrix product. What kernels are held against.
 #pragma once
 
 #include <vector>
@@ -8,25 +8,28 @@
 
 namespace lt::bench {
 
-struct ReadRate {
-  Size bytes;          // of the array
-  double bytes_per_s;  // of all threads, each reading its own part
+// Of passes over an array of `bytes` bytes by all threads, each over its own part, again and again. An update reads and
+// writes: each byte counts twice.
+struct MemoryRate {
+  Size bytes;
+  double reads_per_s, updates_per_s;  // bytes
 };
 
 struct Floor {
   Size threads = 1;
-  double multiply_add_flops = 0;  // f32, per second
-  std::vector<ReadRate> reads;    // by growing size
+  double multiply_add_flops = 0;   // f32, per second
+  std::vector<MemoryRate> memory;  // by growing size, each twice the one before
 
-  // The rate of reads from where `bytes` bytes that are worked on again and again lie: that of the smallest measured
-  // array that is at least as large, or of the largest.
-  double read_rate(Size bytes) const;
+  // Bytes a second that nothing exceeds which works on arrays of `footprint` bytes again and again: the best rate of
+  // reads or updates of an array that is larger than half of that.
+  double memory_rate(Size footprint) const;
 };
 
-// Takes about a second. With OMP_NUM_THREADS threads.
+// Takes one or two seconds. With OMP_NUM_THREADS threads.
 Floor measure_floor();
 
-// FLOP/s of the best large product of bf16 matrices: instructions for it have no f32 multiply-add to be counted in.
+// FLOP/s of the best of several products of bf16 matrices: the units for it differ too much between processors for a
+// loop of their instructions.
 double measure_bf16_products();
 
 }  // namespace lt::bench

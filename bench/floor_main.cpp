@@ -7,10 +7,8 @@
 int main() {
   const lt::bench::Floor floor = lt::bench::measure_floor();
   std::printf("{\"threads\": %ld, \"f32_gflops\": %.0f", floor.threads, floor.multiply_add_flops * 1e-9);
-  for (const lt::bench::ReadRate& rate : floor.reads) {
-    const bool in_mb = rate.bytes >= 1 << 20;
-    std::printf(", \"read_%ld%s_gb_s\": %.1f", rate.bytes >> (in_mb ? 20 : 10), in_mb ? "mb" : "kb",
-                rate.bytes_per_s * 1e-9);
+  for (const lt::bench::MemoryRate& rate : floor.memory) {
+    if (rate.bytes >= 1 << 20) std::printf(", \"read_%ldmb_gb_s\": %.1f", rate.bytes >> 20, rate.reads_per_s * 1e-9);
   }
   std::puts("}");
 }

@@ -30,6 +30,7 @@ struct KernelCase {
   Size flops, bytes;
   std::function<PreparedKernel()> prepare;  // allocates and fills all arrays
   std::string implementation = {};          // where a kernel has several
+  Size footprint = 0;                       // bytes of all arrays where one is read and written; 0: `bytes`
   double tolerance = 0;                     // largest max |x - reference| / (1 + |reference|) that counts as equal
   Size matrix_bytes = 0;                    // of T x T matrices that `prepare` allocates beside
 };

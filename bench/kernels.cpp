@@ -60,14 +60,16 @@ Peaks measure_peaks(const KernelCases& cases) {
 }
 
 Json to_json(const Peaks& peaks) {
-  Json reads = Json::array();
-  for (const ReadRate& rate : peaks.floor.reads) {
-    reads.push_back({{"bytes", rate.bytes}, {"gb_per_s", rate.bytes_per_s * 1e-9}});
+  Json memory = Json::array();
+  for (const MemoryRate& rate : peaks.floor.memory) {
+    memory.push_back({{"bytes", rate.bytes},
+                      {"read_gb_per_s", rate.reads_per_s * 1e-9},
+                      {"update_gb_per_s", rate.updates_per_s * 1e-9}});
   }
   return {{"threads", peaks.floor.threads},
           {"multiply_add_gflops", peaks.floor.multiply_add_flops * 1e-9},
           {"bf16_product_gflops", peaks.bf16_products > 0 ? Json(peaks.bf16_products * 1e-9) : Json()},
-          {"reads", reads}};
+          {"memory", memory}};
 }
 
 void require_agreement(const KernelCase& c, double max_error) {
@@ -81,7 +83,9 @@ Json measure(const KernelCase& c, const Peaks& peaks, const Options& options) {
   if (kernel.max_error >= 0) require_agreement(c, kernel.max_error);
   const auto ms = time_calls(options.warmup, options.iterations, kCaseMs, kernel.launch);
   const double middle = median(ms), flops = static_cast<double>(c.flops), bytes = static_cast<double>(c.bytes);
-  const double compute_ms = flops / peaks.flops_of(c) * 1e3, memory_ms = bytes / peaks.floor.read_rate(c.bytes) * 1e3;
+  const Size footprint = c.footprint > 0 ? c.footprint : c.bytes;
+  const double compute_ms = flops / peaks.flops_of(c) * 1e3;
+  const double memory_ms = bytes / peaks.floor.memory_rate(footprint) * 1e3;
   const double limit_ms = std::max(compute_ms, memory_ms);
   Json row = {{"name", c.name}};
   if (!c.implementation.empty()) row["implementation"] = c.implementation;
@@ -89,6 +93,7 @@ Json measure(const KernelCase& c, const Peaks& peaks, const Options& options) {
                   {"dtype", dtype_name(c.dtype)},
                   {"flops", c.flops},
                   {"bytes", c.bytes},
+                  {"footprint_bytes", footprint},
                   {"iterations", ms.size()},
                   {"ms", spread(ms)},
                   {"gflops", flops / middle * 1e-6},

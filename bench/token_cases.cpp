@@ -20,20 +20,22 @@ KernelCase rope_case(const KernelSizes& sizes, DType dtype) {
   const Size D = spec.head_dim() / 2 * 2, rotated = sizes.M() * heads * D;
   const Device device = sizes.device;
   const double base = spec.rope_base;
-  return {"rope",
-          fmt::format("B={} T={} heads={} D={}", B, T, heads, D),
-          dtype,
-          Work::elementwise,
-          3 * rotated,
-          2 * rotated * dtype_bytes(dtype),
-          [=] {
-            const Tensor x = random_values({B, T, row}, dtype, device);
-            return PreparedKernel{[=] {
-              dispatch(device, [&](auto s) {
-                kernels::rope(s, dtype, x.data(), x.data(), B, T, row, heads, D, base, 0, false, false);
-              });
-            }};
-          }};
+  KernelCase c{"rope",
+               fmt::format("B={} T={} heads={} D={}", B, T, heads, D),
+               dtype,
+               Work::elementwise,
+               3 * rotated,
+               2 * rotated * dtype_bytes(dtype),
+               [=] {
+                 const Tensor x = random_values({B, T, row}, dtype, device);
+                 return PreparedKernel{[=] {
+                   dispatch(device, [&](auto s) {
+                     kernels::rope(s, dtype, x.data(), x.data(), B, T, row, heads, D, base, 0, false, false);
+                   });
+                 }};
+               }};
+  c.footprint = c.bytes / 2;  // in place
+  return c;
 }
 
 void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {

@@ -49,12 +49,14 @@ TEST_CASE("time_calls: counted calls, fewer where they are slow", "[bench]") {
   CHECK(time_calls(0, 1, -1, [&] { ++calls; }).size() == 1);
 }
 
-TEST_CASE("read_rate: of the smallest array that is as large", "[bench]") {
-  const Floor floor{1, 1, {{100, 3}, {200, 2}, {300, 1}}};
-  CHECK(floor.read_rate(1) == 3);
-  CHECK(floor.read_rate(100) == 3);
-  CHECK(floor.read_rate(101) == 2);
-  CHECK(floor.read_rate(999) == 1);
+TEST_CASE("memory_rate: the best of arrays that are larger than half", "[bench]") {
+  const Floor floor{1, 1, {{100, 9, 6}, {200, 4, 8}, {400, 5, 3}, {800, 1, 2}}};
+  CHECK(floor.memory_rate(1) == 9);
+  CHECK(floor.memory_rate(199) == 9);
+  CHECK(floor.memory_rate(200) == 8);
+  CHECK(floor.memory_rate(400) == 5);
+  CHECK(floor.memory_rate(800) == 2);
+  CHECK(floor.memory_rate(99999) == 2);
 }
 
 TEST_CASE("kernel cases: FLOPs and bytes of known shapes", "[bench]") {

@@ -48,10 +48,12 @@ class Bench(program.CliTest):
             self.assert_near(row["gflops"], row["flops"] / row["ms"]["median"] / 1e6)
             self.assert_near(row["gb_per_s"], row["bytes"] / row["ms"]["median"] / 1e6)
             self.assert_near(row["roofline_share"], row["limit_ms"] / row["ms"]["median"])
-            reads = [read["gb_per_s"] for read in peaks["reads"] if read["bytes"] >= row["bytes"]]
+            rate = max(max(memory["read_gb_per_s"], memory["update_gb_per_s"]) for memory in peaks["memory"]
+                       if 2 * memory["bytes"] > row["footprint_bytes"])
+            self.assertLessEqual(row["footprint_bytes"], row["bytes"])
             products = row["dtype"] == "bf16" and row["name"].startswith(("gemm", "attention"))
             compute = row["flops"] / peaks["bf16_product_gflops" if products else "multiply_add_gflops"] / 1e6
-            memory = row["bytes"] / reads[0] / 1e6
+            memory = row["bytes"] / rate / 1e6
             self.assert_near(row["limit_ms"], max(compute, memory))
             self.assertEqual(row["limited_by"], "flops" if compute > memory else "memory")
         # 2 sequences of 16 tokens: 32 rows, of width 32, packed [q | k | v] of 96
