@@ -5,7 +5,8 @@
 
 #include <charconv>
 #include <cstdio>
-#include <functional>
+#include <map>
+#include <utility>
 
 #include "libtrain/error.h"
 #include "timing.h"
@@ -87,24 +88,36 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
   return most;
 }
 
-Json measure(const Group& group, CollectiveOp op, Size bytes, const CommOptions& options) {
+// Times of `iterations` calls on arrays of their own.
+std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Size warmup, Size iterations) {
   const Collective collective(group, op, bytes);
   collective.check();
   std::vector<double> mine;
-  for (Size i = 0; i < options.warmup + options.iterations; ++i) {
+  for (Size i = 0; i < warmup + iterations; ++i) {
     group.barrier();
     const double ms = time_ms([&] { collective.run(); });
-    if (i >= options.warmup) mine.push_back(ms);
+    if (i >= warmup) mine.push_back(ms);
   }
-  const std::vector<double> ms = slowest(group, mine);
-  const double rate = static_cast<double>(bytes) / median(ms) * 1e-6;
+  return slowest(group, mine);
+}
+
+Json row_of(const Group& group, CollectiveOp op, Size bytes, const std::vector<std::vector<double>>& blocks) {
+  const Json ms = times(blocks);
+  const double rate = static_cast<double>(bytes) / ms["median"].get<double>() * 1e-6;
   return {{"name", to_string(op)},  {"shape", fmt::format("{} bytes", bytes)},
           {"dtype", "f32"},         {"ranks", group.size()},
-          {"bytes", bytes},         {"ms", spread(ms)},
+          {"bytes", bytes},         {"ms", ms},
           {"algbw_gb_per_s", rate}, {"busbw_gb_per_s", rate * bus_factor(op, group.size())}};
 }
 
 constexpr const char* kColumns = "{:<16} {:>12} {:>10} {:>10} {:>10} {:>12} {:>12}\n";
+
+void print_row(const Json& row) {
+  const auto number = [](const Json& value, int digits) { return fmt::format("{:.{}f}", value.get<double>(), digits); };
+  fmt::print(stderr, fmt::runtime(kColumns), row["name"].get<std::string>(), row["bytes"].get<Size>(),
+             number(row["ms"]["median"], 4), number(row["ms"]["min"], 4), number(row["ms"]["max"], 4),
+             number(row["algbw_gb_per_s"], 2), number(row["busbw_gb_per_s"], 2));
+}
 
 }  // namespace
 
@@ -141,25 +154,25 @@ void bench_comm(const World& world, const CommOptions& options) {
   if (group.size() < 2) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
   }
-  const bool speaks = world.rank() == 0;
-  Json rows = Json::array();
-  if (speaks) {
-    fmt::print(stderr, fmt::runtime(kColumns), "collective", "bytes", "median ms", "min ms", "max ms", "algbw GB/s",
-               "busbw GB/s");
-  }
-  for (const CollectiveOp op : kOps) {
-    for (const Size bytes : options.sizes) {
-      const Json& row = rows.emplace_back(measure(group, op, bytes, options));
-      if (!speaks) continue;
-      const auto number = [&](const Json& value, int digits) {
-        return fmt::format("{:.{}f}", value.get<double>(), digits);
-      };
-      fmt::print(stderr, fmt::runtime(kColumns), to_string(op), bytes, number(row["ms"]["median"], 4),
-                 number(row["ms"]["min"], 4), number(row["ms"]["max"], 4), number(row["algbw_gb_per_s"], 2),
-                 number(row["busbw_gb_per_s"], 2));
+  std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;
+  for (Size b = 0; b < kBlocks; ++b) {
+    const Size iterations = block_size(options.iterations, b);
+    if (iterations == 0) continue;
+    for (const CollectiveOp op : kOps) {
+      for (const Size bytes : options.sizes) {
+        blocks[{op, bytes}].push_back(time_block(group, op, bytes, options.warmup, iterations));
+      }
     }
   }
-  if (speaks) write_result(new_result("comm", world, options), std::move(rows), options.out);
+  if (world.rank() != 0) return;
+  fmt::print(stderr, fmt::runtime(kColumns), "collective", "bytes", "median ms", "min ms", "max ms", "algbw GB/s",
+             "busbw GB/s");
+  Json rows = Json::array();
+  for (const CollectiveOp op : kOps) {
+    for (const Size bytes : options.sizes)
+      print_row(rows.emplace_back(row_of(group, op, bytes, blocks.at({op, bytes}))));
+  }
+  write_result(new_result("comm", world, options), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

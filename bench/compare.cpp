@@ -46,7 +46,7 @@ class Reader {
   const std::string& path() const { return path_; }
   // In the order of the file.
   const std::vector<std::string>& names() const { return names_; }
-  const Spread* find(const std::string& name) const {
+  const RowTimes* find(const std::string& name) const {
     const auto found = times_.find(name);
     return found == times_.end() ? nullptr : &found->second;
   }
@@ -72,20 +72,22 @@ class Reader {
     }
     const Json ms = row.value("ms", Json());
     require(ms.is_object(), at + ".ms", "an object", ms);
-    const auto number = [&](const char* key) {
-      const Json value = ms.value(key, Json());
+    const auto number = [&](const std::string& key, const Json& value) {
       require(value.is_number() && value.get<double>() > 0, at + ".ms." + key, "a number above 0", value);
       return value.get<double>();
     };
-    const Spread spread{number("min"), number("median"), number("max")};
-    require(times_.emplace(name, spread).second, at, "a row of its own", name);
+    RowTimes times{number("min", ms.value("min", Json())), number("median", ms.value("median", Json()))};
+    const Json blocks = ms.value("blocks", Json::array());
+    require(blocks.is_array(), at + ".ms.blocks", "an array", blocks);
+    for (const Json& block : blocks) times.blocks.push_back(number("blocks", block));
+    require(times_.emplace(name, times).second, at, "a row of its own", name);
     names_.push_back(name);
   }
 
   std::string path_;
   Json document_;
   std::vector<std::string> names_;
-  std::map<std::string, Spread> times_;
+  std::map<std::string, RowTimes> times_;
 };
 
 void describe(const char* which, const Reader& result) {
@@ -108,9 +110,16 @@ const char* text_of(Verdict verdict) {
 
 }  // namespace
 
-Difference compare(const Spread& a, const Spread& b, double threshold) {
-  const auto half = [](const Spread& s) { return (s.median - s.min) / s.median; };
-  const double ratio = b.median / a.median, noise = std::max(threshold, 2 * std::max(half(a), half(b)));
+Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
+  const auto spread = [](const RowTimes& t) {
+    double way = t.median - t.min;
+    if (!t.blocks.empty()) {
+      const auto [least, most] = std::minmax_element(t.blocks.begin(), t.blocks.end());
+      way = std::max(way, *most - *least);
+    }
+    return way / t.median;
+  };
+  const double ratio = b.median / a.median, noise = std::max({threshold, 2 * spread(a), 2 * spread(b)});
   const Verdict verdict = ratio > 1 + noise         ? Verdict::slower
                           : ratio * (1 + noise) < 1 ? Verdict::faster
                                                     : Verdict::same;
@@ -139,7 +148,7 @@ ExitCode compare_results(const std::string& path_a, const std::string& path_b, d
              "noise");
   int counts[3] = {};
   for (const std::string& name : a.names()) {
-    const Spread *left = a.find(name), *right = b.find(name);
+    const RowTimes *left = a.find(name), *right = b.find(name);
     if (right == nullptr) continue;
     const Difference d = compare(*left, *right, threshold);
     ++counts[static_cast<int>(d.verdict)];

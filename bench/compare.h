@@ -2,29 +2,34 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "libtrain/error.h"
 
 namespace lt::bench {
 
-struct Spread {
-  double min = 0, median = 0, max = 0;
+// Times of one row, in one unit.
+struct RowTimes {
+  double min = 0, median = 0;
+  std::vector<double> blocks = {};  // the median of each block of calls
 };
 
 enum class Verdict { same, faster, slower };
 
 // B against A, both times. A difference counts where it is beyond
 //
-//   noise = max(threshold, 2 * max((median_A - min_A) / median_A, (median_B - min_B) / median_B))
+//   noise  = max(threshold, 2 * spread_A, 2 * spread_B)
+//   spread = max(median - min, largest - smallest of the blocks' medians) / median
 //
-// that is: ratio = median_B / median_A is above 1 + noise (slower) or below 1 / (1 + noise) (faster). The way from the
-// minimum to the median is what a machine that does other things as well adds to half of the calls; the maximum tells
-// of one call, and is not used.
+// that is: ratio = median_B / median_A is above 1 + noise (slower) or below 1 / (1 + noise) (faster). From minimum to
+// median is what a busy machine adds to half of the calls; from block to block is what lasts longer than a few calls,
+// as the place of an array in memory. The maximum tells of one call, and is not used. What changes from one start of
+// the program to the next is in neither: that is what the threshold is for.
 struct Difference {
   double ratio, noise;
   Verdict verdict;
 };
-Difference compare(const Spread& a, const Spread& b, double threshold);
+Difference compare(const RowTimes& a, const RowTimes& b, double threshold);
 
 // Prints a row for each that is in both files, names those that are in one alone, and on standard error what differs
 // between the machines and builds. Returns ExitCode::slower where a row is slower beyond noise, otherwise ok. Throws

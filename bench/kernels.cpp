@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "floor.h"
 #include "kernel_case.h"
@@ -14,7 +16,7 @@
 namespace lt::bench {
 namespace {
 
-constexpr double kCaseMs = 3000;  // of a slow case: fewer calls
+constexpr double kBlockMs = 1000;  // of a slow kernel: a block has fewer calls
 
 struct Peaks {
   Floor floor;
@@ -78,11 +80,25 @@ void require_agreement(const KernelCase& c, double max_error) {
                                            label(c), c.tolerance, max_error));
 }
 
-Json measure(const KernelCase& c, const Peaks& peaks, const Options& options) {
-  const PreparedKernel kernel = c.prepare();
-  if (kernel.max_error >= 0) require_agreement(c, kernel.max_error);
-  const auto ms = time_calls(options.warmup, options.iterations, kCaseMs, kernel.launch);
-  const double middle = median(ms), flops = static_cast<double>(c.flops), bytes = static_cast<double>(c.bytes);
+struct Measured {
+  std::vector<std::vector<double>> blocks;
+  double max_error = -1;
+
+  // Times of a block on arrays of its own.
+  void measure(const KernelCase& c, Size warmup, Size iterations) {
+    const PreparedKernel kernel = c.prepare();
+    max_error = std::max(max_error, kernel.max_error);
+    require_agreement(c, kernel.max_error);
+    blocks.push_back(time_calls(warmup, iterations, kBlockMs, kernel.launch));
+  }
+};
+
+Json row_of(const KernelCase& c, const Measured& measured, const Peaks& peaks) {
+  std::size_t calls = 0;
+  for (const auto& block : measured.blocks) calls += block.size();
+  const Json ms = times(measured.blocks);
+  const double middle = ms["median"].get<double>();
+  const double flops = static_cast<double>(c.flops), bytes = static_cast<double>(c.bytes);
   const Size footprint = c.footprint > 0 ? c.footprint : c.bytes;
   const double compute_ms = flops / peaks.flops_of(c) * 1e3;
   const double memory_ms = bytes / peaks.floor.memory_rate(footprint) * 1e3;
@@ -94,14 +110,14 @@ Json measure(const KernelCase& c, const Peaks& peaks, const Options& options) {
                   {"flops", c.flops},
                   {"bytes", c.bytes},
                   {"footprint_bytes", footprint},
-                  {"iterations", ms.size()},
-                  {"ms", spread(ms)},
+                  {"iterations", calls},
+                  {"ms", ms},
                   {"gflops", flops / middle * 1e-6},
                   {"gb_per_s", bytes / middle * 1e-6},
                   {"limit_ms", limit_ms},
                   {"limited_by", compute_ms > memory_ms ? "flops" : "memory"},
                   {"roofline_share", limit_ms / middle}});
-  if (kernel.max_error >= 0) row["max_error"] = kernel.max_error, row["tolerance"] = c.tolerance;
+  if (measured.max_error >= 0) row["max_error"] = measured.max_error, row["tolerance"] = c.tolerance;
   return row;
 }
 
@@ -123,22 +139,30 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
   if (world.size() > 1) {
     throw UsageError("bench", fmt::format("kernels: expected one rank, got {}", world.size()), "run it without mpirun");
   }
-  const KernelCases cases = chosen_cases(resolve(given), filter);
+  KernelCases cases = chosen_cases(resolve(given), filter);
+  Json left_out = Json::array(), rows = Json::array();
+  std::erase_if(cases, [&](const KernelCase& c) {
+    if (c.matrix_bytes <= kMostMatrixBytes) return false;
+    left_out.push_back(
+        fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c), c.matrix_bytes, kMostMatrixBytes));
+    return true;
+  });
   const Peaks peaks = measure_peaks(cases);
-  Json result = new_result("kernels", world, options), rows = Json::array();
-  result["peaks"] = to_json(peaks);
-  result["left_out"] = Json::array();
+  std::vector<Measured> measured(cases.size());
+  for (Size b = 0; b < kBlocks; ++b) {
+    const Size iterations = block_size(options.iterations, b);
+    for (std::size_t i = 0; iterations > 0 && i < cases.size(); ++i) {
+      measured[i].measure(cases[i], options.warmup, iterations);
+    }
+  }
   fmt::print(stderr, fmt::runtime(kColumns), "kernel", "shape", "dtype", "median ms", "min ms", "max ms", "GFLOP/s",
              "GB/s", "of limit");
-  for (const KernelCase& c : cases) {
-    if (c.matrix_bytes > kMostMatrixBytes) {
-      result["left_out"].push_back(fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c),
-                                               c.matrix_bytes, kMostMatrixBytes));
-      continue;
-    }
-    rows.push_back(measure(c, peaks, options));
-    print_row(c, rows.back());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    print_row(cases[i], rows.emplace_back(row_of(cases[i], measured[i], peaks)));
   }
+  Json result = new_result("kernels", world, options);
+  result["peaks"] = to_json(peaks);
+  result["left_out"] = left_out;
   write_result(std::move(result), std::move(rows), options.out);
 }
 

@@ -21,6 +21,33 @@ Json spread(const std::vector<double>& values) {
   return {{"min", *least}, {"median", median(values)}, {"max", *most}};
 }
 
+Size block_size(Size iterations, Size block) {
+  return iterations * (block + 1) / kBlocks - iterations * block / kBlocks;
+}
+
+std::vector<std::vector<double>> cut_into_blocks(const std::vector<double>& ms) {
+  std::vector<std::vector<double>> blocks;
+  auto begin = ms.begin();
+  for (Size b = 0; b < kBlocks; ++b) {
+    const auto end = begin + block_size(static_cast<Size>(ms.size()), b);
+    blocks.emplace_back(begin, end);
+    begin = end;
+  }
+  return blocks;
+}
+
+Json times(const std::vector<std::vector<double>>& blocks) {
+  std::vector<double> all, medians;
+  for (const std::vector<double>& block : blocks) {
+    if (block.empty()) continue;
+    all.insert(all.end(), block.begin(), block.end());
+    medians.push_back(median(block));
+  }
+  Json result = spread(all);
+  result["blocks"] = medians;
+  return result;
+}
+
 Json new_result(std::string_view benchmark, const World& world, const Options& options) {
   return {{"schema", kSchema},         {"benchmark", benchmark},   {"command", options.command},
           {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations}};

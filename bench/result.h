@@ -1,7 +1,7 @@
 // What all measurements share: their options, the JSON of a result, and where it is written.
 //
 // {"schema": 1, "benchmark", "command", "machine", "warmup", "iterations", ..., "rows": [{..., "ms": {min, median,
-// max}}]}. A row is known by its kIdentity fields; `bench compare` reads rows and nothing else.
+// max, blocks}}]}. A row is known by its kIdentity fields; `bench compare` reads rows and nothing else.
 #pragma once
 
 #include <array>
@@ -32,6 +32,16 @@ struct Options {
 double median(std::vector<double> values);  // at least one
 // {"min", "median", "max"}.
 Json spread(const std::vector<double>& values);
+
+// Counted calls are made in blocks with other work between them, as far as the measurement allows: what a machine, or
+// the place of an array in memory, does to a time may last as long as the calls of one block.
+inline constexpr Size kBlocks = 3;
+// Of `iterations` calls, those of block number `block`; 0 where there are too few.
+Size block_size(Size iterations, Size block);
+// Calls one after another, cut into blocks.
+std::vector<std::vector<double>> cut_into_blocks(const std::vector<double>& ms);
+// spread() of all calls, and "blocks", the median of each block that is not empty.
+Json times(const std::vector<std::vector<double>>& blocks);
 
 // A result without its rows.
 Json new_result(std::string_view benchmark, const World& world, const Options& options);

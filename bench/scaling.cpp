@@ -70,7 +70,7 @@ Json row_of(const Measured& measured, const Config& config, int ranks, const std
           {"ranks", ranks},
           {"strategy", strategy},
           {"recompute", config.parallel.recompute},
-          {"ms", spread(measured.ms)},
+          {"ms", times(cut_into_blocks(measured.ms))},
           {"tokens_per_step", measured.tokens},
           {"tokens_per_s", rate},
           {"tokens_per_s_per_rank", rate / ranks},

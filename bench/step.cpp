@@ -40,14 +40,10 @@ void bench_step(const Config& given, const World& world, const Options& options)
                      {"tokens_per_s", tokens / median_s},
                      {"gflops", training.flops() / median_s / 1e9},
                      {"breakdown_ms", breakdown}});
-  const Json row = {{"name", config.model.preset},
-                    {"shape", step_shape(config)},
-                    {"dtype", config.train.dtype},
-                    {"ranks", world.size()},
-                    {"strategy", config.parallel.strategy},
-                    {"recompute", config.parallel.recompute},
-                    {"ms", spread(ms)},
-                    {"tokens_per_s", tokens / median_s}};
+  const Json row = {{"name", config.model.preset},          {"shape", step_shape(config)},
+                    {"dtype", config.train.dtype},          {"ranks", world.size()},
+                    {"strategy", config.parallel.strategy}, {"recompute", config.parallel.recompute},
+                    {"ms", times(cut_into_blocks(ms))},     {"tokens_per_s", tokens / median_s}};
   write_result(std::move(result), Json::array({row}), options.out);
 }
 

@@ -40,6 +40,13 @@ TEST_CASE("spread: minimum, median and maximum in any order", "[bench]") {
   CHECK(spread({4, 1, 2, 3})["median"] == 2.5);
 }
 
+TEST_CASE("times: calls in blocks", "[bench]") {
+  CHECK(cut_into_blocks({1, 2, 3, 4, 5}) == std::vector<std::vector<double>>{{1}, {2, 3}, {4, 5}});
+  CHECK(times(cut_into_blocks({1, 2, 3, 4, 5})) ==
+        Json{{"min", 1.0}, {"median", 3.0}, {"max", 5.0}, {"blocks", {1.0, 2.5, 4.5}}});
+  CHECK(times(cut_into_blocks({7}))["blocks"] == Json{7.0});
+}
+
 TEST_CASE("time_calls: counted calls, fewer where they are slow", "[bench]") {
   int calls = 0;
   CHECK(time_calls(2, 7, 1e9, [&] { ++calls; }).size() == 7);

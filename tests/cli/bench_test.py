@@ -33,6 +33,8 @@ class Bench(program.CliTest):
             self.assertLess(0, row["ms"]["min"])
             self.assertLessEqual(row["ms"]["min"], row["ms"]["median"])
             self.assertLessEqual(row["ms"]["median"], row["ms"]["max"])
+            self.assertEqual(len(row["ms"]["blocks"]), 3)
+            self.assertTrue(all(row["ms"]["min"] <= block <= row["ms"]["max"] for block in row["ms"]["blocks"]))
         return result
 
     def assert_near(self, a, b):
@@ -98,7 +100,7 @@ class Bench(program.CliTest):
         row, = result["rows"]
         self.assertEqual((row["name"], row["ranks"], row["strategy"], row["dtype"], row["recompute"]),
                          ("gpt-tiny", 2, "zero2", "f32", "none"))
-        self.assertEqual(row["ms"], result["step_ms"])
+        self.assertEqual({key: row["ms"][key] for key in ("min", "median", "max")}, result["step_ms"])
         self.assert_near(result["tokens_per_s"], 64 / row["ms"]["median"] * 1e3)
 
     def test_scaling(self):
@@ -121,7 +123,7 @@ class Bench(program.CliTest):
 
     def result(self, name, change=None):
         """The path of a made-up result after change(result)."""
-        rows = [{"name": f"kernel {i}", "shape": "N=1", "dtype": "f32", "ms": {"min": 0.99 * ms, "median": ms, "max": 9 * ms}}
+        rows = [{"name": f"kernel {i}", "shape": "N=1", "dtype": "f32", "ms": {"min": 0.99 * ms, "median": ms, "max": 9 * ms, "blocks": [ms]}}
                 for i, ms in enumerate((1.0, 2.0, 3.0))]
         result = {"schema": 1, "benchmark": "kernels", "command": "ltrain bench kernels", "warmup": 1, "iterations": 5,
                   "machine": {"host": "one", "commit": "abc", "processors": 2}, "rows": rows}
@@ -135,7 +137,8 @@ class Bench(program.CliTest):
     def test_compare(self):
         def scale(factor):
             def change(result):
-                result["rows"][1]["ms"] = {key: ms * factor for key, ms in result["rows"][1]["ms"].items()}
+                ms = result["rows"][1]["ms"]
+                result["rows"][1]["ms"] = {key: ms[key] * factor for key in ("min", "median", "max")}
             return change
 
         a = self.result("a.json")
@@ -192,6 +195,7 @@ class Bench(program.CliTest):
         refused(without("rows"), "rows: expected an array, got nothing")
         refused(with_ms(median="2"), "rows[2].ms.median: expected a number above 0, got 2")
         refused(with_ms(min=0), "rows[2].ms.min: expected a number above 0, got 0")
+        refused(with_ms(blocks=[1, None]), "rows[2].ms.blocks: expected a number above 0, got nothing")
         refused(lambda result: result["rows"].append(copy.deepcopy(result["rows"][0])),
                 "rows[3]: expected a row of its own, got kernels kernel 0 N=1 f32")
         refused(lambda result: result.update(benchmark="step"),
