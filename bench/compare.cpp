@@ -105,7 +105,12 @@ void warn_of_differences(const Reader& a, const Reader& b) {
 }
 
 const char* text_of(Verdict verdict) {
-  return verdict == Verdict::slower ? "SLOWER" : verdict == Verdict::faster ? "faster" : "same";
+  switch (verdict) {
+    case Verdict::slower: return "SLOWER";
+    case Verdict::faster: return "faster";
+    case Verdict::unclear: return "unclear";
+    default: return "same";
+  }
 }
 
 }  // namespace
@@ -120,9 +125,10 @@ Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
     return way / t.median;
   };
   const double ratio = b.median / a.median, noise = std::max({threshold, 2 * spread(a), 2 * spread(b)});
-  const Verdict verdict = ratio > 1 + noise         ? Verdict::slower
-                          : ratio * (1 + noise) < 1 ? Verdict::faster
-                                                    : Verdict::same;
+  const Verdict verdict = ratio > 1 + noise                         ? Verdict::slower
+                          : ratio * (1 + noise) < 1                 ? Verdict::faster
+                          : noise > std::max(threshold, kMostNoise) ? Verdict::unclear
+                                                                    : Verdict::same;
   return {ratio, noise, verdict};
 }
 
@@ -146,7 +152,7 @@ ExitCode compare_results(const std::string& path_a, const std::string& path_b, d
 
   fmt::print("\n{:<{}} {:>12} {:>12} {:>7} {:>7}  verdict\n", "row", width, "A median ms", "B median ms", "B / A",
              "noise");
-  int counts[3] = {};
+  int counts[4] = {};
   for (const std::string& name : a.names()) {
     const RowTimes *left = a.find(name), *right = b.find(name);
     if (right == nullptr) continue;
@@ -161,9 +167,10 @@ ExitCode compare_results(const std::string& path_a, const std::string& path_b, d
   for (const std::string& name : b.names()) {
     if (a.find(name) == nullptr) fmt::print("only in B: {}\n", name);
   }
-  fmt::print("\n{} row{}: {} slower, {} faster, {} the same within noise\n", in_both, in_both == 1 ? "" : "s",
-             counts[static_cast<int>(Verdict::slower)], counts[static_cast<int>(Verdict::faster)],
-             counts[static_cast<int>(Verdict::same)]);
+  fmt::print("\n{} row{}: {} slower, {} faster, {} the same within noise, {} unclear\n", in_both,
+             in_both == 1 ? "" : "s", counts[static_cast<int>(Verdict::slower)],
+             counts[static_cast<int>(Verdict::faster)], counts[static_cast<int>(Verdict::same)],
+             counts[static_cast<int>(Verdict::unclear)]);
   return counts[static_cast<int>(Verdict::slower)] > 0 ? ExitCode::slower : ExitCode::ok;
 }
 

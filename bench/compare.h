@@ -14,17 +14,19 @@ struct RowTimes {
   std::vector<double> blocks = {};  // the median of each block of calls
 };
 
-enum class Verdict { same, faster, slower };
+enum class Verdict { same, faster, slower, unclear };
 
 // B against A, both times. A difference counts where it is beyond
 //
 //   noise  = max(threshold, 2 * spread_A, 2 * spread_B)
 //   spread = max(median - min, largest - smallest of the blocks' medians) / median
 //
-// that is: ratio = median_B / median_A is above 1 + noise (slower) or below 1 / (1 + noise) (faster). From minimum to
+// that is: ratio = median_B / median_A is above 1 + noise (slower) or below 1 / (1 + noise) (faster). Where it does not
+// and the noise is above kMostNoise (and above the threshold), the measurement cannot tell (unclear). From minimum to
 // median is what a busy machine adds to half of the calls; from block to block is what lasts longer than a few calls,
 // as the place of an array in memory. The maximum tells of one call, and is not used. What changes from one start of
 // the program to the next is in neither: that is what the threshold is for.
+inline constexpr double kMostNoise = 0.25;
 struct Difference {
   double ratio, noise;
   Verdict verdict;

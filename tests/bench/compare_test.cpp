@@ -40,6 +40,14 @@ TEST_CASE("compare: the noise is twice the spread of the noisier file", "[bench]
   CHECK(compare(noisy, {121, 121}, 0).ratio == Approx(1.21));
 }
 
+TEST_CASE("compare: noise above a quarter leaves it open", "[bench]") {
+  const RowTimes wild{80, 100};
+  CHECK(verdict(wild, wild) == Verdict::unclear);
+  CHECK(verdict(wild, {139, 139}) == Verdict::unclear);
+  CHECK(verdict(wild, {141, 141}) == Verdict::slower);
+  CHECK(compare(wild, wild, 0.5).verdict == Verdict::same);  // the threshold is what was asked for
+}
+
 TEST_CASE("compare: files that change places change the verdict", "[bench]") {
   const RowTimes a{98, 100};
   for (const double median : {80.0, 90.0, 95.1, 99.0, 104.9, 105.1, 130.0}) {

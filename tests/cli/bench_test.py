@@ -144,17 +144,24 @@ class Bench(program.CliTest):
         a = self.result("a.json")
         same = self.compare(a, a)
         self.assertEqual((same.returncode, same.stderr), (0, ""))
-        self.assertIn("3 rows: 0 slower, 0 faster, 3 the same within noise", same.stdout)
+        self.assertIn("3 rows: 0 slower, 0 faster, 3 the same within noise, 0 unclear", same.stdout)
 
         slow = self.compare(a, self.result("b.json", scale(1.3)))
         self.assertEqual((slow.returncode, slow.stderr), (6, ""))
         self.assertRegex(slow.stdout, r"kernels kernel 1 N=1 f32 +2\.0000 +2\.6000 +1\.300 +5 %  SLOWER")
-        self.assertIn("3 rows: 1 slower, 0 faster, 2 the same within noise", slow.stdout)
+        self.assertIn("3 rows: 1 slower, 0 faster, 2 the same within noise, 0 unclear", slow.stdout)
         self.assertEqual(self.compare(a, self.folder / "b.json", "--threshold", 40).returncode, 0)
+
+        def disturb(result):
+            result["rows"][1]["ms"]["blocks"] = [2.0, 2.3]
+
+        unclear = self.compare(a, self.result("c.json", disturb))
+        self.assertEqual(unclear.returncode, 0)
+        self.assertIn("3 rows: 0 slower, 0 faster, 2 the same within noise, 1 unclear", unclear.stdout)
 
         fast = self.compare(self.folder / "b.json", a)
         self.assertEqual(fast.returncode, 0)
-        self.assertIn("3 rows: 0 slower, 1 faster, 2 the same within noise", fast.stdout)
+        self.assertIn("3 rows: 0 slower, 1 faster, 2 the same within noise, 0 unclear", fast.stdout)
 
     def test_compare_names_other_machines_and_rows_without_a_counterpart(self):
         def change(result):
