@@ -120,10 +120,9 @@ Run set_up_compare(CLI::App& app) {
       ->check(number_between(0, 1000))
       ->option_text("PERCENT = 5");
   app.footer(
-      "A row is slower, or faster, where the medians differ by more than the noise: the threshold, or twice the "
-      "spread\n"
-      "of the calls of either file where that is more. It is unclear where noise above 25 % may hide a difference.\n"
-      "Exit code 6: a row is slower; 0: none is; 3: a file is no result, or the two have no row in common.");
+      "A row is slower, or faster, where the medians differ by more than the noise: the threshold, or twice the\n"
+      "spread of the calls of either file where that is more. It is unclear where noise above 25 % may hide a\n"
+      "difference. Exit code 6: a row is slower; 0: none is; 3: a file is no result, or no row is in both.");
   return [o](const Invocation& invocation) {
     refuse_config(invocation, "compare");
     if (invocation.world.rank() != 0) return ExitCode::ok;
