@@ -111,14 +111,14 @@ Run set_up_scaling(CLI::App& app) {
 Run set_up_compare(CLI::App& app) {
   struct Values {
     std::string a, b;
-    double percent = 5;
+    double percent = 10;
   };
   const auto o = std::make_shared<Values>();
   app.add_option("A", o->a, "the result to compare with, as --out wrote it")->required();
   app.add_option("B", o->b, "the new result")->required();
   app.add_option("--threshold", o->percent, "differences up to this are never flagged")
       ->check(number_between(0, 1000))
-      ->option_text("PERCENT = 5");
+      ->option_text("PERCENT = 10");
   app.footer(
       "A row is slower, or faster, where the medians differ by more than the noise: the threshold, or twice the\n"
       "spread of the calls of either file where that is more. It is unclear where noise above 25 % may hide a\n"

@@ -148,7 +148,7 @@ class Bench(program.CliTest):
 
         slow = self.compare(a, self.result("b.json", scale(1.3)))
         self.assertEqual((slow.returncode, slow.stderr), (6, ""))
-        self.assertRegex(slow.stdout, r"kernels kernel 1 N=1 f32 +2\.0000 +2\.6000 +1\.300 +5 %  SLOWER")
+        self.assertRegex(slow.stdout, r"kernels kernel 1 N=1 f32 +2\.0000 +2\.6000 +1\.300 +10 %  SLOWER")
         self.assertIn("3 rows: 1 slower, 0 faster, 2 the same within noise, 0 unclear", slow.stdout)
         self.assertEqual(self.compare(a, self.folder / "b.json", "--threshold", 40).returncode, 0)
 
