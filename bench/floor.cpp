@@ -1,42 +1,33 @@
-// The limits of this processor that docs/performance.md holds a step against: fused multiply-adds in registers, and
-// reads of arrays that fit the caches or do not. On OMP_NUM_THREADS threads; prints one JSON object.
+// Measures the limits: loops that do nothing else.
+#include "floor.h"
+
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <vector>
 
 #include "kernels/cpu/tile.h"
+#include "kernels/gemm.h"
+#include "libtrain/tensor.h"
+#include "timing.h"
 
+namespace lt::bench {
 namespace {
 
-using lt::Size;
+constexpr int kCalls = 20;                                               // of each, the shortest counts
+constexpr Size kLeastBytes = Size{1} << 18, kMostBytes = Size{1} << 29;  // of arrays
+constexpr Size kPassedBytes = Size{1} << 26;                             // in one call, by several passes
 
-const Size kThreads = lt::kernels::parallel_ranges(Size{1} << 30, 1);
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// The shortest of 20 calls, in seconds.
-template <class F>
-double best_of(F f) {
-  double best = 1e9;
-  for (int i = 0; i < 20; ++i) {
-    const double start = seconds();
-    f();
-    best = std::min(best, seconds() - start);
-  }
-  return best;
-}
+Size threads() { return kernels::parallel_ranges(Size{1} << 30, 1); }
 
 // f32 multiply-adds of all threads, in FLOP/s: as many independent sums as hide the latency of each.
 double multiply_add_flops() {
   constexpr Size kRounds = 1 << 20, kSums = 14;
+  const Size kThreads = threads();
   std::vector<float> results(static_cast<std::size_t>(kThreads));
   double flops = 0;
   float* const out = results.data();
   double* const work = &flops;
-  const double best = best_of([&] {
-    lt::kernels::parallel_for(kThreads, 1, [=](Size begin, Size, auto bytes) LT_VECTOR_BODY {
-      using Vector = typename lt::kernels::Tile<float, decltype(bytes)::value>::Vector;
+  const double best = best_ms(kCalls, [&] {
+    kernels::parallel_for(kThreads, 1, [=](Size begin, Size, auto bytes) LT_VECTOR_BODY {
+      using Vector = typename kernels::Tile<float, decltype(bytes)::value>::Vector;
       const Vector x = Vector{} + 0.999f, y = Vector{} + 0.001f;
       Vector sum[kSums];
       for (Size k = 0; k < kSums; ++k) sum[k] = Vector{} + static_cast<float>(k + begin);
@@ -49,38 +40,87 @@ double multiply_add_flops() {
       if (begin == 0) *work = 2.0 * kRounds * kSums * (bytes / 4);
     });
   });
-  return flops * static_cast<double>(kThreads) / best;
+  return flops * static_cast<double>(kThreads) / best * 1e3;
 }
 
-// Bytes a second that all threads read of `bytes` bytes, each its own part.
-double read_rate(Size bytes) {
-  const Size N = bytes / 4;
-  const std::vector<float> data(static_cast<std::size_t>(N), 1.0f);
+// Bytes a second of passes over an array of `bytes` bytes by all threads, each over its own part. pass(begin, end) goes
+// over one part and returns a number that depends on what it read.
+template <class Pass>
+double pass_rate(Size bytes, Pass pass) {
+  const Size N = bytes / 4, kThreads = threads(), passes = std::max<Size>(1, kPassedBytes / bytes);
   std::vector<float> results(static_cast<std::size_t>(kThreads));
-  const float* const x = data.data();
   float* const out = results.data();
-  const Size passes = std::max<Size>(1, (Size{1} << 28) / bytes);
-  return static_cast<double>(bytes * passes) / best_of([&] {
-           lt::kernels::parallel_for(N, 1, [=](Size begin, Size end) LT_VECTOR_BODY {
-             constexpr Size kLanes = 64;
-             float sum[kLanes] = {};
-             for (Size pass = 0; pass < passes; ++pass) {
-               for (Size i = begin; i + kLanes <= end; i += kLanes) {
+  const Size part = (N + kThreads - 1) / kThreads;
+  const double best = best_ms(kCalls, [&] {
+    kernels::parallel_for(N, 1, [=](Size begin, Size end) LT_VECTOR_BODY {
+      float sum = 0;
+      for (Size i = 0; i < passes; ++i) sum += pass(begin, end);
+      out[begin / part] = sum;
+    });
+  });
+  return static_cast<double>(bytes * passes) / best * 1e3;
+}
+
+MemoryRate measure_memory(Size bytes) {
+  std::vector<float> data(static_cast<std::size_t>(bytes / 4), 1.0f);
+  float* const x = data.data();
+  const double reads = pass_rate(bytes, [=](Size begin, Size end) LT_VECTOR_BODY {
+    constexpr Size kLanes = 64;
+    float sum[kLanes] = {};
+    for (Size i = begin; i + kLanes <= end; i += kLanes) {
 #pragma omp simd
-                 for (Size k = 0; k < kLanes; ++k) sum[k] += x[i + k];
-               }
-             }
-             out[begin / ((N + kThreads - 1) / kThreads)] = *std::max_element(sum, sum + kLanes);
-           });
-         });
+      for (Size k = 0; k < kLanes; ++k) sum[k] += x[i + k];
+    }
+    return *std::max_element(sum, sum + kLanes);
+  });
+  const double updates = pass_rate(bytes, [=](Size begin, Size end) LT_VECTOR_BODY {
+#pragma omp simd
+    for (Size i = begin; i < end; ++i) x[i] = x[i] * 0.5f + 0.5f;
+    return x[begin];
+  });
+  return {bytes, reads, 2 * updates};
+}
+
+// D = A B of bf16 matrices, in FLOP/s.
+double product_flops(Size M, Size N, Size K) {
+  const Tensor a = Tensor::zeros({M, K}, DType::bf16), b = Tensor::zeros({K, N}, DType::bf16);
+  const Tensor d = Tensor::empty({M, N}, DType::bf16);
+  fill(a, 1), fill(b, 1);
+  const auto ms = time_calls(1, 20, 200, [&] {
+    kernels::gemm(CpuStream{}, {.M = M,
+                                .N = N,
+                                .K = K,
+                                .a = a.data(),
+                                .b = b.data(),
+                                .d = d.data(),
+                                .dtype = DType::bf16,
+                                .out = DType::bf16});
+  });
+  return 2 * static_cast<double>(M) * static_cast<double>(N * K) / *std::min_element(ms.begin(), ms.end()) * 1e3;
 }
 
 }  // namespace
 
-int main() {
-  std::printf(
-      "{\"threads\": %ld, \"f32_gflops\": %.0f, \"read_4mb_gb_s\": %.1f, \"read_32mb_gb_s\": %.1f, "
-      "\"read_512mb_gb_s\": %.1f}\n",
-      kThreads, multiply_add_flops() * 1e-9, read_rate(Size{4} << 20) * 1e-9, read_rate(Size{32} << 20) * 1e-9,
-      read_rate(Size{512} << 20) * 1e-9);
+double Floor::memory_rate(Size footprint) const {
+  double best = 0;
+  for (const MemoryRate& rate : memory) {
+    if (2 * rate.bytes > footprint || &rate == &memory.back())
+      best = std::max({best, rate.reads_per_s, rate.updates_per_s});
+  }
+  return best;
 }
+
+Floor measure_floor() {
+  Floor floor{threads(), multiply_add_flops(), {}};
+  for (Size bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 2) floor.memory.push_back(measure_memory(bytes));
+  return floor;
+}
+
+double measure_bf16_products() {
+  double best = 0;
+  for (const Size n : {256, 512, 1024, 2048}) best = std::max(best, product_flops(n, n, n));
+  for (const Size n : {256, 512, 1024}) best = std::max(best, product_flops(2048, n, n));
+  return best;
+}
+
+}  // namespace lt::bench

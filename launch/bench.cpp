@@ -1,7 +1,13 @@
-// `ltrain bench step`: measurements as JSON.
+// `ltrain bench kernels|comm|step|scaling`: measurements as JSON; `ltrain bench compare` of two of them.
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
 #include <memory>
 
+#include "bench/comm.h"
+#include "bench/compare.h"
+#include "bench/kernels.h"
+#include "bench/scaling.h"
 #include "bench/step.h"
 #include "command.h"
 #include "config_options.h"
@@ -9,33 +15,141 @@
 #include "numbers.h"
 
 namespace lt::launch {
+namespace {
 
-Run set_up_bench(CLI::App& app) {
-  struct Options {
-    std::string what;
-    bench::StepBenchOptions step;
-  };
-  const auto o = std::make_shared<Options>();
-  const ConfigOptions options(app);
-  app.add_option("WHAT", o->what, "step: whole training steps on synthetic tokens")
-      ->required()
-      ->check(CLI::IsMember({"step"}));
-  app.add_option("--warmup", o->step.warmup, "steps that are not counted")
+// A measurement: adds its options to `app`.
+using Measurement = Run (*)(CLI::App& app);
+
+void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
+  o.warmup = warmup, o.iterations = iterations;
+  app.add_option("--warmup", o.warmup, what + " that are not counted")
       ->check(integer_from(0))
-      ->option_text("N = 10");
-  app.add_option("--iterations", o->step.iterations, "steps that are")->check(integer_from(1))->option_text("N = 50");
-  app.add_option("--out", o->step.out, "write the JSON here as well")->option_text("FILE");
-  app.add_flag("--serve", o->step.serve, "time steps for each line \"run N\" of standard input");
-  return [options, o](const Invocation& invocation) {
-    const auto config = options.load(invocation);
+      ->option_text("N = " + std::to_string(warmup));
+  app.add_option("--iterations", o.iterations, what + " that are")
+      ->check(integer_from(1))
+      ->option_text("N = " + std::to_string(iterations));
+  app.add_option("--out", o.out, "write the JSON here as well")->option_text("FILE");
+}
+
+// Keys of the configuration were taken from the command line whatever the measurement.
+void refuse_config(const Invocation& invocation, const char* what) {
+  if (invocation.config.empty()) return;
+  throw UsageError("usage", "unknown option --" + invocation.config.front().first,
+                   std::string("the options: ltrain bench ") + what + " --help");
+}
+
+Run set_up_kernels(CLI::App& app) {
+  struct Values {
+    bench::Options options;
+    std::string filter;
+  };
+  const auto o = std::make_shared<Values>();
+  const ConfigOptions config_options(app);
+  add_length(app, o->options, "calls", 5, 50);
+  app.add_option("--filter", o->filter, "rows whose \"name implementation shape dtype\" contains this")
+      ->option_text("TEXT");
+  return [config_options, o](const Invocation& invocation) {
+    const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
-    if (o->step.serve) {
-      bench::serve_steps(*config, invocation.world, o->step);
-    } else {
-      bench::bench_step(*config, invocation.world, o->step, invocation.command_line);
-    }
+    o->options.command = invocation.command_line;
+    bench::bench_kernels(*config, invocation.world, o->options, o->filter);
     return ExitCode::ok;
   };
+}
+
+Run set_up_comm(CLI::App& app) {
+  struct Values {
+    bench::CommOptions options;
+    std::vector<std::string> sizes;
+  };
+  const auto o = std::make_shared<Values>();
+  add_length(app, o->options, "calls", 5, 50);
+  app.add_option("--sizes", o->sizes, "bytes of the whole array, as 65536, 64KiB, 1MiB; several with commas")
+      ->delimiter(',')
+      ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
+  return [o](const Invocation& invocation) {
+    refuse_config(invocation, "comm");
+    if (!o->sizes.empty()) o->options.sizes.clear();
+    for (const std::string& text : o->sizes) o->options.sizes.push_back(bench::parse_bytes(text));
+    o->options.command = invocation.command_line;
+    bench::bench_comm(invocation.world, o->options);
+    return ExitCode::ok;
+  };
+}
+
+Run set_up_step(CLI::App& app) {
+  struct Values {
+    bench::Options options;
+    bool serve = false;
+  };
+  const auto o = std::make_shared<Values>();
+  const ConfigOptions config_options(app);
+  add_length(app, o->options, "steps", 10, 50);
+  app.add_flag("--serve", o->serve, "time steps for each line \"run N\" of standard input");
+  return [config_options, o](const Invocation& invocation) {
+    const auto config = config_options.load(invocation);
+    if (!config) return ExitCode::ok;
+    o->options.command = invocation.command_line;
+    (o->serve ? bench::serve_steps : bench::bench_step)(*config, invocation.world, o->options);
+    return ExitCode::ok;
+  };
+}
+
+Run set_up_scaling(CLI::App& app) {
+  const auto o = std::make_shared<bench::Options>();
+  const ConfigOptions config_options(app);
+  add_length(app, *o, "steps", 10, 50);
+  return [config_options, o](const Invocation& invocation) {
+    const auto config = config_options.load(invocation);
+    if (!config) return ExitCode::ok;
+    o->command = invocation.command_line;
+    bench::bench_scaling(*config, invocation.world, *o);
+    return ExitCode::ok;
+  };
+}
+
+Run set_up_compare(CLI::App& app) {
+  struct Values {
+    std::string a, b;
+    double percent = 10;
+  };
+  const auto o = std::make_shared<Values>();
+  app.add_option("A", o->a, "the result to compare with, as --out wrote it")->required();
+  app.add_option("B", o->b, "the new result")->required();
+  app.add_option("--threshold", o->percent, "differences up to this are never flagged")
+      ->check(number_between(0, 1000))
+      ->option_text("PERCENT = 10");
+  app.footer(
+      "A row is slower, or faster, where the medians differ by more than the noise: the threshold, or twice the\n"
+      "spread of the calls of either file where that is more. It is unclear where noise above 25 % may hide a\n"
+      "difference. Exit code 6: a row is slower; 0: none is; 3: a file is no result, or no row is in both.");
+  return [o](const Invocation& invocation) {
+    refuse_config(invocation, "compare");
+    if (invocation.world.rank() != 0) return ExitCode::ok;
+    return bench::compare_results(o->a, o->b, o->percent / 100);
+  };
+}
+
+}  // namespace
+
+Run set_up_bench(CLI::App& app) {
+  const struct {
+    const char *name, *help;
+    Measurement set_up;
+  } table[] = {
+      {"kernels", "each kernel at the sizes of a model, against the processor's limits; one rank", set_up_kernels},
+      {"comm", "collectives between the ranks over sizes of the array", set_up_comm},
+      {"step", "whole training steps on synthetic tokens", set_up_step},
+      {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy", set_up_scaling},
+      {"compare", "two results: which rows are slower beyond noise", set_up_compare},
+  };
+  const auto runs = std::make_shared<std::map<const CLI::App*, Run>>();
+  for (const auto& row : table) {
+    CLI::App* sub = app.add_subcommand(row.name, row.help);
+    runs->emplace(sub, row.set_up(*sub));
+  }
+  app.require_subcommand(1);
+  return [&app, runs](const Invocation& invocation) { return runs->at(app.get_subcommands().front())(invocation); };
 }
 
 }  // namespace lt::launch

@@ -68,11 +68,14 @@ void require_known_option(const std::string& argument, const CLI::App& app, cons
 
 const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, const std::string& path) {
   std::vector<std::string> names;
+  std::string list;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (sub->check_name(name)) return *sub;
     names.push_back(sub->get_name());
+    list += (list.empty() ? "" : ", ") + names.back();
   }
-  throw UsageError("usage", fmt::format("unknown command {}", name),
+  const bool is_first = app.get_parent() == nullptr;
+  throw UsageError("usage", fmt::format("unknown command {}{}", name, is_first ? "" : ": expected one of " + list),
                    fmt::format("did you mean {}? `{} --help` lists them", nearest(name, names), path));
 }
 

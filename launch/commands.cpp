@@ -12,7 +12,7 @@ const std::vector<Command>& commands() {
       {"eval", "the loss of a trained model on token files", false, set_up_eval},
       {"checkpoint", "lists, inspects, verifies and exports checkpoints", false, set_up_checkpoint},
       {"report", "one offline HTML file from the folders of runs", false, set_up_report},
-      {"bench", "measurements as JSON", true, set_up_bench},
+      {"bench", "measures kernels, collectives, steps and scaling; compares results", true, set_up_bench},
   };
   return table;
 }

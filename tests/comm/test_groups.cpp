@@ -1,4 +1,6 @@
 // Groups made of groups, their logs and totals, and failures that all ranks share.
+#include <chrono>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -116,6 +118,24 @@ TEST_CASE("log and totals: name, sequence and the bytes that this rank sends", "
     if (size > 1) CHECK(total.busy_ms > 0);
   }
   CHECK(lt::take_comm_totals().empty());
+}
+
+TEST_CASE("idle_barrier: nobody leaves before the last has come, and who waits leaves its core to the others",
+          "[comm]") {
+  using Clock = std::chrono::steady_clock;  // one clock for all processes of a host
+  const auto cpu_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const bool works = world().rank() == 0;
+  group().barrier();
+  const double cpu_start = cpu_seconds();
+  while (works && cpu_seconds() < cpu_start + 0.1) {
+  }
+  const auto came = Clock::now();
+  group().idle_barrier();
+  const auto left = Clock::now();
+  if (!works) CHECK(cpu_seconds() - cpu_start < 0.05);
+  for (const std::string& text : group().all_gather_bytes(std::to_string(came.time_since_epoch().count()))) {
+    CHECK(left.time_since_epoch().count() >= std::stoll(text));
+  }
 }
 
 TEST_CASE("log: the last kLogLength collectives are kept", "[comm]") {

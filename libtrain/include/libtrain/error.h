@@ -15,6 +15,7 @@ enum class ExitCode : int {
   data = 3,           // data or checkpoint unreadable, corrupt or not matching
   communication = 4,  // communication cannot be set up
   non_finite = 5,     // non-finite loss or gradient
+  slower = 6,         // bench compare: a time grew beyond noise
   restart = 75,       // stopped for a restart
 };
 

@@ -62,6 +62,9 @@ class Group {
   void all_reduce(std::string_view name, const Tensor& full, DType wire) const;
   Work broadcast(std::string_view name, const Tensor& tensor, int root) const;
   void barrier() const;
+  // A barrier for ranks that have nothing to do while others work: who waits sleeps, and leaves its core to them. Ends
+  // up to a millisecond later than barrier().
+  void idle_barrier() const;
 
   // Small host data, blocking; not counted. Every rank's string, in the order of ranks.
   std::vector<std::string> all_gather_bytes(const std::string& mine) const;

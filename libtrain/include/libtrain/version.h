@@ -2,11 +2,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lt {
 
 std::string version();     // "0.1.0"
 std::string commit();      // of git, with "+" where the tree had changes; "unknown" outside a checkout
 std::string built_with();  // "cpu, oneDNN 2.6, Open MPI 4.1, HDF5 1.10": devices and libraries
+
+// A part that the build was made with, and its version; empty where the build has none.
+struct BuiltPart {
+  std::string name, version;
+};
+std::vector<BuiltPart> built_parts();  // compiler, onednn, mpi, hdf5
 
 }  // namespace lt

@@ -77,6 +77,7 @@ class GroupBackend {
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast(DType dtype, Size n, void* values_N, int root) = 0;
   virtual void barrier() = 0;
+  virtual void idle_barrier() { barrier(); }
 
   virtual std::vector<std::string> all_gather_bytes(const std::string& mine) = 0;
   virtual std::string broadcast_bytes(const std::string& value, int root) = 0;

@@ -108,6 +108,18 @@ void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Sta
   Work(std::move(state)).wait();
 }
 
+template <class Wait>
+void run_barrier(GroupBackend& backend, Wait&& wait) {
+  const auto start = Work::State::Clock::now();
+  note(backend, CollectiveOp::barrier, "barrier", 0);
+  {
+    const WaitingScope waiting;
+    wait();
+  }
+  const double ms = backend.is_paper() ? 0 : Work::State::ms_since(start);
+  count_time(CollectiveOp::barrier, ms, ms);
+}
+
 }  // namespace
 
 Group::Group() : backend_(make_self_backend({})) {}
@@ -181,14 +193,10 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
 }
 
 void Group::barrier() const {
-  const auto start = Work::State::Clock::now();
-  note(*backend_, CollectiveOp::barrier, "barrier", 0);
-  {
-    const WaitingScope waiting;
-    backend_->barrier();
-  }
-  const double ms = backend_->is_paper() ? 0 : Work::State::ms_since(start);
-  count_time(CollectiveOp::barrier, ms, ms);
+  run_barrier(*backend_, [&] { backend_->barrier(); });
+}
+void Group::idle_barrier() const {
+  run_barrier(*backend_, [&] { backend_->idle_barrier(); });
 }
 
 std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {

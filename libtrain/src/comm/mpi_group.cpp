@@ -3,9 +3,11 @@
 #include "comm/mpi_group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "comm/mpi_error.h"
@@ -117,6 +119,7 @@ class MpiBackend final : public GroupBackend {
     return transfer;
   }
   void barrier() override { LT_MPI(MPI_Barrier(comm_.get())); }
+  void idle_barrier() override;
   std::vector<std::string> all_gather_bytes(const std::string& mine) override;
   std::string broadcast_bytes(const std::string& value, int root) override;
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
@@ -173,6 +176,16 @@ std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& ca
     });
   }
   return transfer;
+}
+
+// Open MPI's own waits spin.
+void MpiBackend::idle_barrier() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  LT_MPI(MPI_Ibarrier(comm_.get(), &request));
+  for (int done = 0; done == 0;) {
+    LT_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {

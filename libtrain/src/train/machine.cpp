@@ -3,6 +3,10 @@
 
 #include <unistd.h>
 
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
+
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -27,6 +31,24 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string c_library() {
+#if defined(__GLIBC__)
+  return std::string("glibc ") + gnu_get_libc_version();
+#else
+  return "unknown";
+#endif
+}
+
+// Versions by name; null for what this build does without.
+nlohmann::ordered_json libraries() {
+  nlohmann::ordered_json versions;
+  for (const BuiltPart& part : built_parts()) {
+    versions[part.name] = part.version.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(part.version);
+  }
+  versions["c_library"] = c_library();
+  return versions;
+}
+
 }  // namespace
 
 nlohmann::ordered_json machine(const World& world) {
@@ -37,6 +59,8 @@ nlohmann::ordered_json machine(const World& world) {
   return {{"version", version()},
           {"commit", commit()},
           {"built_with", built_with()},
+          {"libraries", libraries()},
+          {"driver", nullptr},
           {"host", host},
           {"processor", processor_name()},
           {"processors", ::sysconf(_SC_NPROCESSORS_ONLN)},

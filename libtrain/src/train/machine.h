@@ -7,7 +7,7 @@
 
 namespace lt {
 
-// Version, commit, libraries, host, processor, memory, ranks and threads.
+// Version, commit, libraries, driver (null without a GPU), host, processor, memory, ranks and threads.
 nlohmann::ordered_json machine(const World& world);
 
 }  // namespace lt

@@ -1,0 +1,178 @@
+// The benchmark of collectives.
+#include "comm.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "libtrain/error.h"
+#include "timing.h"
+
+namespace lt::bench {
+namespace {
+
+constexpr CollectiveOp kOps[] = {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::all_reduce,
+                                 CollectiveOp::broadcast};
+constexpr Size kPattern = 97;  // numbers repeat after so many: a part at the wrong place shows
+
+// What rank r holds at element i. Sums over 5000 ranks stay below 2^24, so they are exact.
+float value(int rank, Size i) { return static_cast<float>((i + rank) % kPattern); }
+
+// The arrays of one collective, and what it leaves in them.
+class Collective {
+ public:
+  Collective(const Group& group, CollectiveOp op, Size bytes)
+      : group_(group),
+        op_(op),
+        full_(Tensor::empty({bytes / 4}, DType::f32)),
+        part_(full_.narrow(0, begin(), Group::part_size(bytes / 4, group.size(), group.rank()))) {
+    if (op == CollectiveOp::reduce_scatter) part_ = Tensor::empty({part_.elements()}, DType::f32);
+  }
+
+  void run() const {
+    switch (op_) {
+      case CollectiveOp::all_gather: return group_.all_gather("bench", full_, part_).wait();
+      case CollectiveOp::reduce_scatter: return group_.reduce_scatter("bench", part_, full_, DType::f32).wait();
+      case CollectiveOp::all_reduce: return group_.all_reduce("bench", full_, DType::f32);
+      default: return group_.broadcast("bench", full_, 0).wait();
+    }
+  }
+
+  // All ranks call it. Throws InternalError on all of them where a result is wrong on one. Leaves zeros, which stay
+  // what they are however often they are summed.
+  void check() const {
+    float* const full = full_.data<float>();
+    for (Size i = 0; i < full_.elements(); ++i) full[i] = value(group_.rank(), i);
+    run();
+    collectively(group_, [&] {
+      const bool scattered = op_ == CollectiveOp::reduce_scatter;
+      const Tensor& result = scattered ? part_ : full_;
+      for (Size i = 0; i < result.elements(); ++i) {
+        const Size at = i + (scattered ? begin() : 0);
+        const float found = result.data<float>()[i], expected = expected_at(at);
+        if (found == expected) continue;
+        throw InternalError("bench", fmt::format("{} of {} bytes: element {}: expected {}, got {}", to_string(op_),
+                                                 full_.bytes(), at, expected, found));
+      }
+    });
+    fill_zero(full_);
+  }
+
+ private:
+  Size begin() const { return Group::part_begin(full_.elements(), group_.size(), group_.rank()); }
+
+  float expected_at(Size i) const {
+    if (op_ == CollectiveOp::broadcast) return value(0, i);
+    const Size part = Group::part_size(full_.elements(), group_.size(), 0);
+    if (op_ == CollectiveOp::all_gather) return value(static_cast<int>(i / part), i);
+    float sum = 0;
+    for (int r = 0; r < group_.size(); ++r) sum += value(r, i);
+    return sum;
+  }
+
+  const Group& group_;
+  CollectiveOp op_;
+  Tensor full_, part_;  // part_ lies in full_, but for a reduce-scatter: it would change what it reads
+};
+
+// The slowest rank's time of each call. The same on all ranks.
+std::vector<double> slowest(const Group& group, const std::vector<double>& mine) {
+  std::vector<double> most(mine.size());
+  for (const std::string& text : group.all_gather_bytes(Json(mine).dump())) {
+    const auto ms = Json::parse(text).get<std::vector<double>>();
+    for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], ms[i]);
+  }
+  return most;
+}
+
+// Times of `iterations` calls on arrays of their own.
+std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Size warmup, Size iterations) {
+  const Collective collective(group, op, bytes);
+  collective.check();
+  std::vector<double> mine;
+  for (Size i = 0; i < warmup + iterations; ++i) {
+    group.barrier();
+    const double ms = time_ms([&] { collective.run(); });
+    if (i >= warmup) mine.push_back(ms);
+  }
+  return slowest(group, mine);
+}
+
+Json row_of(const Group& group, CollectiveOp op, Size bytes, const std::vector<std::vector<double>>& blocks) {
+  const Json ms = times(blocks);
+  const double rate = static_cast<double>(bytes) / ms["median"].get<double>() * 1e-6;
+  return {{"name", to_string(op)},  {"shape", fmt::format("{} bytes", bytes)},
+          {"dtype", "f32"},         {"ranks", group.size()},
+          {"bytes", bytes},         {"ms", ms},
+          {"algbw_gb_per_s", rate}, {"busbw_gb_per_s", rate * bus_factor(op, group.size())}};
+}
+
+constexpr const char* kColumns = "{:<16} {:>12} {:>10} {:>10} {:>10} {:>12} {:>12}\n";
+
+void print_row(const Json& row) {
+  const auto number = [](const Json& value, int digits) { return fmt::format("{:.{}f}", value.get<double>(), digits); };
+  fmt::print(stderr, fmt::runtime(kColumns), row["name"].get<std::string>(), row["bytes"].get<Size>(),
+             number(row["ms"]["median"], 4), number(row["ms"]["min"], 4), number(row["ms"]["max"], 4),
+             number(row["algbw_gb_per_s"], 2), number(row["busbw_gb_per_s"], 2));
+}
+
+}  // namespace
+
+double bus_factor(CollectiveOp op, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (op) {
+    case CollectiveOp::all_gather:
+    case CollectiveOp::reduce_scatter: return others;
+    case CollectiveOp::all_reduce: return 2 * others;
+    default: return 1;
+  }
+}
+
+Size parse_bytes(const std::string& text) {
+  const struct {
+    std::string_view name;
+    int shift;
+  } units[] = {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
+  Size count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const auto& unit : units) {
+    const Size most = (Size{1} << 40) >> unit.shift;
+    if (error != std::errc() || rest != unit.name || count < 1 || count > most) continue;
+    if (const Size bytes = count << unit.shift; bytes % 4 == 0) return bytes;
+  }
+  throw UsageError(
+      "bench",
+      fmt::format("--sizes: expected bytes, a multiple of 4, as 65536, 64KiB, 1MiB or 1GiB, got \"{}\"", text));
+}
+
+void bench_comm(const World& world, const CommOptions& options) {
+  const Group& group = world.group();
+  if (group.size() < 2) {
+    throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
+  }
+  std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;
+  for (Size b = 0; b < kBlocks; ++b) {
+    const Size iterations = block_size(options.iterations, b);
+    if (iterations == 0) continue;
+    for (const CollectiveOp op : kOps) {
+      for (const Size bytes : options.sizes) {
+        blocks[{op, bytes}].push_back(time_block(group, op, bytes, options.warmup, iterations));
+      }
+    }
+  }
+  if (world.rank() != 0) return;
+  fmt::print(stderr, fmt::runtime(kColumns), "collective", "bytes", "median ms", "min ms", "max ms", "algbw GB/s",
+             "busbw GB/s");
+  Json rows = Json::array();
+  for (const CollectiveOp op : kOps) {
+    for (const Size bytes : options.sizes)
+      print_row(rows.emplace_back(row_of(group, op, bytes, blocks.at({op, bytes}))));
+  }
+  write_result(new_result("comm", world, options), std::move(rows), options.out);
+}
+
+}  // namespace lt::bench

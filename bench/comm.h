@@ -1,0 +1,31 @@
+// Times collectives between the ranks of the run.
+#pragma once
+
+#include "result.h"
+
+namespace lt::bench {
+
+// Bytes of the whole array, of which each rank owns a part.
+struct CommOptions : Options {
+  std::vector<Size> sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+};
+
+// Factor by which the bytes over the time become the bus bandwidth of `op` between N ranks:
+//
+//   algbw = bytes / time,  busbw = algbw * factor
+//
+// with (N-1)/N for all_gather and reduce_scatter, 2 (N-1)/N for all_reduce, 1 for broadcast. So a bus bandwidth tells
+// how fast the links are used whatever the operation and the number of ranks: each rank must send, or receive, factor *
+// bytes. The definition is that of NCCL's tests (doc/PERFORMANCE.md there).
+double bus_factor(CollectiveOp op, int ranks);
+
+// "64KiB", "1MiB", "2GiB" or bytes, a multiple of 4 and at least 4. Throws UsageError.
+Size parse_bytes(const std::string& text);
+
+// Rows for all_gather, reduce_scatter, all_reduce and broadcast of f32 over the sizes: `ms`, `algbw_gb_per_s`,
+// `busbw_gb_per_s` (of the median), in units of 10^9 bytes. A call's time is that of the slowest rank, from a barrier
+// on. The result of each operation and size is checked before it is timed: the numbers are small integers, so it is
+// exact. Throws UsageError for one rank.
+void bench_comm(const World& world, const CommOptions& options);
+
+}  // namespace lt::bench

@@ -1,0 +1,177 @@
+// Reads two results, matches their rows and holds the differences against the noise.
+#include "compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "core/pending_file.h"
+#include "result.h"
+
+namespace lt::bench {
+namespace {
+
+// What makes times comparable: fields of `machine` that should be equal.
+constexpr const char* kMachine[] = {"host",       "processor", "processors", "memory_bytes",   "ranks",
+                                    "built_with", "libraries", "driver",     "omp_num_threads"};
+
+std::string short_text(const Json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+// A result as it was read: every access names the file and the field.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {
+    try {
+      document_ = Json::parse(read_whole_file("bench", path));
+    } catch (const Json::parse_error& error) {
+      throw DataError("bench", fmt::format("{}: expected JSON, got something else at byte {}", path, error.byte));
+    }
+    require(document_.is_object(), "the whole", "an object", document_);
+    const Json schema = field("schema"), rows = field("rows");
+    require(schema.is_number_integer() && schema.get<int>() == kSchema, "schema", std::to_string(kSchema), schema);
+    require(field("benchmark").is_string(), "benchmark", "a name", field("benchmark"));
+    require(field("machine").is_object(), "machine", "an object", field("machine"));
+    require(rows.is_array(), "rows", "an array", rows);
+    for (const Json& row : rows) add(row);
+  }
+
+  Json field(const char* name) const { return document_.value(name, Json()); }
+  Json machine(const char* name) const { return field("machine").value(name, Json()); }
+  const std::string& path() const { return path_; }
+  // In the order of the file.
+  const std::vector<std::string>& names() const { return names_; }
+  const RowTimes* find(const std::string& name) const {
+    const auto found = times_.find(name);
+    return found == times_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  void require(bool holds, const std::string& what, const std::string& expected, const Json& actual) const {
+    if (holds) return;
+    throw DataError("bench",
+                    fmt::format("{}: {}: expected {}, got {}", path_, what, expected,
+                                actual.is_null() ? "nothing" : short_text(actual)),
+                    "a result is what `ltrain bench kernels|comm|step|scaling --out FILE` writes");
+  }
+
+  void add(const Json& row) {
+    const std::string at = fmt::format("rows[{}]", names_.size());
+    require(row.is_object(), at, "an object", row);
+    std::string name = field("benchmark").get<std::string>();
+    for (const std::string_view key : kIdentity) {
+      const Json value = row.value(std::string(key), Json());
+      if (value.is_null()) continue;
+      name += key == "ranks" ? " ranks=" + value.dump()
+                             : " " + (value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    const Json ms = row.value("ms", Json());
+    require(ms.is_object(), at + ".ms", "an object", ms);
+    const auto number = [&](const std::string& key, const Json& value) {
+      require(value.is_number() && value.get<double>() > 0, at + ".ms." + key, "a number above 0", value);
+      return value.get<double>();
+    };
+    RowTimes times{number("min", ms.value("min", Json())), number("median", ms.value("median", Json()))};
+    const Json blocks = ms.value("blocks", Json::array());
+    require(blocks.is_array(), at + ".ms.blocks", "an array", blocks);
+    for (const Json& block : blocks) times.blocks.push_back(number("blocks", block));
+    require(times_.emplace(name, times).second, at, "a row of its own", name);
+    names_.push_back(name);
+  }
+
+  std::string path_;
+  Json document_;
+  std::vector<std::string> names_;
+  std::map<std::string, RowTimes> times_;
+};
+
+void describe(const char* which, const Reader& result) {
+  fmt::print("{}: {}\n   commit {}, {} warm-up, {} counted: {}\n", which, result.path(),
+             short_text(result.machine("commit")), result.field("warmup").dump(), result.field("iterations").dump(),
+             result.field("command").is_string() ? result.field("command").get<std::string>() : "unknown command");
+}
+
+void warn_of_differences(const Reader& a, const Reader& b) {
+  for (const char* name : kMachine) {
+    const Json left = a.machine(name), right = b.machine(name);
+    if (left == right) continue;
+    fmt::print(stderr, "warning: machine.{}: A has {}, B has {}\n", name, short_text(left), short_text(right));
+  }
+}
+
+const char* text_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::slower: return "SLOWER";
+    case Verdict::faster: return "faster";
+    case Verdict::unclear: return "unclear";
+    default: return "same";
+  }
+}
+
+}  // namespace
+
+Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
+  const auto spread = [](const RowTimes& t) {
+    double way = t.median - t.min;
+    if (!t.blocks.empty()) {
+      const auto [least, most] = std::minmax_element(t.blocks.begin(), t.blocks.end());
+      way = std::max(way, *most - *least);
+    }
+    return way / t.median;
+  };
+  const double ratio = b.median / a.median, noise = std::max({threshold, 2 * spread(a), 2 * spread(b)});
+  const Verdict verdict = ratio > 1 + noise                         ? Verdict::slower
+                          : ratio * (1 + noise) < 1                 ? Verdict::faster
+                          : noise > std::max(threshold, kMostNoise) ? Verdict::unclear
+                                                                    : Verdict::same;
+  return {ratio, noise, verdict};
+}
+
+ExitCode compare_results(const std::string& path_a, const std::string& path_b, double threshold) {
+  const Reader a(path_a), b(path_b);
+  std::size_t width = 4, in_both = 0;
+  for (const std::string& name : a.names()) {
+    if (b.find(name) == nullptr) continue;
+    width = std::max(width, name.size());
+    ++in_both;
+  }
+  if (in_both == 0) {
+    throw DataError("bench", fmt::format("{}: expected a row that is in {} too, found none: {} {} rows and {} {} rows",
+                                         path_b, path_a, a.names().size(), short_text(a.field("benchmark")),
+                                         b.names().size(), short_text(b.field("benchmark"))));
+  }
+  describe("A", a);
+  describe("B", b);
+  std::fflush(stdout);
+  warn_of_differences(a, b);
+
+  fmt::print("\n{:<{}} {:>12} {:>12} {:>7} {:>7}  verdict\n", "row", width, "A median ms", "B median ms", "B / A",
+             "noise");
+  int counts[4] = {};
+  for (const std::string& name : a.names()) {
+    const RowTimes *left = a.find(name), *right = b.find(name);
+    if (right == nullptr) continue;
+    const Difference d = compare(*left, *right, threshold);
+    ++counts[static_cast<int>(d.verdict)];
+    fmt::print("{:<{}} {:>12.4f} {:>12.4f} {:>7.3f} {:>5.0f} %  {}\n", name, width, left->median, right->median,
+               d.ratio, 100 * d.noise, text_of(d.verdict));
+  }
+  for (const std::string& name : a.names()) {
+    if (b.find(name) == nullptr) fmt::print("only in A: {}\n", name);
+  }
+  for (const std::string& name : b.names()) {
+    if (a.find(name) == nullptr) fmt::print("only in B: {}\n", name);
+  }
+  fmt::print("\n{} row{}: {} slower, {} faster, {} the same within noise, {} unclear\n", in_both,
+             in_both == 1 ? "" : "s", counts[static_cast<int>(Verdict::slower)],
+             counts[static_cast<int>(Verdict::faster)], counts[static_cast<int>(Verdict::same)],
+             counts[static_cast<int>(Verdict::unclear)]);
+  return counts[static_cast<int>(Verdict::slower)] > 0 ? ExitCode::slower : ExitCode::ok;
+}
+
+}  // namespace lt::bench

@@ -1,0 +1,35 @@
+// The limits of this processor: fused multiply-adds in registers, passes over arrays that fit a cache or do not, and
+// the best matrix product. What kernels are held against.
+#pragma once
+
+#include <vector>
+
+#include "libtrain/dtype.h"
+
+namespace lt::bench {
+
+// Of passes over an array of `bytes` bytes by all threads, each over its own part, again and again. An update reads and
+// writes: each byte counts twice.
+struct MemoryRate {
+  Size bytes;
+  double reads_per_s, updates_per_s;  // bytes
+};
+
+struct Floor {
+  Size threads = 1;
+  double multiply_add_flops = 0;   // f32, per second
+  std::vector<MemoryRate> memory;  // by growing size, each twice the one before
+
+  // Bytes a second that nothing exceeds which works on arrays of `footprint` bytes again and again: the best rate of
+  // reads or updates of an array that is larger than half of that.
+  double memory_rate(Size footprint) const;
+};
+
+// Takes one or two seconds. With OMP_NUM_THREADS threads.
+Floor measure_floor();
+
+// FLOP/s of the best of several products of bf16 matrices: the units for it differ too much between processors for a
+// loop of their instructions.
+double measure_bf16_products();
+
+}  // namespace lt::bench

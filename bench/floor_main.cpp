@@ -1,0 +1,14 @@
+// The program bench_floor: the limits of this processor that bench/step_profile.py holds a step against. On
+// OMP_NUM_THREADS threads; prints one JSON object.
+#include <cstdio>
+
+#include "floor.h"
+
+int main() {
+  const lt::bench::Floor floor = lt::bench::measure_floor();
+  std::printf("{\"threads\": %ld, \"f32_gflops\": %.0f", floor.threads, floor.multiply_add_flops * 1e-9);
+  for (const lt::bench::MemoryRate& rate : floor.memory) {
+    if (rate.bytes >= 1 << 20) std::printf(", \"read_%ldmb_gb_s\": %.1f", rate.bytes >> 20, rate.reads_per_s * 1e-9);
+  }
+  std::puts("}");
+}

@@ -1,0 +1,64 @@
+// The matrix products of a block and of the head: forward, and the gradients of weight and input.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel_case.h"
+#include "kernels/gemm.h"
+#include "tensor/dispatch.h"
+
+namespace lt::bench {
+namespace {
+
+constexpr Size kHeadRows = 256;  // the head works on chunks of rows
+
+// y [rows, out] = x [rows, in] w^T with w [out, in].
+struct Linear {
+  std::string_view name;
+  Size rows, in, out;
+};
+
+KernelCase product(const std::string& name, const kernels::Gemm& g, Device device) {
+  const Size read = (g.M * g.K + g.K * g.N) * dtype_bytes(g.dtype), written = g.M * g.N * dtype_bytes(g.out);
+  return {name,
+          fmt::format("M={} N={} K={}", g.M, g.N, g.K),
+          g.dtype,
+          Work::product,
+          2 * g.M * g.N * g.K,
+          read + written,
+          [=] {
+            const Tensor a = random_values({g.M * g.K}, g.dtype, device);
+            const Tensor b = random_values({g.K * g.N}, g.dtype, device);
+            const Tensor d = Tensor::empty({g.M * g.N}, g.out, device);
+            return PreparedKernel{[=] {
+              kernels::Gemm call = g;
+              call.a = a.data(), call.b = b.data(), call.d = d.data();
+              dispatch(device, [&](auto s) { kernels::gemm(s, call); });
+            }};
+          }};
+}
+
+}  // namespace
+
+void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
+  const nn::TransformerSpec& spec = sizes.spec;
+  const Size M = sizes.M(), C = spec.width, F = spec.ffn, gates = spec.family == "llama" ? 2 : 1;
+  const Linear linears[] = {{"qkv", M, C, sizes.row()},
+                            {"attention_out", M, spec.heads * spec.head_dim(), C},
+                            {"ffn_in", M, C, gates * F},
+                            {"ffn_out", M, F, C},
+                            {"head", std::min(M, kHeadRows), C, spec.vocab}};
+  for (const DType dtype : kBenchDTypes) {
+    for (const Linear& l : linears) {
+      const auto add = [&](std::string_view pass, const kernels::Gemm& g) {
+        cases.push_back(product(fmt::format("gemm.{}.{}", l.name, pass), g, sizes.device));
+      };
+      add("forward", {.M = l.rows, .N = l.out, .K = l.in, .transpose_b = true, .dtype = dtype, .out = dtype});
+      add("weight_gradient",
+          {.M = l.out, .N = l.in, .K = l.rows, .transpose_a = true, .dtype = dtype, .out = gradient_dtype(dtype)});
+      add("input_gradient", {.M = l.rows, .N = l.in, .K = l.out, .dtype = dtype, .out = dtype});
+    }
+  }
+}
+
+}  // namespace lt::bench

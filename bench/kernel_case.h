@@ -1,0 +1,67 @@
+// One row of `bench kernels`: a kernel at one shape and dtype, what it has to do, and how to call it.
+//
+// `flops` counts each addition, multiplication, division and elementary function (exp, tanh, sqrt) of the formula in
+// the kernel's header once. `bytes` counts each array that it reads or writes once, an array that it reads and writes
+// twice: the traffic that no implementation can avoid. Both are those of the result, not of the way to it: of causal
+// attention the visible half alone, and no T x T matrix.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libtrain/models.h"
+#include "libtrain/tensor.h"
+
+namespace lt::bench {
+
+// What a kernel runs into where it is not the memory: multiply-adds, or products of matrices of its dtype.
+enum class Work { elementwise, product };
+
+struct PreparedKernel {
+  std::function<void()> launch;  // what is timed; holds its arrays
+  double max_error = -1;         // against the reference, see KernelCase::tolerance; below 0: was not compared
+};
+
+struct KernelCase {
+  std::string name, shape;
+  DType dtype;
+  Work work;
+  Size flops, bytes;
+  std::function<PreparedKernel()> prepare;  // allocates and fills all arrays
+  std::string implementation = {};          // where a kernel has several
+  Size footprint = 0;                       // bytes of all arrays where one is read and written; 0: `bytes`
+  double tolerance = 0;                     // largest max |x - reference| / (1 + |reference|) that counts as equal
+  Size matrix_bytes = 0;                    // of T x T matrices that `prepare` allocates beside
+};
+
+// Sizes of the kernels in a step of a model.
+struct KernelSizes {
+  Device device;
+  nn::TransformerSpec spec;
+  Size B, T;  // sequences of a micro-batch, tokens of each
+
+  Size M() const { return B * T; }
+  Size row() const { return (spec.heads + 2 * spec.kv_heads) * spec.head_dim(); }  // of packed [q | k | v]
+};
+
+// A case whose T x T matrices are larger is left out.
+inline constexpr Size kMostMatrixBytes = Size{2} << 30;
+
+// Each adds the cases of one subject, in f32 and bf16. Kernels that the model's family does not use are among them, at
+// its sizes.
+using KernelCases = std::vector<KernelCase>;
+void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes);
+void add_attention_cases(KernelCases& cases, const KernelSizes& sizes);
+void add_row_cases(KernelCases& cases, const KernelSizes& sizes);
+void add_token_cases(KernelCases& cases, const KernelSizes& sizes);
+void add_flat_cases(KernelCases& cases, const KernelSizes& sizes);
+
+inline constexpr DType kBenchDTypes[] = {DType::f32, DType::bf16};
+
+// Uniform in [-1, 1).
+Tensor random_values(const Shape& shape, DType dtype, Device device);
+// In [0, limit), i32.
+Tensor random_ids(Size count, Size limit, Device device);
+
+}  // namespace lt::bench

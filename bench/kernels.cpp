@@ -1,0 +1,169 @@
+// The kernel benchmark: peaks, cases, rows.
+#include "kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "floor.h"
+#include "kernel_case.h"
+#include "libtrain/error.h"
+#include "libtrain/run_options.h"
+#include "timing.h"
+
+namespace lt::bench {
+namespace {
+
+constexpr double kBlockMs = 1000;  // of a slow kernel: a block has fewer calls
+
+struct Peaks {
+  Floor floor;
+  double bf16_products = 0;  // 0: was not needed
+
+  double flops_of(const KernelCase& c) const {
+    return c.work == Work::product && c.dtype == DType::bf16 ? bf16_products : floor.multiply_add_flops;
+  }
+};
+
+std::string label(const KernelCase& c) {
+  return fmt::format("{} {} {} {}", c.name, c.implementation, c.shape, dtype_name(c.dtype));
+}
+
+KernelCases chosen_cases(const Config& config, const std::string& filter) {
+  const StepOptions step = step_options(config);
+  const KernelSizes sizes{step.device, model_spec(config), step.micro_batch, step.seq};
+  KernelCases all, chosen;
+  add_gemm_cases(all, sizes);
+  add_attention_cases(all, sizes);
+  add_row_cases(all, sizes);
+  add_token_cases(all, sizes);
+  add_flat_cases(all, sizes);
+  for (KernelCase& c : all) {
+    if (label(c).find(filter) != std::string::npos) chosen.push_back(std::move(c));
+  }
+  if (chosen.empty()) {
+    throw UsageError("bench", fmt::format("--filter: expected a part of a row's name, got \"{}\"", filter),
+                     fmt::format("a row's name: \"{}\"", label(all.front())));
+  }
+  return chosen;
+}
+
+Peaks measure_peaks(const KernelCases& cases) {
+  Peaks peaks{measure_floor()};
+  for (const KernelCase& c : cases) {
+    if (c.work == Work::product && c.dtype == DType::bf16) {
+      peaks.bf16_products = measure_bf16_products();
+      break;
+    }
+  }
+  return peaks;
+}
+
+Json to_json(const Peaks& peaks) {
+  Json memory = Json::array();
+  for (const MemoryRate& rate : peaks.floor.memory) {
+    memory.push_back({{"bytes", rate.bytes},
+                      {"read_gb_per_s", rate.reads_per_s * 1e-9},
+                      {"update_gb_per_s", rate.updates_per_s * 1e-9}});
+  }
+  return {{"threads", peaks.floor.threads},
+          {"multiply_add_gflops", peaks.floor.multiply_add_flops * 1e-9},
+          {"bf16_product_gflops", peaks.bf16_products > 0 ? Json(peaks.bf16_products * 1e-9) : Json()},
+          {"memory", memory}};
+}
+
+void require_agreement(const KernelCase& c, double max_error) {
+  if (max_error <= c.tolerance) return;
+  throw InternalError("bench", fmt::format("{}: expected the reference's numbers within {:g}, got an error of {:g}",
+                                           label(c), c.tolerance, max_error));
+}
+
+struct Measured {
+  std::vector<std::vector<double>> blocks;
+  double max_error = -1;
+
+  // Times of a block on arrays of its own.
+  void measure(const KernelCase& c, Size warmup, Size iterations) {
+    const PreparedKernel kernel = c.prepare();
+    max_error = std::max(max_error, kernel.max_error);
+    require_agreement(c, kernel.max_error);
+    blocks.push_back(time_calls(warmup, iterations, kBlockMs, kernel.launch));
+  }
+};
+
+Json row_of(const KernelCase& c, const Measured& measured, const Peaks& peaks) {
+  std::size_t calls = 0;
+  for (const auto& block : measured.blocks) calls += block.size();
+  const Json ms = times(measured.blocks);
+  const double middle = ms["median"].get<double>();
+  const double flops = static_cast<double>(c.flops), bytes = static_cast<double>(c.bytes);
+  const Size footprint = c.footprint > 0 ? c.footprint : c.bytes;
+  const double compute_ms = flops / peaks.flops_of(c) * 1e3;
+  const double memory_ms = bytes / peaks.floor.memory_rate(footprint) * 1e3;
+  const double limit_ms = std::max(compute_ms, memory_ms);
+  Json row = {{"name", c.name}};
+  if (!c.implementation.empty()) row["implementation"] = c.implementation;
+  row.update(Json{{"shape", c.shape},
+                  {"dtype", dtype_name(c.dtype)},
+                  {"flops", c.flops},
+                  {"bytes", c.bytes},
+                  {"footprint_bytes", footprint},
+                  {"iterations", calls},
+                  {"ms", ms},
+                  {"gflops", flops / middle * 1e-6},
+                  {"gb_per_s", bytes / middle * 1e-6},
+                  {"limit_ms", limit_ms},
+                  {"limited_by", compute_ms > memory_ms ? "flops" : "memory"},
+                  {"roofline_share", limit_ms / middle}});
+  if (measured.max_error >= 0) row["max_error"] = measured.max_error, row["tolerance"] = c.tolerance;
+  return row;
+}
+
+constexpr const char* kColumns = "{:<40} {:<34} {:<5} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}\n";
+
+void print_row(const KernelCase& c, const Json& row) {
+  const auto number = [&](const Json& value, int digits) {
+    return fmt::format("{:.{}f}", value.get<double>(), digits);
+  };
+  const std::string name = c.implementation.empty() ? c.name : c.name + " " + c.implementation;
+  fmt::print(stderr, fmt::runtime(kColumns), name, c.shape, dtype_name(c.dtype), number(row["ms"]["median"], 4),
+             number(row["ms"]["min"], 4), number(row["ms"]["max"], 4), number(row["gflops"], 1),
+             number(row["gb_per_s"], 1), fmt::format("{:.0f} %", 100 * row["roofline_share"].get<double>()));
+}
+
+}  // namespace
+
+void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
+  if (world.size() > 1) {
+    throw UsageError("bench", fmt::format("kernels: expected one rank, got {}", world.size()), "run it without mpirun");
+  }
+  KernelCases cases = chosen_cases(resolve(given), filter);
+  Json left_out = Json::array(), rows = Json::array();
+  std::erase_if(cases, [&](const KernelCase& c) {
+    if (c.matrix_bytes <= kMostMatrixBytes) return false;
+    left_out.push_back(
+        fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c), c.matrix_bytes, kMostMatrixBytes));
+    return true;
+  });
+  const Peaks peaks = measure_peaks(cases);
+  std::vector<Measured> measured(cases.size());
+  for (Size b = 0; b < kBlocks; ++b) {
+    const Size iterations = block_size(options.iterations, b);
+    for (std::size_t i = 0; iterations > 0 && i < cases.size(); ++i) {
+      measured[i].measure(cases[i], options.warmup, iterations);
+    }
+  }
+  fmt::print(stderr, fmt::runtime(kColumns), "kernel", "shape", "dtype", "median ms", "min ms", "max ms", "GFLOP/s",
+             "GB/s", "of limit");
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    print_row(cases[i], rows.emplace_back(row_of(cases[i], measured[i], peaks)));
+  }
+  Json result = new_result("kernels", world, options);
+  result["peaks"] = to_json(peaks);
+  result["left_out"] = left_out;
+  write_result(std::move(result), std::move(rows), options.out);
+}
+
+}  // namespace lt::bench

@@ -1,0 +1,64 @@
+// The JSON of a result.
+#include "result.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "core/pending_file.h"
+#include "train/machine.h"
+
+namespace lt::bench {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+Json spread(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {{"min", *least}, {"median", median(values)}, {"max", *most}};
+}
+
+Size block_size(Size iterations, Size block) {
+  return iterations * (block + 1) / kBlocks - iterations * block / kBlocks;
+}
+
+std::vector<std::vector<double>> cut_into_blocks(const std::vector<double>& ms) {
+  std::vector<std::vector<double>> blocks;
+  auto begin = ms.begin();
+  for (Size b = 0; b < kBlocks; ++b) {
+    const auto end = begin + block_size(static_cast<Size>(ms.size()), b);
+    blocks.emplace_back(begin, end);
+    begin = end;
+  }
+  return blocks;
+}
+
+Json times(const std::vector<std::vector<double>>& blocks) {
+  std::vector<double> all, medians;
+  for (const std::vector<double>& block : blocks) {
+    if (block.empty()) continue;
+    all.insert(all.end(), block.begin(), block.end());
+    medians.push_back(median(block));
+  }
+  Json result = spread(all);
+  result["blocks"] = medians;
+  return result;
+}
+
+Json new_result(std::string_view benchmark, const World& world, const Options& options) {
+  return {{"schema", kSchema},         {"benchmark", benchmark},   {"command", options.command},
+          {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations}};
+}
+
+void write_result(Json result, Json rows, const std::string& out) {
+  result["rows"] = std::move(rows);
+  const std::string text = result.dump(2) + "\n";
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  if (!out.empty()) write_whole_file("bench", out, text);
+}
+
+}  // namespace lt::bench

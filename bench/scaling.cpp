@@ -1,0 +1,135 @@
+// The scaling benchmark: one engine after another on groups of the first ranks.
+#include "scaling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "libtrain/run_options.h"
+#include "libtrain/strategy.h"
+#include "training.h"
+
+namespace lt::bench {
+namespace {
+
+constexpr const char* kSingle = "single";
+
+// What the ranks of one group measured.
+struct Measured {
+  std::vector<double> ms;  // of each step, of the slowest rank
+  double exposed_share = 0;
+  Size peak_bytes = 0, tokens = 0;
+};
+
+double exposed(const PartTimes& parts) {
+  return parts[static_cast<std::size_t>(Part::gather_exposed)] + parts[static_cast<std::size_t>(Part::reduce_exposed)];
+}
+
+// This rank's part of Measured.
+Json time_steps(const Config& config, const Group& group, const Options& options, Measured& measured) {
+  Training training(config, group);
+  for (Size i = 0; i < options.warmup; ++i) training.time_step();
+  std::vector<double> ms;
+  double waited = 0;
+  for (Size i = 0; i < options.iterations; ++i) {
+    const PartTimes step = training.time_step();
+    ms.push_back(sum(step));
+    waited += exposed(step);
+  }
+  measured.tokens = training.tokens();
+  return {{"ms", ms}, {"waited_ms", waited}, {"peak_bytes", memory_peak(kCpu).total}};
+}
+
+Measured measure(const Config& config, const Group& group, const Options& options) {
+  Measured measured;
+  reset_memory_peak(kCpu);
+  const Json mine = time_steps(config, group, options, measured);
+  measured.ms.resize(static_cast<std::size_t>(options.iterations));
+  for (const std::string& text : group.all_gather_bytes(mine.dump())) {
+    const Json theirs = Json::parse(text);
+    const auto ms = theirs["ms"].get<std::vector<double>>();
+    double total = 0;
+    for (std::size_t i = 0; i < ms.size(); ++i) {
+      measured.ms[i] = std::max(measured.ms[i], ms[i]);
+      total += ms[i];
+    }
+    measured.exposed_share += theirs["waited_ms"].get<double>() / total / group.size();
+    measured.peak_bytes = std::max(measured.peak_bytes, theirs["peak_bytes"].get<Size>());
+  }
+  return measured;
+}
+
+Json row_of(const Measured& measured, const Config& config, int ranks, const std::string& strategy) {
+  const double rate = static_cast<double>(measured.tokens) / median(measured.ms) * 1e3;
+  return {{"name", config.model.preset},
+          {"shape", step_shape(config)},
+          {"dtype", config.train.dtype},
+          {"ranks", ranks},
+          {"strategy", strategy},
+          {"recompute", config.parallel.recompute},
+          {"ms", times(cut_into_blocks(measured.ms))},
+          {"tokens_per_step", measured.tokens},
+          {"tokens_per_s", rate},
+          {"tokens_per_s_per_rank", rate / ranks},
+          {"efficiency", 1.0},  // of single; set once that is known
+          {"exposed_share", measured.exposed_share},
+          {"memory_peak_bytes", measured.peak_bytes}};
+}
+
+constexpr const char* kColumns = "{:>5} {:<9} {:>10} {:>10} {:>10} {:>12} {:>12} {:>11} {:>8} {:>10}\n";
+
+void print_header() {
+  fmt::print(stderr, fmt::runtime(kColumns), "ranks", "strategy", "median ms", "min ms", "max ms", "tokens/s",
+             "per rank", "efficiency", "exposed", "peak MiB");
+}
+
+void print_row(const Json& row) {
+  const auto number = [](const Json& value, int digits, double scale = 1) {
+    return fmt::format("{:.{}f}", scale * value.get<double>(), digits);
+  };
+  fmt::print(stderr, fmt::runtime(kColumns), row["ranks"].get<int>(), row["strategy"].get<std::string>(),
+             number(row["ms"]["median"], 2), number(row["ms"]["min"], 2), number(row["ms"]["max"], 2),
+             number(row["tokens_per_s"], 0), number(row["tokens_per_s_per_rank"], 0), number(row["efficiency"], 3),
+             number(row["exposed_share"], 1, 100) + " %", number(row["memory_peak_bytes"], 2, 1.0 / (1 << 20)));
+}
+
+}  // namespace
+
+std::vector<int> rank_counts(int ranks) {
+  std::vector<int> counts;
+  for (int n = 1; n < ranks; n *= 2) counts.push_back(n);
+  counts.push_back(ranks);
+  return counts;
+}
+
+void bench_scaling(const Config& given, const World& world, const Options& options) {
+  Config config = resolve(given);
+  if (config.parallel.shard_size != 0) {
+    throw UsageError("bench", fmt::format("scaling: parallel.shard_size: expected 0, all ranks of each count, got {}",
+                                          config.parallel.shard_size));
+  }
+  const bool speaks = world.rank() == 0;
+  Json rows = Json::array();
+  if (speaks) print_header();
+  double single = 0;
+  for (const int n : rank_counts(world.size())) {
+    const Group group = world.group().split([n](int r) { return r < n ? 0 : 1; }, fmt::format("first {}", n));
+    for (const Strategy& strategy : kStrategies) {
+      if (world.rank() >= n || (n == 1 && strategy != Strategy::ddp)) continue;
+      config.parallel.strategy = strategy.name;
+      const std::string name = n == 1 ? kSingle : config.parallel.strategy;
+      Json row = row_of(measure(config, group, options), config, n, name);
+      if (n == 1) single = row["tokens_per_s"].get<double>();
+      row["efficiency"] = row["tokens_per_s"].get<double>() / (n * single);
+      rows.push_back(row);
+      if (speaks) print_row(row);
+    }
+    world.group().idle_barrier();
+  }
+  if (speaks) write_result(new_result("scaling", world, options), std::move(rows), options.out);
+}
+
+}  // namespace lt::bench

@@ -1,0 +1,111 @@
+// What depends on a token's position or id: rotary embedding, the embedding's table, the loss.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel_case.h"
+#include "kernels/embedding.h"
+#include "kernels/loss.h"
+#include "kernels/rope.h"
+#include "tensor/dispatch.h"
+
+namespace lt::bench {
+namespace {
+
+constexpr Size kLossRows = 256;  // the head works on chunks of rows
+
+KernelCase rope_case(const KernelSizes& sizes, DType dtype) {
+  const nn::TransformerSpec& spec = sizes.spec;
+  const Size B = sizes.B, T = sizes.T, row = sizes.row(), heads = spec.heads + spec.kv_heads;
+  const Size D = spec.head_dim() / 2 * 2, rotated = sizes.M() * heads * D;
+  const Device device = sizes.device;
+  const double base = spec.rope_base;
+  KernelCase c{"rope",
+               fmt::format("B={} T={} heads={} D={}", B, T, heads, D),
+               dtype,
+               Work::elementwise,
+               3 * rotated,
+               2 * rotated * dtype_bytes(dtype),
+               [=] {
+                 const Tensor x = random_values({B, T, row}, dtype, device);
+                 return PreparedKernel{[=] {
+                   dispatch(device, [&](auto s) {
+                     kernels::rope(s, dtype, x.data(), x.data(), B, T, row, heads, D, base, 0, false, false);
+                   });
+                 }};
+               }};
+  c.footprint = c.bytes / 2;  // in place
+  return c;
+}
+
+void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
+  const Size M = sizes.M(), T = sizes.T, C = sizes.spec.width, V = sizes.spec.vocab, e = dtype_bytes(dtype);
+  const Device device = sizes.device;
+  const std::string shape = fmt::format("M={} T={} C={} V={}", M, T, C, V);
+  cases.push_back(
+      {"embedding.forward", shape, dtype, Work::elementwise, M * C, (std::min(M, V) + T + M) * C * e + 4 * M, [=] {
+         const Tensor table = random_values({V, C}, dtype, device), y = Tensor::empty({M, C}, dtype, device);
+         const Tensor positions = random_values({T, C}, dtype, device), ids = random_ids(M, V, device);
+         return PreparedKernel{[=] {
+           dispatch(device, [&](auto s) {
+             kernels::embedding_forward(s, dtype, y.data(), table.data(), positions.data(), ids.data<std::int32_t>(), M,
+                                        T, C, 0);
+           });
+         }};
+       }});
+  cases.push_back({"embedding.backward", shape, dtype, Work::elementwise, 2 * M * C,
+                   M * C * e + (V + T) * C * dtype_bytes(gradient_dtype(dtype)) + 4 * M, [=] {
+                     const Tensor dtable = Tensor::empty({V, C}, gradient_dtype(dtype), device);
+                     const Tensor dpositions = Tensor::empty({T, C}, gradient_dtype(dtype), device);
+                     const Tensor dy = random_values({M, C}, dtype, device), ids = random_ids(M, V, device);
+                     return PreparedKernel{[=] {
+                       dispatch(device, [&](auto s) {
+                         kernels::embedding_backward(s, dtype, dtable.data(), false, dpositions.data(), false,
+                                                     dy.data(), ids.data<std::int32_t>(), M, T, C, V, T);
+                       });
+                     }};
+                   }});
+}
+
+void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
+  const Size M = std::min(sizes.M(), kLossRows), V = sizes.spec.vocab, logits_bytes = M * V * dtype_bytes(dtype);
+  const Device device = sizes.device;
+  struct Arrays {
+    Tensor logits, targets, losses, lse, dlogits;
+  };
+  const auto make = [=] {
+    return Arrays{random_values({M, V}, dtype, device), random_ids(M, V, device),
+                  Tensor::empty({M}, gradient_dtype(dtype), device), Tensor::zeros({M}, gradient_dtype(dtype), device),
+                  Tensor::empty({M, V}, dtype, device)};
+  };
+  const std::string shape = fmt::format("M={} V={}", M, V);
+  cases.push_back({"cross_entropy.forward", shape, dtype, Work::elementwise, 4 * M * V, logits_bytes + 12 * M, [=] {
+                     return PreparedKernel{[=, a = make()] {
+                       dispatch(device, [&](auto s) {
+                         kernels::cross_entropy_forward(s, dtype, a.losses.data(), a.lse.data(), a.logits.data(),
+                                                        a.targets.template data<std::int32_t>(), M, V);
+                       });
+                     }};
+                   }});
+  cases.push_back({"cross_entropy.backward", shape, dtype, Work::elementwise, 3 * M * V, 2 * logits_bytes + 8 * M, [=] {
+                     return PreparedKernel{[=, a = make()] {
+                       dispatch(device, [&](auto s) {
+                         kernels::cross_entropy_backward(s, dtype, a.dlogits.data(), a.logits.data(), a.lse.data(),
+                                                         a.targets.template data<std::int32_t>(), nullptr, 1.0, M, V,
+                                                         false);
+                       });
+                     }};
+                   }});
+}
+
+}  // namespace
+
+void add_token_cases(KernelCases& cases, const KernelSizes& sizes) {
+  for (const DType dtype : kBenchDTypes) {
+    cases.push_back(rope_case(sizes, dtype));
+    add_embedding(cases, sizes, dtype);
+    add_loss(cases, sizes, dtype);
+  }
+}
+
+}  // namespace lt::bench

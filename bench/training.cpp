@@ -1,0 +1,62 @@
+// An engine as `train` makes it, on tokens that a generator makes.
+#include "training.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "libtrain/random.h"
+#include "libtrain/run_options.h"
+
+namespace lt::bench {
+namespace {
+
+Batch random_batch(const BatchShape& shape, Size vocab) {
+  const MemoryScope owner(MemoryOwner::data);
+  const auto tokens = [&](std::string_view name) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(shape.samples() * shape.seq));
+    const std::uint64_t key = derive_key(static_cast<std::uint64_t>(shape.rank), name);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = static_cast<std::int32_t>(philox_word(key, i) % static_cast<std::uint64_t>(vocab));
+    }
+    return Tensor::from(ids, {shape.samples(), shape.seq});
+  };
+  return {tokens("inputs"), tokens("targets")};
+}
+
+}  // namespace
+
+double sum(const PartTimes& parts) {
+  double total = 0;
+  for (const double ms : parts) total += ms;
+  return total;
+}
+
+Training::Training(const Config& config, const Group& group)
+    : model_(nn::make_transformer(model_spec(config))),
+      engine_(*model_, group, parallel_options(config), adamw_options(config), step_options(config)),
+      batch_(random_batch(engine_.batch_shape(), model_->spec().vocab)) {}
+
+PartTimes Training::time_step() {
+  PartClock clock;
+  PartClock::set_current(&clock);
+  const float loss = engine_.step(batch_).loss();
+  PartClock::set_current(nullptr);
+  if (!std::isfinite(loss)) throw NonFiniteError(fmt::format("bench: loss: expected a finite number, got {}", loss));
+  return clock.take();
+}
+
+double Training::flops() const {
+  return model_->flops_per_token(engine_.batch_shape().seq) * static_cast<double>(tokens());
+}
+
+std::string step_shape(const Config& config) {
+  const ModelConfig& model = config.model;
+  return fmt::format("{} layers={} heads={} kv_heads={} width={} ffn={} vocab={} micro_batch={} accum={} seq={}",
+                     model.family, model.layers, model.heads, model.kv_heads, model.width, model.ffn, model.vocab,
+                     config.train.micro_batch, config.train.accum, config.train.seq);
+}
+
+}  // namespace lt::bench

@@ -1,0 +1,39 @@
+// A model in training on made-up tokens, whose steps can be timed one by one.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "libtrain/batch.h"
+#include "libtrain/config.h"
+#include "libtrain/engine.h"
+#include "libtrain/models.h"
+#include "libtrain/part_clock.h"
+
+namespace lt::bench {
+
+using PartTimes = std::array<double, kParts>;  // ms of each Part
+
+double sum(const PartTimes& parts);
+
+class Training {
+ public:
+  // `config` is resolved. All ranks of `group` construct it, and time steps, alike. Throws UsageError.
+  Training(const Config& config, const Group& group);
+
+  // One step by its parts. Reading the loss ends it. Throws NonFiniteError.
+  PartTimes time_step();
+
+  Size tokens() const { return engine_.batch_shape().global_tokens(); }  // of a step
+  double flops() const;                                                  // of a step
+
+ private:
+  std::unique_ptr<nn::Transformer> model_;
+  Engine engine_;
+  Batch batch_;
+};
+
+// The row's `shape` of steps with this resolved configuration.
+std::string step_shape(const Config& config);
+
+}  // namespace lt::bench

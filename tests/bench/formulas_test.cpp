@@ -1,0 +1,106 @@
+// Sizes, factors and limits that rows are computed with.
+#include "bench/comm.h"
+#include "bench/floor.h"
+#include "bench/kernel_case.h"
+#include "bench/result.h"
+#include "bench/scaling.h"
+#include "bench/timing.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::bench;
+
+TEST_CASE("bus_factor: what a rank must send of each byte", "[bench]") {
+  CHECK(bus_factor(CollectiveOp::all_gather, 2) == 0.5);
+  CHECK(bus_factor(CollectiveOp::reduce_scatter, 8) == 0.875);
+  CHECK(bus_factor(CollectiveOp::all_reduce, 4) == 1.5);
+  CHECK(bus_factor(CollectiveOp::broadcast, 4) == 1);
+}
+
+TEST_CASE("parse_bytes: units, and what is refused", "[bench]") {
+  CHECK(parse_bytes("4") == 4);
+  CHECK(parse_bytes("64KiB") == 65536);
+  CHECK(parse_bytes("3MiB") == 3 << 20);
+  CHECK(parse_bytes("1GiB") == 1 << 30);
+  for (const char* text : {"", "0", "6", "-4", "1MB", "KiB", "1 KiB", "1.5MiB", "99999999999999999999", "9999999GiB"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(parse_bytes(text), UsageError);
+  }
+}
+
+TEST_CASE("rank_counts: powers of two, and all", "[bench]") {
+  CHECK(rank_counts(1) == std::vector<int>{1});
+  CHECK(rank_counts(4) == std::vector<int>{1, 2, 4});
+  CHECK(rank_counts(6) == std::vector<int>{1, 2, 4, 6});
+}
+
+TEST_CASE("spread: minimum, median and maximum in any order", "[bench]") {
+  CHECK(spread({3, 1, 2}) == Json{{"min", 1.0}, {"median", 2.0}, {"max", 3.0}});
+  CHECK(spread({4, 1, 2, 3})["median"] == 2.5);
+}
+
+TEST_CASE("times: calls in blocks", "[bench]") {
+  CHECK(cut_into_blocks({1, 2, 3, 4, 5}) == std::vector<std::vector<double>>{{1}, {2, 3}, {4, 5}});
+  CHECK(times(cut_into_blocks({1, 2, 3, 4, 5})) ==
+        Json{{"min", 1.0}, {"median", 3.0}, {"max", 5.0}, {"blocks", {1.0, 2.5, 4.5}}});
+  CHECK(times(cut_into_blocks({7}))["blocks"] == Json{7.0});
+}
+
+TEST_CASE("time_calls: counted calls, fewer where they are slow", "[bench]") {
+  int calls = 0;
+  CHECK(time_calls(2, 7, 1e9, [&] { ++calls; }).size() == 7);
+  CHECK(calls == 9);
+  CHECK(time_calls(5, 7, -1, [&] { ++calls; }).size() == 3);
+  CHECK(calls == 9 + 1 + 3);
+  CHECK(time_calls(0, 1, -1, [&] { ++calls; }).size() == 1);
+}
+
+TEST_CASE("memory_rate: the best of arrays that are larger than half", "[bench]") {
+  const Floor floor{1, 1, {{100, 9, 6}, {200, 4, 8}, {400, 5, 3}, {800, 1, 2}}};
+  CHECK(floor.memory_rate(1) == 9);
+  CHECK(floor.memory_rate(199) == 9);
+  CHECK(floor.memory_rate(200) == 8);
+  CHECK(floor.memory_rate(400) == 5);
+  CHECK(floor.memory_rate(800) == 2);
+  CHECK(floor.memory_rate(99999) == 2);
+}
+
+TEST_CASE("kernel cases: FLOPs and bytes of known shapes", "[bench]") {
+  const nn::TransformerSpec spec = nn::with_defaults(
+      {.family = "llama", .layers = 1, .heads = 4, .kv_heads = 2, .width = 64, .ffn = 96, .vocab = 100, .max_seq = 8});
+  const KernelSizes sizes{kCpu, spec, 2, 8};  // M = 16, D = 16, packed rows of 128
+  KernelCases cases;
+  add_gemm_cases(cases, sizes), add_attention_cases(cases, sizes), add_row_cases(cases, sizes);
+  add_token_cases(cases, sizes), add_flat_cases(cases, sizes);
+  const struct {
+    const char *name, *shape;
+    DType dtype;
+    Size flops, bytes;
+  } expected[] = {
+      {"gemm.qkv.forward", "M=16 N=128 K=64", DType::f32, 2 * 16 * 128 * 64, 4 * (16 * 64 + 64 * 128 + 16 * 128)},
+      {"gemm.ffn_in.forward", "M=16 N=192 K=64", DType::bf16, 2 * 16 * 192 * 64, 2 * (16 * 64 + 64 * 192 + 16 * 192)},
+      {"gemm.ffn_in.weight_gradient", "M=192 N=64 K=16", DType::bf16, 2 * 16 * 192 * 64,
+       2 * (16 * 64 + 192 * 16) + 4 * 64 * 192},
+      {"attention.forward", "B=2 T=8 H=4 G=2 D=16", DType::f32, 2 * 2 * 2 * 4 * 16 * (8 * 9 / 2),
+       4 * (16 * 128 + 16 * 64 + 16 * 4)},
+      {"attention.backward", "B=2 T=8 H=4 G=2 D=16", DType::bf16, 5 * 2 * 2 * 4 * 16 * (8 * 9 / 2),
+       2 * (2 * 16 * 128 + 2 * 16 * 64) + 4 * 16 * 4},
+      {"rms_norm.forward", "R=16 C=64", DType::f32, 4 * 16 * 64, 4 * (2 * 16 * 64 + 64 + 16)},
+      {"swiglu.backward", "R=16 F=96", DType::bf16, 12 * 16 * 96, 2 * 5 * 16 * 96},
+      {"cross_entropy.forward", "M=16 V=100", DType::f32, 4 * 16 * 100, 4 * (16 * 100 + 3 * 16)},
+      {"adamw", "N=30720", DType::bf16, 17 * 30720, 30 * 30720},
+  };
+  for (const auto& e : expected) {
+    Size found = 0;
+    for (const KernelCase& c : cases) {
+      if (c.name != e.name || c.dtype != e.dtype) continue;
+      ++found;
+      CAPTURE(e.name);
+      CHECK(c.shape == e.shape);
+      CHECK(c.flops == e.flops);
+      CHECK(c.bytes == e.bytes);
+    }
+    CHECK(found == (std::string(e.name).starts_with("attention") ? 3 : 1));
+  }
+}

@@ -1,0 +1,234 @@
+"""`ltrain bench`: the fields of each measurement and that they fit together, the comparison of results, errors."""
+
+import copy
+import json
+
+import program
+
+SMALL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16",
+         "--train.micro_batch=2")
+QUICK = ("--warmup", 1, "--iterations", 5)
+MACHINE = {"version", "commit", "built_with", "libraries", "driver", "host", "processor", "processors", "memory_bytes",
+           "ranks", "ranks_from", "omp_num_threads", "unix_time"}
+STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
+
+
+class Bench(program.CliTest):
+    def bench(self, *arguments, ranks=1):
+        """The JSON of a measurement that went well, after the checks that hold for all of them."""
+        out = self.folder / "out.json"
+        done = program.run("bench", *arguments, *QUICK, "--out", out, ranks=ranks)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(json.loads(out.read_text()), result)
+        self.assertEqual([result[key] for key in ("schema", "benchmark", "warmup", "iterations")],
+                         [1, arguments[0], 1, 5])
+        self.assertTrue(result["command"].startswith(f"ltrain bench {arguments[0]}"))
+        self.assertEqual(set(result["machine"]), MACHINE)
+        self.assertEqual(result["machine"]["ranks"], ranks)
+        self.assertEqual(list(result["machine"]["libraries"]), ["compiler", "onednn", "mpi", "hdf5", "c_library"])
+        self.assertIsNone(result["machine"]["driver"])
+        self.assertTrue(result["rows"])
+        for row in result["rows"]:
+            self.assertLess(0, row["ms"]["min"])
+            self.assertLessEqual(row["ms"]["min"], row["ms"]["median"])
+            self.assertLessEqual(row["ms"]["median"], row["ms"]["max"])
+            self.assertEqual(len(row["ms"]["blocks"]), 3)
+            self.assertTrue(all(row["ms"]["min"] <= block <= row["ms"]["max"] for block in row["ms"]["blocks"]))
+        return result
+
+    def assert_near(self, a, b):
+        self.assertAlmostEqual(a / b, 1, delta=1e-9)
+
+    def test_kernels(self):
+        result = self.bench("kernels", *SMALL)
+        peaks = result["peaks"]
+        self.assertEqual(result["left_out"], [])
+        rows = {(row["name"], row.get("implementation"), row["dtype"]): row for row in result["rows"]}
+        self.assertEqual(len(rows), len(result["rows"]))
+        for row in result["rows"]:
+            self.assert_near(row["gflops"], row["flops"] / row["ms"]["median"] / 1e6)
+            self.assert_near(row["gb_per_s"], row["bytes"] / row["ms"]["median"] / 1e6)
+            self.assert_near(row["roofline_share"], row["limit_ms"] / row["ms"]["median"])
+            rate = max(max(memory["read_gb_per_s"], memory["update_gb_per_s"]) for memory in peaks["memory"]
+                       if 2 * memory["bytes"] > row["footprint_bytes"])
+            self.assertLessEqual(row["footprint_bytes"], row["bytes"])
+            products = row["dtype"] == "bf16" and row["name"].startswith(("gemm", "attention"))
+            compute = row["flops"] / peaks["bf16_product_gflops" if products else "multiply_add_gflops"] / 1e6
+            memory = row["bytes"] / rate / 1e6
+            self.assert_near(row["limit_ms"], max(compute, memory))
+            self.assertEqual(row["limited_by"], "flops" if compute > memory else "memory")
+        # 2 sequences of 16 tokens: 32 rows, of width 32, packed [q | k | v] of 96
+        qkv = rows["gemm.qkv.forward", None, "f32"]
+        self.assertEqual((qkv["shape"], qkv["flops"], qkv["bytes"]),
+                         ("M=32 N=96 K=32", 2 * 32 * 96 * 32, 4 * (32 * 32 + 32 * 96 + 32 * 96)))
+        norm = rows["rms_norm.forward", None, "bf16"]
+        self.assertEqual((norm["shape"], norm["flops"], norm["bytes"]),
+                         ("R=32 C=32", 4 * 32 * 32, 2 * (2 * 32 * 32 + 32) + 4 * 32))
+        for name in ("attention.forward", "attention.backward"):
+            for dtype in ("f32", "bf16"):
+                ways = [rows[name, way, dtype] for way in ("naive", "tiled", "library")]
+                self.assertEqual(len({(row["flops"], row["bytes"], row["shape"]) for row in ways}), 1)
+                self.assertNotIn("max_error", ways[0])
+                for row in ways[1:]:
+                    self.assertLessEqual(row["max_error"], row["tolerance"])
+        families = {name.split(".")[0] for name, _, _ in rows}
+        self.assertEqual(families, {"gemm", "attention", "layer_norm", "rms_norm", "gelu", "swiglu", "dropout", "rope",
+                                    "embedding", "cross_entropy", "adamw", "sum_rows", "sum_ranks", "sum_squares",
+                                    "convert"})
+
+    def test_filter(self):
+        result = self.bench("kernels", *SMALL, "--filter", "attention.forward tiled")
+        self.assertEqual([(row["name"], row["implementation"], row["dtype"]) for row in result["rows"]],
+                         [("attention.forward", "tiled", "f32"), ("attention.forward", "tiled", "bf16")])
+        self.assert_error(program.run("bench", "kernels", "--filter", "nothing"), 2,
+                          '[bench] --filter: expected a part of a row\'s name, got "nothing"')
+
+    def test_comm(self):
+        result = self.bench("comm", "--sizes", "1000,64KiB", ranks=3)
+        factors = {"all_gather": 2 / 3, "reduce_scatter": 2 / 3, "all_reduce": 4 / 3, "broadcast": 1}
+        self.assertEqual([(row["name"], row["bytes"]) for row in result["rows"]],
+                         [(name, size) for name in factors for size in (1000, 65536)])
+        for row in result["rows"]:
+            self.assertEqual((row["ranks"], row["dtype"]), (3, "f32"))
+            self.assert_near(row["algbw_gb_per_s"], row["bytes"] / row["ms"]["median"] / 1e6)
+            self.assert_near(row["busbw_gb_per_s"], row["algbw_gb_per_s"] * factors[row["name"]])
+
+    def test_step(self):
+        result = self.bench("step", *SMALL, "--parallel.strategy=zero2", ranks=2)
+        self.assertEqual(result["tokens_per_step"], 2 * 2 * 16)
+        row, = result["rows"]
+        self.assertEqual((row["name"], row["ranks"], row["strategy"], row["dtype"], row["recompute"]),
+                         ("gpt-tiny", 2, "zero2", "f32", "none"))
+        self.assertEqual({key: row["ms"][key] for key in ("min", "median", "max")}, result["step_ms"])
+        self.assert_near(result["tokens_per_s"], 64 / row["ms"]["median"] * 1e3)
+
+    def test_scaling(self):
+        result = self.bench("scaling", *SMALL, ranks=3)
+        rows = result["rows"]
+        self.assertEqual([(row["ranks"], row["strategy"]) for row in rows],
+                         [(1, "single")] + [(n, strategy) for n in (2, 3) for strategy in STRATEGIES])
+        self.assertEqual(rows[0]["efficiency"], 1)
+        self.assertLess(rows[0]["exposed_share"], 0.01)
+        for row in rows:
+            self.assertEqual(row["tokens_per_step"], row["ranks"] * 2 * 16)
+            self.assert_near(row["tokens_per_s"], row["tokens_per_step"] / row["ms"]["median"] * 1e3)
+            self.assert_near(row["tokens_per_s_per_rank"], row["tokens_per_s"] / row["ranks"])
+            self.assert_near(row["efficiency"], row["tokens_per_s_per_rank"] / rows[0]["tokens_per_s"])
+            self.assertTrue(0 <= row["exposed_share"] < 1)
+        # What is planned: a strategy's peak at two ranks is that of a run.
+        for row in rows[1:5]:
+            plan = program.run("plan", *SMALL, f"--parallel.strategy={row['strategy']}", "--ranks", 2, "--json")
+            self.assertEqual(row["memory_peak_bytes"], json.loads(plan.stdout)["peak_bytes"])
+
+    def result(self, name, change=None):
+        """The path of a made-up result after change(result)."""
+        rows = [{"name": f"kernel {i}", "shape": "N=1", "dtype": "f32", "ms": {"min": 0.99 * ms, "median": ms, "max": 9 * ms, "blocks": [ms]}}
+                for i, ms in enumerate((1.0, 2.0, 3.0))]
+        result = {"schema": 1, "benchmark": "kernels", "command": "ltrain bench kernels", "warmup": 1, "iterations": 5,
+                  "machine": {"host": "one", "commit": "abc", "processors": 2}, "rows": rows}
+        if change is not None:
+            result = change(result) or result
+        return self.write(name, json.dumps(result))
+
+    def compare(self, a, b, *options):
+        return program.run("bench", "compare", a, b, *options)
+
+    def test_compare(self):
+        def scale(factor):
+            def change(result):
+                ms = result["rows"][1]["ms"]
+                result["rows"][1]["ms"] = {key: ms[key] * factor for key in ("min", "median", "max")}
+            return change
+
+        a = self.result("a.json")
+        same = self.compare(a, a)
+        self.assertEqual((same.returncode, same.stderr), (0, ""))
+        self.assertIn("3 rows: 0 slower, 0 faster, 3 the same within noise, 0 unclear", same.stdout)
+
+        slow = self.compare(a, self.result("b.json", scale(1.3)))
+        self.assertEqual((slow.returncode, slow.stderr), (6, ""))
+        self.assertRegex(slow.stdout, r"kernels kernel 1 N=1 f32 +2\.0000 +2\.6000 +1\.300 +10 %  SLOWER")
+        self.assertIn("3 rows: 1 slower, 0 faster, 2 the same within noise, 0 unclear", slow.stdout)
+        self.assertEqual(self.compare(a, self.folder / "b.json", "--threshold", 40).returncode, 0)
+
+        def disturb(result):
+            result["rows"][1]["ms"]["blocks"] = [2.0, 2.3]
+
+        unclear = self.compare(a, self.result("c.json", disturb))
+        self.assertEqual(unclear.returncode, 0)
+        self.assertIn("3 rows: 0 slower, 0 faster, 2 the same within noise, 1 unclear", unclear.stdout)
+
+        fast = self.compare(self.folder / "b.json", a)
+        self.assertEqual(fast.returncode, 0)
+        self.assertIn("3 rows: 0 slower, 1 faster, 2 the same within noise, 0 unclear", fast.stdout)
+
+    def test_compare_names_other_machines_and_rows_without_a_counterpart(self):
+        def change(result):
+            result["machine"]["host"] = "two"
+            del result["rows"][0]
+            result["rows"][0]["ranks"] = 2
+
+        done = self.compare(self.result("a.json"), self.result("b.json", change))
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "warning: machine.host: A has one, B has two\n")
+        self.assertIn("only in A: kernels kernel 0 N=1 f32\nonly in A: kernels kernel 1 N=1 f32\n"
+                      "only in B: kernels kernel 1 N=1 f32 ranks=2\n", done.stdout)
+
+    def test_compare_takes_what_a_measurement_wrote(self):
+        self.bench("kernels", *SMALL, "--filter", "rope")
+        done = self.compare(self.folder / "out.json", self.folder / "out.json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_compare_refuses_what_is_no_result(self):
+        good = self.result("good.json")
+
+        def refused(change, message):
+            bad = self.result("bad.json", change) if callable(change) else self.write("bad.json", change)
+            self.assert_error(self.compare(good, bad), 3, f"[bench] {bad}: {message}")
+
+        def without(key):
+            return lambda result: result.pop(key) and None
+
+        def with_ms(**ms):
+            return lambda result: result["rows"][2]["ms"].update(ms)
+
+        self.assert_error(self.compare(good, self.folder / "none.json"), 3,
+                          f"[bench] {self.folder}/none.json: expected a readable file")
+        refused("{", "expected JSON, got something else at byte 2")
+        refused("[1]", "the whole: expected an object, got [1]")
+        refused(without("schema"), "schema: expected 1, got nothing")
+        refused(lambda result: result.update(schema=2), "schema: expected 1, got 2")
+        refused(without("rows"), "rows: expected an array, got nothing")
+        refused(with_ms(median="2"), "rows[2].ms.median: expected a number above 0, got 2")
+        refused(with_ms(min=0), "rows[2].ms.min: expected a number above 0, got 0")
+        refused(with_ms(blocks=[1, None]), "rows[2].ms.blocks: expected a number above 0, got nothing")
+        refused(lambda result: result["rows"].append(copy.deepcopy(result["rows"][0])),
+                "rows[3]: expected a row of its own, got kernels kernel 0 N=1 f32")
+        refused(lambda result: result.update(benchmark="step"),
+                f"expected a row that is in {good} too, found none: 3 kernels rows and 3 step rows")
+
+    def test_usage(self):
+        self.assert_error(program.run("bench", "stap"), 2,
+                          "[usage] unknown command stap: expected one of kernels, comm, step, scaling, compare",
+                          "did you mean step? `ltrain bench --help` lists them")
+        self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
+                          "mpirun -n 2 ltrain bench comm")
+        self.assert_error(program.run("bench", "comm", "--sizes", "1MB", ranks=2), 2,
+                          "[bench] --sizes: expected bytes, a multiple of 4, as 65536, 64KiB, 1MiB or 1GiB, "
+                          'got "1MB"')
+        self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,
+                          "[usage] unknown option --train.seq", "the options: ltrain bench comm --help")
+        self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")
+        self.assert_error(program.run("bench", "scaling", "--parallel.shard_size=2", ranks=2), 2,
+                          "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
+        self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,
+                          '[usage] --iterations: expected an integer of at least 1, got "0"')
+        for what in ("kernels", "comm", "step", "scaling", "compare"):
+            help_text = program.run("bench", what, "--help")
+            self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
+            self.assertEqual("--model.preset" in help_text.stdout, what in ("kernels", "step", "scaling"), what)
+
+
+if __name__ == "__main__":
+    program.main()
