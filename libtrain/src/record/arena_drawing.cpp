@@ -1,5 +1,5 @@
-// The picture of an arena. Invariant: blocks are drawn once, texts twice, for wide and for narrow screens, where they
-// are as much larger as the picture is smaller.
+// The picture of an arena. Invariant: blocks are drawn once, texts twice, for wide and for narrow screens; there they
+// are as much larger as the picture is smaller, and the blocks move down to make room for them.
 #include "record/arena_drawing.h"
 
 #include <fmt/format.h>
@@ -8,29 +8,25 @@
 #include <array>
 #include <numeric>
 
+#include "record/arena_layout.h"
 #include "record/report_text.h"
 #include "record/svg_frame.h"
 
 namespace lt {
 namespace {
 
+using namespace arena;
 using report::bytes_text;
 using report::escaped;
-using report::Range;
 
 constexpr std::size_t kBlocks = 4000;   // drawn; about 1.2 MB
 constexpr std::size_t kOperation = 80;  // characters of an operation's name
-constexpr double kWidth = 860, kHeight = 640;
-constexpr Range kAcross = {84, 844}, kDown = {190, 560};  // the area between the axes
-constexpr double kNarrow = 2;                             // a text on a narrow screen against one on a wide screen
-constexpr int kLegendColumns = 3;
-
 // Colours of the owners, in their order, as the charts of a report have them; then light and dark of the same.
 constexpr const char* kStyle = R"css(
 .arena { width: 100%; height: auto; background: var(--arena-page); font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif;
   --arena-page: #ffffff; --arena-ink: #59636e; --arena-rule: #d5dae0; }
 .arena text { fill: var(--arena-ink); } .arena .arena-end { text-anchor: end; } .arena .arena-mid { text-anchor: middle; }
-.arena .arena-narrow { display: none; font-size: 24px; }
+.arena .arena-narrow { display: none; font-size: 28px; }
 .arena line { stroke: var(--arena-rule); } .arena .arena-size { stroke: var(--arena-ink); stroke-dasharray: 5 4; }
 .arena rect { stroke: var(--arena-page); stroke-width: .4; } .arena rect:hover { opacity: .6; }
 .arena .arena-0 { fill: #0072b2; } .arena .arena-1 { fill: #d55e00; } .arena .arena-2 { fill: #008f68; }
@@ -44,16 +40,6 @@ constexpr const char* kStyle = R"css(
   .arena .arena-6 { fill: #a68be0; } .arena .arena-7 { fill: #bfa27a; }
 }
 )css";
-
-struct Scales {
-  double end = 1;   // of time
-  double unit = 1;  // bytes of a unit of the y axis
-  const char* unit_name = "B";
-  std::vector<double> y_ticks;  // in units
-
-  double x(double time) const { return kAcross.low + time / end * (kAcross.high - kAcross.low); }
-  double y(double bytes) const { return kDown.high - bytes / unit / y_ticks.back() * (kDown.high - kDown.low); }
-};
 
 Scales scales_of(const MemoryProgram& program) {
   Scales s;
@@ -103,68 +89,30 @@ std::string draw_blocks(const MemoryProgram& program, const Scales& scales, cons
   return out;
 }
 
-// The texts of one screen: `size` is how much larger they are than the 12 px of the other.
-struct Texts {
-  const char* css_class;
-  double size;
-  std::size_t characters;  // of a line
-};
-constexpr std::array<Texts, 2> kTexts = {{{"arena-wide", 1, 118}, {"arena-narrow", kNarrow, 59}}};
-
-std::string text_at(double x, double y, const std::string& text, const char* anchor = "") {
-  return fmt::format("<text{} x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", anchor, x, y, escaped(text));
+std::string draw_area(const MemoryProgram& program, const Scales& scales, const std::vector<std::size_t>& drawn) {
+  std::string out;
+  const auto line = [&](const char* css_class, double y) {
+    out += fmt::format("<line{} x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css_class, kLeft, y,
+                       kRight, y);
+  };
+  for (double tick : scales.y_ticks) line("", scales.y(tick * scales.unit));
+  out += draw_blocks(program, scales, drawn);
+  line(" class=\"arena-size\"", scales.y(static_cast<double>(program.packing.bytes)));
+  return out;
 }
 
-std::vector<std::string> wrapped(const std::string& text, std::size_t characters) {
-  std::vector<std::string> lines = {""};
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > characters) lines.emplace_back();
-    lines.back() += (lines.back().empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return lines;
-}
-
-std::string draw_texts(const Texts& texts, const Scales& scales, const std::string& note,
-                       const std::vector<std::size_t>& owners) {
-  const double line = 15 * texts.size;
-  std::string out = fmt::format("<g class=\"{}\">\n", texts.css_class);
-  double y = line;
-  for (const std::string& words : wrapped(note, texts.characters)) {
-    out += text_at(2, y, words);
-    y += line;
-  }
-  out += text_at(2, kDown.low - 0.7 * line, fmt::format("offset in the arena, {}", scales.unit_name));
-  const auto y_texts = report::tick_texts(scales.y_ticks);
-  for (std::size_t i = 0; i < y_texts.size(); ++i) {
-    out += text_at(kAcross.low - 6, scales.y(scales.y_ticks[i] * scales.unit) + 4 * texts.size, y_texts[i],
-                   " class=\"arena-end\"");
-  }
-  const auto ticks = report::inner_ticks({0, scales.end}, static_cast<int>(10 / texts.size), true);
-  const auto x_texts = report::tick_texts(ticks);
-  for (std::size_t i = 0; i < ticks.size(); ++i) {
-    const double half = report::text_width(x_texts[i]) * texts.size / 2;
-    out += text_at(std::min(scales.x(ticks[i]), kWidth - half), kDown.high + line, x_texts[i], " class=\"arena-mid\"");
-  }
-  out += text_at((kAcross.low + kAcross.high) / 2, kDown.high + 2 * line, "allocations and frees, in their order",
-                 " class=\"arena-mid\"");
-  // The legend stands between the note and the axis.
-  for (std::size_t i = 0; i < owners.size(); ++i) {
-    const double x = 2 + static_cast<double>(i % kLegendColumns) * kWidth / kLegendColumns;
-    const double at = kDown.low - (3.2 - static_cast<double>(i / kLegendColumns)) * line - 0.3 * line;
-    out += fmt::format("<rect class=\"arena-{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>\n",
-                       owners[i], x, at - 9 * texts.size, 10 * texts.size, 10 * texts.size);
-    out += text_at(x + 15 * texts.size, at, std::string(kMemoryOwnerNames[owners[i]]));
-  }
-  return out + "</g>\n";
+// How the area of `wide` comes to stand where `narrow` has it.
+std::string narrow_style(const Scales& wide, const Scales& narrow) {
+  const double scale = (narrow.bottom - narrow.top) / (wide.bottom - wide.top);
+  return fmt::format(
+      "@media (max-width: 43rem) {{ .arena .arena-area {{ transform: translate(0, {:.2f}px) scale(1, {:.4f}); }} }}\n",
+      narrow.top - scale * wide.top, scale);
 }
 
 }  // namespace
 
 std::string arena_svg(const MemoryProgram& program) {
-  const Scales scales = scales_of(program);
+  Scales scales = scales_of(program);
   const std::vector<std::size_t> drawn = drawn_blocks(program.lifetimes);
   std::array<bool, kMemoryOwners> present{};
   for (std::size_t i : drawn) present[static_cast<std::size_t>(program.lifetimes[i].owner)] = true;
@@ -177,20 +125,18 @@ std::string arena_svg(const MemoryProgram& program) {
                                  bytes_text(static_cast<double>(most_live_bytes(program.lifetimes))));
   if (drawn.size() < program.lifetimes.size()) note += fmt::format(" The {} largest are drawn.", drawn.size());
 
+  const std::string y_label = fmt::format("offset in the arena, {}", scales.unit_name);
+  const Head head = draw_head(kWide, note, owners, y_label), narrow_head = draw_head(kNarrow, note, owners, y_label);
+  scales.top = head.bottom;
+  Scales narrow = scales;
+  narrow.top = narrow_head.bottom, narrow.bottom = kNarrow.bottom();
   std::string out = fmt::format(
       "<svg class=\"arena\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:g} {:g}\" role=\"img\" "
-      "aria-label=\"Blocks in the arena over time\">\n<style>{}</style>\n",
-      kWidth, kHeight, kStyle);
-  for (double tick : scales.y_ticks) {
-    const double y = scales.y(tick * scales.unit);
-    out += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kAcross.low, y,
-                       kAcross.high, y);
-  }
-  out += draw_blocks(program, scales, drawn);
-  const double size = scales.y(static_cast<double>(program.packing.bytes));
-  out += fmt::format("<line class=\"arena-size\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
-                     kAcross.low, size, kAcross.high, size);
-  for (const Texts& texts : kTexts) out += draw_texts(texts, scales, note, owners);
+      "aria-label=\"Blocks in the arena over time\">\n<style>{}{}</style>\n",
+      kWidth, kHeight, kStyle, narrow_style(scales, narrow));
+  out += fmt::format("<g class=\"arena-area\">\n{}</g>\n", draw_area(program, scales, drawn));
+  out += fmt::format("<g class=\"{}\">\n{}{}</g>\n", kWide.css_class, head.drawn, draw_axes(kWide, scales));
+  out += fmt::format("<g class=\"{}\">\n{}{}</g>\n", kNarrow.css_class, narrow_head.drawn, draw_axes(kNarrow, narrow));
   return out + "</svg>\n";
 }
 

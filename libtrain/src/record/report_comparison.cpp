@@ -31,24 +31,34 @@ double value_of(const Entries& entries, const std::string& name) {
   return found == entries.end() ? kMissing : found->second;
 }
 
-// Heading, bars of parts for each run, and the same numbers as a table of parts x runs.
+// Bars of parts for each run, and the same numbers as a table of parts x runs. `text` with the unit, `cell` without.
 void add_parts(Document& document, const char* title, const char* row_name, const std::vector<RunData>& runs,
-               const std::vector<Entries>& columns, std::string (*text)(double)) {
-  const std::vector<std::string> names = names_of(columns);
-  if (names.empty()) return;
+               const std::vector<Entries>& columns, std::string (*text)(double), std::string (*cell)(double)) {
   BarChart chart{.title = title, .parts = {}, .rows = {}, .text = text};
   Table t{.header = {row_name}, .rows = {}};
-  for (const std::string& name : names) {
-    chart.parts.push_back(spaced(name));
-    t.rows.push_back({spaced(name)});
-    for (const Entries& entries : columns) t.rows.back().push_back(text(value_of(entries, name)));
-  }
+  std::vector<double> totals;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     t.header.push_back(runs[i].name);
-    auto& row = chart.rows.emplace_back(BarChart::Row{runs[i].name, {}});
-    for (const std::string& name : names) row.values.push_back(value_of(columns[i], name));
+    chart.rows.push_back({runs[i].name, {}});
+    totals.push_back(0);
+    for (const auto& entry : columns[i]) totals.back() += entry.second;
   }
-  document.add(Figure{title, figure(chart)});
+  const double largest = *std::max_element(totals.begin(), totals.end());
+  for (const std::string& name : names_of(columns)) {
+    chart.parts.push_back(spaced(name));
+    std::vector<std::string> row = {spaced(name)};
+    bool visible = false;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const double value = value_of(columns[i], name);
+      chart.rows[i].values.push_back(value);
+      row.push_back(cell(value));
+      visible = visible || value > 0.0005 * largest;
+    }
+    if (visible) t.rows.push_back(row);
+  }
+  if (!document.add(Figure{title, figure(chart)})) return;
+  t.rows.push_back({"all"});
+  for (double total : totals) t.rows.back().push_back(total > 0 ? cell(total) : "–");
   document.add(t);
 }
 
@@ -95,10 +105,11 @@ void add_comparison(Document& document, const std::vector<RunData>& runs) {
     ledgers.push_back(run.ledger);
   }
   document.add(Heading{2, "Time of a step"});
-  add_parts(document, "Where a step's time goes, ms of rank 0", "ms a step", runs, parts,
-            [](double ms) { return fixed_text(ms, 2); });
+  add_parts(
+      document, "Where a step's time goes (rank 0)", "ms a step", runs, parts,
+      [](double ms) { return fixed_text(ms, 1) + " ms"; }, [](double ms) { return fixed_text(ms, 2); });
   document.add(Heading{2, "Memory of the fullest rank"});
-  add_parts(document, "Who holds how much at the peak", "owner", runs, ledgers, bytes_text);
+  add_parts(document, "Who holds how much at the peak", "owner", runs, ledgers, bytes_text, bytes_text);
   add_losses(document, runs);
   if (const Table t = differing_settings(runs); !t.rows.empty()) {
     document.add(Heading{2, "Settings that differ"});

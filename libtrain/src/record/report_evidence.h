@@ -32,10 +32,10 @@ struct Evidence {
     return fmt::format("Without it there would be at most {} more tokens a second.",
                        percent_text(costs.step_ms / (costs.step_ms - ms) - 1));
   }
-  // "14.2 of 23.5 GiB a rank are free (60%)".
+  // "14.2 GiB of 23.5 GiB of memory a rank are free".
   std::string free_memory() const {
-    return fmt::format("{} of the {} that a rank has are free ({})", bytes_text(headroom.free_bytes),
-                       bytes_text(headroom.limit_bytes), percent_text(headroom.free_share()));
+    return fmt::format("{} of {} of memory a rank are free", bytes_text(headroom.free_bytes),
+                       bytes_text(headroom.limit_bytes));
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false where it is not known
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }

@@ -46,13 +46,12 @@ void add_outside(Findings& findings, const Evidence& e) {
   }
   const double outside = seconds - e.summary.train_s - last_save;
   if (starts != 1 || !(outside > 0.1 * seconds) || e.run.evals.empty()) return;
-  findings.push_back(
-      {"outside", outside / seconds, "Evaluation and samples between the steps",
-       fmt::format(
-           "The run took {:.1f} s (event end), all its steps {:.1f} s: {} went to {} evaluations and to samples. "
-           "Evaluate less often or on fewer batches ({}, {}).",
-           seconds, e.summary.train_s, percent_text(outside / seconds), e.run.evals.size(),
-           e.setting("train.eval_every"), e.setting("train.eval_steps"))});
+  findings.push_back({"outside", outside / seconds, "Evaluation and samples between the steps",
+                      fmt::format("The run took {:.1f} s (event end), all its steps {:.1f} s: {} went to evaluation "
+                                  "({} times) and to samples. "
+                                  "Evaluate less often or on fewer batches ({}, {}).",
+                                  seconds, e.summary.train_s, percent_text(outside / seconds), e.run.evals.size(),
+                                  e.setting("train.eval_every"), e.setting("train.eval_steps"))});
 }
 
 struct Cost {

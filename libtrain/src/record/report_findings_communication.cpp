@@ -49,8 +49,8 @@ void add_gather(Findings& findings, const Evidence& e) {
   if (e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more) {
     text += fmt::format(
         " parallel.strategy=zero2 keeps the parameters on each rank and gathers them once a step instead "
-        "of twice in each micro-batch; it takes about {} more, and {}.",
-        bytes_text(more), e.free_memory());
+        "of twice in each micro-batch; it takes about {} more.",
+        bytes_text(more));
   }
   const double on_host = environment_number(e.run, "ranks_on_host");
   const double shard_size = config_number(e.run, "parallel.shard_size");
@@ -72,7 +72,8 @@ void add_reduce(Findings& findings, const Evidence& e) {
   if (config_text(e.run, "parallel.reduce_dtype") == "f32") {
     text += " parallel.reduce_dtype=bf16 halves the bytes of the reduction (it rounds what is sent; it is f32 now).";
   }
-  findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", text + fewer_transfers(e)});
+  const bool said = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.kind == "gather"; });
+  findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", said ? text : text + fewer_transfers(e)});
 }
 
 // The part in which the rank is furthest above the mean, of what it does itself.
@@ -99,7 +100,7 @@ void add_straggler(Findings& findings, const Evidence& e) {
   if (slowest.empty()) return;
   const auto [rank, times] = slowest.front();
   const double often = static_cast<double>(times) / static_cast<double>(e.steady.size());
-  const std::string busy = fmt::format("busy {} ms a step, the mean of the ranks {} ms (own_ms)",
+  const std::string busy = fmt::format("busy {} ms, the mean of the ranks {} ms (own_ms)",
                                        fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
                                        fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1));
   if (often >= 0.7) {
@@ -111,7 +112,7 @@ void add_straggler(Findings& findings, const Evidence& e) {
   }
   findings.push_back(
       {"straggler", e.share(ms), "The ranks are uneven, but none is slow",
-       fmt::format("In each step the slowest rank is {}, and the others wait for it {}); but it is not "
+       fmt::format("The slowest rank of a step is {}, and the others wait for it {}); but it is not "
                    "always the same: rank {} most often, in {} of the steps. Other programs on the hosts "
                    "and unpinned threads do that. {}",
                    busy, e.of_step(ms), rank, percent_text(often), e.without(ms))});

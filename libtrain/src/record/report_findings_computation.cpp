@@ -97,7 +97,7 @@ void add_compute(Findings& findings, const Evidence& e) {
       "Forward takes {:.1f} ms, backward {:.1f} ms{}: together {}).", e.costs.forward, e.costs.backward,
       e.costs.recompute > 0 ? fmt::format(", recomputation {:.1f} ms", e.costs.recompute) : "", e.of_step(ms));
   const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
-  if (std::isfinite(speed)) text += fmt::format(" A rank does {}FLOP/s of the model's own.", count_text(speed));
+  if (std::isfinite(speed)) text += fmt::format(" A rank does {:.1f} GFLOP/s of the model's own.", speed / 1e9);
   if (std::isfinite(e.summary.mfu)) {
     text += fmt::format(" MFU is {}: the rest of the dense peak is idle or spent on what MFU does not count.",
                         percent_text(e.summary.mfu, 1));

@@ -86,7 +86,8 @@ Figure bars(const char* title, const RunGroup& group, double Summary::*member, s
 void add_scaling(Document& document, const RunGroup& group) {
   document.add(efficiency_table(group));
   document.add(scaling_figure(group));
-  document.add(bars("Speed, tokens a second", group, &Summary::tokens_per_s, count_text));
+  document.add(
+      bars("Speed", group, &Summary::tokens_per_s, [](double speed) { return count_text(speed) + " tokens/s"; }));
   document.add(bars("Peak memory of the fullest rank", group, &Summary::memory_peak_bytes, bytes_text));
 }
 

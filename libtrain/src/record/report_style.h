@@ -24,7 +24,8 @@ p { margin: .5rem 0 1rem; }
 .scroll { overflow-x: auto; margin: .5rem 0 1.25rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 table.full { width: 100%; }
-th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap;
+  overflow-wrap: normal; }
 th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child, .text th, .text td { text-align: left; }
 th:last-child, td:last-child { padding-right: 0; }
@@ -33,7 +34,7 @@ th:last-child, td:last-child { padding-right: 0; }
 .pairs td { white-space: normal; overflow-wrap: break-word; }
 li { margin: .4rem 0; } ol { padding-left: 1.5rem; margin: .5rem 0 1rem; }
 @media (max-width: 30rem) {
-  table { font-size: .82rem; } th, td { padding-right: .55rem; } th { white-space: normal; vertical-align: bottom; }
+  table { font-size: .82rem; } th, td { padding-right: .45rem; } th { white-space: normal; vertical-align: bottom; }
   .text td { white-space: normal; }
   .cards, .cards tbody, .cards tr, .cards td { display: block; } .cards tr:first-child { display: none; }
   .cards { width: 100%; } .cards tr { padding: .5rem 0; border-bottom: 1px solid var(--rule); }

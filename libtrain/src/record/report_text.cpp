@@ -62,7 +62,7 @@ std::string percent_text(double fraction, int digits) {
 std::string whole_text(double value) { return fixed_text(value, 0); }
 
 std::string rate_text(double value) {
-  return value > 0 && value < 0.1 ? fmt::format("{:.2g}", value) : fixed_text(value, 2);
+  return value > 0 && value < 0.1 ? fmt::format("{:#.2g}", value) : fixed_text(value, 2);
 }
 
 std::string spaced(std::string name) {

@@ -54,15 +54,17 @@ Figure breakdown_figure(const RunData& run, const std::vector<std::pair<std::str
 
 Table collectives(const std::vector<CommRow>& rows) {
   Table t{.header = {"collective", "calls", "sent", "busy ms", "exposed ms", "bus GB/s"}, .rows = {}};
+  // Narrow, for a phone.
+  const auto calls = [](const CommRow& c) { return fmt::format("{:g}", std::round(10 * c.calls) / 10); };
+  const auto ms = [](double value) { return fixed_text(value, value < 10 ? 2 : 1); };
   CommRow all;
   for (const CommRow& c : rows) {
-    t.rows.push_back({spaced(c.op), fixed_text(c.calls, 1), bytes_text(c.bytes), fixed_text(c.busy_ms, 2),
-                      fixed_text(c.exposed_ms, 2), rate_text(c.busbw_gbps)});
+    t.rows.push_back(
+        {spaced(c.op), calls(c), bytes_text(c.bytes), ms(c.busy_ms), ms(c.exposed_ms), rate_text(c.busbw_gbps)});
     all.calls += c.calls, all.bytes += c.bytes, all.busy_ms += c.busy_ms, all.exposed_ms += c.exposed_ms;
   }
   if (rows.size() > 1) {
-    t.rows.push_back({"all", fixed_text(all.calls, 1), bytes_text(all.bytes), fixed_text(all.busy_ms, 2),
-                      fixed_text(all.exposed_ms, 2), ""});
+    t.rows.push_back({"all", calls(all), bytes_text(all.bytes), ms(all.busy_ms), ms(all.exposed_ms), ""});
   }
   return t;
 }
