@@ -162,7 +162,7 @@ TEST_CASE("report: runs of different models are not held against each other", "[
   CHECK(contains(markdown, "of 2 different models or sequence lengths"));
   CHECK(contains(markdown, "## gpt-tiny, sequences of 128 tokens"));
   CHECK(contains(markdown, "## gpt-tiny, sequences of 256 tokens"));
-  CHECK(contains(markdown, "| small | single | 1 | 41.0k | 20.5k | 100% | 50.0 |"));
+  CHECK(contains(markdown, "| small | single | 1 | 41.0k | 20.5k | – | 50.0 |"));
   CHECK(contains(markdown, "| large | single | 1 | 10.2k | 5.12k | 100% | 200.0 |"));
   CHECK(contains(markdown, "| larger | – | 2 | 10.2k | 5.12k | 50% | 200.0 |"));
   check_page(read(folder.path / "out.html"));

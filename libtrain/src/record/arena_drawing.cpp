@@ -23,9 +23,11 @@ constexpr std::size_t kBlocks = 4000;   // drawn; about 1.2 MB
 constexpr std::size_t kOperation = 80;  // characters of an operation's name
 // Colours of the owners, in their order, as the charts of a report have them; then light and dark of the same.
 constexpr const char* kStyle = R"css(
-.arena { width: 100%; height: auto; background: var(--arena-page); font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif;
+.arena { width: 100%; height: auto; background: var(--arena-page);
+  font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif;
   --arena-page: #ffffff; --arena-ink: #59636e; --arena-rule: #d5dae0; }
-.arena text { fill: var(--arena-ink); } .arena .arena-end { text-anchor: end; } .arena .arena-mid { text-anchor: middle; }
+.arena text { fill: var(--arena-ink); }
+.arena .arena-end { text-anchor: end; } .arena .arena-mid { text-anchor: middle; }
 .arena .arena-narrow { display: none; font-size: 28px; }
 .arena line { stroke: var(--arena-rule); } .arena .arena-size { stroke: var(--arena-ink); stroke-dasharray: 5 4; }
 .arena rect { stroke: var(--arena-page); stroke-width: .4; } .arena rect:hover { opacity: .6; }

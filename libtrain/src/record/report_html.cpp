@@ -21,7 +21,8 @@ std::string color_rules() {
   return out;
 }
 
-constexpr std::size_t kColumnsOfAPhone = 6;
+// Columns that fit on a phone, of numbers and of text.
+constexpr std::size_t kNumberColumns = 6, kTextColumns = 3;
 
 // An empty cell for a share of 0.
 std::string bar_cell(double share, std::size_t color) {
@@ -45,12 +46,15 @@ struct HtmlWriter {
   }
 
   void operator()(const Table& t) {
-    const bool bars = !t.bars.empty(), wide = t.header.size() > kColumnsOfAPhone;
+    const bool bars = !t.bars.empty(), wide = t.header.size() > (t.text ? kTextColumns : kNumberColumns);
     out += fmt::format("<div class=\"scroll\"><table class=\"{}{}{}\">\n",
                        t.text             ? "text "
                        : t.header.empty() ? "pairs "
                                           : "",
-                       bars ? "full " : "", wide ? "cards" : "");
+                       bars ? "full " : "",
+                       wide                                ? "cards"
+                       : t.header.size() == kNumberColumns ? "tight"
+                                                           : "");
     if (!t.header.empty()) {
       out += "<tr>";
       for (const std::string& cell : t.header) out += fmt::format("<th>{}</th>", escaped(cell));

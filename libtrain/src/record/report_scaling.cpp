@@ -25,7 +25,7 @@ Table efficiency_table(const RunGroup& group) {
       total += ms;
       if (part.ends_with("_exposed")) exposed += ms;
     }
-    const double ideal = group.has_base ? base.tokens_per_s / base.ranks * s.ranks : kMissing;
+    const double ideal = group.has_base && group.runs.size() > 1 ? base.tokens_per_s / base.ranks * s.ranks : kMissing;
     t.rows.push_back({group.runs[i]->name, strategy_of(s), whole_text(s.ranks), count_text(s.tokens_per_s),
                       count_text(s.tokens_per_s_per_rank), percent_text(s.tokens_per_s / ideal),
                       fixed_text(s.step_ms, 1), percent_text(s.mfu, 1), bytes_text(s.memory_peak_bytes),

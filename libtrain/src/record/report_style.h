@@ -34,11 +34,13 @@ th:last-child, td:last-child { padding-right: 0; }
 .pairs td { white-space: normal; overflow-wrap: break-word; }
 li { margin: .4rem 0; } ol { padding-left: 1.5rem; margin: .5rem 0 1rem; }
 @media (max-width: 30rem) {
-  table { font-size: .82rem; } th, td { padding-right: .45rem; } th { white-space: normal; vertical-align: bottom; }
+  table { font-size: .8rem; } th, td { padding-right: .6rem; } .tight { width: 100%; }
+  .tight th, .tight td { padding-right: .3rem; } th { white-space: normal; vertical-align: bottom; }
   .text td { white-space: normal; }
   .cards, .cards tbody, .cards tr, .cards td { display: block; } .cards tr:first-child { display: none; }
   .cards { width: 100%; } .cards tr { padding: .5rem 0; border-bottom: 1px solid var(--rule); }
-  .cards td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .1rem 0; white-space: normal; }
+  .cards td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .1rem 0; }
+  .cards td { white-space: normal; overflow-wrap: anywhere; min-width: 0; text-align: right; }
   .cards td:first-child { font-weight: 600; }
   .cards td[data-name]::before { content: attr(data-name); color: var(--soft); white-space: nowrap; }
 }

@@ -13,12 +13,10 @@ namespace {
 
 constexpr const char* kPartsExplained =
     "At any moment a step is in exactly one part. Forward, backward and recompute (forward passes repeated for the "
-    "backward "
-    "pass, to save memory) are computation; gather and reduce exposed are waiting for parameters and for reduced "
-    "gradients "
-    "that no computation hides; data is waiting for the batch, checkpoint saving, optimizer gradient norm, clipping "
-    "and "
-    "update.";
+    "backward pass, to save memory) are computation; gather and reduce exposed are waiting for parameters and for "
+    "reduced "
+    "gradients that no computation hides; data is waiting for the batch, checkpoint saving, optimizer gradient norm, "
+    "clipping and update; other is the rest, among it that ranks tell each other their times.";
 constexpr const char* kCollectivesExplained =
     "A step of rank 0 on average. Sent is what this rank sends; busy the time from the call to its completion, also "
     "where "
