@@ -30,7 +30,8 @@ constexpr const char* kStyle = R"css(
 .arena .arena-end { text-anchor: end; } .arena .arena-mid { text-anchor: middle; }
 .arena .arena-narrow { display: none; font-size: 28px; }
 .arena line { stroke: var(--arena-rule); } .arena .arena-size { stroke: var(--arena-ink); stroke-dasharray: 5 4; }
-.arena rect { stroke: var(--arena-page); stroke-width: .4; } .arena rect:hover { opacity: .6; }
+.arena rect { stroke: var(--arena-page); stroke-width: .4; } .arena .arena-thin { stroke: none; }
+.arena rect:hover { opacity: .6; }
 .arena .arena-0 { fill: #0072b2; } .arena .arena-1 { fill: #d55e00; } .arena .arena-2 { fill: #008f68; }
 .arena .arena-3 { fill: #b4588f; } .arena .arena-4 { fill: #c98a00; } .arena .arena-5 { fill: #3d9bd1; }
 .arena .arena-6 { fill: #7a5bb5; } .arena .arena-7 { fill: #8a6f4a; }
@@ -78,11 +79,13 @@ std::string draw_blocks(const MemoryProgram& program, const Scales& scales, cons
       if (static_cast<std::size_t>(block.owner) != owner) continue;
       const auto offset = static_cast<double>(program.packing.offsets[i]), bytes = static_cast<double>(block.bytes);
       const double left = scales.x(static_cast<double>(block.begin)), top = scales.y(offset + bytes);
+      const double width = std::max(0.3, scales.x(static_cast<double>(block.end)) - left),
+                   height = std::max(0.3, scales.y(offset) - top);
+      // The outline of a thin block would cover its colour.
       group += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" height=\"{:.2f}\"><title>{}, {}\n{} at {}\n"
+          "<rect{} x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" height=\"{:.2f}\"><title>{}, {}\n{} at {}\n"
           "from {} to {}</title></rect>\n",
-          left, top, std::max(0.3, scales.x(static_cast<double>(block.end)) - left),
-          std::max(0.3, scales.y(offset) - top), kMemoryOwnerNames[owner],
+          width < 2 || height < 2 ? " class=\"arena-thin\"" : "", left, top, width, height, kMemoryOwnerNames[owner],
           escaped(std::string_view(block.operation).substr(0, kOperation)), bytes_text(bytes), bytes_text(offset),
           block.begin, block.end);
     }
