@@ -19,7 +19,7 @@ class Train(TrainingTest):
         self.assertRegex(out, r"step     1/6 \| loss 5\.\d{4} \| norm \d+\.\d{3} \| lr \d\.\d\de-\d\d \| [\d.]+ ms \| "
                               r"[\d.]+k? tok/s \| - mfu \| [\d.]+/[\d.]+ GiB \| eta \d+s")
         run = self.folder / "run"
-        for name in ("config.toml", "env.json", "log.txt", "metrics.jsonl", "samples/step-00000006.txt",
+        for name in ("config.toml", "env.json", "arena.svg", "log.txt", "metrics.jsonl", "samples/step-00000006.txt",
                      "checkpoints/step-00000006/manifest.json", "checkpoints/step-00000006/rank-00001.h5"):
             self.assertTrue((run / name).exists(), name)
         rows = [row for row in self.lines() if "event" not in row]

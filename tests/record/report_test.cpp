@@ -1,9 +1,6 @@
 // write_report(): the numbers of a synthetic run appear, the page is well formed and refers to nothing outside itself.
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -11,52 +8,13 @@
 
 #include "libtrain/error.h"
 #include "libtrain/record.h"
+#include "run_files.h"
 #include "test_main/catch.h"
 
 namespace {
 
+using fixture::contains, fixture::Folder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
 namespace fs = std::filesystem;
-
-// A folder that goes with the test.
-struct Folder {
-  fs::path path;
-  explicit Folder(const std::string& name)
-      : path(fs::temp_directory_path() / ("lt-report-" + name + "-" + std::to_string(::getpid()))) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-};
-
-void write(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-std::string start_line(int ranks) {
-  return R"({"event":"start","step":0,"ranks":)" + std::to_string(ranks) +
-         R"(,"predicted_peak_bytes":6291456,"ledger":{"parameters":1048576,"activations":5242880}})"
-         "\n";
-}
-
-std::string step_line(int step, double loss, double ms) {
-  std::ostringstream o;
-  o << R"({"step":)" << step << R"(,"tokens":2048,"loss":)" << loss << R"(,"grad_norm":0.5,"lr":1e-3,"step_ms":)" << ms
-    << R"(,"tokens_per_s":)" << 2048e3 / ms << R"(,"tokens_per_s_per_rank":)" << 1024e3 / ms
-    << R"(,"mfu":null,"memory_peak_bytes":6291456,"memory_outside_bytes":1048576,"breakdown_ms":{"forward":)"
-    << ms * 0.25 << R"(,"backward":)" << ms * 0.75
-    << R"(},"comm":[{"op":"all_gather","bytes":1024,"calls":2,"busy_ms":1.5,"exposed_ms":0.25,"busbw_gbps":0.5}],)"
-    << R"("ranks":{"slowest":1,"step_ms_min":)" << ms * 0.8 << R"(,"step_ms_mean":)" << ms * 0.9 << R"(,"step_ms_max":)"
-    << ms << "}}\n";
-  return o.str();
-}
 
 // Ten steps of 100 ms; step 5 stands twice, as after a restart, and its later line counts.
 std::string metrics(int ranks = 2) {
@@ -68,8 +26,6 @@ std::string metrics(int ranks = 2) {
   return text + R"({"event":"eval","step":10,"loss":3.125,"batches":2})"
                 "\n";
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Every tag is closed in the order in which it was opened; returns the first that is not.
 std::string unbalanced_tag(std::string html) {
@@ -127,14 +83,31 @@ TEST_CASE("report: the numbers of one run", "[record]") {
   lt::write_report({run.string() + "/"}, (folder.path / "report.html").string());
   const std::string html = read(folder.path / "report.html"), markdown = read(folder.path / "report.md");
   check_page(html);
-  for (const char* text :
-       {"| Model | gpt-tiny |", "| Strategy | zero3 |", "| Ranks | 2 |", "| Steps | 10 |", "| Tokens | 20.5k |",
-        "| Step, median | 100.0 ms |", "| Tokens a second | 20.5k |",
-        "| Evaluation loss, best | 3.1250 nats at step 10 |", "| Peak memory, predicted | 6.00 MiB |",
-        "| forward | 25.00 | 25.0% |", "| backward | 75.00 | 75.0% |", "| all | 100.00 |",
-        "| all gather | 2.0 | 1.00 KiB | 1.50 | 0.25 | 0.50 |", "| activations | 5.00 MiB | 83.3% |",
-        "backward: 75.0 of 100.0 ms (75%)", "25.0% longer than the fastest; it is rank 1 in 100%",
-        "80.0 / 90.0 / 100.0 ms", "| libraries.mpi | 4.1 |", "| restart | 4 | reason rank <1> lost |"}) {
+  for (const char* text : {"| Model | gpt-tiny |",
+                           "| Strategy | zero3 |",
+                           "| Ranks | 2 |",
+                           "| Steps | 10 |",
+                           "| Tokens | 20.5k |",
+                           "| Step, median | 100.0 ms |",
+                           "| Tokens a second | 20.5k |",
+                           "| Evaluation loss, best | 3.1250 nats at step 10 |",
+                           "| Peak memory, predicted | 6.00 MiB |",
+                           "| forward | 25.00 | 25.0% |",
+                           "| backward | 75.00 | 75.0% |",
+                           "| all | 100.00 |",
+                           "| all gather | 2 | 732 KiB | 1.50 | 0.25 | 0.50 |",
+                           "| activations | 5.00 MiB | 83.3% |",
+                           "Bound by computation (forward and backward): 100.0 of 100.0 ms a step (100%).",
+                           "| step | 80.00 | 90.00 | 100.00 |  |",
+                           "| busy itself | 60.00 | 70.00 | 80.00 | 1 |",
+                           "| forward | 20.00 | 25.00 | 30.00 | 1 |",
+                           "| backward | 70.00 | 75.00 | 80.00 | 0 |",
+                           "| rank 1 | 9 | 100.0% |",
+                           "| 10 | 3.1250 | 22.76 | 2 | – |",
+                           "| eval | 10 | loss 3.125, batches 2 |",
+                           "| zero1, zero2, zero3 | ",
+                           "| libraries.mpi | 4.1 |",
+                           "| restart | 4 | reason rank <1> lost |"}) {
     INFO(text);
     CHECK(contains(markdown, text));
   }
@@ -144,7 +117,7 @@ TEST_CASE("report: the numbers of one run", "[record]") {
   CHECK(contains(html, "to be &lt;/pre&gt;&lt;script&gt;or not&lt;/script&gt;\xEF\xBF\xBD"));
   CHECK(contains(html, "training: 4.25"));  // under the pointer
   CHECK(contains(html, "a&amp;b"));
-  CHECK_FALSE(contains(markdown, "MFU"));  // null in every step
+  CHECK_FALSE(contains(markdown, "| MFU | –"));  // null in every step
 }
 
 TEST_CASE("report: several runs are compared", "[record]") {
@@ -162,11 +135,37 @@ TEST_CASE("report: several runs are compared", "[record]") {
   check_page(html);
   CHECK(contains(markdown, "Chart: Scaling"));
   CHECK(contains(markdown, "| " + run("4") + " | ddp | 4 | 15.4k |"));  // folders of one name keep their path
-  CHECK(contains(markdown, "| 100% | 400.0 |"));
+  CHECK(contains(markdown, "| " + run("1") + " | single | 1 | 5.12k | 2.56k | 100% | 400.0 |"));
+  CHECK(contains(markdown, "Fastest is " + run("4") +
+                               " (ddp on 4 ranks) with 15.4k tokens a second, 3.00 times those of " + run("1") +
+                               " (single on 1 rank)"));
+  CHECK(contains(markdown, "All take the same number of tokens a step, so more ranks have less each"));
   CHECK(contains(markdown, "| 100% | 200.0 |"));
   CHECK(contains(markdown, "| 75% | 133.3 |"));
   CHECK(contains(markdown, "| train.micro_batch | 8 | 4 | 2 |"));
   CHECK_FALSE(contains(markdown, "| parallel.strategy |"));  // the same in all
+}
+
+TEST_CASE("report: runs of different models are not held against each other", "[record]") {
+  const Folder folder("models");
+  for (const std::string name : {"small", "large", "larger"}) {
+    std::string text = start_line(name == "larger" ? 2 : 1);
+    for (int step = 1; step <= 4; ++step) text += step_line(step, 4, name == "small" ? 50 : 200);
+    write(folder.path / name / "metrics.jsonl", text);
+    write(folder.path / name / "config.toml", name == "small" ? "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 128\n"
+                                                              : "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 256\n");
+  }
+  lt::write_report(
+      {(folder.path / "small").string(), (folder.path / "large").string(), (folder.path / "larger").string()},
+      (folder.path / "out.html").string());
+  const std::string markdown = read(folder.path / "out.md");
+  CHECK(contains(markdown, "of 2 different models or sequence lengths"));
+  CHECK(contains(markdown, "## gpt-tiny, sequences of 128 tokens"));
+  CHECK(contains(markdown, "## gpt-tiny, sequences of 256 tokens"));
+  CHECK(contains(markdown, "| small | single | 1 | 41.0k | 20.5k | – | 50.0 |"));
+  CHECK(contains(markdown, "| large | single | 1 | 10.2k | 5.12k | 100% | 200.0 |"));
+  CHECK(contains(markdown, "| larger | – | 2 | 10.2k | 5.12k | 50% | 200.0 |"));
+  check_page(read(folder.path / "out.html"));
 }
 
 TEST_CASE("report: torn, damaged and missing metrics", "[record]") {

@@ -35,6 +35,7 @@ void write_report(const std::vector<std::string>& run_directories, const std::st
     report::add_comparison(document, runs);
     for (const report::RunData& run : runs) report::add_run(document, run, 2);
   }
+  report::add_glossary(document);
   const fs::path html(out_html);
   if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
   write_whole_file("report", html.string(), report::to_html(document));

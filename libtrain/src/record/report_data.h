@@ -18,20 +18,29 @@ struct CommRow {
   double bytes = 0, calls = 0, busy_ms = 0, exposed_ms = 0, busbw_gbps = kMissing;
 };
 
+// A part of `ranks.parts_ms`: least, mean and greatest time of a rank, and the rank of the greatest.
+struct PartOverRanks {
+  std::string name;
+  double min = kMissing, mean = kMissing, max = kMissing, rank = kMissing;
+};
+
 struct StepRow {
   double step = kMissing, tokens = kMissing, loss = kMissing, grad_norm = kMissing, lr = kMissing, step_ms = kMissing,
          tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing, memory_peak_bytes = kMissing,
          memory_outside_bytes = kMissing;
-  std::vector<std::pair<std::string, double>> breakdown_ms;  // in the order of the file
-  std::vector<CommRow> comm;
-  double slowest = kMissing, step_ms_min = kMissing, step_ms_mean = kMissing, step_ms_max = kMissing;  // over ranks
+  std::vector<std::pair<std::string, double>> breakdown_ms = {};  // in the order of the file
+  std::vector<CommRow> comm = {};
+  // Over ranks; own: without waiting for others.
+  double slowest = kMissing, step_ms_min = kMissing, step_ms_mean = kMissing, step_ms_max = kMissing,
+         own_ms_min = kMissing, own_ms_mean = kMissing, own_ms_max = kMissing;
+  std::vector<PartOverRanks> parts_over_ranks = {};  // in the order of the file
 };
 
 // An event: its kind, the step it stands at (NaN without one), and every other scalar field as text.
 struct Event {
   std::string kind;
-  double step = kMissing, loss = kMissing;
-  std::vector<std::pair<std::string, std::string>> fields;
+  double step = kMissing, loss = kMissing, seconds = kMissing;
+  std::vector<std::pair<std::string, std::string>> fields = {};
 };
 
 struct RunData {
@@ -39,11 +48,13 @@ struct RunData {
   std::vector<StepRow> steps;  // ascending; of equal steps the later line
   std::vector<Event> evals;    // likewise
   std::vector<Event> events;   // all others, in the order of the file
-  double ranks = kMissing, predicted_peak_bytes = kMissing;
+  double ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing, parameters = kMissing;
+  int resumes = 0;                                               // `start` events that go on from a checkpoint
   std::vector<std::pair<std::string, double>> ledger;            // of the last `start` event, bytes
   std::map<std::string, std::string> config;                     // "section.key" to TOML text
   std::vector<std::pair<std::string, std::string>> environment;  // env.json, nested names joined by dots
   std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
+  std::string arena_svg;                                         // what is_arena_svg() accepts, or empty
   bool torn = false;                                             // the last line was cut off
 };
 
@@ -65,9 +76,19 @@ std::vector<double> column(const std::vector<const StepRow*>& steps, Member memb
   return values;
 }
 
+// Of an environment's or configuration's entry; kMissing where it is missing or no number.
+double environment_number(const RunData& run, const std::string& key);
+double config_number(const RunData& run, const std::string& key);
+// Without the quotes of TOML; "–" where it is missing or empty.
+std::string config_text(const RunData& run, const std::string& key);
+
 // Mean over the steps for each name, in the order in which they first occur.
 std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps);
-// Bytes, calls and times a step for each op; busbw_gbps is the mean weighted by bytes.
+// The same of parts over ranks; `rank` is the one that is greatest most often.
+std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow*>& steps);
+// Ranks by how many of the steps they were the slowest of, most often first.
+std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps);
+// Bytes, calls and times a step for each op; busbw_gbps is of all bytes over all busy time.
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
 
 }  // namespace lt::report

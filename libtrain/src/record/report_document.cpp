@@ -26,6 +26,12 @@ struct MarkdownWriter {
     out += std::string(static_cast<std::size_t>(h.level), '#') + " " + h.text + "\n\n";
   }
   void operator()(const Paragraph& p) { out += p.text + "\n\n"; }
+  void operator()(const List& list) {
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      out += fmt::format("{}. **{}.** {}\n", i + 1, list.items[i].headline, list.items[i].text);
+    }
+    out += "\n";
+  }
   void operator()(const Figure& f) { out += "Chart: " + f.title + " (in " + html_name + ")\n\n"; }
 
   void operator()(const Table& t) {
@@ -60,6 +66,7 @@ struct MarkdownWriter {
 
 bool Document::add(Block block) {
   if (const auto* table = std::get_if<Table>(&block); table != nullptr && table->rows.empty()) return false;
+  if (const auto* list = std::get_if<List>(&block); list != nullptr && list->items.empty()) return false;
   if (const auto* drawn = std::get_if<Figure>(&block); drawn != nullptr && drawn->html.empty()) return false;
   blocks.push_back(std::move(block));
   return true;

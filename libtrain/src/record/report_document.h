@@ -17,6 +17,14 @@ struct Paragraph {
   std::string text;
 };
 
+// Numbered; each begins with a few words that stand out.
+struct List {
+  struct Item {
+    std::string headline, text;
+  };
+  std::vector<Item> items;
+};
+
 // The first column is aligned left, the others right, or left too where `text` is set.
 struct Table {
   std::vector<std::string> header;  // empty: no header row
@@ -26,7 +34,7 @@ struct Table {
   bool colored = false;  // bars in the colours of a chart's legend, row by row
 };
 
-// A chart of svg_chart.h; Markdown names it.
+// A drawing, of svg_chart.h or bar_chart.h; Markdown names it, so its numbers stand in a table too.
 struct Figure {
   std::string title;
   std::string html;
@@ -38,13 +46,13 @@ struct Preformatted {
   bool folded;
 };
 
-using Block = std::variant<Heading, Paragraph, Table, Figure, Preformatted>;
+using Block = std::variant<Heading, Paragraph, List, Table, Figure, Preformatted>;
 
 struct Document {
   std::string title;
   std::vector<Block> blocks;
 
-  // Leaves out tables without rows and figures without a drawing; returns whether it was added.
+  // Leaves out tables and lists without rows and figures without a drawing; returns whether it was added.
   bool add(Block block);
 };
 

@@ -1,4 +1,4 @@
-// The key figures of a run, and what they say in words.
+// The key figures of a run.
 #pragma once
 
 #include <string>
@@ -19,8 +19,5 @@ struct Summary {
 };
 
 Summary summarize(const RunData& run);
-
-// Where the time goes, which part of it communication and waiting take, and how even the ranks are: a few sentences.
-std::string bottleneck_text(const RunData& run);
 
 }  // namespace lt::report

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,7 +40,14 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, digits, kUnits[unit]);
 }
 
-std::string count_text(double count) { return std::isfinite(count) ? short_count(count) : kDash; }
+std::string count_text(double count) {
+  static constexpr std::array<const char*, 5> kUnits = {"", "k", "M", "G", "T"};
+  if (!std::isfinite(count)) return kDash;
+  std::size_t unit = 0;
+  for (; std::abs(count) >= 999.5 && unit + 1 < kUnits.size(); ++unit) count /= 1000;
+  const int digits = unit == 0 || std::abs(count) >= 99.95 ? 0 : std::abs(count) >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", count, digits, kUnits[unit]);
+}
 
 std::string fixed_text(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : kDash;
@@ -52,6 +60,15 @@ std::string percent_text(double fraction, int digits) {
 }
 
 std::string whole_text(double value) { return fixed_text(value, 0); }
+
+std::string rate_text(double value) {
+  return value > 0 && value < 0.1 ? fmt::format("{:#.2g}", value) : fixed_text(value, 2);
+}
+
+std::string spaced(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
 
 std::string escaped(std::string_view text) {
   std::string out;

@@ -109,9 +109,16 @@ std::string draw(const LineChart& chart, const std::vector<std::vector<Point>>& 
   if (chart.from_zero) y.low = std::min(0.0, y.low);
   const Frame frame(canvas, x, outer_ticks(y, 5));
   std::string out = frame.open(chart.title, chart.x_label, chart.y_label);
-  const auto ticks = inner_ticks(x, static_cast<int>(frame.plot_width() / 55), /*whole=*/true);
+  const auto ticks =
+      chart.x_ticks.empty() ? inner_ticks(x, static_cast<int>(frame.plot_width() / 55), /*whole=*/true) : chart.x_ticks;
   const auto texts = tick_texts(ticks);
-  for (std::size_t i = 0; i < ticks.size(); ++i) out += frame.x_tick(frame.x(ticks[i]), texts[i]);
+  double free_from = 0;
+  for (std::size_t i = 0; i < ticks.size(); ++i) {
+    const double at = frame.x(ticks[i]), half = text_width(texts[i]) / 2;
+    if (at - half < free_from) continue;
+    out += frame.x_tick(at, texts[i]);
+    free_from = at + half + 8;
+  }
   for (std::size_t s = 0; s < points.size(); ++s) out += draw_series(frame, points[s], chart.series[s], s, canvas);
   return out + draw_hover(frame, chart, points, canvas) + "</svg>\n";
 }

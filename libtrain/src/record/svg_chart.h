@@ -21,6 +21,7 @@ struct LineChart {
   std::string title, x_label, y_label;  // with units
   std::vector<Series> series;
   bool from_zero = false;
+  std::vector<double> x_ticks = {};  // where not empty: these, as far as they fit
 };
 
 // Columns of parts, one on top of the other.

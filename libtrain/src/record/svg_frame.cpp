@@ -107,6 +107,7 @@ std::string Frame::hover(double from, double to, const std::string& text) const 
 }
 
 static std::string legend(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
   std::string out = "<ul class=\"legend\">";
   for (std::size_t i = 0; i < names.size(); ++i) {
     out += fmt::format("<li><i class=\"k{}\"></i>{}</li>", i % kChartColors, escaped(names[i]));

@@ -47,7 +47,8 @@ double usual_top(std::vector<double> sums) {
   return sums.back() > 2 * high && high > 0 ? 1.3 * high : sums.back();
 }
 
-std::string draw(const StackedChart& chart, const std::vector<std::string>& names, const Canvas& canvas) {
+// `last` is the greatest x of the chart before it was binned.
+std::string draw(const StackedChart& chart, double last, const std::vector<std::string>& names, const Canvas& canvas) {
   const std::vector<double> sums = totals(chart);
   const std::size_t n = sums.size();
   const Frame frame(canvas, {0, static_cast<double>(n)}, outer_ticks({0, usual_top(sums)}, 5));
@@ -69,10 +70,13 @@ std::string draw(const StackedChart& chart, const std::vector<std::string>& name
     }
     hovers += frame.hover(from, to, text);
   }
-  const auto stride = static_cast<std::size_t>(std::ceil(70.0 * static_cast<double>(n) / frame.plot_width()));
-  for (std::size_t i = 0; i < n; i += std::max<std::size_t>(1, stride)) {
-    out += frame.x_tick((frame.x(static_cast<double>(i)) + frame.x(static_cast<double>(i + 1))) / 2,
-                        fmt::format("{:g}", chart.x[i]));
+  // A tick stands at the column that a round number falls into.
+  const auto ticks = inner_ticks({chart.x.front(), last}, static_cast<int>(frame.plot_width() / 70), /*whole=*/true);
+  const auto texts = tick_texts(ticks);
+  for (std::size_t k = 0; k < ticks.size(); ++k) {
+    const auto column = std::upper_bound(chart.x.begin(), chart.x.end(), ticks[k] + 1e-9) - chart.x.begin() - 1;
+    const auto i = static_cast<double>(std::max<std::ptrdiff_t>(0, column));
+    out += frame.x_tick((frame.x(i) + frame.x(i + 1)) / 2, texts[k]);
   }
   return out + hovers + "</svg>\n";
 }
@@ -88,7 +92,7 @@ std::string figure(const StackedChart& chart) {
     const StackedChart columns = binned(chart, canvas, names);
     const std::vector<double> sums = totals(columns);
     cut = cut || usual_top(sums) < *std::max_element(sums.begin(), sums.end());
-    out += draw(columns, names, canvas);
+    out += draw(columns, chart.x.back(), names, canvas);
   }
   if (cut) {
     const std::vector<double> sums = totals(chart);

@@ -66,6 +66,7 @@ nlohmann::ordered_json machine(const World& world) {
           {"processors", ::sysconf(_SC_NPROCESSORS_ONLN)},
           {"memory_bytes", machine_memory_bytes()},
           {"ranks", world.size()},
+          {"ranks_on_host", world.info().local_size},
           {"ranks_from", world.info().source},
           {"omp_num_threads", environment("OMP_NUM_THREADS")},
           {"unix_time", now.count()}};

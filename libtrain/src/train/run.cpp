@@ -123,7 +123,7 @@ void announce(Run& run, const std::string& command) {
   const nn::TransformerSpec& spec = run.model->spec();
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
-    if (run.world.rank() == 0) write_run_files(config, run.world, command);
+    if (run.world.rank() == 0) write_run_files(config, run.world, command, run.engine->memory_programs());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {

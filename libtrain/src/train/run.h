@@ -42,7 +42,8 @@ struct Run {
   void require_same_data() const;
 };
 
-// Writes config.toml and env.json, says the lines at the start of a run and the event `start`; all ranks call it.
+// Writes config.toml, env.json and arena.svg, says the lines at the start of a run and the event `start`; all ranks
+// call it.
 void announce(Run& run, const std::string& command);
 
 }  // namespace lt

@@ -13,6 +13,7 @@
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/random.h"
+#include "record/arena_drawing.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
 
@@ -138,11 +139,15 @@ RunStart open_run_folder(const Config& resolved) {
   return start;
 }
 
-void write_run_files(const Config& resolved, const World& world, const std::string& command) {
+void write_run_files(const Config& resolved, const World& world, const std::string& command,
+                     const std::vector<const MemoryProgram*>& programs) {
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
   write_whole_file("record", resolved.run.dir + "/config.toml", to_toml(resolved));
   write_whole_file("record", resolved.run.dir + "/env.json", env.dump(2) + "\n");
+  for (const MemoryProgram* program : programs) {
+    if (program->name == "step") write_whole_file("record", resolved.run.dir + "/arena.svg", arena_svg(*program));
+  }
 }
 
 std::string config_hash(const Config& resolved) {

@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "libtrain/config.h"
+#include "libtrain/memory_program.h"
 #include "libtrain/world.h"
 
 namespace lt {
@@ -20,8 +22,9 @@ struct RunStart {
 // Throws UsageError and DataError.
 RunStart open_run_folder(const Config& resolved);
 
-// Writes config.toml and env.json, each beside and renamed.
-void write_run_files(const Config& resolved, const World& world, const std::string& command);
+// Writes config.toml, env.json and, of the training step among `programs`, arena.svg, each beside and renamed.
+void write_run_files(const Config& resolved, const World& world, const std::string& command,
+                     const std::vector<const MemoryProgram*>& programs);
 
 // Of the keys that decide which run this is: model, data, optimizer and sample length. 16 hex digits.
 std::string config_hash(const Config& resolved);

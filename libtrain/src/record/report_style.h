@@ -1,0 +1,95 @@
+// The style sheet of the report's page, and the few lines of script that show the values under the pointer at once.
+#pragma once
+
+namespace lt::report {
+
+// Colours: Okabe and Ito (2008), darkened or lightened to stand on the background, in an order in which neighbours
+// differ.
+inline constexpr const char* kReportStyle = R"css(
+:root { color-scheme: light dark; --page: #ffffff; --ink: #1b1f24; --soft: #59636e; --rule: #d5dae0; --panel: #f5f7f9;
+  --c0: #0072b2; --c1: #d55e00; --c2: #008f68; --c3: #b4588f;
+  --c4: #c98a00; --c5: #3d9bd1; --c6: #7a5bb5; --c7: #8a6f4a;
+  --c8: #8b949e; }
+@media (prefers-color-scheme: dark) { :root { --page: #14181d; --ink: #e6eaef; --soft: #9aa5b1; --rule: #333b45;
+  --panel: #1c2229; --c0: #4aa8e0; --c1: #f08a3c; --c2: #2fbf95; --c3: #d98bb9; --c4: #e8b53a; --c5: #86c5ee;
+  --c6: #a68be0; --c7: #bfa27a; --c8: #7d8793; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem 1rem 3rem; max-width: 60rem; background: var(--page); color: var(--ink);
+  font: 16px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--rule); }
+h3 { font-size: 1.05rem; margin: 1.75rem 0 .5rem; }
+p { margin: .5rem 0 1rem; }
+.note { color: var(--soft); font-size: .85rem; margin: .25rem 0 0; }
+.scroll { overflow-x: auto; margin: .5rem 0 1.25rem; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+table.full { width: 100%; }
+th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap;
+  overflow-wrap: normal; }
+th { color: var(--soft); font-weight: 600; }
+th:first-child, td:first-child, .text th, .text td { text-align: left; }
+th:last-child, td:last-child { padding-right: 0; }
+.text td { vertical-align: top; overflow-wrap: break-word; }
+.text td:last-child { white-space: normal; overflow-wrap: anywhere; min-width: 9rem; }
+.pairs td { white-space: normal; overflow-wrap: break-word; }
+li { margin: .4rem 0; } ol { padding-left: 1.5rem; margin: .5rem 0 1rem; }
+@media (max-width: 30rem) {
+  table { font-size: .8rem; } th, td { padding-right: .6rem; } .tight { width: 100%; }
+  .tight th, .tight td { padding-right: .3rem; } th { white-space: normal; vertical-align: bottom; }
+  .text td { white-space: normal; }
+  .cards, .cards tbody, .cards tr, .cards td { display: block; } .cards tr:first-child { display: none; }
+  .cards { width: 100%; } .cards tr { padding: .5rem 0; border-bottom: 1px solid var(--rule); }
+  .cards td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .1rem 0; }
+  .cards td { white-space: normal; overflow-wrap: anywhere; min-width: 0; text-align: right; }
+  .cards td:first-child { font-weight: 600; }
+  .cards td[data-name]::before { content: attr(data-name); color: var(--soft); white-space: nowrap; }
+}
+td.bar { width: 40%; min-width: 5rem; padding-right: 0; }
+td.bar i { display: block; height: .75rem; min-width: 1px; border-radius: 2px; }
+figure { margin: 1rem 0 1.75rem; }
+figcaption { font-weight: 600; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; margin: .25rem 0 .5rem; padding: 0;
+  font-size: .85rem; color: var(--soft); }
+.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px;
+  vertical-align: -.05rem; }
+.row { display: flex; justify-content: space-between; gap: 1rem; margin-top: .5rem; font-size: .9rem;
+  font-variant-numeric: tabular-nums; }
+.stack { display: flex; height: 1rem; }
+.stack i { border-radius: 1px; } .stack i:hover { opacity: .6; }
+svg { width: 100%; height: auto; font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif; }
+svg.narrow { display: none; max-width: 30rem; }
+@media (max-width: 43rem) { svg.wide { display: none; } svg.narrow { display: block; } }
+svg text { fill: var(--soft); } svg .end { text-anchor: end; } svg .mid { text-anchor: middle; }
+svg path { fill: none; stroke-width: 1.8; stroke-linejoin: round; } svg .dash { stroke-dasharray: 5 4; }
+svg .grid { stroke: var(--rule); } svg .base { stroke: var(--soft); }
+svg .h { fill: transparent; } svg .h:hover { fill: var(--soft); fill-opacity: .15; }
+pre { background: var(--panel); padding: .75rem 1rem; border-radius: 6px; overflow-x: auto; white-space: pre-wrap;
+  font: .85rem/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0 1rem; }
+summary { cursor: pointer; font-weight: 600; }
+#tip { position: fixed; display: none; pointer-events: none; white-space: pre; padding: .4rem .6rem; font-size: .8rem;
+  line-height: 1.4; background: var(--panel); border: 1px solid var(--rule); border-radius: 6px; z-index: 1; }
+@media print { body { max-width: none; } }
+)css";
+
+// Takes the native tooltips of the hover areas over, to show them at once and also where a finger rests.
+inline constexpr const char* kReportScript = R"js(
+const tip = document.body.appendChild(document.createElement('div'));
+tip.id = 'tip';
+for (const area of document.querySelectorAll('svg .h, svg.arena g > rect, .stack i')) {
+  const title = area.querySelector('title'), text = title ? title.textContent : area.title;
+  if (!text) continue;
+  if (title) title.remove(); else area.removeAttribute('title');
+  const show = e => {
+    tip.textContent = text;
+    tip.style.display = 'block';
+    const x = e.clientX + 14, right = document.documentElement.clientWidth - tip.offsetWidth - 4;
+    tip.style.left = Math.max(4, x > right ? e.clientX - tip.offsetWidth - 14 : x) + 'px';
+    tip.style.top = Math.max(4, Math.min(e.clientY + 14, window.innerHeight - tip.offsetHeight - 4)) + 'px';
+  };
+  area.addEventListener('pointermove', show);
+  area.addEventListener('pointerdown', show);
+  area.addEventListener('pointerleave', () => { tip.style.display = 'none'; });
+}
+)js";
+
+}  // namespace lt::report

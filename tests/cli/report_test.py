@@ -1,0 +1,131 @@
+"""`ltrain report`: the page of real runs loads nothing from elsewhere, and the texts of its drawings stand apart."""
+
+import html.parser
+import itertools
+import re
+
+import program
+
+LAYERS = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16")
+LOADS = ("src", "href", "xlink:href", "srcset", "data", "action", "background", "poster", "formaction", "ping")
+VOID = ("meta", "br", "hr", "img", "input", "link", "source", "base", "embed")
+CHARACTER = 0.55  # mean width of a character of a sans-serif font, in its size
+SMALL, LARGE = 12.0, 28.0  # sizes of texts: of all, and of an arena on a narrow screen
+
+
+class Page(html.parser.HTMLParser):
+    """What a page loads, and the texts of its drawings: (drawing, x, y, width, height, text)."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.texts, self.sizes, self.open = [], [], [], []
+        self.drawing, self.group, self.pending = 0, "", None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.loads += [f"{tag} {name}={values[name]}" for name in LOADS if name in values]
+        self.loads += [f"{tag} {name}" for name in values if name.startswith("on")]
+        self.loads += [tag] if tag in ("link", "iframe", "object", "embed", "img", "base", "foreignobject") else []
+        if tag == "svg":
+            self.drawing += 1
+            self.sizes.append([float(v) for v in values["viewbox"].split()[2:]])
+        if tag not in VOID:
+            self.open.append((tag, values.get("class") or ""))
+        if tag == "text":
+            self.pending = [float(values["x"]), float(values["y"]), values.get("class") or "", ""]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        if tag == "text":
+            x, y, anchor, text = self.pending
+            narrow = any("arena-narrow" in name for _, name in self.open)
+            size = LARGE if narrow else SMALL
+            width = CHARACTER * size * len(text)
+            left = x - width if "end" in anchor else x - width / 2 if "mid" in anchor else x
+            layer = (self.drawing, narrow)
+            self.texts.append((layer, left, y - 0.75 * size, width, size, text))
+            self.pending = None
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_data(self, data):
+        if self.pending:
+            self.pending[3] += data
+
+
+def overlap(a, b):
+    return (a[0] == b[0] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3] and a[2] < b[2] + b[4] and b[2] < a[2] + a[4])
+
+
+class Report(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+
+    def trained(self, run, *options, ranks=1):
+        done = program.run("train", *LAYERS, f"--data.train={self.folder}/data/train.bin", "--train.steps=12",
+                           f"--data.val={self.folder}/data/val.bin", "--train.eval_every=4", "--train.micro_batch=2",
+                           f"--run.dir={self.folder / run}", *options, ranks=ranks)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return self.folder / run
+
+    def checked(self, *runs):
+        """The page and the Markdown of a report, after what holds of every page was checked."""
+        out = self.folder / "out.html"
+        done = program.run("report", *runs, "--out", out)
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", f"{out}\n"))
+        text = out.read_text()
+        page = Page(text)
+        self.assertEqual(page.open, [])
+        self.assertEqual(page.loads, [])
+        self.assertEqual(set(re.findall(r"[a-z]+://[^\s\"'<]*", text)), {"http://www.w3.org/2000/svg"})
+        self.assertNotRegex(text, r"url\(|@import|fetch\(|XMLHttpRequest|import\(|<script [^>]")
+        self.assertGreater(len(page.texts), 20)
+        for a, b in itertools.combinations(page.texts, 2):
+            self.assertFalse(overlap(a, b), (a, b))
+        for (drawing, _), left, top, width, height, text_ in page.texts:
+            across, down = page.sizes[drawing - 1]
+            self.assertTrue(left >= -1 and left + width <= across + 1 and top >= -1 and top + height <= down + 1,
+                            (text_, left, top, width))
+        return text, (self.folder / "out.md").read_text()
+
+    def test_one_run_on_two_ranks(self):
+        run = self.trained("two", "--parallel.strategy=zero3", "--parallel.recompute=full", "--checkpoint.every=5", ranks=2)
+        page, markdown = self.checked(run)
+        self.assertIn((run / "arena.svg").read_text(), page)
+        self.assertEqual((run / "arena.svg").read_text().count("<script"), 0)
+        for heading in ("What bounds this run, and what would be faster", "Key figures", "Training", "Time", "Ranks compared",
+                        "Collectives", "Memory", "Record", "Words"):
+            self.assertIn(f"\n## {heading}\n", markdown)
+            self.assertIn(f"<h2>{heading}</h2>", page)
+        self.assertRegex(markdown, r"Bound by [a-z ()]+.*: [\d.]+ of [\d.]+ ms a step \(\d+%\)")
+        self.assertRegex(markdown, r"\| all gather \| \d+ \| [\d.]+ [KM]iB \| [\d.]+ \| [\d.]+ \| [\d.e-]+ \|")
+        self.assertRegex(markdown, r"\| busy itself \| [\d.]+ \| [\d.]+ \| [\d.]+ \| [01] \|")
+        self.assertEqual(len(re.findall(r"\| eval \| \d+ \| loss", markdown)), 3)
+
+    def test_strategies_are_compared(self):
+        runs = [self.trained("single", "--train.micro_batch=4")]
+        runs += [self.trained(name, f"--parallel.strategy={name}", ranks=2) for name in ("ddp", "zero1", "zero2", "zero3")]
+        page, markdown = self.checked(*runs)
+        for row in ("single | single | 1", "ddp | ddp | 2", "zero1 | zero1 | 2", "zero2 | zero2 | 2", "zero3 | zero3 | 2"):
+            self.assertRegex(markdown, rf"\| {re.escape(row)} \| [\d.]+k? \| [\d.]+k? \| \d+% \|")
+        self.assertIn("Efficiency is tokens a second and rank against those of", markdown)
+        self.assertIn("All take the same number of tokens a step", markdown)
+        self.assertEqual(page.count("<figcaption>Scaling</figcaption>"), 1)
+        self.assertEqual(page.count("<figcaption>Arena of a training step</figcaption>"), 5)
+
+    def test_an_arena_that_is_not_ours_is_left_out(self):
+        run = self.trained("run")
+        (run / "arena.svg").write_text('<svg class="arena"><script src="https://example.org/x.js"></script></svg>\n')
+        page, _ = self.checked(run)
+        self.assertNotIn("example.org", page)
+
+
+if __name__ == "__main__":
+    program.main()
