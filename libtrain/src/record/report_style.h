@@ -35,7 +35,8 @@ th:last-child, td:last-child { padding-right: 0; }
 li { margin: .4rem 0; } ol { padding-left: 1.5rem; margin: .5rem 0 1rem; }
 @media (max-width: 30rem) {
   table { font-size: .8rem; } th, td { padding-right: .6rem; } .tight { width: 100%; }
-  .tight th, .tight td { padding-right: .3rem; } th { white-space: normal; vertical-align: bottom; }
+  .tight th, .tight td { padding-right: .5rem; } .tight td:first-child { white-space: normal; }
+  .tight th:last-child, .tight td:last-child { padding-right: 0; } th { white-space: normal; vertical-align: bottom; }
   .text td { white-space: normal; }
   .cards, .cards tbody, .cards tr, .cards td { display: block; } .cards tr:first-child { display: none; }
   .cards { width: 100%; } .cards tr { padding: .5rem 0; border-bottom: 1px solid var(--rule); }
