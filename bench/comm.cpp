@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -131,28 +130,15 @@ double bus_factor(CollectiveOp op, int ranks) {
   }
 }
 
-Size parse_bytes(const std::string& text) {
-  const struct {
-    std::string_view name;
-    int shift;
-  } units[] = {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
-  Size count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  for (const auto& unit : units) {
-    const Size most = (Size{1} << 40) >> unit.shift;
-    if (error != std::errc() || rest != unit.name || count < 1 || count > most) continue;
-    if (const Size bytes = count << unit.shift; bytes % 4 == 0) return bytes;
-  }
-  throw UsageError(
-      "bench",
-      fmt::format("--sizes: expected bytes, a multiple of 4, as 65536, 64KiB, 1MiB or 1GiB, got \"{}\"", text));
-}
-
 void bench_comm(const World& world, const CommOptions& options) {
   const Group& group = world.group();
   if (group.size() < 2) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
+  }
+  for (const Size bytes : options.sizes) {
+    if (bytes < 4 || bytes % 4 != 0) {
+      throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
+    }
   }
   std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;
   for (Size b = 0; b < kBlocks; ++b) {

@@ -7,6 +7,7 @@
 #include "bench/comm.h"
 #include "bench/compare.h"
 #include "bench/kernels.h"
+#include "bench/recorder.h"
 #include "bench/scaling.h"
 #include "bench/step.h"
 #include "command.h"
@@ -64,13 +65,14 @@ Run set_up_comm(CLI::App& app) {
   };
   const auto o = std::make_shared<Values>();
   add_length(app, o->options, "calls", 5, 50);
-  app.add_option("--sizes", o->sizes, "bytes of the whole array, as 65536, 64KiB, 1MiB; several with commas")
+  app.add_option("--sizes", o->sizes, "bytes of the whole array; several with commas")
       ->delimiter(',')
+      ->check(byte_size())
       ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
   return [o](const Invocation& invocation) {
     refuse_config(invocation, "comm");
     if (!o->sizes.empty()) o->options.sizes.clear();
-    for (const std::string& text : o->sizes) o->options.sizes.push_back(bench::parse_bytes(text));
+    for (const std::string& text : o->sizes) o->options.sizes.push_back(static_cast<Size>(bytes_of(text)));
     o->options.command = invocation.command_line;
     bench::bench_comm(invocation.world, o->options);
     return ExitCode::ok;
@@ -95,15 +97,19 @@ Run set_up_step(CLI::App& app) {
   };
 }
 
-Run set_up_scaling(CLI::App& app) {
+// A measurement that takes a configuration and a length, and nothing else.
+using OfSteps = void (*)(const Config&, const World&, const bench::Options&);
+
+template <OfSteps kMeasure, Size kIterations>
+Run set_up_of_steps(CLI::App& app) {
   const auto o = std::make_shared<bench::Options>();
   const ConfigOptions config_options(app);
-  add_length(app, *o, "steps", 10, 50);
+  add_length(app, *o, "steps", 10, kIterations);
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     o->command = invocation.command_line;
-    bench::bench_scaling(*config, invocation.world, *o);
+    kMeasure(*config, invocation.world, *o);
     return ExitCode::ok;
   };
 }
@@ -140,7 +146,9 @@ Run set_up_bench(CLI::App& app) {
       {"kernels", "each kernel at the sizes of a model, against the processor's limits; one rank", set_up_kernels},
       {"comm", "collectives between the ranks over sizes of the array", set_up_comm},
       {"step", "whole training steps on synthetic tokens", set_up_step},
-      {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy", set_up_scaling},
+      {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy",
+       set_up_of_steps<bench::bench_scaling, 50>},
+      {"recorder", "what recording costs a step: metrics, sinks, trace", set_up_of_steps<bench::bench_recorder, 200>},
       {"compare", "two results: which rows are slower beyond noise", set_up_compare},
   };
   const auto runs = std::make_shared<std::map<const CLI::App*, Run>>();

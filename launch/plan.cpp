@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "config_options.h"
+#include "core/pending_file.h"
 #include "numbers.h"
 
 namespace lt::launch {
@@ -17,6 +18,7 @@ Run set_up_plan(CLI::App& app) {
     PlanMachine machine;
     bool json = false, fit = false;
     std::string memory;  // of a rank
+    std::string svg;
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app);
@@ -37,6 +39,9 @@ Run set_up_plan(CLI::App& app) {
       app.add_option("--memory", plan->memory, "of a rank, for --fit: 80GiB")->check(byte_size())->option_text("BYTES");
   fit->needs(memory);
   memory->needs(fit);
+  app.add_option("--svg", plan->svg, "draw the arena of a step: which bytes hold what, when")
+      ->option_text("FILE")
+      ->excludes(fit);
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
@@ -46,7 +51,9 @@ Run set_up_plan(CLI::App& app) {
     if (plan->fit) {
       print(fit_memory(*config, ranks, plan->machine, static_cast<Size>(bytes_of(plan->memory))));
     } else {
-      print(make_plan(*config, ranks, plan->machine));
+      const Plan result = make_plan(*config, ranks, plan->machine);
+      if (!plan->svg.empty()) write_whole_file("plan", plan->svg, to_svg(result));
+      print(result);
     }
     return ExitCode::ok;
   };

@@ -18,17 +18,6 @@ TEST_CASE("bus_factor: what a rank must send of each byte", "[bench]") {
   CHECK(bus_factor(CollectiveOp::broadcast, 4) == 1);
 }
 
-TEST_CASE("parse_bytes: units, and what is refused", "[bench]") {
-  CHECK(parse_bytes("4") == 4);
-  CHECK(parse_bytes("64KiB") == 65536);
-  CHECK(parse_bytes("3MiB") == 3 << 20);
-  CHECK(parse_bytes("1GiB") == 1 << 30);
-  for (const char* text : {"", "0", "6", "-4", "1MB", "KiB", "1 KiB", "1.5MiB", "99999999999999999999", "9999999GiB"}) {
-    CAPTURE(text);
-    CHECK_THROWS_AS(parse_bytes(text), UsageError);
-  }
-}
-
 TEST_CASE("rank_counts: powers of two, and all", "[bench]") {
   CHECK(rank_counts(1) == std::vector<int>{1});
   CHECK(rank_counts(4) == std::vector<int>{1, 2, 4});

@@ -9,7 +9,7 @@ SMALL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn
          "--train.micro_batch=2")
 QUICK = ("--warmup", 1, "--iterations", 5)
 MACHINE = {"version", "commit", "built_with", "libraries", "driver", "host", "processor", "processors", "memory_bytes",
-           "ranks", "ranks_from", "omp_num_threads", "unix_time"}
+           "ranks", "ranks_on_host", "ranks_from", "omp_num_threads", "unix_time"}
 STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
 
 
@@ -208,15 +208,25 @@ class Bench(program.CliTest):
         refused(lambda result: result.update(benchmark="step"),
                 f"expected a row that is in {good} too, found none: 3 kernels rows and 3 step rows")
 
+    def test_recorder(self):
+        result = self.bench("recorder", *SMALL, ranks=2)
+        rows = {row["implementation"]: row for row in result["rows"]}
+        self.assertEqual(list(rows), ["off", "metrics", "sinks", "trace"])
+        self.assertEqual((rows["off"]["cost_ms"], rows["off"]["cost_share"]), (0, 0))
+        for row in rows.values():
+            self.assertAlmostEqual(row["cost_share"] * rows["off"]["ms"]["median"], row["cost_ms"], places=9)
+            self.assertLess(row["cost_ms"], row["ms"]["max"])
+
     def test_usage(self):
         self.assert_error(program.run("bench", "stap"), 2,
-                          "[usage] unknown command stap: expected one of kernels, comm, step, scaling, compare",
+                          "[usage] unknown command stap: expected one of kernels, comm, step, scaling, recorder, compare",
                           "did you mean step? `ltrain bench --help` lists them")
         self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
                           "mpirun -n 2 ltrain bench comm")
-        self.assert_error(program.run("bench", "comm", "--sizes", "1MB", ranks=2), 2,
-                          "[bench] --sizes: expected bytes, a multiple of 4, as 65536, 64KiB, 1MiB or 1GiB, "
-                          'got "1MB"')
+        self.assert_error(program.run("bench", "comm", "--sizes", "1Mb", ranks=2), 2,
+                          '[usage] --sizes: expected bytes such as 80GiB or 500MB, got "1Mb"')
+        self.assert_error(program.run("bench", "comm", "--sizes", "64KiB,6", ranks=2), 2,
+                          "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")
         self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,
                           "[usage] unknown option --train.seq", "the options: ltrain bench comm --help")
         self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")

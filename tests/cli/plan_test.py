@@ -1,6 +1,7 @@
 """`ltrain plan`: what a run will hold and send, how long a step would take, what fits."""
 
 import json
+import xml.dom.minidom
 
 import program
 from training import LAYERS, TrainingTest
@@ -42,6 +43,10 @@ class Plan(TrainingTest):
             self.assertEqual(row["given_peak_bytes"] <= 40 << 30, row["micro_batch"] >= 16, row)
         self.assertIn("fastest with train.micro_batch=16: --parallel.strategy=zero1 --parallel.recompute=selective",
                       planned("--ranks", 8, "--fit", "--memory", "40GiB").stdout)
+        drawing = self.folder / "arena.svg"
+        planned("--ranks", 8, "--svg", drawing)
+        self.assertIn("activations", drawing.read_text())
+        self.assertEqual(xml.dom.minidom.parse(str(drawing)).documentElement.tagName, "svg")
         self.assertIn("nothing fits", planned("--fit", "--memory", "1MiB").stdout)
         self.assert_error(planned("--fit"), 2, "[usage] --fit requires --memory")
         self.assert_error(planned("--fit", "--memory", "40Gib"), 2, '[usage] --memory: expected bytes such as 80GiB or 500MB, got "40Gib"')

@@ -1,6 +1,7 @@
 """What a run records beside its metrics: traces, tables, and which rank lost time where."""
 
 import json
+import statistics
 import tempfile
 
 import program
@@ -41,6 +42,17 @@ class Record(TrainingTest):
                 self.assertEqual(float(value), rows[-1]["breakdown_ms"][name[:-3]], name)
             else:
                 self.assertEqual(float(value), rows[-1]["ranks"][name], name)
+
+    def test_the_parts_add_up_to_the_step(self):
+        for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
+            self.trained("--parallel.strategy=zero3", run=f"run-{attempt}", ranks=2, steps=30, model=("--train.seq=128",))
+            rows = [row for row in self.lines(f"run-{attempt}") if "loss_hex" in row]
+            for row in rows:
+                self.assertAlmostEqual(sum(row["breakdown_ms"].values()) / row["step_ms"], 1, delta=0.02)
+            other = statistics.median(row["breakdown_ms"]["other"] / row["step_ms"] for row in rows)
+            if other < 0.05:
+                break
+        self.assertLess(other, 0.05)
 
     def test_a_rank_that_loses_time_is_named_with_the_part_in_which_it_did(self):
         for point, part, row in (("data", "data", 4), ("forward", "forward", 4), ("collective", "gather_exposed", 4),

@@ -9,6 +9,7 @@
 #include "libtrain/config.h"
 #include "libtrain/group.h"
 #include "libtrain/memory.h"
+#include "libtrain/memory_program.h"
 #include "libtrain/part_clock.h"
 
 namespace lt {
@@ -43,6 +44,7 @@ struct Plan {
   // Of the arena in which steps and evaluations take turns: its size, the most bytes that live in it at one time, and
   // what the same blocks would take without it.
   Size arena_bytes = 0, arena_live_bytes = 0, without_arena_bytes = 0;
+  MemoryProgram step_program;  // of a training step in that arena
   Size parameters = 0;
   double parameters_held = 0, parameters_optimized = 0;  // that a rank holds, and whose optimizer state; with alignment
   double flops_per_token = 0;
@@ -67,6 +69,7 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config);
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
 std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);
+std::string to_svg(const Plan& plan);  // the arena of a step: which bytes hold what, when
 
 // What fits a memory.
 struct FitRow {

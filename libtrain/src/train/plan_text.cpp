@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libtrain/planner.h"
+#include "record/arena_drawing.h"
 #include "record/short_text.h"
 
 namespace lt {
@@ -111,6 +112,8 @@ std::string to_json(const Plan& plan) {
                                   {"optimizer", plan.formula_optimizer}}}}
       .dump(2);
 }
+
+std::string to_svg(const Plan& plan) { return arena_svg(plan.step_program); }
 
 std::string to_text(const Plan& plan) {
   const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };

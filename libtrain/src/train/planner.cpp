@@ -112,6 +112,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.per_rank[0] = plan.peak_bytes;
   plan.arena_bytes = engine.arena_bytes();
   for (const MemoryProgram* program : engine.memory_programs()) {
+    if (program->name == "step") plan.step_program = *program;
     plan.arena_live_bytes = std::max(plan.arena_live_bytes, most_live_bytes(program->lifetimes));
     plan.without_arena_bytes = std::max(plan.without_arena_bytes, bytes_without_arena(program->lifetimes));
   }
