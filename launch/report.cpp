@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "command.h"
-#include "libtrain/record.h"
+#include "libtrain/report.h"
 
 namespace lt::launch {
 

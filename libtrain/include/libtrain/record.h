@@ -42,7 +42,4 @@ std::string to_json_line(const StepRecord& record);
 // 33m12s
 std::string console_line(const StepRecord& record, double eta_s);
 
-// One offline HTML file, and its Markdown beside it, from the folders of one or more runs. Throws DataError.
-void write_report(const std::vector<std::string>& run_directories, const std::string& out_html);
-
 }  // namespace lt

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "libtrain/planner.h"
-#include "record/arena_drawing.h"
 #include "record/short_text.h"
+#include "report/arena_drawing.h"
 
 namespace lt {
 namespace {

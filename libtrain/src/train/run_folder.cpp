@@ -13,7 +13,7 @@
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/random.h"
-#include "record/arena_drawing.h"
+#include "report/arena_drawing.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
 

@@ -1,0 +1,65 @@
+// Where a step's time goes, apart by what could be changed about it, and how much memory is left.
+#include <algorithm>
+#include <cmath>
+
+#include "report/findings.h"
+
+namespace lt::report {
+namespace {
+
+// Mean over ranks where the rows have it, else of rank 0.
+double part_ms(const std::vector<PartOverRanks>& over_ranks,
+               const std::vector<std::pair<std::string, double>>& of_rank_0, const char* name) {
+  for (const PartOverRanks& part : over_ranks) {
+    if (part.name == name) return part.mean;
+  }
+  for (const auto& [part, ms] : of_rank_0) {
+    if (part == name) return ms;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Costs costs_of(const RunData& run) {
+  const auto steady = steady_steps(run);
+  const auto over_ranks = mean_parts_over_ranks(steady);
+  const auto of_rank_0 = mean_breakdown(steady);
+  const auto part = [&](const char* name) { return part_ms(over_ranks, of_rank_0, name); };
+  Costs c;
+  c.data = part("data"), c.forward = part("forward"), c.backward = part("backward"), c.recompute = part("recompute");
+  c.optimizer = part("optimizer"), c.checkpoint = part("checkpoint"), c.other = part("other");
+  c.gather = part("gather_exposed"), c.reduce = part("reduce_exposed");
+  c.step_ms = c.compute() + c.communication() + c.data + c.optimizer + c.checkpoint + c.other;
+
+  // The others wait for the slowest rank inside of their collectives, where its lateness looks like a slow transfer.
+  const double own_max = mean(column(steady, &StepRow::own_ms_max)),
+               own_mean = mean(column(steady, &StepRow::own_ms_mean));
+  if (run.ranks > 1 && own_max > own_mean && c.communication() > 0) {
+    c.straggler = std::min(own_max - own_mean, c.communication());
+    const double rest = (c.communication() - c.straggler) / c.communication();
+    c.gather *= rest;
+    c.reduce *= rest;
+  }
+  return c;
+}
+
+Headroom headroom_of(const RunData& run) {
+  Headroom h;
+  if (config_text(run, "train.device") == "cuda") return h;
+  double ranks = environment_number(run, "ranks_on_host");
+  if (std::isnan(ranks)) ranks = environment_number(run, "ranks");
+  const double host = environment_number(run, "memory_bytes");
+  double peak = kMissing, outside = 0;
+  for (const StepRow& step : run.steps) {
+    peak = std::fmax(peak, step.memory_peak_bytes);
+    outside = std::fmax(outside, step.memory_outside_bytes);
+  }
+  if (!(host > 0) || !(ranks > 0) || std::isnan(peak)) return h;
+  h.limit_bytes = host / ranks;
+  h.used_bytes = peak + outside;
+  h.free_bytes = std::max(0.0, h.limit_bytes - h.used_bytes);
+  return h;
+}
+
+}  // namespace lt::report

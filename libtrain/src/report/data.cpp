@@ -1,0 +1,111 @@
+// Reads a run's folder for the report. Invariant: nothing here trusts a file, and all but metrics.jsonl may be missing.
+#include "report/data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/arena_drawing.h"
+#include "report/files.h"
+#include "report/metrics.h"
+
+namespace lt::report {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kSamplesShown = 3;
+constexpr std::size_t kSampleBytes = 4000;
+constexpr std::size_t kArenaBytes = 4'000'000;
+
+// The TOML that to_toml() writes: sections of `key = value` lines. Values stay text.
+void read_config(RunData& run, const std::string& toml) {
+  std::istringstream lines(toml);
+  std::string section;
+  const auto trimmed = [](std::string_view s) {
+    const std::size_t first = s.find_first_not_of(" \t\r"), last = s.find_last_not_of(" \t\r");
+    return first == std::string_view::npos ? std::string() : std::string(s.substr(first, last - first + 1));
+  };
+  for (std::string line; std::getline(lines, line);) {
+    line = trimmed(line);
+    const std::size_t equals = line.find('=');
+    if (line.starts_with('[') && line.ends_with(']')) {
+      section = line.substr(1, line.size() - 2) + ".";
+    } else if (!line.starts_with('#') && equals != std::string::npos) {
+      run.config[section + trimmed(std::string_view(line).substr(0, equals))] =
+          trimmed(std::string_view(line).substr(equals + 1));
+    }
+  }
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+void flatten(const Json& value, const std::string& name, std::vector<std::pair<std::string, std::string>>& out) {
+  if (!value.is_object()) {
+    out.emplace_back(name, text_of(value));
+    return;
+  }
+  for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, out);
+}
+
+void read_samples(RunData& run, const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.is_regular_file(none)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.size() > kSamplesShown) files.erase(files.begin(), files.end() - kSamplesShown);
+  for (const fs::path& file : files) {
+    if (auto text = file_text(file.string()))
+      run.samples.emplace_back(file.filename().string(), text->substr(0, kSampleBytes));
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> file_text(const std::string& path, std::size_t at_most) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none) || fs::file_size(path, none) > at_most) return std::nullopt;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+RunData read_run(const std::string& directory) {
+  RunData run;
+  run.directory = directory;
+  fs::path folder = fs::path(directory).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  run.name = folder.filename().string();
+  read_metrics(run, (folder / "metrics.jsonl").string());
+  if (const auto toml = file_text((folder / "config.toml").string())) read_config(run, *toml);
+  if (const auto text = file_text((folder / "env.json").string())) {
+    const Json environment = Json::parse(*text, nullptr, false);
+    if (environment.is_object()) flatten(environment, "", run.environment);
+  }
+  if (auto drawing = file_text((folder / "arena.svg").string(), kArenaBytes); drawing && is_arena_svg(*drawing)) {
+    run.arena_svg = std::move(*drawing);
+  }
+  read_samples(run, folder / "samples");
+  if (std::isnan(run.ranks) && !run.steps.empty()) {
+    run.ranks = std::round(run.steps.back().tokens_per_s / run.steps.back().tokens_per_s_per_rank);
+  }
+  return run;
+}
+
+std::vector<const StepRow*> steady_steps(const RunData& run) {
+  const std::size_t n = run.steps.size();
+  const std::size_t skipped = n < 3 ? 0 : std::clamp<std::size_t>(n / 10, 1, 10);
+  std::vector<const StepRow*> steps;
+  for (std::size_t i = skipped; i < n; ++i) steps.push_back(&run.steps[i]);
+  return steps;
+}
+
+}  // namespace lt::report

@@ -1,0 +1,82 @@
+// The blocks of a report, and their Markdown.
+#include "report/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lt::report {
+namespace {
+
+// A cell holds one line, and no character that ends it.
+std::string cell_text(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+struct MarkdownWriter {
+  const std::string& html_name;
+  std::string out;
+
+  void operator()(const Heading& h) {
+    out += std::string(static_cast<std::size_t>(h.level), '#') + " " + h.text + "\n\n";
+  }
+  void operator()(const Paragraph& p) { out += p.text + "\n\n"; }
+  void operator()(const List& list) {
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      out += fmt::format("{}. **{}.** {}\n", i + 1, list.items[i].headline, list.items[i].text);
+    }
+    out += "\n";
+  }
+  void operator()(const Figure& f) { out += "Chart: " + f.title + " (in " + html_name + ")\n\n"; }
+
+  void operator()(const Table& t) {
+    const std::size_t columns = t.rows.front().size();
+    row(t.header.empty() ? std::vector<std::string>(columns) : t.header);
+    out += "|";
+    for (std::size_t i = 0; i < columns; ++i) out += i == 0 || t.text ? " --- |" : " ---: |";
+    out += "\n";
+    for (const auto& cells : t.rows) row(cells);
+    out += "\n";
+  }
+
+  // The fence is longer than any in the text.
+  void operator()(const Preformatted& p) {
+    std::size_t longest = 2, run = 0;
+    for (char c : p.text) {
+      run = c == '`' ? run + 1 : 0;
+      longest = std::max(longest, run);
+    }
+    const std::string fence(longest + 1, '`');
+    out += "**" + p.title + "**\n\n" + fence + "\n" + p.text + (p.text.ends_with('\n') ? "" : "\n") + fence + "\n\n";
+  }
+
+  void row(const std::vector<std::string>& cells) {
+    out += "|";
+    for (const std::string& cell : cells) out += " " + cell_text(cell) + " |";
+    out += "\n";
+  }
+};
+
+}  // namespace
+
+bool Document::add(Block block) {
+  if (const auto* table = std::get_if<Table>(&block); table != nullptr && table->rows.empty()) return false;
+  if (const auto* list = std::get_if<List>(&block); list != nullptr && list->items.empty()) return false;
+  if (const auto* drawn = std::get_if<Figure>(&block); drawn != nullptr && drawn->html.empty()) return false;
+  blocks.push_back(std::move(block));
+  return true;
+}
+
+std::string to_markdown(const Document& document, const std::string& html_name) {
+  MarkdownWriter writer{html_name, {}};
+  for (const Block& block : document.blocks) std::visit(writer, block);
+  while (writer.out.ends_with("\n\n")) writer.out.pop_back();
+  return writer.out;
+}
+
+}  // namespace lt::report

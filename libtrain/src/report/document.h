@@ -1,0 +1,64 @@
+// A report as a list of blocks, which two writers turn into text: HTML (html.cpp) and Markdown.
+// All strings are plain text except Figure::html.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace lt::report {
+
+struct Heading {
+  int level;  // 1 to 3
+  std::string text;
+};
+
+struct Paragraph {
+  std::string text;
+};
+
+// Numbered; each begins with a few words that stand out.
+struct List {
+  struct Item {
+    std::string headline, text;
+  };
+  std::vector<Item> items;
+};
+
+// The first column is aligned left, the others right, or left too where `text` is set.
+struct Table {
+  std::vector<std::string> header;  // empty: no header row
+  std::vector<std::vector<std::string>> rows;
+  std::vector<double> bars = {};  // where not empty: a share in [0, 1] of each row, drawn in HTML
+  bool text = false;
+  bool colored = false;  // bars in the colours of a chart's legend, row by row
+};
+
+// A drawing, of svg_chart.h or bar_chart.h; Markdown names it, so its numbers stand in a table too.
+struct Figure {
+  std::string title;
+  std::string html;
+};
+
+// Closed until opened where `folded`.
+struct Preformatted {
+  std::string title, text;
+  bool folded;
+};
+
+using Block = std::variant<Heading, Paragraph, List, Table, Figure, Preformatted>;
+
+struct Document {
+  std::string title;
+  std::vector<Block> blocks;
+
+  // Leaves out tables and lists without rows and figures without a drawing; returns whether it was added.
+  bool add(Block block);
+};
+
+// One page that refers to nothing outside itself.
+std::string to_html(const Document& document);
+// `html_name` is the file that holds the charts.
+std::string to_markdown(const Document& document, const std::string& html_name);
+
+}  // namespace lt::report

@@ -1,0 +1,58 @@
+// What findings are made from, read from a run once.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "report/findings.h"
+#include "report/summary.h"
+#include "report/text.h"
+
+namespace lt::report {
+
+struct Evidence {
+  explicit Evidence(const RunData& run)
+      : run(run),
+        steady(steady_steps(run)),
+        costs(costs_of(run)),
+        headroom(headroom_of(run)),
+        summary(summarize(run)),
+        comm(mean_comm(steady)) {}
+
+  double share(double ms) const { return costs.step_ms > 0 ? ms / costs.step_ms : 0; }
+  // "30.0 of 100.0 ms a step (30%"; the caller goes on with what it is and closes the bracket.
+  std::string of_step(double ms) const {
+    return fmt::format("{} of {} ms a step ({}", fixed_text(ms, 1), fixed_text(costs.step_ms, 1),
+                       percent_text(share(ms)));
+  }
+  // What the step would gain at best.
+  std::string without(double ms) const {
+    return fmt::format("Without it there would be at most {} more tokens a second.",
+                       percent_text(costs.step_ms / (costs.step_ms - ms) - 1));
+  }
+  // "14.2 GiB of 23.5 GiB of memory a rank are free".
+  std::string free_memory() const {
+    return fmt::format("{} of {} of memory a rank are free", bytes_text(headroom.free_bytes),
+                       bytes_text(headroom.limit_bytes));
+  }
+  bool has_room(double share) const { return headroom.free_share() > share; }  // false where it is not known
+  std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }
+
+  const RunData& run;
+  const std::vector<const StepRow*> steady;
+  const Costs costs;
+  const Headroom headroom;
+  const Summary summary;
+  const std::vector<CommRow> comm;
+};
+
+using Findings = std::vector<Finding>;
+
+// Waiting for other ranks: gather, reduce, straggler.
+void add_communication(Findings& findings, const Evidence& e);
+// What a rank does itself: computation, recomputation, optimizer, threads, size of the micro-batch.
+void add_computation(Findings& findings, const Evidence& e);
+
+}  // namespace lt::report

@@ -1,0 +1,108 @@
+// The verdict over a run, and its findings in the order of their cost.
+#include "report/findings.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/evidence.h"
+
+namespace lt::report {
+namespace {
+
+void add_data(Findings& findings, const Evidence& e) {
+  if (e.share(e.costs.data) < 0.03) return;
+  findings.push_back({"data", e.share(e.costs.data), "Waiting for data",
+                      fmt::format("The batch is waited for {}; part data of the breakdown). {} Token files are mapped "
+                                  "into memory and read in a shuffled order: keep data.train on a local disk, small "
+                                  "enough to stay in the page cache.",
+                                  e.of_step(e.costs.data), e.without(e.costs.data))});
+}
+
+void add_checkpoint(Findings& findings, const Evidence& e) {
+  if (e.share(e.costs.checkpoint) < 0.02) return;
+  double saves = 0, seconds = 0;
+  for (const Event& event : e.run.events) {
+    if (event.kind != "checkpoint" || std::isnan(event.seconds)) continue;
+    ++saves;
+    seconds += event.seconds;
+  }
+  std::string text = fmt::format("Saving takes {}; part checkpoint of the breakdown).", e.of_step(e.costs.checkpoint));
+  if (saves > 0) {
+    text += fmt::format(" {:g} checkpoints took {:.2f} s each (events), and {}: saving half as often costs half.",
+                        saves, seconds / saves, e.setting("checkpoint.every"));
+  }
+  findings.push_back(
+      {"checkpoint", e.share(e.costs.checkpoint), "Checkpoints", text + " " + e.without(e.costs.checkpoint)});
+}
+
+// Time of a run that came to its end in one go, outside of its steps.
+void add_outside(Findings& findings, const Evidence& e) {
+  double seconds = kMissing, last_save = 0;
+  int starts = 0;
+  for (const Event& event : e.run.events) {
+    if (event.kind == "start") ++starts;
+    if (event.kind == "end") seconds = event.seconds;
+    if (event.kind == "checkpoint" && event.step == e.summary.steps) last_save = event.seconds;
+  }
+  const double outside = seconds - e.summary.train_s - last_save;
+  if (starts != 1 || !(outside > 0.1 * seconds) || e.run.evals.empty()) return;
+  findings.push_back({"outside", outside / seconds, "Evaluation and samples between the steps",
+                      fmt::format("The run took {:.1f} s (event end), all its steps {:.1f} s: {} went to evaluation "
+                                  "({} times) and to samples. "
+                                  "Evaluate less often or on fewer batches ({}, {}).",
+                                  seconds, e.summary.train_s, percent_text(outside / seconds), e.run.evals.size(),
+                                  e.setting("train.eval_every"), e.setting("train.eval_steps"))});
+}
+
+struct Cost {
+  const char* name;
+  double ms;
+};
+
+}  // namespace
+
+std::string verdict(const RunData& run) {
+  const Costs c = costs_of(run);
+  if (!(c.step_ms > 0)) return "The metrics hold no breakdown of a step, so where its time goes is not known.";
+  std::vector<Cost> costs = {
+      {c.recompute > 0 ? "computation (forward, backward and recomputation)" : "computation (forward and backward)",
+       c.compute()},
+      {"communication that no computation hides (gather and reduce)", c.communication()},
+      {"waiting for the slowest rank", c.straggler},
+      {"waiting for data", c.data},
+      {"the optimizer", c.optimizer},
+      {"saving checkpoints", c.checkpoint},
+      {"what is in no other part", c.other},
+  };
+  // The straggler's share was taken out of gather and reduce, so it is counted once.
+  const double total = c.step_ms;
+  std::stable_sort(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.ms > b.ms; });
+  std::string text = fmt::format("Bound by {}: {} of {} ms a step ({}).", costs[0].name, fixed_text(costs[0].ms, 1),
+                                 fixed_text(total, 1), percent_text(costs[0].ms / total));
+  std::string rest;
+  for (std::size_t i = 1; i < costs.size(); ++i) {
+    if (costs[i].ms < 0.01 * total) continue;
+    rest += fmt::format("{}{} {} ms ({})", rest.empty() ? "" : ", ", costs[i].name, fixed_text(costs[i].ms, 1),
+                        percent_text(costs[i].ms / total));
+  }
+  if (!rest.empty()) text += " Then: " + rest + ".";
+  if (run.ranks > 1 && c.communication() + c.straggler < 0.01 * total) {
+    text += " Communication is hidden behind computation: less than 1% of a step waits for it.";
+  }
+  return text;
+}
+
+std::vector<Finding> findings(const RunData& run) {
+  const Evidence e(run);
+  Findings all;
+  if (!(e.costs.step_ms > 0)) return all;
+  add_data(all, e);
+  add_communication(all, e);
+  add_computation(all, e);
+  add_checkpoint(all, e);
+  add_outside(all, e);
+  std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) { return a.cost > b.cost; });
+  return all;
+}
+
+}  // namespace lt::report

@@ -1,0 +1,130 @@
+// Findings about waiting for other ranks: transfers that no computation hides, and ranks that are late.
+#include <algorithm>
+#include <cmath>
+
+#include "report/evidence.h"
+
+namespace lt::report {
+namespace {
+
+// A share from which on waiting is worth a change.
+constexpr double kExposed = 0.03;
+
+// What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is busy 40.6 ms: 0.08 GB/s".
+std::string collective_text(const Evidence& e, const char* op) {
+  for (const CommRow& c : e.comm) {
+    if (c.op != op) continue;
+    return fmt::format(" {} sends {} in {:g} calls a step and is busy {:.1f} ms: {:.2g} GB/s.", op, bytes_text(c.bytes),
+                       std::round(c.calls * 10) / 10, c.busy_ms, c.busbw_gbps);
+  }
+  return {};
+}
+
+// Ways to send less for each token, of those that the run does not use yet.
+std::string fewer_transfers(const Evidence& e) {
+  const bool zero3 = e.summary.strategy == "zero3";
+  const double accum = config_number(e.run, "train.accum");
+  if (e.has_room(0.3)) {
+    return fmt::format(" A larger micro-batch computes more for the same transfers: {}, and {}.",
+                       e.setting("train.micro_batch"), e.free_memory());
+  }
+  if (zero3 && accum > 1) {
+    return fmt::format(" {}, and zero3 gathers and reduces in each micro-batch: fewer and larger ones would wait less.",
+                       e.setting("train.accum"));
+  }
+  if (zero3) return {};
+  return fmt::format(" More micro-batches a step ({}) share one gather, at the price of more tokens a step.",
+                     e.setting("train.accum"));
+}
+
+void add_gather(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.gather;
+  if (e.share(ms) < kExposed) return;
+  std::string text = fmt::format(
+      "Parameters are waited for {}; part gather_exposed of the breakdown, without what a "
+      "late rank explains).{} {}",
+      e.of_step(ms), collective_text(e, "all_gather"), e.without(ms));
+  const double width = e.summary.dtype == "bf16" ? 2 : 4;
+  const double more = e.run.parameters * width * (1 - 1 / std::max(1.0, e.run.ranks));
+  if (e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more) {
+    text += fmt::format(
+        " parallel.strategy=zero2 keeps the parameters on each rank and gathers them once a step instead "
+        "of twice in each micro-batch; it takes about {} more.",
+        bytes_text(more));
+  }
+  const double on_host = environment_number(e.run, "ranks_on_host");
+  const double shard_size = config_number(e.run, "parallel.shard_size");
+  if (on_host > 1 && on_host < e.run.ranks && !(shard_size > 0 && shard_size <= on_host) &&
+      e.summary.strategy != "ddp") {
+    text += fmt::format(" {:g} of {:g} ranks share a host: parallel.shard_size={:g} keeps gathers on it.", on_host,
+                        e.run.ranks, on_host);
+  }
+  findings.push_back({"gather", e.share(ms), "Gathered parameters arrive late", text + fewer_transfers(e)});
+}
+
+void add_reduce(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.reduce;
+  if (e.share(ms) < kExposed) return;
+  std::string text = fmt::format(
+      "Reduced gradients are waited for {}; part reduce_exposed of the breakdown, without what "
+      "a late rank explains).{} {}",
+      e.of_step(ms), collective_text(e, "reduce_scatter"), e.without(ms));
+  if (config_text(e.run, "parallel.reduce_dtype") == "f32") {
+    text += " parallel.reduce_dtype=bf16 halves the bytes of the reduction (it rounds what is sent; it is f32 now).";
+  }
+  const bool said = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.kind == "gather"; });
+  findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", said ? text : text + fewer_transfers(e)});
+}
+
+// The part in which the rank is furthest above the mean, of what it does itself.
+std::string longest_part(const Evidence& e, int rank) {
+  PartOverRanks worst;
+  double excess = 0;
+  for (const PartOverRanks& part : mean_parts_over_ranks(e.steady)) {
+    if (part.name.ends_with("_exposed") || part.rank != rank || part.max - part.mean <= excess) continue;
+    excess = part.max - part.mean;
+    worst = part;
+  }
+  if (!(excess > 0)) return {};
+  std::string text = fmt::format(" It is furthest from the others in {}: {:.1f} ms, the mean is {:.1f}.", worst.name,
+                                 worst.max, worst.mean);
+  if (worst.name == "data") return text + " Look at the disk that it reads its tokens from.";
+  if (worst.name == "checkpoint") return text + " Look at the disk that it saves to.";
+  return text + " Look at its host: other programs, fewer or slower processors, throttling.";
+}
+
+void add_straggler(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.straggler;
+  if (e.share(ms) < kExposed) return;
+  const auto slowest = slowest_ranks(e.steady);
+  if (slowest.empty()) return;
+  const auto [rank, times] = slowest.front();
+  const double often = static_cast<double>(times) / static_cast<double>(e.steady.size());
+  const std::string busy = fmt::format("busy {} ms, the mean of the ranks {} ms (own_ms)",
+                                       fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
+                                       fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1));
+  if (often >= 0.7) {
+    findings.push_back(
+        {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", rank),
+         fmt::format("Rank {} is the slowest in {} of the steps and {}; the others wait for it {}).{} {}", rank,
+                     percent_text(often), busy, e.of_step(ms), longest_part(e, rank), e.without(ms))});
+    return;
+  }
+  findings.push_back(
+      {"straggler", e.share(ms), "The ranks are uneven, but none is slow",
+       fmt::format("The slowest rank of a step is {}, and the others wait for it {}); but it is not "
+                   "always the same: rank {} most often, in {} of the steps. Other programs on the hosts "
+                   "and unpinned threads do that. {}",
+                   busy, e.of_step(ms), rank, percent_text(often), e.without(ms))});
+}
+
+}  // namespace
+
+void add_communication(Findings& findings, const Evidence& e) {
+  if (!(e.run.ranks > 1)) return;
+  add_gather(findings, e);
+  add_reduce(findings, e);
+  add_straggler(findings, e);
+}
+
+}  // namespace lt::report

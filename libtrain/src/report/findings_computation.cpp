@@ -1,0 +1,128 @@
+// Findings about what a rank does itself: computation, recomputation, optimizer, threads and micro-batches.
+#include <algorithm>
+#include <cmath>
+
+#include "report/evidence.h"
+
+namespace lt::report {
+namespace {
+
+void add_recompute(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.recompute;
+  // Where memory is short, recomputation is what makes the run fit.
+  if (e.share(ms) < 0.03 || !e.has_room(0.1)) return;
+  const bool full = e.summary.recompute == "full", plenty = e.has_room(0.3);
+  findings.push_back(
+      {"recompute", e.share(ms), "Recomputation although memory is left",
+       fmt::format(
+           "Repeating forward passes takes {}; part recompute of the breakdown) to save memory, but {}. Try {}; "
+           "ltrain plan with the same option says what it takes. {}",
+           e.of_step(ms), e.free_memory(),
+           !plenty ? "parallel.recompute_every=2, which repeats every second block alone"
+           : full  ? "parallel.recompute=none, or selective, which repeats what is cheap"
+                   : "parallel.recompute=none",
+           e.without(ms))});
+}
+
+// Threads of the host's ranks against its processors.
+void add_processors(Findings& findings, const Evidence& e) {
+  const double processors = environment_number(e.run, "processors");
+  double ranks = environment_number(e.run, "ranks_on_host"), threads = environment_number(e.run, "omp_num_threads");
+  if (std::isnan(ranks)) ranks = environment_number(e.run, "ranks");
+  if (std::isnan(threads)) threads = processors;  // what OpenMP takes where nobody says
+  if (!(processors > 0) || !(ranks > 0) || config_text(e.run, "train.device") == "cuda") return;
+  const double used = ranks * threads;
+  const double compute = e.share(e.costs.compute());
+  const std::string count = fmt::format("{:g} rank{} of {:g} thread{} run on {:g} processors (env.json)", ranks,
+                                        ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", processors);
+  const double fair = std::max(1.0, std::floor(processors / ranks));
+  if (used > processors) {
+    findings.push_back(
+        {"processors", std::max(compute, 0.05) * (1 - processors / used), "More threads than processors",
+         fmt::format("{}, so they take turns, and who waits for another rank waits for its turn too. {}", count,
+                     ranks <= processors ? fmt::format("OMP_NUM_THREADS={:g} gives each its own.", fair)
+                                         : "Start fewer ranks on this host.")});
+  } else if (fair > threads && compute > 0.5) {
+    findings.push_back({"processors", compute * (1 - used / processors), "Processors without work",
+                        fmt::format("{}, while computation takes {}). OMP_NUM_THREADS={:g} would use them.", count,
+                                    e.of_step(e.costs.compute()), fair)});
+  }
+}
+
+void add_optimizer(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.optimizer;
+  if (e.share(ms) < 0.08) return;
+  std::string text = fmt::format(
+      "Gradient norm, clipping and AdamW take {}; part optimizer of the breakdown), however many tokens a "
+      "step has.",
+      e.of_step(ms));
+  if (e.run.ranks > 1 && e.summary.strategy == "ddp") {
+    text += fmt::format(
+        " Under ddp every rank updates everything; under parallel.strategy=zero1 a rank updates one part "
+        "of {:g}, about {:.1f} ms less, and sends no more.",
+        e.run.ranks, ms * (1 - 1 / e.run.ranks));
+  } else {
+    text += fmt::format(" More tokens a step, with train.accum or train.micro_batch ({}, {}), spread it.",
+                        e.setting("train.accum"), e.setting("train.micro_batch"));
+  }
+  findings.push_back({"optimizer", e.share(ms), "The update is a large part of a step", text});
+}
+
+// More rows in one pass; of the same batch where it is cut into several.
+void add_micro_batch(Findings& findings, const Evidence& e) {
+  const double micro_batch = config_number(e.run, "train.micro_batch"), accum = config_number(e.run, "train.accum"),
+               seq = config_number(e.run, "train.seq");
+  const double tokens = micro_batch * seq, compute = e.share(e.costs.compute());
+  if (!(tokens < 4096) || !e.has_room(0.5) || compute < 0.3) return;
+  std::string text =
+      fmt::format("A pass works on {:g} x {:g} = {:g} tokens, and {}.", micro_batch, seq, tokens, e.free_memory());
+  if (accum > 1) {
+    const double larger = std::min(accum, std::max(2.0, std::floor(4096 / tokens)));
+    text += fmt::format(
+        " {}: micro-batches {:g} times as large and as many fewer make the same step in longer matrix "
+        "products.",
+        e.setting("train.accum"), larger);
+  } else {
+    text +=
+        " Larger micro-batches make longer matrix products, which processors do faster, and more tokens a step; "
+        "ltrain bench step measures whether they do here.";
+  }
+  findings.push_back({"micro_batch", 0, "Small micro-batches although memory is left", text});
+}
+
+void add_compute(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.compute();
+  if (e.share(ms) < 0.5) return;
+  std::string text = fmt::format(
+      "Forward takes {:.1f} ms, backward {:.1f} ms{}: together {}).", e.costs.forward, e.costs.backward,
+      e.costs.recompute > 0 ? fmt::format(", recomputation {:.1f} ms", e.costs.recompute) : "", e.of_step(ms));
+  const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
+  if (std::isfinite(speed)) text += fmt::format(" A rank does {:.1f} GFLOP/s of the model's own.", speed / 1e9);
+  if (std::isfinite(e.summary.mfu)) {
+    text += fmt::format(" MFU is {}: the rest of the dense peak is idle or spent on what MFU does not count.",
+                        percent_text(e.summary.mfu, 1));
+  }
+  const double waits = e.share(e.costs.communication() + e.costs.straggler);
+  const bool hidden = waits < 0.1, alone = e.run.ranks == 1;
+  if (alone) {
+    text += " One rank does all of it: on further processors, more ranks divide it.";
+  } else if (hidden) {
+    text += fmt::format(
+        " Only {} of a step waits for other ranks, so more ranks on further processors would divide it "
+        "nearly in proportion.",
+        percent_text(waits, 1));
+  }
+  findings.push_back({"compute", e.share(ms), "Computation", text});
+}
+
+}  // namespace
+
+void add_computation(Findings& findings, const Evidence& e) {
+  add_recompute(findings, e);
+  add_processors(findings, e);
+  add_optimizer(findings, e);
+  add_micro_batch(findings, e);
+  add_compute(findings, e);
+}
+
+}  // namespace lt::report

@@ -1,0 +1,102 @@
+// The report's page: its blocks as HTML. Invariant: the page needs no script to be read and refers to nothing outside
+// itself.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/document.h"
+#include "report/style.h"
+#include "report/svg_chart.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+std::string color_rules() {
+  std::string out;
+  for (int i = 0; i < kChartColors; ++i) {
+    out += fmt::format(
+        ".s{0} {{ stroke: var(--c{0}); }} .f{0} {{ fill: var(--c{0}); }} .k{0} {{ background: var(--c{0}); }}\n", i);
+  }
+  return out;
+}
+
+// Columns that fit on a phone, of numbers and of text.
+constexpr std::size_t kNumberColumns = 6, kTextColumns = 3;
+
+// An empty cell for a share of 0.
+std::string bar_cell(double share, std::size_t color) {
+  if (!(share > 0.0005)) return "<td class=\"bar\"></td>";
+  return fmt::format("<td class=\"bar\"><i class=\"k{}\" style=\"width:{:.1f}%\"></i></td>", color % kChartColors,
+                     100 * share);
+}
+
+struct HtmlWriter {
+  std::string out;
+
+  void operator()(const Heading& h) { out += fmt::format("<h{0}>{1}</h{0}>\n", h.level, escaped(h.text)); }
+  void operator()(const Paragraph& p) { out += fmt::format("<p>{}</p>\n", escaped(p.text)); }
+  void operator()(const Figure& f) { out += f.html; }
+  void operator()(const List& list) {
+    out += "<ol>\n";
+    for (const List::Item& item : list.items) {
+      out += fmt::format("<li><b>{}.</b> {}</li>\n", escaped(item.headline), escaped(item.text));
+    }
+    out += "</ol>\n";
+  }
+
+  void operator()(const Table& t) {
+    const bool bars = !t.bars.empty(), wide = t.header.size() > (t.text ? kTextColumns : kNumberColumns);
+    out += fmt::format("<div class=\"scroll\"><table class=\"{}{}{}\">\n",
+                       t.text             ? "text "
+                       : t.header.empty() ? "pairs "
+                                          : "",
+                       bars ? "full " : "",
+                       wide                                ? "cards"
+                       : t.header.size() == kNumberColumns ? "tight"
+                                                           : "");
+    if (!t.header.empty()) {
+      out += "<tr>";
+      for (const std::string& cell : t.header) out += fmt::format("<th>{}</th>", escaped(cell));
+      out += bars ? "<th></th></tr>\n" : "</tr>\n";
+    }
+    for (std::size_t i = 0; i < t.rows.size(); ++i) {
+      row(t, t.rows[i], wide);
+      out += bars ? bar_cell(std::clamp(t.bars[i], 0.0, 1.0), t.colored ? i : 0) : "";
+      out += "</tr>\n";
+    }
+    out += "</table></div>\n";
+  }
+
+  void operator()(const Preformatted& p) {
+    const std::string text = fmt::format("<pre>{}</pre>", escaped(p.text));
+    if (p.folded) {
+      out += fmt::format("<details><summary>{}</summary>{}</details>\n", escaped(p.title), text);
+    } else {
+      out += fmt::format("<h3>{}</h3>\n{}\n", escaped(p.title), text);
+    }
+  }
+
+  // Narrow screens show each row of a wide table as a list, for which its cells carry the names of their columns.
+  void row(const Table& t, const std::vector<std::string>& cells, bool named) {
+    out += "<tr>";
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      out += named && i > 0 ? fmt::format("<td data-name=\"{}\">{}</td>", escaped(t.header[i]), escaped(cells[i]))
+                            : fmt::format("<td>{}</td>", escaped(cells[i]));
+    }
+  }
+};
+
+}  // namespace
+
+std::string to_html(const Document& document) {
+  HtmlWriter writer;
+  for (const Block& block : document.blocks) std::visit(writer, block);
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n{}<script>{}</script>\n</body>\n</html>\n",
+      escaped(document.title), kReportStyle, color_rules(), writer.out, kReportScript);
+}
+
+}  // namespace lt::report

@@ -1,0 +1,39 @@
+// A run's memory: the ledger, the arena's drawing, and what is left of the host's.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "report/findings.h"
+#include "report/sections.h"
+#include "report/text.h"
+
+namespace lt::report {
+
+void add_memory(Document& document, const RunData& run, int level) {
+  if (run.ledger.empty() && run.arena_svg.empty()) return;
+  const Summary summary = summarize(run);
+  document.add(Heading{level, "Memory"});
+  if (!run.ledger.empty()) {
+    std::string text = fmt::format(
+        "The ledger of the fullest rank, who holds how many bytes at the peak, as planned before the first step: {}. "
+        "Measured peak: {}.",
+        bytes_text(run.predicted_peak_bytes), bytes_text(summary.memory_peak_bytes));
+    if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
+      text +=
+          fmt::format(" With what the process holds beside it a rank uses {} of its share of the host's memory, {}.",
+                      bytes_text(room.used_bytes), bytes_text(room.limit_bytes));
+    }
+    document.add(Paragraph{text});
+    document.add(shares("owner", "bytes", run.ledger, bytes_text));
+  }
+  if (run.arena_svg.empty()) return;
+  document.add(Paragraph{
+      "The arena is one piece of memory from which a training step takes all its blocks. Each rectangle is a block: it "
+      "begins where it is allocated, ends where it is freed, and is as high as it has bytes. What is blank is unused "
+      "at that "
+      "moment. State (parameters, gradients and optimizer between the steps) lies outside of it."});
+  document.add(Figure{"Arena of a training step",
+                      "<figure>\n<figcaption>Arena of a training step</figcaption>\n" + run.arena_svg + "</figure>\n"});
+}
+
+}  // namespace lt::report

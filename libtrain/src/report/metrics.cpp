@@ -1,0 +1,169 @@
+// Reads metrics.jsonl, line by line: rows of steps and events, docs/metrics.md. Invariant: nothing here trusts the
+// file; a wrong type is an error with its place.
+#include "report/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "libtrain/error.h"
+#include "report/files.h"
+
+namespace lt::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One line of a metrics file, for messages.
+struct Place {
+  std::string file;
+  std::size_t line;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw DataError("report", file + ": line " + std::to_string(line) + ": " + what);
+  }
+};
+
+// The number of a field; missing and null (how JSON writes NaN) are kMissing.
+double number(const Json& object, const char* key, const Place& place) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return kMissing;
+  if (!found->is_number()) place.fail(std::string(key) + ": expected a number, got " + found->dump());
+  return found->get<double>();
+}
+
+const Json* child(const Json& object, const char* key, bool array, const Place& place) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return nullptr;
+  if (array ? !found->is_array() : !found->is_object()) {
+    place.fail(std::string(key) + ": expected an " + (array ? "array" : "object") + ", got " + found->dump());
+  }
+  return &*found;
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+std::vector<std::pair<std::string, double>> numbers(const Json& object, const Place& place) {
+  std::vector<std::pair<std::string, double>> result;
+  for (const auto& [key, value] : object.items()) result.emplace_back(key, number(object, key.c_str(), place));
+  return result;
+}
+
+std::vector<PartOverRanks> parts_over_ranks(const Json& o, const Place& place) {
+  std::vector<PartOverRanks> parts;
+  for (const auto& [name, over] : o.items()) {
+    if (!over.is_object()) place.fail("ranks.parts_ms: expected objects, got " + over.dump());
+    const auto of = [&, &over = over](const char* key) { return number(over, key, place); };
+    parts.push_back({name, of("min"), of("mean"), of("max"), of("rank")});
+  }
+  return parts;
+}
+
+StepRow step_row(const Json& o, const Place& place) {
+  const auto get = [&](const char* key) { return number(o, key, place); };
+  StepRow row{.step = get("step"),
+              .tokens = get("tokens"),
+              .loss = get("loss"),
+              .grad_norm = get("grad_norm"),
+              .lr = get("lr"),
+              .step_ms = get("step_ms"),
+              .tokens_per_s = get("tokens_per_s"),
+              .tokens_per_s_per_rank = get("tokens_per_s_per_rank"),
+              .mfu = get("mfu"),
+              .memory_peak_bytes = get("memory_peak_bytes"),
+              .memory_outside_bytes = get("memory_outside_bytes"),
+              .breakdown_ms = {},
+              .comm = {}};
+  if (std::isnan(row.step)) place.fail("step: expected a number in a line that is no event");
+  if (const Json* parts = child(o, "breakdown_ms", false, place)) row.breakdown_ms = numbers(*parts, place);
+  if (const Json* comm = child(o, "comm", true, place)) {
+    for (const Json& c : *comm) {
+      if (!c.is_object()) place.fail("comm: expected objects, got " + c.dump());
+      const auto of = [&](const char* key) { return number(c, key, place); };
+      row.comm.push_back({c.contains("op") ? text_of(c["op"]) : "", of("bytes"), of("calls"), of("busy_ms"),
+                          of("exposed_ms"), of("busbw_gbps")});
+    }
+  }
+  if (const Json* ranks = child(o, "ranks", false, place)) {
+    row.slowest = number(*ranks, "slowest", place);
+    row.step_ms_min = number(*ranks, "step_ms_min", place);
+    row.step_ms_mean = number(*ranks, "step_ms_mean", place);
+    row.step_ms_max = number(*ranks, "step_ms_max", place);
+    row.own_ms_min = number(*ranks, "own_ms_min", place);
+    row.own_ms_mean = number(*ranks, "own_ms_mean", place);
+    row.own_ms_max = number(*ranks, "own_ms_max", place);
+    if (const Json* parts = child(*ranks, "parts_ms", false, place))
+      row.parts_over_ranks = parts_over_ranks(*parts, place);
+  }
+  return row;
+}
+
+void add_event(RunData& run, const Json& o, const Place& place) {
+  Event event{.kind = text_of(o["event"]), .step = number(o, "step", place)};
+  for (const auto& [key, value] : o.items()) {
+    if (key != "event" && key != "step" && !value.is_structured() && !value.is_null())
+      event.fields.emplace_back(key, text_of(value));
+  }
+  if (event.kind == "eval") {
+    event.loss = number(o, "loss", place);
+    run.evals.push_back(std::move(event));
+    return;
+  }
+  if (const auto seconds = o.find("seconds"); seconds != o.end() && seconds->is_number()) event.seconds = *seconds;
+  if (event.kind == "start") {
+    run.predicted_peak_bytes = number(o, "predicted_peak_bytes", place);
+    run.flops_per_token = number(o, "flops_per_token", place);
+    run.parameters = number(o, "parameters", place);
+    run.resumes += o.contains("resumed_from") && !o["resumed_from"].is_null() ? 1 : 0;
+    if (const auto ranks = o.find("ranks"); ranks != o.end() && ranks->is_number()) run.ranks = ranks->get<double>();
+    if (const Json* ledger = child(o, "ledger", false, place)) run.ledger = numbers(*ledger, place);
+  }
+  run.events.push_back(std::move(event));
+}
+
+// Sorts by step and keeps, of equal steps, the row that came last.
+template <class Row>
+void keep_last_of_equal_steps(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });
+  std::vector<Row> kept;
+  for (Row& row : rows) {
+    if (!kept.empty() && kept.back().step == row.step) kept.pop_back();
+    kept.push_back(std::move(row));
+  }
+  rows = std::move(kept);
+}
+
+}  // namespace
+
+void read_metrics(RunData& run, const std::string& path) {
+  const auto content = file_text(path);
+  if (!content) {
+    throw DataError("report", path + ": no such file", "a run's folder is what --run.dir named: " + run.directory);
+  }
+  const std::string& text = *content;
+  std::size_t line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t newline = text.find('\n', begin);
+    const std::size_t end = newline == std::string::npos ? text.size() : newline;
+    const std::string_view row(text.data() + begin, end - begin);
+    const Place place{path, ++line};
+    begin = end + 1;
+    if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const Json o = Json::parse(row, nullptr, /*allow_exceptions=*/false);
+    if (o.is_discarded() && begin >= text.size()) {
+      run.torn = true;
+    } else if (!o.is_object()) {
+      place.fail("expected a JSON object, got " + std::string(row.substr(0, 60)));
+    } else if (o.contains("event")) {
+      add_event(run, o, place);
+    } else {
+      run.steps.push_back(step_row(o, place));
+    }
+  }
+  std::erase_if(run.evals, [](const Event& e) { return std::isnan(e.step); });
+  keep_last_of_equal_steps(run.steps);
+  keep_last_of_equal_steps(run.evals);
+}
+
+}  // namespace lt::report

@@ -1,0 +1,13 @@
+// The reading of a run's metrics.jsonl.
+#pragma once
+
+#include <string>
+
+#include "report/data.h"
+
+namespace lt::report {
+
+// Adds rows and events of the file `path` to `run`. Throws DataError naming file and line.
+void read_metrics(RunData& run, const std::string& path);
+
+}  // namespace lt::report

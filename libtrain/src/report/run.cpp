@@ -1,0 +1,99 @@
+// The part of a report that shows one run: what it is, what bounds it, and its sections.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "report/findings.h"
+#include "report/sections.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+Table key_figures(const Summary& s) {
+  Table t;
+  const auto row = [&](const char* name, const std::string& value) {
+    if (value != "–") t.rows.push_back({name, value});
+  };
+  const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
+  row("Model", s.model);
+  row("Strategy", s.strategy);
+  row("Recomputation", s.recompute);
+  row("Dtype", s.dtype);
+  row("Ranks", whole_text(s.ranks));
+  row("Steps", whole_text(s.steps));
+  row("Tokens", count_text(s.tokens));
+  row("Training loss at the first step", with_unit(fixed_text(s.first_loss, 4), " nats"));
+  row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), " nats"));
+  row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), " nats"));
+  row("Evaluation loss, best",
+      std::isnan(s.best_eval_loss) ? "–" : fmt::format("{:.4f} nats at step {:g}", s.best_eval_loss, s.best_eval_step));
+  row("Step, median", with_unit(fixed_text(s.step_ms, 1), " ms"));
+  row("Tokens a second", count_text(s.tokens_per_s));
+  row("Tokens a second and rank", count_text(s.tokens_per_s_per_rank));
+  row("MFU", percent_text(s.mfu, 1));
+  row("Peak memory, fullest rank", bytes_text(s.memory_peak_bytes));
+  row("Peak memory, predicted", bytes_text(s.predicted_peak_bytes));
+  row("Device memory outside the library", bytes_text(s.memory_outside_bytes));
+  row("Time of all steps", duration_text(s.train_s));
+  return t;
+}
+
+// One sentence for a reader who knows nothing of the run.
+std::string subject(const RunData& run, const Summary& s) {
+  std::string text = s.model == "–" ? "A model" : s.model;
+  if (std::isfinite(run.parameters)) text += fmt::format(" ({} parameters)", count_text(run.parameters));
+  text += fmt::format(", trained for {} step{}", whole_text(s.steps), s.steps == 1 ? "" : "s");
+  if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
+  if (run.ranks > 1 && s.strategy != "–") text += " with " + s.strategy;
+  if (std::isfinite(s.tokens_per_s)) {
+    text += fmt::format(": {} tokens a second, {} ms a step", count_text(s.tokens_per_s), fixed_text(s.step_ms, 1));
+  }
+  return text + ".";
+}
+
+}  // namespace
+
+void add_findings(Document& document, const RunData& run, int level) {
+  document.add(Heading{level, "What bounds this run, and what would be faster"});
+  document.add(Paragraph{verdict(run)});
+  List list;
+  for (const Finding& finding : findings(run)) list.items.push_back({finding.headline, finding.text});
+  if (document.add(list)) {
+    document.add(
+        Paragraph{fmt::format("Means over ranks and over {} steps, without the first ones, which warm up; from "
+                              "metrics.jsonl, config.toml and "
+                              "env.json of the run.",
+                              steady_steps(run).size())});
+  }
+}
+
+void add_run(Document& document, const RunData& run, int level) {
+  const Summary summary = summarize(run);
+  document.add(Heading{level, level == 1 ? document.title : run.name});
+  if (run.torn)
+    document.add(
+        Paragraph{"The last line of metrics.jsonl was cut off, as a killed run leaves it, and does not count."});
+  if (run.steps.empty()) {
+    document.add(Paragraph{"No step has been recorded yet."});
+  } else {
+    document.add(Paragraph{subject(run, summary)});
+    add_findings(document, run, level + 1);
+    document.add(Heading{level + 1, "Key figures"});
+  }
+  document.add(key_figures(summary));
+  if (std::isfinite(summary.mfu)) {
+    document.add(
+        Paragraph{"MFU = tokens a second × FLOPs a token / dense peak of the compute dtype, with FLOPs a token = "
+                  "3 × (2 × matmul weights of all blocks + 2 × layers × T × width + 2 × width × vocab); recomputation "
+                  "does not count."});
+  }
+  add_training(document, run, level + 1);
+  add_time(document, run, level + 1);
+  add_ranks(document, run, level + 1);
+  add_collectives(document, run, level + 1);
+  add_memory(document, run, level + 1);
+  add_record(document, run, level + 1);
+}
+
+}  // namespace lt::report

@@ -1,0 +1,56 @@
+// What a run says of itself beside its numbers: samples, events, environment and configuration.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/sections.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+Table event_table(const RunData& run) {
+  Table t{.header = {"event", "step", "details"}, .rows = {}, .text = true};
+  std::vector<Event> events = run.events;
+  events.insert(events.end(), run.evals.begin(), run.evals.end());
+  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.step < b.step; });
+  for (const Event& event : events) {
+    std::string details;
+    for (const auto& [key, value] : event.fields) details += (details.empty() ? "" : ", ") + key + " " + value;
+    t.rows.push_back({event.kind, std::isnan(event.step) ? "" : whole_text(event.step), details});
+  }
+  constexpr std::size_t kShown = 40;
+  if (t.rows.size() > kShown) {
+    const std::size_t left_out = t.rows.size() - kShown;
+    t.rows.erase(t.rows.begin() + kShown / 2, t.rows.end() - kShown / 2);
+    t.rows.insert(t.rows.begin() + kShown / 2, {"…", "", fmt::format("{} more", left_out)});
+  }
+  return t;
+}
+
+std::string config_as_toml(const RunData& run) {
+  std::string text, section;
+  for (const auto& [key, value] : run.config) {
+    const std::size_t dot = key.find('.');
+    const std::string here = dot == std::string::npos ? "" : key.substr(0, dot);
+    if (here != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = here);
+    text += fmt::format("{} = {}\n", dot == std::string::npos ? key : key.substr(dot + 1), value);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_record(Document& document, const RunData& run, int level) {
+  if (!run.samples.empty()) document.add(Heading{level, "Samples"});
+  for (const auto& [name, text] : run.samples) document.add(Preformatted{name, text, false});
+  document.add(Heading{level, "Record"});
+  document.add(event_table(run));
+  Table environment{.header = {}, .rows = {}, .text = true};
+  for (const auto& [key, value] : run.environment) environment.rows.push_back({key, value});
+  document.add(environment);
+  if (!run.config.empty()) document.add(Preformatted{"Configuration", config_as_toml(run), true});
+}
+
+}  // namespace lt::report

@@ -1,0 +1,144 @@
+// Means and medians of a run's steps. Invariant: missing values (NaN) never count.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "report/data.h"
+
+namespace lt::report {
+namespace {
+
+double or_zero(double value) { return std::isfinite(value) ? value : 0; }
+
+double number_of(const std::string& text) {
+  double value = kMissing;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : kMissing;
+}
+
+// By count, then by rank.
+std::vector<std::pair<int, int>> most_often_first(const std::map<int, int>& counts) {
+  std::vector<std::pair<int, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+}  // namespace
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  int count = 0;
+  for (double value : values) {
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return count == 0 ? kMissing : sum / count;
+}
+
+double median(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return kMissing;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps) {
+  std::vector<std::pair<std::string, double>> parts;
+  double rows = 0;
+  for (const StepRow* step : steps) {
+    if (step->breakdown_ms.empty()) continue;
+    ++rows;
+    for (const auto& [name, ms] : step->breakdown_ms) {
+      const auto same = [&name = name](const auto& part) { return part.first == name; };
+      auto found = std::find_if(parts.begin(), parts.end(), same);
+      if (found == parts.end()) found = parts.insert(parts.end(), {name, 0.0});
+      found->second += or_zero(ms);
+    }
+  }
+  for (auto& part : parts) part.second /= rows;
+  return parts;
+}
+
+std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow*>& steps) {
+  std::vector<PartOverRanks> parts;
+  std::vector<std::map<int, int>> greatest;  // for each part, how often a rank was
+  double rows = 0;
+  for (const StepRow* step : steps) {
+    if (step->parts_over_ranks.empty()) continue;
+    ++rows;
+    for (const PartOverRanks& part : step->parts_over_ranks) {
+      const auto same = [&](const PartOverRanks& other) { return other.name == part.name; };
+      const auto i = static_cast<std::size_t>(std::find_if(parts.begin(), parts.end(), same) - parts.begin());
+      if (i == parts.size()) {
+        parts.push_back({part.name, 0, 0, 0, kMissing});
+        greatest.emplace_back();
+      }
+      parts[i].min += or_zero(part.min);
+      parts[i].mean += or_zero(part.mean);
+      parts[i].max += or_zero(part.max);
+      if (std::isfinite(part.rank)) ++greatest[i][static_cast<int>(part.rank)];
+    }
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].min /= rows;
+    parts[i].mean /= rows;
+    parts[i].max /= rows;
+    if (!greatest[i].empty()) parts[i].rank = most_often_first(greatest[i]).front().first;
+  }
+  return parts;
+}
+
+std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps) {
+  std::map<int, int> counts;
+  for (const StepRow* step : steps) {
+    if (std::isfinite(step->slowest)) ++counts[static_cast<int>(step->slowest)];
+  }
+  return most_often_first(counts);
+}
+
+double environment_number(const RunData& run, const std::string& key) {
+  for (const auto& [name, text] : run.environment) {
+    if (name == key) return number_of(text);
+  }
+  return kMissing;
+}
+
+double config_number(const RunData& run, const std::string& key) { return number_of(config_text(run, key)); }
+
+std::string config_text(const RunData& run, const std::string& key) {
+  const auto found = run.config.find(key);
+  if (found == run.config.end()) return "–";
+  std::string text = found->second;
+  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front()) {
+    text = text.substr(1, text.size() - 2);
+  }
+  return text.empty() ? "–" : text;
+}
+
+std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps) {
+  std::vector<CommRow> rows;
+  for (const StepRow* step : steps) {
+    for (const CommRow& c : step->comm) {
+      auto found = std::find_if(rows.begin(), rows.end(), [&](const CommRow& row) { return row.op == c.op; });
+      if (found == rows.end()) found = rows.insert(rows.end(), CommRow{.op = c.op});
+      found->bytes += or_zero(c.bytes);
+      found->calls += or_zero(c.calls);
+      found->busy_ms += or_zero(c.busy_ms);
+      found->exposed_ms += or_zero(c.exposed_ms);
+    }
+  }
+  const auto count = static_cast<double>(steps.size());
+  for (CommRow& row : rows) {
+    if (row.busy_ms > 0) row.busbw_gbps = row.bytes / row.busy_ms / 1e6;
+    row.bytes /= count;
+    row.calls /= count;
+    row.busy_ms /= count;
+    row.exposed_ms /= count;
+  }
+  return rows;
+}
+
+}  // namespace lt::report

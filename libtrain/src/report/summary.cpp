@@ -1,0 +1,55 @@
+// Key figures of a run.
+#include "report/summary.h"
+
+#include <cmath>
+
+namespace lt::report {
+namespace {
+
+double largest(const RunData& run, double StepRow::*member) {
+  double result = kMissing;
+  for (const StepRow& step : run.steps) result = std::fmax(result, step.*member);
+  return result;
+}
+
+}  // namespace
+
+Summary summarize(const RunData& run) {
+  Summary s;
+  s.model = config_text(run, "model.preset");
+  if (s.model == "–") s.model = config_text(run, "model.family");
+  s.strategy = config_text(run, "parallel.strategy");
+  s.recompute = config_text(run, "parallel.recompute");
+  s.dtype = config_text(run, "train.dtype");
+  s.ranks = run.ranks;
+  s.predicted_peak_bytes = run.predicted_peak_bytes;
+  if (!run.evals.empty()) s.eval_loss = run.evals.back().loss;
+  for (const Event& eval : run.evals) {
+    if (std::isnan(eval.loss) || eval.loss >= s.best_eval_loss) continue;
+    s.best_eval_loss = eval.loss;
+    s.best_eval_step = eval.step;
+  }
+  if (run.steps.empty()) return s;
+  const auto steady = steady_steps(run);
+  const auto per_step = [&](double StepRow::*member) { return median(column(steady, member)); };
+  s.steps = run.steps.back().step;
+  s.first_loss = run.steps.front().loss;
+  std::vector<double> last, times, tokens;
+  for (const StepRow& step : run.steps) {
+    times.push_back(step.step_ms);
+    tokens.push_back(step.tokens);
+    if (&run.steps.back() - &step < 10) last.push_back(step.loss);
+  }
+  s.last_loss = mean(last);
+  s.tokens = mean(tokens) * static_cast<double>(tokens.size());
+  s.train_s = mean(times) * static_cast<double>(times.size()) / 1e3;
+  s.step_ms = per_step(&StepRow::step_ms);
+  s.tokens_per_s = per_step(&StepRow::tokens_per_s);
+  s.tokens_per_s_per_rank = per_step(&StepRow::tokens_per_s_per_rank);
+  s.mfu = per_step(&StepRow::mfu);
+  s.memory_peak_bytes = largest(run, &StepRow::memory_peak_bytes);
+  s.memory_outside_bytes = largest(run, &StepRow::memory_outside_bytes);
+  return s;
+}
+
+}  // namespace lt::report

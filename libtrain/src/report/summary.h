@@ -1,0 +1,23 @@
+// The key figures of a run.
+#pragma once
+
+#include <string>
+
+#include "report/data.h"
+
+namespace lt::report {
+
+// Figures of speed are medians over the steady steps, memory the maximum over all.
+struct Summary {
+  std::string model, strategy, recompute, dtype;  // "–" where config.toml does not say
+  double ranks = kMissing, steps = 0, tokens = kMissing;
+  double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
+  double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;
+  double step_ms = kMissing, tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing;
+  double memory_peak_bytes = kMissing, memory_outside_bytes = kMissing, predicted_peak_bytes = kMissing;
+  double train_s = kMissing;  // sum of all steps' times
+};
+
+Summary summarize(const RunData& run);
+
+}  // namespace lt::report

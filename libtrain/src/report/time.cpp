@@ -1,0 +1,108 @@
+// Where a run's time goes: speed, parts of a step, collectives.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/sections.h"
+#include "report/svg_chart.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+constexpr const char* kPartsExplained =
+    "At any moment a step is in exactly one part. Forward, backward and recompute (forward passes repeated for the "
+    "backward pass, to save memory) are computation; gather and reduce exposed are waiting for parameters and for "
+    "reduced "
+    "gradients that no computation hides; data is waiting for the batch, checkpoint saving, optimizer gradient norm, "
+    "clipping and update; other is the rest, among it that ranks tell each other their times.";
+constexpr const char* kCollectivesExplained =
+    "A step of rank 0 on average. Sent is what this rank sends; busy the time from the call to its completion, also "
+    "where "
+    "computation goes on beside it; exposed what computation waited for. Bus bandwidth is sent bytes / busy time, in "
+    "GB/s "
+    "(10^9): with that definition it can be held against the speed of the link, whatever the number of ranks.";
+
+Figure speed_figure(const RunData& run) {
+  LineChart chart{.title = "Speed", .x_label = "step", .y_label = "tokens/s", .series = {}, .from_zero = true};
+  chart.series.push_back({"tokens/s, all ranks", all_of(run, &StepRow::step), all_of(run, &StepRow::tokens_per_s)});
+  return {chart.title, figure(chart)};
+}
+
+Figure breakdown_figure(const RunData& run, const std::vector<std::pair<std::string, double>>& parts) {
+  StackedChart chart{.title = "Where each step's time goes",
+                     .x_label = "step",
+                     .y_label = "ms a step (rank 0)",
+                     .unit = "ms",
+                     .parts = {},
+                     .x = all_of(run, &StepRow::step),
+                     .values = {}};
+  for (const auto& [name, ms] : parts) {
+    chart.parts.push_back(spaced(name));
+    auto& values = chart.values.emplace_back();
+    for (const StepRow& step : run.steps) {
+      const auto found = std::find_if(step.breakdown_ms.begin(), step.breakdown_ms.end(),
+                                      [&name = name](const auto& part) { return part.first == name; });
+      values.push_back(found == step.breakdown_ms.end() || !(found->second > 0) ? 0 : found->second);
+    }
+  }
+  return {chart.title, figure(chart)};
+}
+
+Table collectives(const std::vector<CommRow>& rows) {
+  Table t{.header = {"collective", "calls", "sent", "busy ms", "exposed ms", "bus GB/s"}, .rows = {}};
+  // Narrow, for a phone.
+  const auto calls = [](const CommRow& c) { return fmt::format("{:g}", std::round(10 * c.calls) / 10); };
+  const auto ms = [](double value) { return fixed_text(value, value < 10 ? 2 : 1); };
+  CommRow all;
+  for (const CommRow& c : rows) {
+    t.rows.push_back(
+        {spaced(c.op), calls(c), bytes_text(c.bytes), ms(c.busy_ms), ms(c.exposed_ms), rate_text(c.busbw_gbps)});
+    all.calls += c.calls, all.bytes += c.bytes, all.busy_ms += c.busy_ms, all.exposed_ms += c.exposed_ms;
+  }
+  if (rows.size() > 1) {
+    t.rows.push_back({"all", calls(all), bytes_text(all.bytes), ms(all.busy_ms), ms(all.exposed_ms), ""});
+  }
+  return t;
+}
+
+}  // namespace
+
+Table shares(const std::string& what, const std::string& unit, const std::vector<std::pair<std::string, double>>& parts,
+             std::string (*text)(double)) {
+  double total = 0, largest = 0;
+  for (const auto& part : parts) {
+    total += part.second;
+    largest = std::max(largest, part.second);
+  }
+  Table t{.header = {what, unit, "share"}, .rows = {}, .colored = true};
+  for (const auto& [name, value] : parts) {
+    t.rows.push_back({spaced(name), text(value), percent_text(total > 0 ? value / total : 0, 1)});
+    t.bars.push_back(largest > 0 ? value / largest : 0);
+  }
+  t.rows.push_back({"all", text(total), ""});
+  t.bars.push_back(0);
+  return t;
+}
+
+void add_time(Document& document, const RunData& run, int level) {
+  if (run.steps.empty()) return;
+  const auto parts = mean_breakdown(steady_steps(run));
+  document.add(Heading{level, "Time"});
+  document.add(speed_figure(run));
+  document.add(breakdown_figure(run, parts));
+  if (parts.empty()) return;
+  document.add(Paragraph{kPartsExplained});
+  document.add(shares("part of a step", "ms, mean", parts, [](double ms) { return fixed_text(ms, 2); }));
+}
+
+void add_collectives(Document& document, const RunData& run, int level) {
+  const auto comm = mean_comm(steady_steps(run));
+  if (comm.empty()) return;
+  document.add(Heading{level, "Collectives"});
+  document.add(Paragraph{kCollectivesExplained});
+  document.add(collectives(comm));
+}
+
+}  // namespace lt::report

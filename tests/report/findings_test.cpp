@@ -1,0 +1,213 @@
+// findings(): each kind of bottleneck is named, with its numbers, where a run's record shows it, and nowhere else.
+#include "report/findings.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "run_files.h"
+#include "test_main/catch.h"
+
+namespace {
+
+using fixture::contains;
+using lt::report::Finding;
+using lt::report::RunData;
+
+using Parts = std::map<std::string, double>;  // ms of a step
+
+constexpr double kGiB = 1 << 30;
+
+bool waits_for_others(const std::string& part) { return part.ends_with("_exposed"); }
+
+lt::report::PartOverRanks over_ranks(const std::string& name, const std::vector<double>& values) {
+  double sum = 0;
+  for (double v : values) sum += v;
+  const auto most = std::max_element(values.begin(), values.end());
+  return {name, *std::min_element(values.begin(), values.end()), sum / static_cast<double>(values.size()), *most,
+          static_cast<double>(most - values.begin())};
+}
+
+// Twenty equal steps of ranks with these parts, on a host with a processor and 4 GiB a rank, of which 3.5 are used.
+RunData run_of(const std::vector<Parts>& ranks) {
+  RunData run;
+  const auto n = static_cast<double>(ranks.size());
+  run.ranks = n;
+  run.parameters = 1e6;
+  run.flops_per_token = 5e6;
+  run.config = {{"parallel.strategy", "\"zero3\""},
+                {"parallel.recompute", "\"none\""},
+                {"parallel.reduce_dtype", "\"bf16\""},
+                {"train.micro_batch", "8"},
+                {"train.accum", "1"},
+                {"train.seq", "1024"},
+                {"train.dtype", "\"f32\""},
+                {"checkpoint.every", "5"}};
+  const std::string count = std::to_string(ranks.size());
+  run.environment = {{"processors", count},
+                     {"omp_num_threads", "1"},
+                     {"ranks", count},
+                     {"ranks_on_host", count},
+                     {"memory_bytes", std::to_string(static_cast<long>(4 * kGiB * n))}};
+  for (int i = 1; i <= 20; ++i) {
+    lt::report::StepRow row{.step = static_cast<double>(i), .tokens = 8192 * n, .loss = 3};
+    row.step_ms = 0, row.memory_peak_bytes = 3.5 * kGiB, row.memory_outside_bytes = 0;
+    row.comm = {{"all_gather", 8e6, 12, 40, 20, 0.2}, {"reduce_scatter", 4e6, 6, 20, 10, 0.2}};
+    std::vector<double> own(ranks.size(), 0.0);
+    for (const auto& [name, ms] : ranks[0]) {
+      row.breakdown_ms.emplace_back(name, ms);
+      std::vector<double> values;
+      for (std::size_t r = 0; r < ranks.size(); ++r) {
+        values.push_back(ranks[r].at(name));
+        if (!waits_for_others(name)) own[r] += values.back();
+      }
+      row.parts_over_ranks.push_back(over_ranks(name, values));
+      row.step_ms += ms;
+    }
+    const auto busy = over_ranks("own", own);
+    row.own_ms_min = busy.min, row.own_ms_mean = busy.mean, row.own_ms_max = busy.max, row.slowest = busy.rank;
+    row.step_ms_min = row.step_ms_mean = row.step_ms_max = row.step_ms;
+    row.tokens_per_s = row.tokens / row.step_ms * 1e3, row.tokens_per_s_per_rank = row.tokens_per_s / n;
+    run.steps.push_back(row);
+  }
+  return run;
+}
+
+std::vector<std::string> kinds(const RunData& run) {
+  std::vector<std::string> names;
+  for (const Finding& finding : lt::report::findings(run)) names.push_back(finding.kind);
+  return names;
+}
+
+std::string text_of(const RunData& run, const std::string& kind) {
+  for (const Finding& finding : lt::report::findings(run)) {
+    if (finding.kind == kind) return finding.headline + ". " + finding.text;
+  }
+  return {};
+}
+
+const Parts kEven = {{"forward", 30.0}, {"backward", 65.0}, {"gather_exposed", 1.0}, {"optimizer", 4.0}};
+
+using Kinds = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("findings: computation", "[report]") {
+  RunData run = run_of({kEven, kEven});
+  CHECK(lt::report::verdict(run) ==
+        "Bound by computation (forward and backward): 95.0 of 100.0 ms a step (95%). Then: the optimizer 4.0 ms (4%), "
+        "communication that no computation hides (gather and reduce) 1.0 ms (1%).");
+  CHECK(kinds(run) == Kinds{"compute"});
+  CHECK(
+      text_of(run, "compute") ==
+      "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms a step (95%). A rank does 409.6 "
+      "GFLOP/s of the model's own. Only 1.0% of a step waits for other ranks, so more ranks on further processors "
+      "would "
+      "divide it nearly in proportion.");
+  for (auto& step : run.steps) step.mfu = 0.41;
+  CHECK(contains(text_of(run, "compute"), "MFU is 41.0%"));
+  CHECK(contains(text_of(run_of({kEven}), "compute"), "more ranks divide it"));
+}
+
+TEST_CASE("findings: data", "[report]") {
+  const RunData run = run_of({{{"forward", 20.0}, {"backward", 30.0}, {"data", 50.0}}});
+  CHECK(lt::report::verdict(run) ==
+        "Bound by computation (forward and backward): 50.0 of 100.0 ms a step (50%). Then: waiting for data 50.0 ms "
+        "(50%).");
+  CHECK(kinds(run) == Kinds{"data", "compute"});
+  CHECK(contains(text_of(run, "data"),
+                 "50.0 of 100.0 ms a step (50%; part data of the breakdown). Without it there would be "
+                 "at most 100% more tokens a second."));
+  CHECK(contains(lt::report::verdict(run_of({{{"forward", 10.0}, {"data", 30.0}}})),
+                 "Bound by waiting for data: 30.0 of 40.0"));
+}
+
+TEST_CASE("findings: gathers and reductions", "[report]") {
+  const Parts parts = {{"forward", 20.0}, {"backward", 20.0}, {"gather_exposed", 45.0}, {"reduce_exposed", 15.0}};
+  RunData run = run_of({parts, parts});
+  CHECK(contains(lt::report::verdict(run),
+                 "Bound by communication that no computation hides (gather and reduce): 60.0 of 100.0"));
+  CHECK(kinds(run) == Kinds{"gather", "reduce"});
+  const std::string text = text_of(run, "gather");
+  CHECK(contains(text, "45.0 of 100.0 ms a step (45%"));
+  CHECK(contains(text, "all_gather sends 7.63 MiB in 12 calls a step and is busy 40.0 ms: 0.2 GB/s"));
+  CHECK(contains(text, "at most 82% more"));
+  CHECK(contains(text, "parallel.strategy=zero2"));               // 2 MB more where 512 MiB are free
+  CHECK_FALSE(contains(text, "A larger micro-batch"));            // an eighth of the memory is free
+  CHECK_FALSE(contains(text_of(run, "reduce"), "reduce_dtype"));  // is bf16 already
+  run.config["parallel.reduce_dtype"] = "\"f32\"";
+  run.config["parallel.strategy"] = "\"ddp\"";
+  for (auto& step : run.steps) step.memory_peak_bytes = 1 * kGiB;
+  CHECK(contains(text_of(run, "reduce"), "parallel.reduce_dtype=bf16 halves"));
+  CHECK(contains(text_of(run, "gather"), "train.micro_batch is 8, and 3.00 GiB of 4.00 GiB of memory a rank are free"));
+  CHECK_FALSE(contains(text_of(run, "gather"), "zero2"));
+  CHECK(kinds(run_of({kEven, kEven, kEven})) == Kinds{"compute"});  // what is hidden is no finding
+}
+
+TEST_CASE("findings: a slow rank", "[report]") {
+  const Parts fast = {{"forward", 20.0}, {"backward", 40.0}, {"reduce_exposed", 40.0}},
+              slow = {{"forward", 60.0}, {"backward", 40.0}, {"reduce_exposed", 0.0}};
+  RunData run = run_of({fast, fast, slow, fast});
+  CHECK(kinds(run) == Kinds{"compute", "straggler"});  // the waiting is for rank 2, not for the transfer
+  CHECK(
+      text_of(run, "straggler") ==
+      "Rank 2 is slower than the others. Rank 2 is the slowest in 100% of the steps and busy 100.0 ms, the mean of the "
+      "ranks 70.0 ms (own_ms); the others wait for it 30.0 of 100.0 ms a step (30%). It is furthest from the others in "
+      "forward: 60.0 ms, the mean is 30.0. Look at its host: other programs, fewer or slower processors, throttling. "
+      "Without it there would be at most 43% more tokens a second.");
+  for (std::size_t i = 0; i < run.steps.size(); ++i) run.steps[i].slowest = static_cast<double>(i % 4);
+  CHECK(contains(text_of(run, "straggler"), "not always the same: rank"));
+}
+
+TEST_CASE("findings: recomputation is advised against where memory is left alone", "[report]") {
+  RunData run = run_of({{{"forward", 25.0}, {"backward", 50.0}, {"recompute", 25.0}}});
+  run.config["parallel.recompute"] = "\"full\"";
+  CHECK(contains(text_of(run, "recompute"), "parallel.recompute_every=2"));  // 0.5 of 4 GiB are free
+  for (auto& step : run.steps) step.memory_peak_bytes = 1 * kGiB;
+  CHECK(kinds(run) == Kinds{"compute", "recompute"});
+  CHECK(contains(text_of(run, "recompute"),
+                 "25.0 of 100.0 ms a step (25%; part recompute of the breakdown) to save memory, "
+                 "but 3.00 GiB of 4.00 GiB of memory a rank are free. Try parallel.recompute=none"));
+  for (auto& step : run.steps) step.memory_peak_bytes = 3.9 * kGiB;
+  CHECK(kinds(run) == Kinds{"compute"});
+  run.environment.clear();  // nothing is known of the memory
+  CHECK(kinds(run) == Kinds{"compute"});
+}
+
+TEST_CASE("findings: threads, micro-batches, optimizer, checkpoints and evaluation", "[report]") {
+  RunData run = run_of({kEven, kEven});
+  run.environment[0].second = "1";
+  CHECK(contains(text_of(run, "processors"), "2 ranks of 1 thread run on 1 processors"));
+  run.environment[0].second = "8";
+  CHECK(contains(text_of(run, "processors"), "OMP_NUM_THREADS=4"));
+
+  run = run_of({kEven});
+  run.config["train.micro_batch"] = "1";
+  CHECK(kinds(run) == Kinds{"compute"});  // an eighth of the memory is free
+  for (auto& step : run.steps) step.memory_peak_bytes = 1 * kGiB;
+  run.config["train.accum"] = "8";
+  CHECK(contains(text_of(run, "micro_batch"), "1 x 1024 = 1024 tokens, and 3.00 GiB of 4.00 GiB"));
+  CHECK(contains(text_of(run, "micro_batch"), "micro-batches 4 times as large"));
+
+  const Parts updating = {{"forward", 30.0}, {"backward", 50.0}, {"optimizer", 20.0}};
+  run = run_of({updating, updating});
+  run.config["parallel.strategy"] = "\"ddp\"";
+  CHECK(contains(text_of(run, "optimizer"), "a rank updates one part of 2, about 10.0 ms less"));
+
+  run = run_of({{{"forward", 30.0}, {"backward", 60.0}, {"checkpoint", 10.0}}});
+  for (double step : {5.0, 10.0, 15.0}) run.events.push_back({.kind = "checkpoint", .step = step, .seconds = 0.05});
+  CHECK(contains(text_of(run, "checkpoint"), "3 checkpoints took 0.05 s each (events), and checkpoint.every is 5"));
+  run.events = {{.kind = "start", .step = 0}, {.kind = "end", .step = 20, .seconds = 4}};
+  run.evals = {{.kind = "eval", .step = 10, .loss = 3}};
+  CHECK(contains(text_of(run, "outside"),
+                 "The run took 4.0 s (event end), all its steps 2.0 s: 50% went to evaluation (1 times)"));
+}
+
+TEST_CASE("findings: nothing is said of what was not recorded", "[report]") {
+  RunData run;
+  CHECK(lt::report::findings(run).empty());
+  run.steps.push_back({.step = 1, .loss = 3, .step_ms = 100});
+  CHECK(lt::report::findings(run).empty());
+  CHECK(lt::report::verdict(run) == "The metrics hold no breakdown of a step, so where its time goes is not known.");
+}

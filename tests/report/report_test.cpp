@@ -1,0 +1,220 @@
+// write_report(): the numbers of a synthetic run appear, the page is well formed and refers to nothing outside itself.
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "libtrain/error.h"
+#include "libtrain/report.h"
+#include "run_files.h"
+#include "test_main/catch.h"
+
+namespace {
+
+using fixture::contains, fixture::Folder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
+namespace fs = std::filesystem;
+
+// Ten steps of 100 ms; step 5 stands twice, as after a restart, and its later line counts.
+std::string metrics(int ranks = 2) {
+  std::string text = start_line(ranks);
+  for (int step = 1; step <= 5; ++step) text += step_line(step, step == 5 ? 9.75 : 5.5 - 0.25 * step, 100);
+  text += R"({"event":"restart","step":4,"reason":"rank <1> lost"})"
+          "\n";
+  for (int step = 5; step <= 10; ++step) text += step_line(step, 5.5 - 0.25 * step, 100);
+  return text + R"({"event":"eval","step":10,"loss":3.125,"batches":2})"
+                "\n";
+}
+
+// Every tag is closed in the order in which it was opened; returns the first that is not.
+std::string unbalanced_tag(std::string html) {
+  static const std::set<std::string> kVoid = {"meta", "!DOCTYPE"};
+  for (const std::string element : {"style", "script"}) {  // raw text
+    const auto begin = html.find("<" + element + ">"), end = html.find("</" + element + ">");
+    html.erase(begin, end - begin + element.size() + 3);
+  }
+  std::vector<std::string> open;
+  for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {
+    const std::size_t close = html.find('>', at);
+    if (close == std::string::npos || html.find('<', at + 1) < close) return html.substr(at, 40);
+    const std::string tag = html.substr(at + 1, close - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" /", 1));
+    if (tag.back() == '/' || kVoid.count(name) > 0) continue;
+    if (tag[0] != '/') {
+      open.push_back(name);
+    } else if (open.empty() || "/" + open.back() != tag) {
+      return tag;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back();
+}
+
+void check_page(const std::string& html) {
+  CHECK(unbalanced_tag(html) == "");
+  std::string rest = html;
+  const std::string svg = "http://www.w3.org/2000/svg";
+  for (std::size_t at; (at = rest.find(svg)) != std::string::npos;) rest.erase(at, svg.size());
+  for (const char* reference : {"http:", "https:", "src=", "href=", "@import", "url("})
+    CHECK_FALSE(contains(rest, reference));
+  CHECK_FALSE(contains(html, "nan"));
+  CHECK_FALSE(contains(html, "inf\""));
+}
+
+// Number of data rows of the Markdown table whose header starts with `header`.
+int rows_of(const std::string& markdown, const std::string& header) {
+  std::istringstream lines(markdown.substr(markdown.find(header)));
+  int rows = -2;
+  for (std::string line; std::getline(lines, line) && line.starts_with("|");) ++rows;
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("report: the numbers of one run", "[report]") {
+  const Folder folder("one");
+  const fs::path run = folder.path / "tiny";
+  write(run / "metrics.jsonl", metrics());
+  write(run / "config.toml", "[model]\npreset = \"gpt-tiny\"\n\n[parallel]\nstrategy = \"zero3\"\n");
+  write(run / "env.json", R"({"host":"a&b","libraries":{"mpi":"4.1"}})");
+  write(run / "samples" / "step-00000010.txt", "to be </pre><script>or not</script>\xff");
+  lt::write_report({run.string() + "/"}, (folder.path / "report.html").string());
+  const std::string html = read(folder.path / "report.html"), markdown = read(folder.path / "report.md");
+  check_page(html);
+  for (const char* text : {"| Model | gpt-tiny |",
+                           "| Strategy | zero3 |",
+                           "| Ranks | 2 |",
+                           "| Steps | 10 |",
+                           "| Tokens | 20.5k |",
+                           "| Step, median | 100.0 ms |",
+                           "| Tokens a second | 20.5k |",
+                           "| Evaluation loss, best | 3.1250 nats at step 10 |",
+                           "| Peak memory, predicted | 6.00 MiB |",
+                           "| forward | 25.00 | 25.0% |",
+                           "| backward | 75.00 | 75.0% |",
+                           "| all | 100.00 |",
+                           "| all gather | 2 | 732 KiB | 1.50 | 0.25 | 0.50 |",
+                           "| activations | 5.00 MiB | 83.3% |",
+                           "Bound by computation (forward and backward): 100.0 of 100.0 ms a step (100%).",
+                           "| step | 80.00 | 90.00 | 100.00 |  |",
+                           "| busy itself | 60.00 | 70.00 | 80.00 | 1 |",
+                           "| forward | 20.00 | 25.00 | 30.00 | 1 |",
+                           "| backward | 70.00 | 75.00 | 80.00 | 0 |",
+                           "| rank 1 | 9 | 100.0% |",
+                           "| 10 | 3.1250 | 22.76 | 2 | – |",
+                           "| eval | 10 | loss 3.125, batches 2 |",
+                           "| zero1, zero2, zero3 | ",
+                           "| libraries.mpi | 4.1 |",
+                           "| restart | 4 | reason rank <1> lost |"}) {
+    INFO(text);
+    CHECK(contains(markdown, text));
+  }
+  CHECK(rows_of(markdown, "| step | loss |") == 10);  // step 5 once,
+  CHECK(contains(markdown, "| 5 | 4.2500 |"));        // with the loss of its later line
+  CHECK_FALSE(contains(markdown, "9.75"));
+  CHECK(contains(html, "to be &lt;/pre&gt;&lt;script&gt;or not&lt;/script&gt;\xEF\xBF\xBD"));
+  CHECK(contains(html, "training: 4.25"));  // under the pointer
+  CHECK(contains(html, "a&amp;b"));
+  CHECK_FALSE(contains(markdown, "| MFU | –"));  // null in every step
+}
+
+TEST_CASE("report: several runs are compared", "[report]") {
+  const Folder folder("many");
+  for (int ranks : {1, 2, 4}) {
+    std::string text = start_line(ranks);
+    for (int step = 1; step <= 4; ++step) text += step_line(step, 4, 400.0 / (ranks == 4 ? 3 : ranks));
+    write(folder.path / std::to_string(ranks) / "run" / "metrics.jsonl", text);
+    write(folder.path / std::to_string(ranks) / "run" / "config.toml",
+          "[parallel]\nstrategy = \"ddp\"\n[train]\nmicro_batch = " + std::to_string(8 / ranks) + "\n");
+  }
+  const auto run = [&](const char* name) { return (folder.path / name / "run").string(); };
+  lt::write_report({run("1"), run("2"), run("4")}, (folder.path / "out.html").string());
+  const std::string html = read(folder.path / "out.html"), markdown = read(folder.path / "out.md");
+  check_page(html);
+  CHECK(contains(markdown, "Chart: Scaling"));
+  CHECK(contains(markdown, "| " + run("4") + " | ddp | 4 | 15.4k |"));  // folders of one name keep their path
+  CHECK(contains(markdown, "| " + run("1") + " | single | 1 | 5.12k | 2.56k | 100% | 400.0 |"));
+  CHECK(contains(markdown, "Fastest is " + run("4") +
+                               " (ddp on 4 ranks) with 15.4k tokens a second, 3.00 times those of " + run("1") +
+                               " (single on 1 rank)"));
+  CHECK(contains(markdown, "All take the same number of tokens a step, so more ranks have less each"));
+  CHECK(contains(markdown, "| 100% | 200.0 |"));
+  CHECK(contains(markdown, "| 75% | 133.3 |"));
+  CHECK(contains(markdown, "| train.micro_batch | 8 | 4 | 2 |"));
+  CHECK_FALSE(contains(markdown, "| parallel.strategy |"));  // the same in all
+}
+
+TEST_CASE("report: runs of different models are not held against each other", "[report]") {
+  const Folder folder("models");
+  for (const std::string name : {"small", "large", "larger"}) {
+    std::string text = start_line(name == "larger" ? 2 : 1);
+    for (int step = 1; step <= 4; ++step) text += step_line(step, 4, name == "small" ? 50 : 200);
+    write(folder.path / name / "metrics.jsonl", text);
+    write(folder.path / name / "config.toml", name == "small" ? "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 128\n"
+                                                              : "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 256\n");
+  }
+  lt::write_report(
+      {(folder.path / "small").string(), (folder.path / "large").string(), (folder.path / "larger").string()},
+      (folder.path / "out.html").string());
+  const std::string markdown = read(folder.path / "out.md");
+  CHECK(contains(markdown, "of 2 different models or sequence lengths"));
+  CHECK(contains(markdown, "## gpt-tiny, sequences of 128 tokens"));
+  CHECK(contains(markdown, "## gpt-tiny, sequences of 256 tokens"));
+  CHECK(contains(markdown, "| small | single | 1 | 41.0k | 20.5k | – | 50.0 |"));
+  CHECK(contains(markdown, "| large | single | 1 | 10.2k | 5.12k | 100% | 200.0 |"));
+  CHECK(contains(markdown, "| larger | – | 2 | 10.2k | 5.12k | 50% | 200.0 |"));
+  check_page(read(folder.path / "out.html"));
+}
+
+TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
+  const Folder folder("torn");
+  const std::string out = (folder.path / "report.html").string();
+  const fs::path file = folder.path / "metrics.jsonl";
+  const auto error = [&] {
+    try {
+      lt::write_report({folder.path.string()}, out);
+    } catch (const lt::DataError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(error() == file.string() + ": no such file");
+
+  write(file, metrics() + R"({"step":11,"loss":1.)");
+  CHECK(error() == "no error");
+  CHECK(contains(read(folder.path / "report.md"), "| Steps | 10 |"));
+  CHECK(contains(read(folder.path / "report.md"), "was cut off"));
+
+  write(file, start_line(1) + "{\"step\":1,\"lo\n" + step_line(2, 5, 100));
+  CHECK(error() == file.string() + ": line 2: expected a JSON object, got {\"step\":1,\"lo");
+  write(file, start_line(1) + "{\"step\":1,\"loss\":\"low\"}\n");
+  CHECK(error() == file.string() + ": line 2: loss: expected a number, got \"low\"");
+  write(file, "{\"loss\":1}\n");
+  CHECK(error() == file.string() + ": line 1: step: expected a number in a line that is no event");
+
+  write(file, start_line(1) + "{\"step\":1,\"loss\":null,\"breakdown_ms\":null}\n");  // a loss that was not finite
+  CHECK(error() == "no error");
+  check_page(read(out));
+  write(file, "");
+  CHECK(error() == "no error");
+  CHECK(contains(read(folder.path / "report.md"), "No step has been recorded yet."));
+  check_page(read(out));
+
+  CHECK_THROWS_AS(lt::write_report({folder.path.string()}, (folder.path / "no" / "where.html").string()),
+                  lt::DataError);
+  CHECK_THROWS_AS(lt::write_report({}, out), lt::UsageError);
+}
+
+TEST_CASE("report: a long run stays small", "[report]") {
+  const Folder folder("long");
+  std::string text = start_line(2);
+  for (int step = 1; step <= 20000; ++step)
+    text += step_line(step, 2 + 3 * std::exp(-step / 3000.0), step % 1000 == 0 ? 900 : 100);
+  write(folder.path / "metrics.jsonl", text);
+  lt::write_report({folder.path.string()}, (folder.path / "report.html").string());
+  const std::string html = read(folder.path / "report.html");
+  check_page(html);
+  CHECK(html.size() < 300000);
+}

@@ -1,0 +1,62 @@
+// Files of a run for the tests of the report: folders that go with the test, and metrics.jsonl as a run writes it.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace fixture {
+
+namespace fs = std::filesystem;
+
+// A folder that goes with the test.
+struct Folder {
+  fs::path path;
+  explicit Folder(const std::string& name)
+      : path(fs::temp_directory_path() / ("lt-report-" + name + "-" + std::to_string(::getpid()))) {
+    fs::remove_all(path);
+    fs::create_directories(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+};
+
+inline void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+inline std::string start_line(int ranks) {
+  return R"({"event":"start","step":0,"ranks":)" + std::to_string(ranks) +
+         R"(,"predicted_peak_bytes":6291456,"ledger":{"parameters":1048576,"activations":5242880}})"
+         "\n";
+}
+
+inline std::string step_line(int step, double loss, double ms) {
+  std::ostringstream o;
+  o << R"({"step":)" << step << R"(,"tokens":2048,"loss":)" << loss << R"(,"grad_norm":0.5,"lr":1e-3,"step_ms":)" << ms
+    << R"(,"tokens_per_s":)" << 2048e3 / ms << R"(,"tokens_per_s_per_rank":)" << 1024e3 / ms
+    << R"(,"mfu":null,"memory_peak_bytes":6291456,"memory_outside_bytes":1048576,"breakdown_ms":{"forward":)"
+    << ms * 0.25 << R"(,"backward":)" << ms * 0.75
+    << R"(},"comm":[{"op":"all_gather","bytes":750000,"calls":2,"busy_ms":1.5,"exposed_ms":0.25,"busbw_gbps":0.5}],)"
+    << R"("ranks":{"slowest":1,"step_ms_min":)" << ms * 0.8 << R"(,"step_ms_mean":)" << ms * 0.9 << R"(,"step_ms_max":)"
+    << ms << R"(,"own_ms_min":)" << ms * 0.6 << R"(,"own_ms_mean":)" << ms * 0.7 << R"(,"own_ms_max":)" << ms * 0.8
+    << R"(,"parts_ms":{"forward":{"min":)" << ms * 0.2 << R"(,"mean":)" << ms * 0.25 << R"(,"max":)" << ms * 0.3
+    << R"(,"rank":1},"backward":{"min":)" << ms * 0.7 << R"(,"mean":)" << ms * 0.75 << R"(,"max":)" << ms * 0.8
+    << R"(,"rank":0}}}})"
+    << "\n";
+  return o.str();
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace fixture
