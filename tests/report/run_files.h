@@ -35,8 +35,9 @@ inline std::string read(const fs::path& path) {
   return text.str();
 }
 
-inline std::string start_line(int ranks) {
-  return R"({"event":"start","step":0,"ranks":)" + std::to_string(ranks) +
+// `more`: further fields, each with a comma before it.
+inline std::string start_line(int ranks, int step = 0, const std::string& more = "") {
+  return R"({"event":"start","step":)" + std::to_string(step) + R"(,"ranks":)" + std::to_string(ranks) + more +
          R"(,"predicted_peak_bytes":6291456,"ledger":{"parameters":1048576,"activations":5242880}})"
          "\n";
 }

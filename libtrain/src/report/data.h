@@ -45,6 +45,7 @@ struct Event {
 
 struct RunData {
   std::string directory, name;
+  // Of one trajectory: without what a later start superseded (docs/metrics.md).
   std::vector<StepRow> steps;  // ascending; of equal steps the later line
   std::vector<Event> evals;    // likewise
   std::vector<Event> events;   // all others, in the order of the file

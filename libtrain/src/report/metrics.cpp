@@ -99,6 +99,14 @@ StepRow step_row(const Json& o, const Place& place) {
   return row;
 }
 
+// A start at `step` goes on from the state after it: what an earlier attempt did beyond is of another trajectory.
+void drop_what_a_start_supersedes(RunData& run, double step) {
+  const auto beyond = [step](const auto& line) { return line.step > step; };
+  std::erase_if(run.steps, beyond);
+  std::erase_if(run.evals, beyond);
+  std::erase_if(run.events, beyond);
+}
+
 void add_event(RunData& run, const Json& o, const Place& place) {
   Event event{.kind = text_of(o["event"]), .step = number(o, "step", place)};
   for (const auto& [key, value] : o.items()) {
@@ -112,6 +120,7 @@ void add_event(RunData& run, const Json& o, const Place& place) {
   }
   if (const auto seconds = o.find("seconds"); seconds != o.end() && seconds->is_number()) event.seconds = *seconds;
   if (event.kind == "start") {
+    drop_what_a_start_supersedes(run, event.step);
     run.predicted_peak_bytes = number(o, "predicted_peak_bytes", place);
     run.flops_per_token = number(o, "flops_per_token", place);
     run.parameters = number(o, "parameters", place);
