@@ -2,7 +2,9 @@
 
 import html.parser
 import itertools
+import json
 import re
+import statistics
 
 import program
 
@@ -119,6 +121,20 @@ class Report(program.CliTest):
         self.assertIn("All take the same number of tokens a step", markdown)
         self.assertEqual(page.count("<figcaption>Scaling</figcaption>"), 1)
         self.assertEqual(page.count("<figcaption>Arena of a training step</figcaption>"), 5)
+
+    def test_a_run_that_went_on_with_other_ranks(self):
+        run = self.trained("run", "--parallel.strategy=zero3", "--parallel.recompute=full", ranks=2)
+        self.trained("run", "--parallel.strategy=ddp", "--train.steps=18")
+        page, markdown = self.checked(run)
+        self.assertIn("is of steps 13 to 18 alone; losses are of all steps.", markdown)
+        self.assertIn("\n| steps | ranks | strategy | recomputation | tokens a step | tokens/s |\n", markdown)
+        self.assertRegex(markdown, r"\| 1 to 12 \| 2 \| zero3 \| full \| 64 \| [\d.]+k? \|\n"
+                                   r"\| 13 to 18 \| 1 \| ddp \| none \| 32 \| [\d.]+k? \|\n")
+        rows = [row for row in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()) if "event" not in row]
+        median = statistics.median(row["step_ms"] for row in rows[13:])  # one step warms up
+        self.assertIn(f"| Step, median | {median:.1f} ms |", markdown)
+        self.assertIn(f"| Training loss at the first step | {rows[0]['loss']:.4f} nats |", markdown)
+        self.assertNotIn("## Ranks compared", markdown)  # one rank alone
 
     def test_an_arena_that_is_not_ours_is_left_out(self):
         run = self.trained("run")

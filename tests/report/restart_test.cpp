@@ -3,6 +3,7 @@
 
 #include "libtrain/report.h"
 #include "report/metrics.h"
+#include "report/parts.h"
 #include "run_files.h"
 #include "test_main/catch.h"
 
@@ -76,4 +77,83 @@ TEST_CASE("restart: rows are void from the start on, before it has any of its ow
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1)).steps.empty());
   // A start that does not say where it begins makes nothing void.
   CHECK(read_lines(folder, steps(1, 9, 5, 100) + "{\"event\":\"start\"}\n").steps.size() == 9);
+}
+
+namespace {
+
+constexpr const char* kZero3 = R"(,"strategy":"zero3","recompute":"full","dtype":"f32","micro_batch":4)";
+constexpr const char* kDdp = R"(,"strategy":"ddp","recompute":"none","dtype":"f32","micro_batch":4)";
+
+// 200 steps of 100 ms with zero3 on two ranks, then 50 of 50 ms with ddp on one.
+std::string resumed_with_other_settings() {
+  return start_line(2, 0, kZero3) + steps(1, 200, 5, 100) + start_line(1, 200, kDdp) + steps(201, 250, 4, 50);
+}
+
+}  // namespace
+
+TEST_CASE("restart: figures of a run that went on with other settings are of its last part", "[report]") {
+  const Folder folder("parts");
+  const std::string markdown = report_of(folder, resumed_with_other_settings());
+  for (const char* text :
+       {"trained for 250 steps, the last 50 of them on 1 rank: 41.0k tokens a second, 50.0 ms a step.",
+        "is of steps 201 to 250 alone; losses are of all steps.",
+        "| steps | ranks | strategy | recomputation | tokens/s |", "| 1 to 200 | 2 | zero3 | full | 20.5k |",
+        "| 201 to 250 | 1 | ddp | none | 41.0k |", "| Steps | 250 |",
+        "| Steps of the figures of speed and memory | 201 to 250 |", "| Strategy | ddp |", "| Recomputation | none |",
+        "| Ranks | 1 |", "| Training loss at the first step | 5.0000 nats |",
+        "| Training loss, mean of the last 10 steps | 4.0000 nats |", "| Step, median | 50.0 ms |",
+        "| forward | 12.50 | 25.0% |", "| backward | 37.50 | 75.0% |",
+        "Bound by computation (forward and backward): 50.0 of 50.0 ms a step (100%)."}) {
+    INFO(text);
+    CHECK(contains(markdown, text));
+  }
+  const std::string html = read(folder.path / "report.html");
+  CHECK(contains(html, "steps 1 to 200"));
+  CHECK(contains(html, "steps 201 to 250"));
+}
+
+TEST_CASE("restart: a comparison takes the part of a run that it names", "[report]") {
+  const Folder folder("compared");
+  write(folder.path / "parts" / "metrics.jsonl", resumed_with_other_settings());
+  write(folder.path / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
+  lt::write_report({(folder.path / "parts").string(), (folder.path / "plain").string()},
+                   (folder.path / "out.html").string());
+  const std::string markdown = read(folder.path / "out.md");
+  CHECK(contains(markdown, "Of parts steps 201 to 250 are compared, which ran with other settings than those before."));
+  CHECK(contains(markdown, "| parts | single | 1 | 41.0k |"));
+  CHECK(contains(markdown, "| plain | zero3 | 2 | 20.5k | 10.2k | 25% | 100.0 |"));
+}
+
+TEST_CASE("restart: what a part is", "[report]") {
+  const Folder folder("part");
+  const auto parts = [&](const std::string& lines) {
+    write(folder.path / "metrics.jsonl", lines);
+    const auto run = lt::report::read_run(folder.path.string());
+    std::string text;
+    for (const auto& part : run.parts) text += lt::report::range_text(part) + "; ";
+    return text;
+  };
+  const std::string first = start_line(2, 0, kZero3) + steps(1, 4, 5, 100);
+  CHECK(parts(first) == "1 to 4; ");
+  // The same settings again are the same part,
+  CHECK(parts(first + start_line(2, 4, kZero3) + steps(5, 6, 5, 100)) == "1 to 6; ");
+  // also where an older version said less of them.
+  CHECK(parts(start_line(2) + steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
+  CHECK(parts(steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
+  CHECK(parts(first + start_line(4, 4, kZero3) + step_line(5, 5, 100)) == "1 to 4; 5; ");
+  // There and back are three parts, and what was superseded is in none.
+  CHECK(parts(first + start_line(2, 4, kDdp) + steps(5, 6, 5, 100) + start_line(2, 6, kZero3) + steps(7, 8, 5, 100)) ==
+        "1 to 4; 5 to 6; 7 to 8; ");
+  CHECK(parts(first + start_line(2, 4, kDdp) + steps(5, 6, 5, 100) + start_line(2, 4, kZero3) + steps(5, 8, 5, 100)) ==
+        "1 to 8; ");
+}
+
+TEST_CASE("restart: a start that has no steps yet says nothing of those before it", "[report]") {
+  const Folder folder("empty");
+  const std::string lines = start_line(2, 0, kZero3) + steps(1, 4, 5, 100);
+  const std::string markdown = report_of(folder, lines + start_line(1, 4, kDdp));
+  CHECK(contains(markdown, "| Ranks | 2 |"));
+  CHECK(contains(markdown, "| Strategy | zero3 |"));
+  CHECK_FALSE(contains(markdown, "other settings"));
+  CHECK(contains(report_of(folder, start_line(3, 0, kZero3)), "| Ranks | 3 |"));
 }

@@ -51,9 +51,9 @@ Headroom headroom_of(const RunData& run) {
   if (std::isnan(ranks)) ranks = environment_number(run, "ranks");
   const double host = environment_number(run, "memory_bytes");
   double peak = kMissing, outside = 0;
-  for (const StepRow& step : run.steps) {
-    peak = std::fmax(peak, step.memory_peak_bytes);
-    outside = std::fmax(outside, step.memory_outside_bytes);
+  for (const StepRow* step : measured_steps(run)) {
+    peak = std::fmax(peak, step->memory_peak_bytes);
+    outside = std::fmax(outside, step->memory_outside_bytes);
   }
   if (!(host > 0) || !(ranks > 0) || std::isnan(peak)) return h;
   h.limit_bytes = host / ranks;

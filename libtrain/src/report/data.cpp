@@ -11,6 +11,7 @@
 #include "report/arena_drawing.h"
 #include "report/files.h"
 #include "report/metrics.h"
+#include "report/parts.h"
 
 namespace lt::report {
 namespace {
@@ -66,6 +67,12 @@ void read_samples(RunData& run, const fs::path& folder) {
   }
 }
 
+std::vector<const StepRow*> without_warm_up(std::vector<const StepRow*> steps) {
+  const std::size_t n = steps.size(), skipped = n < 3 ? 0 : std::clamp<std::size_t>(n / 10, 1, 10);
+  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(skipped));
+  return steps;
+}
+
 }  // namespace
 
 std::optional<std::string> file_text(const std::string& path, std::size_t at_most) {
@@ -85,6 +92,7 @@ RunData read_run(const std::string& directory) {
   if (!folder.has_filename()) folder = folder.parent_path();
   run.name = folder.filename().string();
   read_metrics(run, (folder / "metrics.jsonl").string());
+  divide_into_parts(run);
   if (const auto toml = file_text((folder / "config.toml").string())) read_config(run, *toml);
   if (const auto text = file_text((folder / "env.json").string())) {
     const Json environment = Json::parse(*text, nullptr, false);
@@ -100,12 +108,25 @@ RunData read_run(const std::string& directory) {
   return run;
 }
 
-std::vector<const StepRow*> steady_steps(const RunData& run) {
-  const std::size_t n = run.steps.size();
-  const std::size_t skipped = n < 3 ? 0 : std::clamp<std::size_t>(n / 10, 1, 10);
+std::vector<const StepRow*> steps_of(const RunData& run, const Part& part) {
   std::vector<const StepRow*> steps;
-  for (std::size_t i = skipped; i < n; ++i) steps.push_back(&run.steps[i]);
+  for (const StepRow& row : run.steps) {
+    if (row.step >= part.first && row.step <= part.last) steps.push_back(&row);
+  }
   return steps;
+}
+
+std::vector<const StepRow*> measured_steps(const RunData& run) {
+  if (!run.parts.empty()) return steps_of(run, run.parts.back());
+  std::vector<const StepRow*> steps;
+  for (const StepRow& row : run.steps) steps.push_back(&row);
+  return steps;
+}
+
+std::vector<const StepRow*> steady_steps(const RunData& run) { return without_warm_up(measured_steps(run)); }
+
+std::vector<const StepRow*> steady_steps(const RunData& run, const Part& part) {
+  return without_warm_up(steps_of(run, part));
 }
 
 }  // namespace lt::report

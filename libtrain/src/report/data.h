@@ -34,6 +34,7 @@ struct StepRow {
   double slowest = kMissing, step_ms_min = kMissing, step_ms_mean = kMissing, step_ms_max = kMissing,
          own_ms_min = kMissing, own_ms_mean = kMissing, own_ms_max = kMissing;
   std::vector<PartOverRanks> parts_over_ranks = {};  // in the order of the file
+  int start = 0;                                     // number of the `start` event before it in the file; 0: none
 };
 
 // An event: its kind, the step it stands at (NaN without one), and every other scalar field as text.
@@ -43,15 +44,34 @@ struct Event {
   std::vector<std::pair<std::string, std::string>> fields = {};
 };
 
+using Settings = std::map<std::string, std::string>;  // of those of kSettings that are known
+
+// A `start` event.
+struct Start {
+  int number = 0;  // from 1
+  double step = kMissing, ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing,
+         parameters = kMissing;
+  std::vector<std::pair<std::string, double>> ledger = {};  // bytes
+  Settings settings = {};
+};
+
+// Steps one after another that ran with the same settings.
+struct Part {
+  double first = kMissing, last = kMissing;
+  Settings settings = {};
+};
+
 struct RunData {
   std::string directory, name;
   // Of one trajectory: without what a later start superseded (docs/metrics.md).
   std::vector<StepRow> steps;  // ascending; of equal steps the later line
   std::vector<Event> evals;    // likewise
   std::vector<Event> events;   // all others, in the order of the file
+  std::vector<Start> starts;   // likewise
+  std::vector<Part> parts;     // ascending; what is said of speed and memory is of the last
+  // Of the last start that has steps, with its ledger.
   double ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing, parameters = kMissing;
-  int resumes = 0;                                               // `start` events that go on from a checkpoint
-  std::vector<std::pair<std::string, double>> ledger;            // of the last `start` event, bytes
+  std::vector<std::pair<std::string, double>> ledger;            // bytes
   std::map<std::string, std::string> config;                     // "section.key" to TOML text
   std::vector<std::pair<std::string, std::string>> environment;  // env.json, nested names joined by dots
   std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
@@ -62,9 +82,12 @@ struct RunData {
 // Throws DataError naming file and line for a metrics.jsonl that is missing or damaged before its last line.
 RunData read_run(const std::string& directory);
 
-// Steps without the first ones (a tenth, at least one, at most ten), which warm up; all where there are fewer than
-// three.
+// The steps that speed and memory are from: those of the last part.
+std::vector<const StepRow*> measured_steps(const RunData& run);
+// Without the first ones (a tenth, at least one, at most ten), which warm up; all where there are fewer than three.
 std::vector<const StepRow*> steady_steps(const RunData& run);
+std::vector<const StepRow*> steady_steps(const RunData& run, const Part& part);
+std::vector<const StepRow*> steps_of(const RunData& run, const Part& part);
 
 // NaN values are left out; NaN where none is left.
 double mean(const std::vector<double>& values);

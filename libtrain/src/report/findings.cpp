@@ -20,9 +20,10 @@ void add_data(Findings& findings, const Evidence& e) {
 
 void add_checkpoint(Findings& findings, const Evidence& e) {
   if (e.share(e.costs.checkpoint) < 0.02) return;
+  const double first = measured_steps(e.run).front()->step;
   double saves = 0, seconds = 0;
   for (const Event& event : e.run.events) {
-    if (event.kind != "checkpoint" || std::isnan(event.seconds)) continue;
+    if (event.kind != "checkpoint" || std::isnan(event.seconds) || event.step < first) continue;
     ++saves;
     seconds += event.seconds;
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "report/findings.h"
+#include "report/parts.h"
 #include "report/text.h"
 
 namespace lt::report {
@@ -153,6 +154,11 @@ void add_groups(Document& document, const std::vector<RunData>& runs) {
                               "in all of them, so speeds "
                               "and memory are compared within each group alone.",
                               groups.size())});
+  }
+  for (const RunData& run : runs) {
+    if (!has_parts(run)) continue;
+    document.add(Paragraph{fmt::format("Of {} steps {} are compared, which ran with other settings than those before.",
+                                       run.name, measured_range(run))});
   }
   for (const RunGroup& group : groups) {
     document.add(Heading{2, group.name.empty() ? "Speed and memory" : group.name});

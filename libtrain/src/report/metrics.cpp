@@ -9,6 +9,7 @@
 
 #include "libtrain/error.h"
 #include "report/files.h"
+#include "report/parts.h"
 
 namespace lt::report {
 namespace {
@@ -105,9 +106,26 @@ void drop_what_a_start_supersedes(RunData& run, double step) {
   std::erase_if(run.steps, beyond);
   std::erase_if(run.evals, beyond);
   std::erase_if(run.events, beyond);
+  std::erase_if(run.starts, beyond);
 }
 
-void add_event(RunData& run, const Json& o, const Place& place) {
+Start start_of(const Event& event, const Json& o, int number_of_start, const Place& place) {
+  Start start{.number = number_of_start,
+              .step = event.step,
+              .ranks = number(o, "ranks", place),
+              .predicted_peak_bytes = number(o, "predicted_peak_bytes", place),
+              .flops_per_token = number(o, "flops_per_token", place),
+              .parameters = number(o, "parameters", place)};
+  if (const Json* ledger = child(o, "ledger", false, place)) start.ledger = numbers(*ledger, place);
+  for (const auto& [key, value] : event.fields) {
+    const auto same = [&key = key](const Setting& setting) { return key == setting.field; };
+    if (std::any_of(std::begin(kSettings), std::end(kSettings), same)) start.settings.emplace(key, value);
+  }
+  return start;
+}
+
+// `number_of_start` is that of the event, where it is one.
+void add_event(RunData& run, const Json& o, int number_of_start, const Place& place) {
   Event event{.kind = text_of(o["event"]), .step = number(o, "step", place)};
   for (const auto& [key, value] : o.items()) {
     if (key != "event" && key != "step" && !value.is_structured() && !value.is_null())
@@ -121,12 +139,7 @@ void add_event(RunData& run, const Json& o, const Place& place) {
   if (const auto seconds = o.find("seconds"); seconds != o.end() && seconds->is_number()) event.seconds = *seconds;
   if (event.kind == "start") {
     drop_what_a_start_supersedes(run, event.step);
-    run.predicted_peak_bytes = number(o, "predicted_peak_bytes", place);
-    run.flops_per_token = number(o, "flops_per_token", place);
-    run.parameters = number(o, "parameters", place);
-    run.resumes += o.contains("resumed_from") && !o["resumed_from"].is_null() ? 1 : 0;
-    if (const auto ranks = o.find("ranks"); ranks != o.end() && ranks->is_number()) run.ranks = ranks->get<double>();
-    if (const Json* ledger = child(o, "ledger", false, place)) run.ledger = numbers(*ledger, place);
+    run.starts.push_back(start_of(event, o, number_of_start, place));
   }
   run.events.push_back(std::move(event));
 }
@@ -152,6 +165,7 @@ void read_metrics(RunData& run, const std::string& path) {
   }
   const std::string& text = *content;
   std::size_t line = 0;
+  int starts = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t newline = text.find('\n', begin);
     const std::size_t end = newline == std::string::npos ? text.size() : newline;
@@ -165,9 +179,11 @@ void read_metrics(RunData& run, const std::string& path) {
     } else if (!o.is_object()) {
       place.fail("expected a JSON object, got " + std::string(row.substr(0, 60)));
     } else if (o.contains("event")) {
-      add_event(run, o, place);
+      starts += o["event"] == "start" ? 1 : 0;
+      add_event(run, o, starts, place);
     } else {
       run.steps.push_back(step_row(o, place));
+      run.steps.back().start = starts;
     }
   }
   std::erase_if(run.evals, [](const Event& e) { return std::isnan(e.step); });

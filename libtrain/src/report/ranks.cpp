@@ -48,10 +48,11 @@ Figure busy_figure(const RunData& run) {
                   .y_label = "ms a step",
                   .series = {},
                   .from_zero = true};
-  const auto steps = all_of(run, &StepRow::step);
-  chart.series.push_back({"slowest rank", steps, all_of(run, &StepRow::own_ms_max)});
-  chart.series.push_back({"mean of the ranks", steps, all_of(run, &StepRow::own_ms_mean)});
-  chart.series.push_back({"fastest rank", steps, all_of(run, &StepRow::own_ms_min)});
+  const auto measured = measured_steps(run);
+  const auto steps = column(measured, &StepRow::step);
+  chart.series.push_back({"slowest rank", steps, column(measured, &StepRow::own_ms_max)});
+  chart.series.push_back({"mean of the ranks", steps, column(measured, &StepRow::own_ms_mean)});
+  chart.series.push_back({"fastest rank", steps, column(measured, &StepRow::own_ms_min)});
   return {chart.title, figure(chart)};
 }
 

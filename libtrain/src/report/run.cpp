@@ -4,24 +4,26 @@
 #include <cmath>
 
 #include "report/findings.h"
+#include "report/parts.h"
 #include "report/sections.h"
 #include "report/text.h"
 
 namespace lt::report {
 namespace {
 
-Table key_figures(const Summary& s) {
+Table key_figures(const RunData& run, const Summary& s) {
   Table t;
   const auto row = [&](const char* name, const std::string& value) {
     if (value != "–") t.rows.push_back({name, value});
   };
   const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
   row("Model", s.model);
+  row("Steps", whole_text(s.steps));
+  if (has_parts(run)) row("Steps of the figures of speed and memory", measured_range(run));
   row("Strategy", s.strategy);
   row("Recomputation", s.recompute);
   row("Dtype", s.dtype);
   row("Ranks", whole_text(s.ranks));
-  row("Steps", whole_text(s.steps));
   row("Tokens", count_text(s.tokens));
   row("Training loss at the first step", with_unit(fixed_text(s.first_loss, 4), " nats"));
   row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), " nats"));
@@ -44,6 +46,7 @@ std::string subject(const RunData& run, const Summary& s) {
   std::string text = s.model == "–" ? "A model" : s.model;
   if (std::isfinite(run.parameters)) text += fmt::format(" ({} parameters)", count_text(run.parameters));
   text += fmt::format(", trained for {} step{}", whole_text(s.steps), s.steps == 1 ? "" : "s");
+  if (has_parts(run)) text += fmt::format(", the last {} of them", measured_steps(run).size());
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
   if (run.ranks > 1 && s.strategy != "–") text += " with " + s.strategy;
   if (std::isfinite(s.tokens_per_s)) {
@@ -78,10 +81,11 @@ void add_run(Document& document, const RunData& run, int level) {
     document.add(Paragraph{"No step has been recorded yet."});
   } else {
     document.add(Paragraph{subject(run, summary)});
+    add_parts(document, run);
     add_findings(document, run, level + 1);
     document.add(Heading{level + 1, "Key figures"});
   }
-  document.add(key_figures(summary));
+  document.add(key_figures(run, summary));
   if (std::isfinite(summary.mfu)) {
     document.add(
         Paragraph{"MFU = tokens a second × FLOPs a token / dense peak of the compute dtype, with FLOPs a token = "

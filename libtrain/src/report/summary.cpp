@@ -3,12 +3,14 @@
 
 #include <cmath>
 
+#include "report/parts.h"
+
 namespace lt::report {
 namespace {
 
-double largest(const RunData& run, double StepRow::*member) {
+double largest(const std::vector<const StepRow*>& steps, double StepRow::*member) {
   double result = kMissing;
-  for (const StepRow& step : run.steps) result = std::fmax(result, step.*member);
+  for (const StepRow* step : steps) result = std::fmax(result, step->*member);
   return result;
 }
 
@@ -18,9 +20,9 @@ Summary summarize(const RunData& run) {
   Summary s;
   s.model = config_text(run, "model.preset");
   if (s.model == "–") s.model = config_text(run, "model.family");
-  s.strategy = config_text(run, "parallel.strategy");
-  s.recompute = config_text(run, "parallel.recompute");
-  s.dtype = config_text(run, "train.dtype");
+  s.strategy = measured_setting(run, "strategy", "parallel.strategy");
+  s.recompute = measured_setting(run, "recompute", "parallel.recompute");
+  s.dtype = measured_setting(run, "dtype", "train.dtype");
   s.ranks = run.ranks;
   s.predicted_peak_bytes = run.predicted_peak_bytes;
   if (!run.evals.empty()) s.eval_loss = run.evals.back().loss;
@@ -30,7 +32,7 @@ Summary summarize(const RunData& run) {
     s.best_eval_step = eval.step;
   }
   if (run.steps.empty()) return s;
-  const auto steady = steady_steps(run);
+  const auto steady = steady_steps(run), measured = measured_steps(run);
   const auto per_step = [&](double StepRow::*member) { return median(column(steady, member)); };
   s.steps = run.steps.back().step;
   s.first_loss = run.steps.front().loss;
@@ -47,8 +49,8 @@ Summary summarize(const RunData& run) {
   s.tokens_per_s = per_step(&StepRow::tokens_per_s);
   s.tokens_per_s_per_rank = per_step(&StepRow::tokens_per_s_per_rank);
   s.mfu = per_step(&StepRow::mfu);
-  s.memory_peak_bytes = largest(run, &StepRow::memory_peak_bytes);
-  s.memory_outside_bytes = largest(run, &StepRow::memory_outside_bytes);
+  s.memory_peak_bytes = largest(measured, &StepRow::memory_peak_bytes);
+  s.memory_outside_bytes = largest(measured, &StepRow::memory_outside_bytes);
   return s;
 }
 

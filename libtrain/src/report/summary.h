@@ -7,9 +7,10 @@
 
 namespace lt::report {
 
-// Figures of speed are medians over the steady steps, memory the maximum over all.
+// Of the whole run: model, steps, tokens, losses and train_s. The rest is of its last part (parts.h): figures of speed
+// are medians over the steady steps, memory the maximum over all of the part.
 struct Summary {
-  std::string model, strategy, recompute, dtype;  // "–" where config.toml does not say
+  std::string model, strategy, recompute, dtype;  // "–" where the run does not say
   double ranks = kMissing, steps = 0, tokens = kMissing;
   double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
   double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/parts.h"
 #include "report/sections.h"
 #include "report/svg_chart.h"
 #include "report/text.h"
@@ -26,25 +27,35 @@ constexpr const char* kCollectivesExplained =
 
 Figure speed_figure(const RunData& run) {
   LineChart chart{.title = "Speed", .x_label = "step", .y_label = "tokens/s", .series = {}, .from_zero = true};
-  chart.series.push_back({"tokens/s, all ranks", all_of(run, &StepRow::step), all_of(run, &StepRow::tokens_per_s)});
+  std::vector<Part> parts = run.parts;
+  if (parts.empty()) parts.push_back({run.steps.front().step, run.steps.back().step, {}});
+  for (const Part& part : parts) {  // a line each
+    Series& line = chart.series.emplace_back();
+    line.name = has_parts(run) ? "steps " + range_text(part) : "tokens/s, all ranks";
+    for (const StepRow* step : steps_of(run, part)) {
+      line.x.push_back(step->step);
+      line.y.push_back(step->tokens_per_s);
+    }
+  }
   return {chart.title, figure(chart)};
 }
 
 Figure breakdown_figure(const RunData& run, const std::vector<std::pair<std::string, double>>& parts) {
+  const auto measured = measured_steps(run);
   StackedChart chart{.title = "Where each step's time goes",
                      .x_label = "step",
                      .y_label = "ms a step (rank 0)",
                      .unit = "ms",
                      .parts = {},
-                     .x = all_of(run, &StepRow::step),
+                     .x = column(measured, &StepRow::step),
                      .values = {}};
   for (const auto& [name, ms] : parts) {
     chart.parts.push_back(spaced(name));
     auto& values = chart.values.emplace_back();
-    for (const StepRow& step : run.steps) {
-      const auto found = std::find_if(step.breakdown_ms.begin(), step.breakdown_ms.end(),
+    for (const StepRow* step : measured) {
+      const auto found = std::find_if(step->breakdown_ms.begin(), step->breakdown_ms.end(),
                                       [&name = name](const auto& part) { return part.first == name; });
-      values.push_back(found == step.breakdown_ms.end() || !(found->second > 0) ? 0 : found->second);
+      values.push_back(found == step->breakdown_ms.end() || !(found->second > 0) ? 0 : found->second);
     }
   }
   return {chart.title, figure(chart)};
