@@ -130,7 +130,7 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
              "cost ms", "cost");
   for (std::size_t m = 0; m < kModes.size(); ++m) {
     const double cost_ms = median(cost[m]), share = cost_ms / median(ms[0]);
-    rows.push_back({{"name", config.model.preset},
+    rows.push_back({{"name", nn::model_name(model_spec(sizes))},
                     {"implementation", kModes[m]},
                     {"shape", step_shape(sizes)},
                     {"dtype", sizes.train.dtype},

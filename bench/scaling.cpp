@@ -64,7 +64,7 @@ Measured measure(const Config& config, const Group& group, const Options& option
 
 Json row_of(const Measured& measured, const Config& config, int ranks, const std::string& strategy) {
   const double rate = static_cast<double>(measured.tokens) / median(measured.ms) * 1e3;
-  return {{"name", config.model.preset},
+  return {{"name", nn::model_name(model_spec(config))},
           {"shape", step_shape(config)},
           {"dtype", config.train.dtype},
           {"ranks", ranks},

@@ -30,7 +30,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Json breakdown;
   for (std::size_t p = 0; p < kParts; ++p) breakdown[std::string(kPartNames[p])] = spread(parts[p]);
   Json result = new_result("step", world, options);
-  result.update(Json{{"model", config.model.preset},
+  result.update(Json{{"model", nn::model_name(model_spec(config))},
                      {"dtype", config.train.dtype},
                      {"strategy", config.parallel.strategy},
                      {"recompute", config.parallel.recompute},
@@ -40,10 +40,14 @@ void bench_step(const Config& given, const World& world, const Options& options)
                      {"tokens_per_s", tokens / median_s},
                      {"gflops", training.flops() / median_s / 1e9},
                      {"breakdown_ms", breakdown}});
-  const Json row = {{"name", config.model.preset},          {"shape", step_shape(config)},
-                    {"dtype", config.train.dtype},          {"ranks", world.size()},
-                    {"strategy", config.parallel.strategy}, {"recompute", config.parallel.recompute},
-                    {"ms", times(cut_into_blocks(ms))},     {"tokens_per_s", tokens / median_s}};
+  const Json row = {{"name", nn::model_name(model_spec(config))},
+                    {"shape", step_shape(config)},
+                    {"dtype", config.train.dtype},
+                    {"ranks", world.size()},
+                    {"strategy", config.parallel.strategy},
+                    {"recompute", config.parallel.recompute},
+                    {"ms", times(cut_into_blocks(ms))},
+                    {"tokens_per_s", tokens / median_s}};
   write_result(std::move(result), Json::array({row}), options.out);
 }
 

@@ -99,7 +99,8 @@ class Bench(program.CliTest):
         self.assertEqual(result["tokens_per_step"], 2 * 2 * 16)
         row, = result["rows"]
         self.assertEqual((row["name"], row["ranks"], row["strategy"], row["dtype"], row["recompute"]),
-                         ("gpt-tiny", 2, "zero2", "f32", "none"))
+                         ("gpt2-2x32", 2, "zero2", "f32", "none"))  # what SMALL makes of the preset is none
+        self.assertEqual(result["model"], "gpt2-2x32")
         self.assertEqual({key: row["ms"][key] for key in ("min", "median", "max")}, result["step_ms"])
         self.assert_near(result["tokens_per_s"], 64 / row["ms"]["median"] * 1e3)
 
@@ -108,6 +109,7 @@ class Bench(program.CliTest):
         rows = result["rows"]
         self.assertEqual([(row["ranks"], row["strategy"]) for row in rows],
                          [(1, "single")] + [(n, strategy) for n in (2, 3) for strategy in STRATEGIES])
+        self.assertEqual({row["name"] for row in rows}, {"gpt2-2x32"})
         self.assertEqual(rows[0]["efficiency"], 1)
         self.assertLess(rows[0]["exposed_share"], 0.01)
         for row in rows:
@@ -214,6 +216,7 @@ class Bench(program.CliTest):
         self.assertEqual(list(rows), ["off", "metrics", "sinks", "trace"])
         self.assertEqual((rows["off"]["cost_ms"], rows["off"]["cost_share"]), (0, 0))
         for row in rows.values():
+            self.assertEqual(row["name"], "gpt2-2x32")
             self.assertAlmostEqual(row["cost_share"] * rows["off"]["ms"]["median"], row["cost_ms"], places=9)
             self.assertLess(row["cost_ms"], row["ms"]["max"])
 

@@ -100,6 +100,7 @@ class Report(program.CliTest):
     def test_one_run_on_two_ranks(self):
         run = self.trained("two", "--parallel.strategy=zero3", "--parallel.recompute=full", "--checkpoint.every=5", ranks=2)
         page, markdown = self.checked(run)
+        self.assertIn("| Model | gpt2, 2 layers x width 32 |", markdown)  # LAYERS leave nothing of the preset
         self.assertIn((run / "arena.svg").read_text(), page)
         self.assertEqual((run / "arena.svg").read_text().count("<script"), 0)
         for heading in ("What bounds this run, and what would be faster", "Key figures", "Training", "Time", "Ranks compared",

@@ -36,6 +36,19 @@ std::string refusal(const TransformerSpec& spec) {
 
 }  // namespace
 
+TEST_CASE("presets: a shape is named after its preset, any other by what it is", "[nn]") {
+  for (const nn::Preset& preset : nn::presets()) {
+    REQUIRE(nn::preset_of(preset.spec) == &preset);
+    CHECK(nn::model_name(preset.spec) == preset.name);
+  }
+  TransformerSpec spec = nn::preset("gpt-tiny");
+  spec.dropout = 0.1, spec.tie_embeddings = std::nullopt;
+  CHECK(nn::model_name(spec) == "gpt-tiny");
+  spec.ffn = 256;
+  CHECK(nn::preset_of(spec) == nullptr);
+  CHECK(nn::model_name(spec) == "gpt2-4x128");
+}
+
 TEST_CASE("presets: as many parameters as their shapes say", "[nn]") {
   for (const nn::Preset& preset : nn::presets()) {
     INFO(preset.name);

@@ -146,6 +146,31 @@ TEST_CASE("report: several runs are compared", "[report]") {
   CHECK_FALSE(contains(markdown, "| parallel.strategy |"));  // the same in all
 }
 
+TEST_CASE("report: a model is named by its shape, and by a preset where it has that one's", "[report]") {
+  const auto model = [](const std::string& keys) {
+    const Folder folder("model");
+    write(folder.path / "metrics.jsonl", start_line(1) + step_line(1, 5, 100));
+    write(folder.path / "config.toml", "[model]\n" + keys);
+    lt::write_report({folder.path.string()}, (folder.path / "report.html").string());
+    const std::string markdown = read(folder.path / "report.md"), row = "| Model | ";
+    const auto begin = markdown.find(row);
+    return begin == std::string::npos
+               ? ""
+               : markdown.substr(begin + row.size(), markdown.find(" |\n", begin) - begin - row.size());
+  };
+  const auto tiny = [](int layers, int vocab) {
+    return "preset = \"gpt-tiny\"\nfamily = \"gpt2\"\nheads = 4\nkv_heads = 4\nwidth = 128\nffn = 512\nmax_seq = 256\n"
+           "tie_embeddings = \"true\"\nlayers = " +
+           std::to_string(layers) + "\nvocab = " + std::to_string(vocab) + "\n";
+  };
+  CHECK(model(tiny(4, 256)) == "gpt-tiny: gpt2, 4 layers x width 128");
+  CHECK(model(tiny(2, 256)) == "gpt2, 2 layers x width 128");
+  CHECK(model(tiny(4, 300)) == "gpt2, 4 layers x width 128");
+  CHECK(model("preset = \"gpt-tiny\"\n") == "gpt-tiny");  // a configuration that was not resolved
+  CHECK(model("family = \"llama\"\nlayers = 1e300\n") == "llama");
+  CHECK(model("") == "");
+}
+
 TEST_CASE("report: runs of different models are not held against each other", "[report]") {
   const Folder folder("models");
   for (const std::string name : {"small", "large", "larger"}) {

@@ -35,6 +35,10 @@ struct Preset {
 const std::vector<Preset>& presets();
 // Throws UsageError naming the presets.
 const TransformerSpec& preset(const std::string& name);
+// The preset of this shape, whatever its dropout, epsilon and base of rotary positions; null where there is none.
+const Preset* preset_of(const TransformerSpec& spec);
+// That preset's name; of any other shape its family, layers and width: "gpt2-2x32".
+std::string model_name(const TransformerSpec& spec);
 
 // Throws UsageError (part "config", field "model.*") for a combination that makes no model.
 void validate(const TransformerSpec& spec);

@@ -1,4 +1,6 @@
 // The published shapes, as a table, and what makes a transformer's description valid.
+#include <tuple>
+
 #include "libtrain/error.h"
 #include "libtrain/models.h"
 
@@ -29,6 +31,22 @@ const TransformerSpec& preset(const std::string& name) {
     names += (names.empty() ? "" : " ") + entry.name;
   }
   throw UsageError("config", "model.preset: \"" + name + "\" is not a preset", "presets: " + names);
+}
+
+const Preset* preset_of(const TransformerSpec& spec) {
+  const auto shape = [](const TransformerSpec& s) {
+    return std::tuple(s.family, s.layers, s.heads, s.kv_heads, s.width, s.ffn, s.vocab, s.max_seq, s.tied());
+  };
+  for (const Preset& entry : presets()) {
+    if (shape(entry.spec) == shape(spec)) return &entry;
+  }
+  return nullptr;
+}
+
+std::string model_name(const TransformerSpec& spec) {
+  const Preset* known = preset_of(spec);
+  return known != nullptr ? known->name
+                          : spec.family + "-" + std::to_string(spec.layers) + "x" + std::to_string(spec.width);
 }
 
 TransformerSpec with_defaults(TransformerSpec spec) {

@@ -25,11 +25,8 @@ std::string work_of(const RunData& run) {
 }
 
 std::string name_of(const RunData& run) {
-  std::string model = config_text(run, "model.preset");
-  if (model == "–") model = config_text(run, "model.family");
-  const std::string seq = config_text(run, "train.seq"), layers = config_text(run, "model.layers");
+  const std::string model = model_of(run), seq = config_text(run, "train.seq");
   if (model == "–") return {};
-  if (layers != "–") model += fmt::format(", {} layers of width {}", layers, config_text(run, "model.width"));
   return seq == "–" ? model : model + ", sequences of " + seq + " tokens";
 }
 

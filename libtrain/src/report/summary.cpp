@@ -1,8 +1,11 @@
 // Key figures of a run.
 #include "report/summary.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "libtrain/models.h"
 #include "report/parts.h"
 
 namespace lt::report {
@@ -16,10 +19,33 @@ double largest(const std::vector<const StepRow*>& steps, double StepRow::*member
 
 }  // namespace
 
+std::string model_of(const RunData& run) {
+  nn::TransformerSpec spec{.family = config_text(run, "model.family")};
+  bool whole = true;  // all numbers of the shape are known
+  const auto read = [&](const char* key, Size& field) {
+    const double value = config_number(run, key);
+    if (value > 0 && value < 1e9) {
+      field = static_cast<Size>(value);
+    } else {
+      whole = false;
+    }
+  };
+  read("model.layers", spec.layers), read("model.heads", spec.heads), read("model.kv_heads", spec.kv_heads);
+  read("model.width", spec.width), read("model.ffn", spec.ffn), read("model.vocab", spec.vocab);
+  read("model.max_seq", spec.max_seq);
+  spec.tie_embeddings = config_text(run, "model.tie_embeddings") == "true";
+  if (!whole || spec.family == "–") {
+    const std::string name = config_text(run, "model.preset");
+    return name == "–" ? spec.family : name;
+  }
+  const std::string shape = fmt::format("{}, {} layers x width {}", spec.family, spec.layers, spec.width);
+  const nn::Preset* preset = nn::preset_of(spec);
+  return preset == nullptr ? shape : preset->name + ": " + shape;
+}
+
 Summary summarize(const RunData& run) {
   Summary s;
-  s.model = config_text(run, "model.preset");
-  if (s.model == "–") s.model = config_text(run, "model.family");
+  s.model = model_of(run);
   s.strategy = measured_setting(run, "strategy", "parallel.strategy");
   s.recompute = measured_setting(run, "recompute", "parallel.recompute");
   s.dtype = measured_setting(run, "dtype", "train.dtype");

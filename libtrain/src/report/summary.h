@@ -21,4 +21,8 @@ struct Summary {
 
 Summary summarize(const RunData& run);
 
+// "gpt-tiny: gpt2, 4 layers x width 128", "gpt2, 2 layers x width 32" for a shape that is no preset; the name of the
+// preset, or the family, where config.toml has no more; "–" where it does not say.
+std::string model_of(const RunData& run);
+
 }  // namespace lt::report
