@@ -16,11 +16,15 @@ Run set_up_report(CLI::App& app) {
   };
   const auto o = std::make_shared<Options>();
   app.add_option("RUN", o->runs, "run folders; several are compared")->required();
-  app.add_option("--out", o->out, "the HTML file; report.html in the first run's folder where it is not given")
+  app.add_option("--out", o->out,
+                 "the HTML file; where it is not given, report.html in the folder of the run, or of several "
+                 "comparison.html in the current folder")
       ->option_text("FILE");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
-    const std::string out = o->out.empty() ? o->runs.front() + "/report.html" : o->out;
+    // A comparison is of no run alone, so it does not take the place of a run's own report.
+    const std::string by_default = o->runs.size() == 1 ? o->runs.front() + "/report.html" : "comparison.html";
+    const std::string out = o->out.empty() ? by_default : o->out;
     write_report(o->runs, out);
     fmt::print("{}\n", out);
     return ExitCode::ok;

@@ -137,6 +137,17 @@ class Report(program.CliTest):
         self.assertIn(f"| Training loss at the first step | {rows[0]['loss']:.4f} nats |", markdown)
         self.assertNotIn("## Ranks compared", markdown)  # one rank alone
 
+    def test_a_comparison_does_not_take_the_place_of_a_report(self):
+        runs = [self.trained("a"), self.trained("b")]
+        for run in runs:
+            self.assertEqual(program.run("report", run).stdout, f"{run}/report.html\n")
+        own = [(run / name).read_bytes() for run in runs for name in ("report.html", "report.md")]
+        done = program.run("report", *runs, cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", "comparison.html\n"))
+        self.assertIn("Training report: 2 runs", (self.folder / "comparison.html").read_text())
+        self.assertIn("# Training report: 2 runs\n", (self.folder / "comparison.md").read_text())
+        self.assertEqual([(run / name).read_bytes() for run in runs for name in ("report.html", "report.md")], own)
+
     def test_an_arena_that_is_not_ours_is_left_out(self):
         run = self.trained("run")
         (run / "arena.svg").write_text('<svg class="arena"><script src="https://example.org/x.js"></script></svg>\n')
