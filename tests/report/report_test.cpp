@@ -142,6 +142,7 @@ TEST_CASE("report: several runs are compared", "[report]") {
   CHECK(contains(markdown, "All take the same number of tokens a step, so more ranks have less each"));
   CHECK(contains(markdown, "| 100% | 200.0 |"));
   CHECK(contains(markdown, "| 75% | 133.3 |"));
+  CHECK(contains(markdown, "| efficiency | step ms | peak memory | exposed |"));  // no run has an MFU
   CHECK(contains(markdown, "| train.micro_batch | 8 | 4 | 2 |"));
   CHECK_FALSE(contains(markdown, "| parallel.strategy |"));  // the same in all
 }

@@ -31,6 +31,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
   std::vector<double> bars = {};  // where not empty: a share in [0, 1] of each row, drawn in HTML
   bool text = false;
+  bool words = false;    // headers and cells of words, of which fewer columns fit on a phone
   bool colored = false;  // bars in the colours of a chart's legend, row by row
 };
 

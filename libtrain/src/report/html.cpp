@@ -21,8 +21,10 @@ std::string color_rules() {
   return out;
 }
 
-// Columns that fit on a phone, of numbers and of text.
-constexpr std::size_t kNumberColumns = 6, kTextColumns = 3;
+// Columns that fit on a phone: of numbers, of words, and of text that wraps.
+constexpr std::size_t kNumberColumns = 6, kWordColumns = 5, kTextColumns = 3;
+
+std::size_t columns_that_fit(const Table& t) { return t.text ? kTextColumns : t.words ? kWordColumns : kNumberColumns; }
 
 // An empty cell for a share of 0.
 std::string bar_cell(double share, std::size_t color) {
@@ -46,7 +48,7 @@ struct HtmlWriter {
   }
 
   void operator()(const Table& t) {
-    const bool bars = !t.bars.empty(), wide = t.header.size() > (t.text ? kTextColumns : kNumberColumns);
+    const bool bars = !t.bars.empty(), wide = t.header.size() > columns_that_fit(t);
     out += fmt::format("<div class=\"scroll\"><table class=\"{}{}{}\">\n",
                        t.text             ? "text "
                        : t.header.empty() ? "pairs "

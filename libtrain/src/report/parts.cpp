@@ -24,7 +24,7 @@ std::string value_of(const Part& part, const char* field) {
 }
 
 Table parts_table(const RunData& run) {
-  Table t{.header = {"steps"}, .rows = {}};
+  Table t{.header = {"steps"}, .rows = {}, .words = true};
   for (const Part& part : run.parts) t.rows.push_back({range_text(part)});
   for (const Setting& setting : kSettings) {
     const std::string first = value_of(run.parts[0], setting.field);

@@ -14,9 +14,12 @@ namespace lt::report {
 namespace {
 
 Table efficiency_table(const RunGroup& group) {
-  Table t{.header = {"run", "strategy", "ranks", "tokens/s", "per rank", "efficiency", "step ms", "MFU", "peak memory",
-                     "exposed"},
-          .rows = {}};
+  // A column for what no run has would be blank: the MFU of processors.
+  const bool mfu = std::any_of(group.summaries.begin(), group.summaries.end(),
+                               [](const Summary& s) { return std::isfinite(s.mfu); });
+  Table t{.header = {"run", "strategy", "ranks", "tokens/s", "per rank", "efficiency", "step ms"}, .rows = {}};
+  if (mfu) t.header.push_back("MFU");
+  t.header.insert(t.header.end(), {"peak memory", "exposed"});
   const Summary& base = group.summaries[group.base];
   for (std::size_t i = 0; i < group.runs.size(); ++i) {
     const Summary& s = group.summaries[i];
@@ -28,8 +31,10 @@ Table efficiency_table(const RunGroup& group) {
     const double ideal = group.has_base && group.runs.size() > 1 ? base.tokens_per_s / base.ranks * s.ranks : kMissing;
     t.rows.push_back({group.runs[i]->name, strategy_of(s), whole_text(s.ranks), count_text(s.tokens_per_s),
                       count_text(s.tokens_per_s_per_rank), percent_text(s.tokens_per_s / ideal),
-                      fixed_text(s.step_ms, 1), percent_text(s.mfu, 1), bytes_text(s.memory_peak_bytes),
-                      total > 0 ? percent_text(exposed / total, 1) : "–"});
+                      fixed_text(s.step_ms, 1)});
+    if (mfu) t.rows.back().push_back(percent_text(s.mfu, 1));
+    t.rows.back().push_back(bytes_text(s.memory_peak_bytes));
+    t.rows.back().push_back(total > 0 ? percent_text(exposed / total, 1) : "–");
   }
   return t;
 }

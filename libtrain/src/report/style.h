@@ -44,6 +44,9 @@ li { margin: .4rem 0; } ol { padding-left: 1.5rem; margin: .5rem 0 1rem; }
   .cards td { white-space: normal; overflow-wrap: anywhere; min-width: 0; text-align: right; }
   .cards td:first-child { font-weight: 600; }
   .cards td[data-name]::before { content: attr(data-name); color: var(--soft); white-space: nowrap; }
+  .cards:not(.text) tr:not(:first-child) { display: grid; grid-template-columns: 1fr 1fr; column-gap: 1.25rem; }
+  .cards:not(.text) td:first-child { grid-column: 1 / -1; } .cards:not(.text) td { white-space: nowrap; }
+  .cards:not(.text) td::before { white-space: normal; text-align: left; }
 }
 td.bar { width: 40%; min-width: 5rem; padding-right: 0; }
 td.bar i { display: block; height: .75rem; min-width: 1px; border-radius: 2px; }
