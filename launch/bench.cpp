@@ -72,7 +72,7 @@ Run set_up_comm(CLI::App& app) {
   return [o](const Invocation& invocation) {
     refuse_config(invocation, "comm");
     if (!o->sizes.empty()) o->options.sizes.clear();
-    for (const std::string& text : o->sizes) o->options.sizes.push_back(static_cast<Size>(bytes_of(text)));
+    for (const std::string& text : o->sizes) o->options.sizes.push_back(bytes_of(text));
     o->options.command = invocation.command_line;
     bench::bench_comm(invocation.world, o->options);
     return ExitCode::ok;

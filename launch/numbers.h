@@ -33,7 +33,8 @@ inline CLI::Validator number_between(double least, double most) {
 }
 
 // "80GiB", "500MB", "4096": bytes. Throws CLI::ValidationError.
-inline double bytes_of(const std::string& text) {
+inline Size bytes_of(const std::string& text) {
+  constexpr double kMost = 0x1p60;
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
       {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
@@ -41,9 +42,11 @@ inline double bytes_of(const std::string& text) {
   const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
   double value = 0;
   for (const auto& [name, bytes] : kUnits) {
-    if (unit == name && parse(text.substr(0, digits), value) && value > 0) return value * bytes;
+    if (unit == name && parse(text.substr(0, digits), value) && value * bytes >= 1 && value * bytes <= kMost) {
+      return static_cast<Size>(value * bytes);
+    }
   }
-  throw CLI::ValidationError(fmt::format("expected bytes such as 80GiB or 500MB, got \"{}\"", text));
+  throw CLI::ValidationError(fmt::format("expected bytes such as 80GiB or 500MB, at most 2^60, got \"{}\"", text));
 }
 
 inline CLI::Validator byte_size() {

@@ -49,7 +49,7 @@ Run set_up_plan(CLI::App& app) {
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->fit) {
-      print(fit_memory(*config, ranks, plan->machine, static_cast<Size>(bytes_of(plan->memory))));
+      print(fit_memory(*config, ranks, plan->machine, bytes_of(plan->memory)));
     } else {
       const Plan result = make_plan(*config, ranks, plan->machine);
       if (!plan->svg.empty()) write_whole_file("plan", plan->svg, to_svg(result));

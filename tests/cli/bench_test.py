@@ -227,7 +227,7 @@ class Bench(program.CliTest):
         self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
                           "mpirun -n 2 ltrain bench comm")
         self.assert_error(program.run("bench", "comm", "--sizes", "1Mb", ranks=2), 2,
-                          '[usage] --sizes: expected bytes such as 80GiB or 500MB, got "1Mb"')
+                          '[usage] --sizes: expected bytes such as 80GiB or 500MB, at most 2^60, got "1Mb"')
         self.assert_error(program.run("bench", "comm", "--sizes", "64KiB,6", ranks=2), 2,
                           "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")
         self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,

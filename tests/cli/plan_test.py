@@ -49,8 +49,12 @@ class Plan(TrainingTest):
         self.assertEqual(xml.dom.minidom.parse(str(drawing)).documentElement.tagName, "svg")
         self.assertIn("nothing fits", planned("--fit", "--memory", "1MiB").stdout)
         self.assert_error(planned("--fit"), 2, "[usage] --fit requires --memory")
-        self.assert_error(planned("--fit", "--memory", "40Gib"), 2, '[usage] --memory: expected bytes such as 80GiB or 500MB, got "40Gib"')
-        self.assert_error(program.run("plan", "--gpu", "h101"), 2, '[plan] --gpu: expected one of h100, h200, a100, cpu, got "h101"')
+        self.assert_error(planned("--fit", "--memory", "40Gib"), 2, '[usage] --memory: expected bytes such as 80GiB or 500MB, at most 2^60, got "40Gib"')
+        self.assert_error(planned("--fit", "--memory", "99999999999999TiB"), 2, "[usage] --memory: expected bytes such as "
+                          '80GiB or 500MB, at most 2^60, got "99999999999999TiB"')
+        self.assert_error(program.run("plan", "--gpu", "h101"), 2,
+                          '[plan] device: expected one of h100, h200, a100, cpu, got "h101"')
+        self.assert_error(planned("--cores", 4), 2, "[plan] cores: expected 1 for a rank on h100, got 4")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class PartClock {
 class PartScope {
  public:
   explicit PartScope(Part part)
-      : clock_(PartClock::current()), span_(Lane::compute, kPartNames[static_cast<std::size_t>(part)]) {
+      : clock_(PartClock::current()), span_(Lane::compute, kPartNames[static_cast<std::size_t>(part)], {}, true) {
     if (clock_ != nullptr) previous_ = clock_->enter(part);
   }
   ~PartScope() {

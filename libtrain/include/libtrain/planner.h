@@ -71,6 +71,8 @@ std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);
 std::string to_svg(const Plan& plan);  // the arena of a step: which bytes hold what, when
 
+inline constexpr Size kMostFitSamples = Size{1} << 16;  // larger micro-batches are not tried
+
 // What fits a memory.
 struct FitRow {
   std::string strategy, recompute;

@@ -21,13 +21,15 @@ struct CollectiveShape {
   Size bytes = -1;  // that this rank sends; below 0: no collective
   int ranks = 1;    // of the group
   int stride = 1;   // between the group's neighbours, in ranks of the run
+  int rounds = 1;   // 2: a reduce-scatter and an all-gather, one after the other
 };
 
 struct Span {
   Lane lane = Lane::compute;
   std::string name;
+  CollectiveShape collective = {};
+  bool is_part = false;              // of a step: `name` is one of kPartNames
   double begin_us = 0, end_us = -1;  // since the timeline's origin; end below 0: still open
-  CollectiveShape collective;
 };
 
 // The spans of one thread, by this device's clock.
@@ -35,7 +37,8 @@ class Timeline {
  public:
   virtual ~Timeline() = default;
   // Returns the handle for end(), which may come in any order.
-  virtual std::size_t begin(Lane lane, std::string_view name, const CollectiveShape& collective) = 0;
+  // Sets the span's begin.
+  virtual std::size_t begin(Span span) = 0;
   virtual void end(std::size_t handle) = 0;
   // In the order in which they began.
   virtual const std::vector<Span>& spans() = 0;
@@ -50,9 +53,9 @@ std::shared_ptr<Timeline> make_cpu_timeline();
 
 class SpanScope {
  public:
-  SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {})
+  SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {}, bool is_part = false)
       : timeline_(Timeline::current().get()) {
-    if (timeline_ != nullptr) handle_ = timeline_->begin(lane, name, collective);
+    if (timeline_ != nullptr) handle_ = timeline_->begin({lane, std::string(name), collective, is_part});
   }
   ~SpanScope() {
     if (timeline_ != nullptr) timeline_->end(handle_);

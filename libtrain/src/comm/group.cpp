@@ -169,7 +169,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   const Size n = full.elements();
   const Size bytes = reduce_bytes(*backend_, n, wire) + gather_bytes(*backend_, n, full.dtype());
   note(*backend_, CollectiveOp::all_reduce, name, bytes);
-  const SpanScope span(Lane::reduce, name, {bytes, size(), backend_->place().stride});
+  const SpanScope span(Lane::reduce, name, {bytes, size(), backend_->place().stride, 2});
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
   run_half(backend_, CollectiveOp::reduce_scatter,
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false); });

@@ -32,7 +32,7 @@ struct Work::State {
     timeline = Timeline::current();
     if (timeline == nullptr) return;
     const Lane lane = op == CollectiveOp::all_gather ? Lane::gather : Lane::reduce;
-    span = timeline->begin(lane, name, {bytes, backend->size(), backend->place().stride});
+    span = timeline->begin({lane, std::string(name), {bytes, backend->size(), backend->place().stride}});
   }
   void close_span() {
     if (timeline != nullptr) timeline->end(span);

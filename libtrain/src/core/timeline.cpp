@@ -11,8 +11,9 @@ thread_local std::shared_ptr<Timeline> current_timeline;
 
 class CpuTimeline final : public Timeline {
  public:
-  std::size_t begin(Lane lane, std::string_view name, const CollectiveShape& collective) override {
-    spans_.push_back({lane, std::string(name), now_us(), -1, collective});
+  std::size_t begin(Span span) override {
+    span.begin_us = now_us();
+    spans_.push_back(std::move(span));
     return spans_.size() - 1;
   }
   void end(std::size_t handle) override { spans_[handle].end_us = now_us(); }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string_view>
-#include <vector>
 
 #include "libtrain/dtype.h"
 #include "libtrain/timeline.h"
@@ -13,9 +12,9 @@ namespace lt {
 struct DeviceModel {
   std::string_view name;
   double product_tflops_f32, product_tflops_bf16;
-  // By head_dim: below 128, and from 128 on. FLOPs of causal attention at its half.
+  // In bf16, by head_dim: below 128, and from 128 on. FLOPs of causal attention at its half. In f32 it is slower as
+  // products are.
   double attention_forward_tflops[2], attention_backward_tflops[2];
-  double attention_f32;  // rate in f32 / that in bf16
   double memory_gb_s;
   double dense_tflops_bf16;  // by the data sheet, for MFU; 0: MFU means nothing here
   // What a rank sends a second inside a node, and to other nodes where each rank has a network card of its own.
@@ -28,14 +27,26 @@ struct DeviceModel {
 
 // Throws UsageError that lists the names.
 const DeviceModel& find_device_model(std::string_view name);
-std::vector<std::string_view> device_model_names();
+
+// Where the ranks of a run are: node by node.
+struct NodeLayout {
+  int run_ranks = 1, ranks_per_node = 1;
+};
+
+// How the groups of `ranks` ranks, `stride` apart, lie on the nodes: the smallest part of any of them that stands on a
+// node of its own, `ranks` where each group is on one node; and the most nodes of a group. A part that is smaller than
+// the others takes what the whole group holds through fewer network cards, and the others wait for it.
+struct GroupPlacement {
+  int smallest_part = 1, nodes = 1;
+};
+GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride);
 
 // A collective over a ring of the group's ranks, as NCCL and MPI run large ones: inside nodes and between them at the
-// same time, so the slower link counts. A node's data passes through the cards of those of its ranks that take part.
+// same time, so the slower link counts.
 struct CollectiveCost {
   double ms = 0;
   bool over_network = false;  // which is the slower link
 };
-CollectiveCost collective_cost(const DeviceModel& device, int ranks_per_node, const CollectiveShape& shape);
+CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape);
 
 }  // namespace lt

@@ -10,8 +10,6 @@
 namespace lt {
 namespace {
 
-constexpr Size kMostSamples = Size{1} << 16;  // of a micro-batch
-
 // The peak grows with the micro-batch, so the border is found by doubling and halving.
 void find_largest(FitRow& row, Config config, int ranks, const PlanMachine& machine, Size memory_bytes) {
   const auto fits = [&](Size micro_batch) {
@@ -22,7 +20,8 @@ void find_largest(FitRow& row, Config config, int ranks, const PlanMachine& mach
     return true;
   };
   Size fitting = 0, too_many = 1;
-  while (too_many <= kMostSamples && fits(too_many)) fitting = too_many, too_many *= 2;
+  while (too_many <= kMostFitSamples && fits(too_many)) fitting = too_many, too_many *= 2;
+  if (fitting == kMostFitSamples) return;
   while (too_many - fitting > 1 && fitting > 0) {
     const Size middle = (fitting + too_many) / 2;
     (fits(middle) ? fitting : too_many) = middle;
@@ -89,9 +88,11 @@ std::string to_text(const Fit& fit) {
   for (const FitRow& row : fit.rows) {
     text += fmt::format("{:<10}{:<10} | {:>12} {:>4} {:>12} | ", row.strategy, row.recompute, mib(row.given_peak_bytes),
                         row.given_peak_bytes <= fit.memory_bytes ? "yes" : "no", short_count(row.given_tokens_per_s));
-    text += row.micro_batch == 0 ? fmt::format("{:>11} {:>12} {:>12}\n", "none", "", "")
-                                 : fmt::format("{:>11} {:>12} {:>12}\n", row.micro_batch, mib(row.peak_bytes),
-                                               short_count(row.tokens_per_s));
+    text += row.micro_batch == 0
+                ? fmt::format("{:>11} {:>12} {:>12}\n", "none", "", "")
+                : fmt::format("{:>11} {:>12} {:>12}\n",
+                              (row.micro_batch == kMostFitSamples ? ">= " : "") + std::to_string(row.micro_batch),
+                              mib(row.peak_bytes), short_count(row.tokens_per_s));
   }
   const auto options = [&](int i, Size micro_batch) {
     const FitRow& row = fit.rows[static_cast<std::size_t>(i)];

@@ -47,11 +47,10 @@ nlohmann::ordered_json estimate_json(const Plan& plan) {
   const StepTime& time = plan.step_time;
   nlohmann::ordered_json parts;
   for (std::size_t i = 0; i < kParts; ++i) parts[std::string(kPartNames[i])] = time.parts_ms[i];
-  nlohmann::ordered_json json = {{"compute", time.compute_ms()},
-                                 {"exposed_comm", time.exposed_ms()},
-                                 {"total", time.total_ms()},
-                                 {"device", plan.machine.device},
-                                 {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
+  nlohmann::ordered_json json = {
+      {"compute", time.compute_ms()}, {"exposed_comm", time.exposed_ms()},
+      {"total", time.total_ms()},     {"device", plan.machine.device},
+      {"cores", plan.machine.cores},  {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
   for (const Bound& bound : bounds(plan)) json[bound.name] = bound.ms;
   json["collectives"] = time.collectives_ms;
   json["breakdown_ms"] = parts;
@@ -67,8 +66,9 @@ std::string estimate_text(const Plan& plan) {
     return fmt::format("  {:<14} {:>11.3f} ms {:>4.0f} %{}\n", name, ms, 100 * ms / time.total_ms(), more);
   };
   const int node = plan.machine.ranks_per_node;
-  std::string text = fmt::format("a step on {}, {}, estimated\n", plan.machine.device,
-                                 plan.ranks <= node ? std::string("one node") : fmt::format("{} ranks a node", node));
+  std::string text = fmt::format(
+      "a step on {}, {}, estimated\n", plan.machine.device,
+      plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"));
   text += line("products", time.products_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);
   const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);

@@ -42,7 +42,15 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   const DeviceModel& device = find_device_model(machine.device);
   plan.machine = machine;
   if (machine.ranks_per_node == 0) plan.machine.ranks_per_node = device.ranks_per_node;
-  const DeviceUse use{&device, plan.machine.ranks_per_node, machine.cores, engine.options().dtype == DType::bf16,
+  if (machine.cores < 1 || (machine.cores != 1 && machine.device != "cpu")) {
+    throw UsageError("plan", fmt::format("cores: expected {}, got {}",
+                                         machine.device == "cpu" ? "at least 1" : "1 for a rank on " + machine.device,
+                                         machine.cores));
+  }
+  const DeviceUse use{&device,
+                      {plan.ranks, plan.machine.ranks_per_node},
+                      machine.cores,
+                      engine.options().dtype == DType::bf16,
                       spec.width / spec.heads};
   const auto clock = std::make_shared<StepClock>(use);
   const std::shared_ptr<Timeline> before = Timeline::current();
@@ -58,7 +66,8 @@ void add_rates(Plan& plan) {
   const double seconds = plan.step_time.total_ms() / 1e3;
   plan.tokens_per_s = static_cast<double>(plan.tokens_per_step) / seconds;
   const double dense_flops = find_device_model(plan.machine.device).dense_tflops_bf16 * 1e12;
-  if (dense_flops > 0) plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
+  if (dense_flops > 0 && plan.dtype == "bf16")
+    plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 
 }  // namespace
@@ -85,6 +94,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   Engine engine(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config), options);
   const BatchShape shape = engine.batch_shape();
   Plan plan;
+  plan.ranks = ranks, plan.dtype = config.train.dtype;
   const RunBatches batches = batches_on_meta(shape, config);
   engine.rehearse(batches.step, batches.evaluation);
   reset_memory_peak(kMeta);
@@ -101,8 +111,6 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.model = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}", spec.family, spec.layers,
                            spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab);
   plan.execution = fmt::format("{}, recompute {}", config.parallel.strategy, config.parallel.recompute);
-  plan.dtype = config.train.dtype;
-  plan.ranks = ranks;
   plan.ledger = memory_peak(kMeta);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
   plan.ledger.total -= before.total;

@@ -5,16 +5,6 @@
 #include <utility>
 
 namespace lt {
-namespace {
-
-std::optional<Part> part_named(std::string_view name) {
-  const auto found = std::find(kPartNames.begin(), kPartNames.end(), name);
-  if (found == kPartNames.end()) return {};
-  return static_cast<Part>(found - kPartNames.begin());
-}
-
-}  // namespace
-
 void StepClock::compute() {
   const WorkCount& now = work_count();
   const DeviceModel& device = *use_.device;
@@ -22,10 +12,11 @@ void StepClock::compute() {
   const double per_tera = 1e-9 / use_.cores;  // ms for 1 FLOP at 1 TFLOP/s
   const double products = (now.product_flops - counted_.product_flops) * per_tera /
                           (use_.bf16 ? device.product_tflops_bf16 : device.product_tflops_f32);
+  const double slower = use_.bf16 ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
   const double attention =
       ((now.attention_forward_flops - counted_.attention_forward_flops) / device.attention_forward_tflops[wide] +
        (now.attention_backward_flops - counted_.attention_backward_flops) / device.attention_backward_tflops[wide]) *
-      per_tera * (use_.bf16 ? 1 : 1 / device.attention_f32);
+      per_tera * slower;
   const double traffic = (now.traffic_bytes - counted_.traffic_bytes) / device.memory_gb_s * 1e-6 / use_.cores;
   counted_ = now;
   time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
@@ -34,20 +25,26 @@ void StepClock::compute() {
   now_ms_ += ms;
 }
 
-std::size_t StepClock::begin(Lane lane, std::string_view name, const CollectiveShape& collective) {
+CollectiveCost StepClock::cost_of(const CollectiveShape& shape) {
+  const auto [group, is_new] = groups_.try_emplace({shape.ranks, shape.stride});
+  if (is_new) group->second = place_groups(use_.layout, shape.ranks, shape.stride);
+  return collective_cost(*use_.device, group->second, shape);
+}
+
+std::size_t StepClock::begin(Span span) {
   compute();
-  Span span{lane, std::string(name), now_ms_ * 1e3, -1, collective};
+  span.begin_us = now_ms_ * 1e3;
   std::optional<CollectiveCost> cost;
-  if (lane == Lane::compute) {
-    parts_.push_back(part_named(name).value_or(parts_.back()));
-  } else {
-    cost = collective_cost(*use_.device, use_.ranks_per_node, collective);
+  if (span.lane != Lane::compute) {
+    cost = cost_of(span.collective);
     time_.collectives_ms += cost->ms;
-    if (use_.device->overlaps) {  // its lane runs one at a time
-      double& free_ms = lane_free_ms_[static_cast<std::size_t>(lane)];
-      free_ms = std::max(free_ms, now_ms_) + cost->ms;
-      span.end_us = free_ms * 1e3;
+    if (use_.device->overlaps) {
+      link_free_ms_ = std::max(link_free_ms_, now_ms_) + cost->ms;
+      span.end_us = link_free_ms_ * 1e3;
     }
+  } else if (span.is_part) {
+    const auto name = std::find(kPartNames.begin(), kPartNames.end(), span.name);
+    parts_.push_back(static_cast<Part>(name - kPartNames.begin()));
   }
   spans_.push_back(std::move(span));
   costs_.push_back(cost);
@@ -59,7 +56,7 @@ void StepClock::end(std::size_t handle) {
   Span& span = spans_[handle];
   if (costs_[handle]) return wait_for(span, *costs_[handle]);
   span.end_us = now_ms_ * 1e3;
-  parts_.pop_back();
+  if (span.is_part) parts_.pop_back();
 }
 
 void StepClock::wait_for(Span& span, const CollectiveCost& cost) {

@@ -2,8 +2,10 @@
 // engine on the meta device under it; the engine's own schedule then decides what hides behind what.
 #pragma once
 
-#include <array>
+#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "libtrain/planner.h"
 #include "libtrain/timeline.h"
@@ -14,7 +16,7 @@ namespace lt {
 
 struct DeviceUse {
   const DeviceModel* device = nullptr;
-  int ranks_per_node = 1;
+  NodeLayout layout;
   int cores = 1;  // that a rank computes with; 1 on a GPU
   bool bf16 = false;
   Size head_dim = 0;
@@ -24,7 +26,7 @@ class StepClock final : public Timeline {
  public:
   explicit StepClock(const DeviceUse& use) : use_(use) {}
 
-  std::size_t begin(Lane lane, std::string_view name, const CollectiveShape& collective) override;
+  std::size_t begin(Span span) override;
   void end(std::size_t handle) override;
   const std::vector<Span>& spans() override { return spans_; }
 
@@ -34,14 +36,16 @@ class StepClock final : public Timeline {
  private:
   void compute();  // the work counted since the last call passes
   void wait_for(Span& span, const CollectiveCost& cost);
+  CollectiveCost cost_of(const CollectiveShape& shape);
 
   DeviceUse use_;
   WorkCount counted_ = work_count();
   double now_ms_ = 0;
-  std::array<double, std::size(kLaneNames)> lane_free_ms_{};
+  double link_free_ms_ = 0;               // collectives share the links: one at a time gets all of them
   std::vector<Part> parts_{Part::other};  // those that are open, innermost last
   std::vector<Span> spans_;
-  std::vector<std::optional<CollectiveCost>> costs_;  // beside spans_
+  std::vector<std::optional<CollectiveCost>> costs_;      // beside spans_
+  std::map<std::pair<int, int>, GroupPlacement> groups_;  // by ranks and stride
   StepTime time_;
 };
 
