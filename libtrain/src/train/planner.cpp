@@ -45,13 +45,11 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   const DeviceUse use{&device, plan.machine.ranks_per_node, machine.cores, engine.options().dtype == DType::bf16,
                       spec.width / spec.heads};
   const auto clock = std::make_shared<StepClock>(use);
-  const std::shared_ptr<Timeline> before = Timeline::current();
-  Timeline::set_current(clock);
+  const TimelineScope timeline(clock);
   engine.step(batch);
   clock->take();
   engine.step(batch);
   plan.step_time = clock->take();
-  Timeline::set_current(before);
 }
 
 void add_rates(Plan& plan) {

@@ -14,12 +14,12 @@ void Trace::before_step(Size step) {
   if (step != begin_ || begin_ == end_) return;
   run_.control.barrier();  // the ranks' clocks begin together
   timeline_ = make_cpu_timeline();
-  Timeline::set_current(timeline_);
+  current_.emplace(timeline_);
 }
 
 void Trace::after_step(Size step) {
   if (timeline_ == nullptr || step != std::min(end_ - 1, run_.config.train.steps)) return;
-  Timeline::set_current(nullptr);
+  current_.reset();
   write();
   timeline_.reset();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "libtrain/timeline.h"
 #include "train/run.h"
@@ -23,6 +24,7 @@ class Trace {
   Run& run_;
   const Size begin_, end_;  // steps [begin, end)
   std::shared_ptr<Timeline> timeline_;
+  std::optional<TimelineScope> current_;  // while steps are recorded
 };
 
 }  // namespace lt

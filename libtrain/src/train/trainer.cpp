@@ -35,22 +35,7 @@ class Trainer {
   }
 
   void train() {
-    const TrainConfig& train = run_.config.train;
-    leave_out_of_step_time();
-    PartClock::set_current(&clock_);
-    std::string_view reason = "steps";
-    while (steps_done() < train.steps) {
-      step();
-      const Size n = steps_done();
-      if (is_due(train.eval_every, n)) evaluate();
-      if (is_due(train.sample_every, n)) sample();
-      if (out_of_time()) {
-        reason = kOutOfTime;
-        break;
-      }
-      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
-    }
-    PartClock::set_current(nullptr);
+    const std::string_view reason = run_steps();
     save();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
@@ -59,6 +44,22 @@ class Trainer {
   }
 
  private:
+  // Returns why there are no more.
+  std::string_view run_steps() {
+    const TrainConfig& train = run_.config.train;
+    const PartClockScope parts(&clock_);
+    leave_out_of_step_time();
+    while (steps_done() < train.steps) {
+      step();
+      const Size n = steps_done();
+      if (is_due(train.eval_every, n)) evaluate();
+      if (is_due(train.sample_every, n)) sample();
+      if (out_of_time()) return kOutOfTime;
+      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
+    }
+    return "steps";
+  }
+
   Size steps_done() const { return run_.steps_done(); }
   static bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
 
