@@ -205,6 +205,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
       ~Restore() { engine.bind_model(); }
     } const restore{*this};
     const PartClockScope no_parts(nullptr);
+    const TimelineScope no_spans(nullptr);
     const UncountedScope uncounted;
     const UncountedMemoryScope no_memory;
     StepOptions on_meta = options;
