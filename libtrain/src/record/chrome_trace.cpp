@@ -23,6 +23,8 @@ std::string trace_events(int rank, const std::vector<Span>& spans) {
   std::string text = name_of("process_name", rank, 0, fmt::format("rank {}", rank)).dump();
   std::array<double, std::size(kLaneNames)> free_us{};
   for (std::size_t lane = 0; lane < std::size(kLaneNames); ++lane) {
+    const auto in_lane = [=](const Span& span) { return static_cast<std::size_t>(span.lane) == lane; };
+    if (std::none_of(spans.begin(), spans.end(), in_lane)) continue;
     text += ",\n" + name_of("thread_name", rank, lane, std::string(kLaneNames[lane])).dump();
   }
   for (const Span& span : spans) {
