@@ -43,6 +43,14 @@ class Record(TrainingTest):
             else:
                 self.assertEqual(float(value), rows[-1]["ranks"][name], name)
 
+    def test_a_trace_of_fewer_ranks_takes_the_place_of_the_one_before(self):
+        options = ("--optim.schedule=constant", "--record.trace_steps=1")
+        self.trained(*options, ranks=2, steps=4)
+        self.trained(*options, steps=8)
+        trace = self.folder / "run/trace"
+        self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json"])
+        self.assertEqual((trace / "all.json").read_text(), (trace / "rank-0.json").read_text())
+
     def test_the_parts_add_up_to_the_step(self):
         for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
             self.trained("--parallel.strategy=zero3", run=f"run-{attempt}", ranks=2, steps=30, model=("--train.seq=128",))
