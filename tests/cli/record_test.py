@@ -43,6 +43,24 @@ class Record(TrainingTest):
             else:
                 self.assertEqual(float(value), rows[-1]["ranks"][name], name)
 
+    def spans(self, run="run", lane=None):
+        events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]
+        return [event for event in events if event["ph"] == "X" and lane in (None, event["tid"])]
+
+    def test_collectives_that_end_after_the_last_traced_step_are_in_the_trace(self):
+        # Under zero1 a step starts the gathers of the new parameters and the next step waits for them.
+        for steps, is_open in ((6, False), (2, True)):  # step 2 is traced; of the second run it is the last
+            self.trained("--parallel.strategy=zero1", "--record.trace_steps=1", run=f"{steps}", steps=steps, ranks=2)
+            spans = self.spans(f"{steps}")
+            last = {rank: max(event["ts"] + event["dur"] for event in spans if event["pid"] == rank) for rank in (0, 1)}
+            for rank in (0, 1):
+                gathers = [e for e in spans if e["pid"] == rank and e["tid"] == 1 and e["name"].endswith(" parameters")]
+                self.assertEqual(len(gathers), 4)  # of the embedding, two blocks and the head
+                for event in gathers:
+                    self.assertEqual(event["args"].get("open", False), is_open)
+                    if is_open:
+                        self.assertAlmostEqual(event["ts"] + event["dur"], last[rank], delta=1e-3)
+
     def test_a_trace_of_fewer_ranks_takes_the_place_of_the_one_before(self):
         options = ("--optim.schedule=constant", "--record.trace_steps=1")
         self.trained(*options, ranks=2, steps=4)

@@ -34,7 +34,9 @@ void Trace::before_step(Size step) {
 }
 
 void Trace::after_step(Size step) {
-  if (timeline_ == nullptr || step != std::min(end_ - 1, run_.config.train.steps)) return;
+  if (timeline_ == nullptr) return;
+  if (step + 1 == end_) current_.reset();
+  if (step != std::min(end_, run_.config.train.steps)) return;
   current_.reset();
   write();
   timeline_.reset();

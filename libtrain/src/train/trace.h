@@ -15,7 +15,8 @@ class Trace {
   explicit Trace(Run& run) : run_(run), begin_(run.steps_done() + 2), end_(begin_ + run.config.record.trace_steps) {}
 
   void before_step(Size step);
-  // After the last one: rank-R.json of each rank and all.json of all of them, written by rank 0. Throws DataError.
+  // Writes rank-R.json of each rank and all.json of all of them, by rank 0: one step after the last that is recorded, in
+  // which the collectives that were on their way have arrived, or at the end of the run. Throws DataError.
   void after_step(Size step);
 
  private:
