@@ -61,6 +61,28 @@ class Record(TrainingTest):
                     if is_open:
                         self.assertAlmostEqual(event["ts"] + event["dur"], last[rank], delta=1e-3)
 
+    def test_a_run_that_stops_early_writes_the_trace_that_there_is(self):
+        def forward_passes(run):
+            return sum(event["name"] == "forward" for event in self.spans(run, lane=0))
+
+        self.assertIn("trace: ", self.trained("--record.trace_steps=9", run="steps", steps=4))
+        self.assertEqual(forward_passes("steps"), 3)
+
+        minutes = ("--train.max_minutes=0.005", "--record.trace_steps=1000000", "--record.every=1000000")
+        self.assertIn("the limit of train.max_minutes", self.trained(*minutes, run="minutes", steps=1000000))
+        rows = [row for row in self.lines("minutes") if "loss_hex" in row]
+        self.assertGreater(len(rows), 1)
+        self.assertEqual(forward_passes("minutes"), len(rows) - 1)
+
+        broken = self.train("--optim.lr=1e30", "--optim.clip=0", "--record.trace_steps=20", run="broken", steps=20, ranks=2)
+        self.assertEqual(broken.returncode, 5, broken.stderr)
+        rows = [row for row in self.lines("broken") if "loss_hex" in row]
+        self.assertEqual(forward_passes("broken"), 2 * (len(rows) - 1))
+
+        one = self.trained("--record.trace_steps=2", run="one", steps=1)
+        self.assertIn("trace: none, the run ended before its second step", one)
+        self.assertFalse((self.folder / "one/trace").exists())
+
     def test_a_trace_of_fewer_ranks_takes_the_place_of_the_one_before(self):
         options = ("--optim.schedule=constant", "--record.trace_steps=1")
         self.trained(*options, ranks=2, steps=4)

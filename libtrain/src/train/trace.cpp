@@ -35,11 +35,15 @@ void Trace::before_step(Size step) {
 
 void Trace::after_step(Size step) {
   if (timeline_ == nullptr) return;
-  if (step + 1 == end_) current_.reset();
-  if (step != std::min(end_, run_.config.train.steps)) return;
-  current_.reset();
-  write();
-  timeline_.reset();
+  if (step + 1 == end_) stop();
+  if (step == end_) write();
+}
+
+void Trace::finish() {
+  stop();
+  if (written_ || begin_ == end_) return;
+  if (timeline_ != nullptr) return write();
+  run_.log.say("trace: none, the run ended before its second step");
 }
 
 void Trace::write() {
@@ -55,6 +59,8 @@ void Trace::write() {
     write_whole_file("record", all, trace_document(ranks));
     run_.log.say("trace: " + all);
   });
+  timeline_.reset();
+  written_ = true;
 }
 
 }  // namespace lt

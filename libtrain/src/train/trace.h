@@ -16,14 +16,19 @@ class Trace {
 
   void before_step(Size step);
   // Writes rank-R.json of each rank and all.json of all of them, by rank 0: one step after the last that is recorded, in
-  // which the collectives that were on their way have arrived, or at the end of the run. Throws DataError.
+  // which the collectives that were on their way have arrived. Throws DataError.
   void after_step(Size step);
+  // No more steps come.
+  void stop() { current_.reset(); }
+  // Then writes what there is where nothing was written yet, or says that there is none.
+  void finish();
 
  private:
   void write();
 
   Run& run_;
   const Size begin_, end_;  // steps [begin, end)
+  bool written_ = false;
   std::shared_ptr<Timeline> timeline_;
   std::optional<TimelineScope> current_;  // while steps are recorded
 };

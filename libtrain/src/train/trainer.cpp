@@ -36,7 +36,9 @@ class Trainer {
 
   void train() {
     const std::string_view reason = run_steps();
-    save();
+    trace_.stop();
+    save();  // before the trace: should that fail, the state is safe
+    trace_.finish();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
     run_.log.say(fmt::format("done: {} steps in {}{}, {}", steps_done(), short_duration(seconds),
@@ -94,6 +96,7 @@ class Trainer {
 
   [[noreturn]] void stop_at_non_finite(const StepRecord& record) {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
+    trace_.finish();
     const std::string saved =
         last_saved_ < 0 ? "nothing was saved" : fmt::format("step {} was saved last", last_saved_);
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
