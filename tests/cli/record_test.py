@@ -83,6 +83,19 @@ class Record(TrainingTest):
         self.assertIn("trace: none, the run ended before its second step", one)
         self.assertFalse((self.folder / "one/trace").exists())
 
+    def test_a_trace_costs_no_step_its_time(self):
+        for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
+            run = f"run-{attempt}"
+            self.trained("--record.trace_steps=200", run=run, ranks=2, steps=210)
+            rows = {row["step"]: row for row in self.lines(run) if "loss_hex" in row}
+            for row in rows.values():  # the ranks' clocks begin together after a barrier
+                self.assertNotIn("barrier", [entry["op"] for entry in row["comm"]])
+            usual = statistics.median(row["step_ms"] for row in rows.values())
+            after = max(rows[step]["step_ms"] for step in (202, 203))  # the trace is written between them
+            if after < 10 * usual:
+                break
+        self.assertLess(after, 10 * usual)
+
     def test_a_trace_of_fewer_ranks_takes_the_place_of_the_one_before(self):
         options = ("--optim.schedule=constant", "--record.trace_steps=1")
         self.trained(*options, ranks=2, steps=4)

@@ -26,17 +26,20 @@ void remove_rank_files(const std::string& folder) {
 
 }  // namespace
 
-void Trace::before_step(Size step) {
-  if (step != begin_ || begin_ == end_) return;
+bool Trace::before_step(Size step) {
+  if (step != begin_ || begin_ == end_) return false;
   run_.control.barrier();  // the ranks' clocks begin together
   timeline_ = make_cpu_timeline();
   current_.emplace(timeline_);
+  return true;
 }
 
-void Trace::after_step(Size step) {
-  if (timeline_ == nullptr) return;
+bool Trace::after_step(Size step) {
+  if (timeline_ == nullptr) return false;
   if (step + 1 == end_) stop();
-  if (step == end_) write();
+  if (step != end_) return false;
+  write();
+  return true;
 }
 
 void Trace::finish() {

@@ -57,6 +57,8 @@ class Trainer {
       if (is_due(train.eval_every, n)) evaluate();
       if (is_due(train.sample_every, n)) sample();
       if (out_of_time()) return kOutOfTime;
+      // Before the save, whose time is the next step's.
+      if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
     }
     return "steps";
@@ -69,7 +71,6 @@ class Trainer {
     set_fault_step(steps_done() + 1);
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
-    trace_.before_step(steps_done() + 1);
     const StepResult result = run_.engine->step(next_batch());
     const Clock::time_point end = Clock::now();
     const double step_ms = std::chrono::duration<double, std::milli>(end - step_begin_).count();
@@ -82,7 +83,7 @@ class Trainer {
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
-    trace_.after_step(record.step);
+    if (trace_.after_step(record.step)) leave_out_of_step_time();
     if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm)) stop_at_non_finite(record);
   }
 
@@ -153,7 +154,7 @@ class Trainer {
     leave_out_of_step_time();
   }
 
-  // Opening the run, evaluation and samples are no part of a step.
+  // Opening the run, evaluation, samples and a trace's begin and end are no part of a step.
   void leave_out_of_step_time() {
     step_begin_ = Clock::now();
     clock_.take();
