@@ -11,7 +11,6 @@ from training import PARTS, TrainingTest
 class Record(TrainingTest):
     def test_traces_and_tables(self):
         self.trained("--parallel.strategy=zero3", "--record.trace_steps=2", "--record.csv", ranks=2)
-        self.trained("--parallel.strategy=zero3", "--record.csv", "--optim.schedule=constant", run="other", steps=2)
         trace = self.folder / "run/trace"
         self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json", "rank-1.json"])
         events = json.loads((trace / "all.json").read_text())["traceEvents"]
@@ -32,16 +31,38 @@ class Record(TrainingTest):
                     crossing = event["ts"] < other["ts"] < event["ts"] + event["dur"] < other["ts"] + other["dur"]
                     self.assertFalse(crossing, (event, other))
 
-        table = [line.split(",") for line in (self.folder / "run/metrics.csv").read_text().splitlines()]
-        self.assertEqual([row[0] for row in table], ["step", "1", "2", "3", "4", "5", "6"])
-        rows = [row for row in self.lines() if "loss_hex" in row]
-        for name, value in zip(table[0], table[-1]):
-            if name in rows[-1]:
-                self.assertEqual(float(value), rows[-1][name], name)
-            elif name[:-3] in PARTS:
-                self.assertEqual(float(value), rows[-1]["breakdown_ms"][name[:-3]], name)
-            else:
-                self.assertEqual(float(value), rows[-1]["ranks"][name], name)
+        self.assert_table_is_metrics_jsonl(range(1, 7))
+
+    def assert_table_is_metrics_jsonl(self, steps, run="run"):
+        names, *table = [line.split(",") for line in (self.folder / run / "metrics.csv").read_text().splitlines()]
+        rows = [row for row in self.lines(run) if "loss_hex" in row]
+        self.assertEqual([row["step"] for row in rows], list(steps))
+        self.assertEqual(len(table), len(rows))
+        scalars = [name for name, value in rows[0].items() if not isinstance(value, (dict, list)) and name != "loss_hex"]
+        over_ranks = [name for name in rows[0]["ranks"] if name != "parts_ms"]
+        self.assertEqual(names, [*scalars, *(f"{part}_ms" for part in PARTS), *over_ranks])
+        for line, row in zip(table, rows):
+            values = [row[name] for name in scalars] + list(row["breakdown_ms"].values())
+            values += [row["ranks"][name] for name in over_ranks]
+            self.assertEqual([float(value) if value else None for value in line], values)
+
+    def test_a_run_that_goes_on_appends_to_its_table(self):
+        options = ("--parallel.strategy=zero3", "--record.csv", "--optim.schedule=constant")
+        self.trained(*options, steps=2)
+        self.trained(*options, steps=5)
+        self.assert_table_is_metrics_jsonl(range(1, 6))
+
+    def test_a_table_of_other_columns_gets_names_of_its_own(self):
+        options = ("--record.csv", "--optim.schedule=constant")
+        self.trained(*options, steps=2)
+        table = self.folder / "run/metrics.csv"
+        names = table.read_text().splitlines()[0]
+        table.write_text("step,loss\n1,5.5\n2,5.5\n")
+        for steps in (3, 4):
+            self.trained(*options, steps=steps)
+        lines = table.read_text().splitlines()
+        self.assertEqual(lines[:4], ["step,loss", "1,5.5", "2,5.5", names])
+        self.assertEqual([line.split(",")[0] for line in lines[4:]], ["3", "4"])
 
     def spans(self, run="run", lane=None):
         events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]
