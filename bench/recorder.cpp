@@ -64,8 +64,8 @@ class Recorded {
   double step(Mode mode) {
     run_.control.barrier();
     const Clock::time_point begin = Clock::now();
-    if (mode == Mode::trace) Timeline::set_current(make_cpu_timeline());
-    if (mode != Mode::off) PartClock::set_current(&clock_);
+    const TimelineScope timeline(mode == Mode::trace ? make_cpu_timeline() : nullptr);
+    const PartClockScope clock(mode == Mode::off ? nullptr : &clock_);
     const StepResult result = run_.engine->step(next_batch());
     const double engine_ms = ms_since(begin);
     if (mode == Mode::off) {
@@ -73,8 +73,6 @@ class Recorded {
       run_.control.barrier();  // ranks wait for each other here or in the next step; that is no cost of recording
       return ms_since(begin);
     }
-    PartClock::set_current(nullptr);
-    Timeline::set_current(nullptr);
     const StepRecord record = make_record(run_, result, 0, engine_ms, clock_.take());
     run_.log.step(record);
     if (mode == Mode::sinks && run_.world.rank() == 0) {

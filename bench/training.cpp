@@ -41,9 +41,8 @@ Training::Training(const Config& config, const Group& group)
 
 PartTimes Training::time_step() {
   PartClock clock;
-  PartClock::set_current(&clock);
+  const PartClockScope current(&clock);
   const float loss = engine_.step(batch_).loss();
-  PartClock::set_current(nullptr);
   if (!std::isfinite(loss)) throw NonFiniteError(fmt::format("bench: loss: expected a finite number, got {}", loss));
   return clock.take();
 }

@@ -11,12 +11,11 @@ from training import PARTS, TrainingTest
 class Record(TrainingTest):
     def test_traces_and_tables(self):
         self.trained("--parallel.strategy=zero3", "--record.trace_steps=2", "--record.csv", ranks=2)
-        self.trained("--parallel.strategy=zero3", "--record.csv", "--optim.schedule=constant", run="other", steps=2)
         trace = self.folder / "run/trace"
         self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json", "rank-1.json"])
         events = json.loads((trace / "all.json").read_text())["traceEvents"]
         names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
-        self.assertEqual(set(names), {(rank, lane) for rank in (0, 1) for lane in range(4)})
+        self.assertEqual(set(names), {(rank, lane) for rank in (0, 1) for lane in range(3)})  # none of an empty lane
         spans = [event for event in events if event["ph"] == "X"]
         for rank in (0, 1):
             for lane in (1, 2):  # one span at a time, in order
@@ -32,16 +31,99 @@ class Record(TrainingTest):
                     crossing = event["ts"] < other["ts"] < event["ts"] + event["dur"] < other["ts"] + other["dur"]
                     self.assertFalse(crossing, (event, other))
 
-        table = [line.split(",") for line in (self.folder / "run/metrics.csv").read_text().splitlines()]
-        self.assertEqual([row[0] for row in table], ["step", "1", "2", "3", "4", "5", "6"])
-        rows = [row for row in self.lines() if "loss_hex" in row]
-        for name, value in zip(table[0], table[-1]):
-            if name in rows[-1]:
-                self.assertEqual(float(value), rows[-1][name], name)
-            elif name[:-3] in PARTS:
-                self.assertEqual(float(value), rows[-1]["breakdown_ms"][name[:-3]], name)
-            else:
-                self.assertEqual(float(value), rows[-1]["ranks"][name], name)
+        self.assert_table_is_metrics_jsonl(range(1, 7))
+
+    def assert_table_is_metrics_jsonl(self, steps, run="run"):
+        names, *table = [line.split(",") for line in (self.folder / run / "metrics.csv").read_text().splitlines()]
+        rows = [row for row in self.lines(run) if "loss_hex" in row]
+        self.assertEqual([row["step"] for row in rows], list(steps))
+        self.assertEqual(len(table), len(rows))
+        scalars = [name for name, value in rows[0].items() if not isinstance(value, (dict, list)) and name != "loss_hex"]
+        over_ranks = [name for name in rows[0]["ranks"] if name != "parts_ms"]
+        self.assertEqual(names, [*scalars, *(f"{part}_ms" for part in PARTS), *over_ranks])
+        for line, row in zip(table, rows):
+            values = [row[name] for name in scalars] + list(row["breakdown_ms"].values())
+            values += [row["ranks"][name] for name in over_ranks]
+            self.assertEqual([float(value) if value else None for value in line], values)
+
+    def test_a_run_that_goes_on_appends_to_its_table(self):
+        options = ("--parallel.strategy=zero3", "--record.csv", "--optim.schedule=constant")
+        self.trained(*options, steps=2)
+        self.trained(*options, steps=5)
+        self.assert_table_is_metrics_jsonl(range(1, 6))
+
+    def test_a_table_of_other_columns_gets_names_of_its_own(self):
+        options = ("--record.csv", "--optim.schedule=constant")
+        self.trained(*options, steps=2)
+        table = self.folder / "run/metrics.csv"
+        names = table.read_text().splitlines()[0]
+        table.write_text("step,loss\n1,5.5\n2,5.5\n")
+        for steps in (3, 4):
+            self.trained(*options, steps=steps)
+        lines = table.read_text().splitlines()
+        self.assertEqual(lines[:4], ["step,loss", "1,5.5", "2,5.5", names])
+        self.assertEqual([line.split(",")[0] for line in lines[4:]], ["3", "4"])
+
+    def spans(self, run="run", lane=None):
+        events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]
+        return [event for event in events if event["ph"] == "X" and lane in (None, event["tid"])]
+
+    def test_collectives_that_end_after_the_last_traced_step_are_in_the_trace(self):
+        # Under zero1 a step starts the gathers of the new parameters and the next step waits for them.
+        for steps, is_open in ((6, False), (2, True)):  # step 2 is traced; of the second run it is the last
+            self.trained("--parallel.strategy=zero1", "--record.trace_steps=1", run=f"{steps}", steps=steps, ranks=2)
+            spans = self.spans(f"{steps}")
+            last = {rank: max(event["ts"] + event["dur"] for event in spans if event["pid"] == rank) for rank in (0, 1)}
+            for rank in (0, 1):
+                gathers = [e for e in spans if e["pid"] == rank and e["tid"] == 1 and e["name"].endswith(" parameters")]
+                self.assertEqual(len(gathers), 4)  # of the embedding, two blocks and the head
+                for event in gathers:
+                    self.assertEqual(event["args"].get("open", False), is_open)
+                    if is_open:
+                        self.assertAlmostEqual(event["ts"] + event["dur"], last[rank], delta=1e-3)
+
+    def test_a_run_that_stops_early_writes_the_trace_that_there_is(self):
+        def forward_passes(run):
+            return sum(event["name"] == "forward" for event in self.spans(run, lane=0))
+
+        self.assertIn("trace: ", self.trained("--record.trace_steps=9", run="steps", steps=4))
+        self.assertEqual(forward_passes("steps"), 3)
+
+        minutes = ("--train.max_minutes=0.005", "--record.trace_steps=1000000", "--record.every=1000000")
+        self.assertIn("the limit of train.max_minutes", self.trained(*minutes, run="minutes", steps=1000000))
+        rows = [row for row in self.lines("minutes") if "loss_hex" in row]
+        self.assertGreater(len(rows), 1)
+        self.assertEqual(forward_passes("minutes"), len(rows) - 1)
+
+        broken = self.train("--optim.lr=1e30", "--optim.clip=0", "--record.trace_steps=20", run="broken", steps=20, ranks=2)
+        self.assertEqual(broken.returncode, 5, broken.stderr)
+        rows = [row for row in self.lines("broken") if "loss_hex" in row]
+        self.assertEqual(forward_passes("broken"), 2 * (len(rows) - 1))
+
+        one = self.trained("--record.trace_steps=2", run="one", steps=1)
+        self.assertIn("trace: none, the run ended before its second step", one)
+        self.assertFalse((self.folder / "one/trace").exists())
+
+    def test_a_trace_costs_no_step_its_time(self):
+        for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
+            run = f"run-{attempt}"
+            self.trained("--record.trace_steps=200", run=run, ranks=2, steps=210)
+            rows = {row["step"]: row for row in self.lines(run) if "loss_hex" in row}
+            for row in rows.values():  # the ranks' clocks begin together after a barrier
+                self.assertNotIn("barrier", [entry["op"] for entry in row["comm"]])
+            usual = statistics.median(row["step_ms"] for row in rows.values())
+            after = max(rows[step]["step_ms"] for step in (202, 203))  # the trace is written between them
+            if after < 10 * usual:
+                break
+        self.assertLess(after, 10 * usual)
+
+    def test_a_trace_of_fewer_ranks_takes_the_place_of_the_one_before(self):
+        options = ("--optim.schedule=constant", "--record.trace_steps=1")
+        self.trained(*options, ranks=2, steps=4)
+        self.trained(*options, steps=8)
+        trace = self.folder / "run/trace"
+        self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json"])
+        self.assertEqual((trace / "all.json").read_text(), (trace / "rank-0.json").read_text())
 
     def test_the_parts_add_up_to_the_step(self):
         for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run

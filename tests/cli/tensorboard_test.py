@@ -1,11 +1,13 @@
-"""Event files of a run, read by TensorBoard's own reader: every step and tag is there, a resumed run's steps count once.
-Skipped where this Python has no tensorboard."""
+"""Event files of a run, read by TensorBoard's own reader: every step and tag is there, and of steps that were made twice
+the last time counts. Skipped where this Python has no tensorboard."""
 
 import json
 import os
+import shutil
 import sys
 
 import program
+from training import TrainingTest
 
 try:
     # Without it a warning about TensorFlow, which is not needed, comes at import.
@@ -16,30 +18,48 @@ except ImportError:
     sys.exit(77)
 
 
-class TensorBoard(program.CliTest):
-    def test_what_the_reader_sees_is_what_metrics_jsonl_says(self):
-        text = self.write("text.txt", "The quick brown fox jumps over the lazy dog. " * 60)
-        data = self.folder / "data"
-        self.assertEqual(program.run("prepare", "--input", text, "--out", data).returncode, 0)
-        for steps in (4, 7):
-            done = program.run("train", "--model.layers=1", "--model.width=32", "--model.heads=2", "--train.seq=16",
-                               f"--train.steps={steps}", "--train.micro_batch=2", f"--data.train={data}/train.bin",
-                               f"--data.val={data}/val.bin", "--train.eval_every=2", "--optim.schedule=constant",
-                               f"--run.dir={self.folder}/run", "--record.tensorboard")
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
-        rows = [row for row in lines if "loss_hex" in row]
-        evals = [row for row in lines if row.get("event") == "eval"]
+class TensorBoard(TrainingTest):
+    def start(self, steps):
+        """Starts the run, or goes on with it, up to that step."""
+        self.trained("--train.eval_every=2", "--checkpoint.every=4", "--optim.schedule=constant", "--record.tensorboard",
+                     f"--data.val={self.folder}/data/val.bin", steps=steps)
 
+    def assert_reader_sees_metrics_jsonl(self, steps):
+        """The rows and evaluations up to `steps`, by docs/metrics.md."""
+        rows, evals = {}, {}
+        for line in self.lines():
+            if line.get("event") == "start":
+                rows = {step: row for step, row in rows.items() if step <= line["step"]}
+                evals = {step: row for step, row in evals.items() if step <= line["step"]}
+            elif line.get("event") == "eval":
+                evals[line["step"]] = line
+            elif "event" not in line:
+                rows[line["step"]] = line
+        self.assertEqual(list(rows), list(range(1, steps + 1)))
         reader = EventAccumulator(str(self.folder / "run/tb"))
         reader.Reload()
         for tag, field in (("train/loss", "loss"), ("train/grad_norm", "grad_norm"), ("speed/step_ms", "step_ms")):
             seen = [(event.step, event.value) for event in reader.Scalars(tag)]
-            self.assertEqual([step for step, _ in seen], [1, 2, 3, 4, 5, 6, 7])
-            for (_, value), row in zip(seen, rows):
-                self.assertAlmostEqual(value / row[field], 1, delta=1e-6)
-        self.assertEqual([event.step for event in reader.Scalars("breakdown_ms/forward")], [1, 2, 3, 4, 5, 6, 7])
-        self.assertEqual([event.step for event in reader.Scalars("eval/loss")], [row["step"] for row in evals])
+            self.assertEqual([step for step, _ in seen], list(rows))
+            for step, value in seen:
+                self.assertAlmostEqual(value / rows[step][field], 1, delta=1e-6)
+        self.assertEqual([event.step for event in reader.Scalars("breakdown_ms/forward")], list(rows))
+        self.assertEqual([event.step for event in reader.Scalars("eval/loss")], list(evals))
+
+    def test_a_run_that_goes_on_below_what_was_written(self):
+        self.start(steps=7)
+        # As if it had been killed at step 7, before it could save.
+        shutil.rmtree(self.folder / "run/checkpoints/step-00000007")
+        self.start(steps=6)
+        self.assert_reader_sees_metrics_jsonl(steps=6)
+        self.start(steps=9)
+        self.assert_reader_sees_metrics_jsonl(steps=9)
+
+    def test_a_run_that_starts_over(self):
+        self.start(steps=7)
+        shutil.rmtree(self.folder / "run/checkpoints")
+        self.start(steps=5)
+        self.assert_reader_sees_metrics_jsonl(steps=5)
 
 
 if __name__ == "__main__":

@@ -23,16 +23,11 @@ void spend(double ms) {
 double of(const std::array<double, kParts>& ms, Part part) { return ms[static_cast<std::size_t>(part)]; }
 double total(const std::array<double, kParts>& ms) { return std::accumulate(ms.begin(), ms.end(), 0.0); }
 
-struct CurrentClock {
-  explicit CurrentClock(PartClock* clock) { PartClock::set_current(clock); }
-  ~CurrentClock() { PartClock::set_current(nullptr); }
-};
-
 }  // namespace
 
 TEST_CASE("part clock: nested parts, each with its own time, add up to the whole", "[core]") {
   PartClock clock;
-  const CurrentClock current(&clock);
+  const PartClockScope current(&clock);
   const auto before = Clock::now();
   clock.take();
   const auto inside = Clock::now();
@@ -67,7 +62,7 @@ TEST_CASE("part clock: nested parts, each with its own time, add up to the whole
 
 TEST_CASE("part clock: take() starts again, in the part that is current", "[core]") {
   PartClock clock;
-  const CurrentClock current(&clock);
+  const PartClockScope current(&clock);
   const PartScope data(Part::data);
   spend(1);
   CHECK(of(clock.take(), Part::data) >= 1);
@@ -100,4 +95,19 @@ TEST_CASE("part clock: enter() returns the part that was current", "[core]") {
   CHECK(clock.enter(Part::forward) == Part::other);
   CHECK(clock.enter(Part::backward) == Part::forward);
   CHECK(clock.enter(Part::other) == Part::backward);
+}
+
+TEST_CASE("part clock: a scope gives the clock back that was current, also where an exception passes", "[core]") {
+  PartClock outer;
+  const PartClockScope current(&outer);
+  try {
+    PartClock inner;
+    const PartClockScope nested(&inner);
+    CHECK(PartClock::current() == &inner);
+    const PartClockScope aside(nullptr);
+    CHECK(PartClock::current() == nullptr);
+    throw 1;
+  } catch (int) {
+  }
+  CHECK(PartClock::current() == &outer);
 }

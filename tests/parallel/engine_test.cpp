@@ -6,6 +6,7 @@
 #include "libtrain/engine.h"
 #include "libtrain/error.h"
 #include "libtrain/layers.h"
+#include "libtrain/timeline.h"
 #include "parallel/layout.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -232,4 +233,28 @@ TEST_CASE("what the engine refuses", "[parallel]") {
   }
   CHECK(message({}, {.dtype = DType::f64}) == "train.dtype: the engine trains in f32 or bf16, got f64");
   CHECK(message({}, {.device = {DeviceType::cuda, 0}}) == "device cuda:0 is not in this build: it has cpu and meta");
+}
+
+TEST_CASE("a first step that rehearses its memory leaves the spans of any other step", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 1, .seq = 16});
+    const auto spans_of_step = [&](Size step) {
+      const auto timeline = make_cpu_timeline();
+      {
+        const TimelineScope current(timeline);
+        engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));
+      }
+      std::vector<std::string> names;
+      for (const Span& span : timeline->spans()) {
+        names.push_back(std::string(kLaneNames[static_cast<std::size_t>(span.lane)]) + " " + span.name);
+      }
+      return names;
+    };
+    const std::vector<std::string> first = spans_of_step(0);
+    INFO(strategy.name);
+    CHECK(first.size() > 10);
+    CHECK(first == spans_of_step(1));
+  }
 }

@@ -46,6 +46,18 @@ class PartClock {
   std::array<double, kParts> ms_{};
 };
 
+// `clock`, which outlives the scope, is that of this thread's step until the scope ends; null: none is.
+class PartClockScope {
+ public:
+  explicit PartClockScope(PartClock* clock) : previous_(PartClock::current()) { PartClock::set_current(clock); }
+  ~PartClockScope() { PartClock::set_current(previous_); }
+  PartClockScope(const PartClockScope&) = delete;
+  PartClockScope& operator=(const PartClockScope&) = delete;
+
+ private:
+  PartClock* previous_;
+};
+
 class PartScope {
  public:
   explicit PartScope(Part part)

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libtrain/dtype.h"
@@ -51,6 +52,20 @@ class Timeline {
 // By the clock of the processor; its origin is the moment of the call.
 std::shared_ptr<Timeline> make_cpu_timeline();
 
+// Spans of this thread go to `timeline`, or nowhere where it is null, until the scope ends; then where they went before.
+class TimelineScope {
+ public:
+  explicit TimelineScope(std::shared_ptr<Timeline> timeline) : previous_(Timeline::current()) {
+    Timeline::set_current(std::move(timeline));
+  }
+  ~TimelineScope() { Timeline::set_current(std::move(previous_)); }
+  TimelineScope(const TimelineScope&) = delete;
+  TimelineScope& operator=(const TimelineScope&) = delete;
+
+ private:
+  std::shared_ptr<Timeline> previous_;
+};
+
 class SpanScope {
  public:
   SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {}, bool is_part = false)
@@ -64,7 +79,7 @@ class SpanScope {
   SpanScope& operator=(const SpanScope&) = delete;
 
  private:
-  Timeline* timeline_;  // which outlives the scope: set_current() is called between steps
+  Timeline* timeline_;  // which outlives the scope: it changes between steps alone
   std::size_t handle_ = 0;
 };
 

@@ -202,13 +202,10 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
   return [this, program](const std::string& name, const Batch& shapes) {
     struct Restore {  // also where the rehearsal throws
       Impl& engine;
-      PartClock* clock;
-      ~Restore() {
-        PartClock::set_current(clock);
-        engine.bind_model();
-      }
-    } const restore{*this, PartClock::current()};
-    PartClock::set_current(nullptr);
+      ~Restore() { engine.bind_model(); }
+    } const restore{*this};
+    const PartClockScope no_parts(nullptr);
+    const TimelineScope no_spans(nullptr);
     const UncountedScope uncounted;
     const UncountedMemoryScope no_memory;
     StepOptions on_meta = options;

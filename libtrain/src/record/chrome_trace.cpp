@@ -23,20 +23,26 @@ std::string trace_events(int rank, const std::vector<Span>& spans) {
   std::string text = name_of("process_name", rank, 0, fmt::format("rank {}", rank)).dump();
   std::array<double, std::size(kLaneNames)> free_us{};
   for (std::size_t lane = 0; lane < std::size(kLaneNames); ++lane) {
+    const auto in_lane = [=](const Span& span) { return static_cast<std::size_t>(span.lane) == lane; };
+    if (std::none_of(spans.begin(), spans.end(), in_lane)) continue;
     text += ",\n" + name_of("thread_name", rank, lane, std::string(kLaneNames[lane])).dump();
   }
+  double last_us = 0;
+  for (const Span& span : spans) last_us = std::max({last_us, span.begin_us, span.end_us});
   for (const Span& span : spans) {
-    if (span.end_us < 0) continue;
+    const bool open = span.end_us < 0;
+    const double end_us = open ? last_us : span.end_us;
     const auto lane = static_cast<std::size_t>(span.lane);
     double begin_us = span.begin_us;
     Json event = {{"name", span.name}, {"ph", "X"}, {"pid", rank}, {"tid", lane}};
     if (span.lane != Lane::compute) {
-      begin_us = std::min(std::max(begin_us, free_us[lane]), span.end_us);
-      free_us[lane] = std::max(free_us[lane], span.end_us);
+      begin_us = std::min(std::max(begin_us, free_us[lane]), end_us);
+      if (!open) free_us[lane] = std::max(free_us[lane], end_us);
       event["args"] = {{"bytes", span.collective.bytes}, {"posted_us", span.begin_us}};
     }
+    if (open) event["args"]["open"] = true;
     event["ts"] = begin_us;
-    event["dur"] = span.end_us - begin_us;
+    event["dur"] = end_us - begin_us;
     text += ",\n" + event.dump();
   }
   return text;

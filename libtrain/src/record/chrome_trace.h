@@ -9,8 +9,9 @@
 
 namespace lt {
 
-// The events of one rank, as JSON objects separated by commas. A lane shows one span at a time, nested ones apart: of
-// collectives that overlap, each begins where the one before it ended, and says when it was posted.
+// The events of one rank, as JSON objects separated by commas; lanes that no span used are left out. A lane shows one
+// span at a time, nested ones apart: of collectives that overlap, each begins where the one before it ended, and says
+// when it was posted. A span that is still open is drawn to the last time in `spans`, and its argument `open` says so.
 std::string trace_events(int rank, const std::vector<Span>& spans);
 
 // The whole file from the events of one or more ranks.

@@ -19,7 +19,7 @@ class Sink {
 };
 
 // A table with one row a step and a first row of names, the fields of docs/metrics.md; evaluations are not in it. A run
-// that goes on appends.
+// that goes on appends, after names of its own where those in the file are of another version.
 std::unique_ptr<Sink> make_csv_sink(const std::string& path);
 
 // An event file of TensorBoard in `folder`, a new one at each start. `first_step` is the first that this start makes:

@@ -63,11 +63,13 @@ class TensorBoardSink final : public Sink {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed) throw DataError("record", folder + ": cannot create: " + failed.message());
-    path_ = fmt::format("{}/events.out.tfevents.{}.{}", folder, static_cast<Size>(now_s()), ::getpid());
+    // Readers take the files in the order of their names; two starts may be less than a second apart.
+    path_ = fmt::format("{}/events.out.tfevents.{:.6f}.{}", folder, now_s(), ::getpid());
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd_ < 0) fail("cannot open");
     event(0, bytes_field(3, "brain.Event:2"));
-    if (first_step > 1) event(first_step, bytes_field(7, integer_field(1, 1)));  // session_log { status: START }
+    // session_log { status: START }, from step 1 on as well: the folder may hold a run that never came to a checkpoint.
+    event(first_step, bytes_field(7, integer_field(1, 1)));
   }
   ~TensorBoardSink() override { ::close(fd_); }
 

@@ -53,13 +53,11 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
                       engine.options().dtype == DType::bf16,
                       spec.width / spec.heads};
   const auto clock = std::make_shared<StepClock>(use);
-  const std::shared_ptr<Timeline> before = Timeline::current();
-  Timeline::set_current(clock);
+  const TimelineScope timeline(clock);
   engine.step(batch);
   clock->take();
   engine.step(batch);
   plan.step_time = clock->take();
-  Timeline::set_current(before);
 }
 
 void add_rates(Plan& plan) {

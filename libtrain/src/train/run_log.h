@@ -53,11 +53,11 @@ class RunLog {
   }
 
  private:
-  std::string folder_;
   void row(const std::string& json) {
     if (metrics_ != nullptr) metrics_->append(json);
   }
 
+  std::string folder_;
   std::unique_ptr<LineFile> log_, metrics_;
   std::vector<std::unique_ptr<Sink>> sinks_;
 };

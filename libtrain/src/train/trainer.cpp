@@ -35,23 +35,10 @@ class Trainer {
   }
 
   void train() {
-    const TrainConfig& train = run_.config.train;
-    leave_out_of_step_time();
-    PartClock::set_current(&clock_);
-    std::string_view reason = "steps";
-    while (steps_done() < train.steps) {
-      step();
-      const Size n = steps_done();
-      if (is_due(train.eval_every, n)) evaluate();
-      if (is_due(train.sample_every, n)) sample();
-      if (out_of_time()) {
-        reason = kOutOfTime;
-        break;
-      }
-      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
-    }
-    PartClock::set_current(nullptr);
-    save();
+    const std::string_view reason = run_steps();
+    trace_.stop();
+    save();  // before the trace: should that fail, the state is safe
+    trace_.finish();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
     run_.log.say(fmt::format("done: {} steps in {}{}, {}", steps_done(), short_duration(seconds),
@@ -59,6 +46,24 @@ class Trainer {
   }
 
  private:
+  // Returns why there are no more.
+  std::string_view run_steps() {
+    const TrainConfig& train = run_.config.train;
+    const PartClockScope parts(&clock_);
+    leave_out_of_step_time();
+    while (steps_done() < train.steps) {
+      step();
+      const Size n = steps_done();
+      if (is_due(train.eval_every, n)) evaluate();
+      if (is_due(train.sample_every, n)) sample();
+      if (out_of_time()) return kOutOfTime;
+      // Before the save, whose time is the next step's.
+      if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
+      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
+    }
+    return "steps";
+  }
+
   Size steps_done() const { return run_.steps_done(); }
   static bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
 
@@ -66,7 +71,6 @@ class Trainer {
     set_fault_step(steps_done() + 1);
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
-    trace_.before_step(steps_done() + 1);
     const StepResult result = run_.engine->step(next_batch());
     const Clock::time_point end = Clock::now();
     const double step_ms = std::chrono::duration<double, std::milli>(end - step_begin_).count();
@@ -79,7 +83,7 @@ class Trainer {
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
-    trace_.after_step(record.step);
+    if (trace_.after_step(record.step)) leave_out_of_step_time();
     if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm)) stop_at_non_finite(record);
   }
 
@@ -93,6 +97,7 @@ class Trainer {
 
   [[noreturn]] void stop_at_non_finite(const StepRecord& record) {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
+    trace_.finish();
     const std::string saved =
         last_saved_ < 0 ? "nothing was saved" : fmt::format("step {} was saved last", last_saved_);
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
@@ -149,7 +154,7 @@ class Trainer {
     leave_out_of_step_time();
   }
 
-  // Opening the run, evaluation and samples are no part of a step.
+  // Opening the run, evaluation, samples and a trace's begin and end are no part of a step.
   void leave_out_of_step_time() {
     step_begin_ = Clock::now();
     clock_.take();

@@ -1,0 +1,30 @@
+// The current timeline: who has it, and that it is given back.
+#include "libtrain/timeline.h"
+
+#include "test_main/catch.h"
+
+using namespace lt;
+
+TEST_CASE("timeline: a scope gives back what was current, also where an exception passes", "[core]") {
+  REQUIRE(Timeline::current() == nullptr);
+  const auto outer = make_cpu_timeline(), inner = make_cpu_timeline();
+  try {
+    const TimelineScope current(outer);
+    {
+      const TimelineScope nested(inner);
+      const SpanScope span(Lane::compute, "inner");
+      const TimelineScope aside(nullptr);
+      const SpanScope nowhere(Lane::compute, "nowhere");
+    }
+    CHECK(Timeline::current() == outer);
+    const SpanScope span(Lane::gather, "outer");
+    throw 1;
+  } catch (int) {
+  }
+  CHECK(Timeline::current() == nullptr);
+  REQUIRE(outer->spans().size() == 1);
+  REQUIRE(inner->spans().size() == 1);
+  CHECK(outer->spans()[0].name == "outer");
+  CHECK(outer->spans()[0].end_us >= outer->spans()[0].begin_us);  // a scope ends its span in its own timeline
+  CHECK(inner->spans()[0].name == "inner");
+}
