@@ -11,6 +11,7 @@
 #include "manifest.h"
 #include "shard_file.h"
 #include "verify.h"
+#include "whole.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -81,6 +82,7 @@ std::vector<std::string> problems_of(const std::filesystem::path& folder, bool c
       check_bytes(folder, file, problems);
     }
   }
+  if (checksums) remember_whole(folder, problems.empty());
   return problems;
 }
 
