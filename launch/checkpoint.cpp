@@ -49,8 +49,12 @@ ExitCode inspect(const std::string& path) {
 ExitCode verify(const std::string& path) {
   const auto problems = checkpoint::verify(path);
   for (const std::string& problem : problems) fmt::print("{}\n", problem);
-  if (problems.empty()) fmt::print("{}: every byte verified\n", path);
-  return problems.empty() ? ExitCode::ok : ExitCode::data;
+  if (!problems.empty()) {
+    throw DataError("checkpoint", fmt::format("{}: expected every byte as it was written, found {} problem{}", path,
+                                              problems.size(), problems.size() == 1 ? "" : "s"));
+  }
+  fmt::print("{}: every byte verified\n", path);
+  return ExitCode::ok;
 }
 
 }  // namespace

@@ -109,8 +109,31 @@ class Config(program.CliTest):
         file = self.write("run.toml", "[optim]\nlr = 1\nlrr = 1\n")
         self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key optim.lrr (from {file}:3)",
                           "did you mean optim.lr?")
-        self.assert_error(self.print_config("extra"), 2, "[usage] The following argument was not expected: extra",
+        self.assert_error(self.print_config("extra"), 2, "[usage] expected options alone, got extra", "ltrain train --help")
+        self.assert_error(self.print_config("first.toml"), 2, "[usage] expected options alone, got first.toml",
+                          "ltrain train --config first.toml")
+        self.assert_error(self.print_config("--config", file, "--config", file), 2, "[usage] --config: expected one value, got 2",
                           "ltrain train --help")
+        self.assert_error(self.print_config("--config"), 2, "[usage] --config: expected a value, got none")
+        self.assert_error(program.run("checkpoint"), 2, "[usage] expected a command, got none", "ltrain checkpoint --help")
+
+    def test_hints_name_what_can_have_been_meant(self):
+        listed = "`ltrain train --help` lists "
+        file = self.write("run.toml", "[model]\ntypo = 1\n")
+        self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key model.typo (from {file}:2)",
+                          listed + "them; the nearest is model.ffn")
+        file = self.write("run.toml", "train = 5\n")
+        self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key train (from {file}:1)",
+                          "train is a section: its keys are train.KEY, or KEY below [train]")
+        self.assert_error(self.print_config("--train=5"), 2, "[usage] unknown option --train",
+                          "train is a section: --train.KEY=value sets its keys")
+        self.assert_error(self.print_config(environment={"LTRAIN_HOME": "x"}), 2,
+                          "[config] unknown environment variable LTRAIN_HOME", listed + "the keys; the nearest is LTRAIN_RUN_NAME")
+        self.assert_error(self.print_config(environment={"LTRAIN_TRAIN_SEDE": "1"}), 2,
+                          "[config] unknown environment variable LTRAIN_TRAIN_SEDE", "did you mean LTRAIN_TRAIN_SEED?")
+        self.assert_error(self.print_config(environment={"LTRAIN_TRAIN": "1"}), 2,
+                          "[config] unknown environment variable LTRAIN_TRAIN", "train is a section: LTRAIN_TRAIN_KEY sets its keys")
+        self.assert_error(program.run("foo"), 2, "[usage] unknown command foo", "`ltrain --help` lists them")
 
     def test_broken_and_missing_files(self):
         file = self.write("run.toml", "[train]\nsteps = \n")

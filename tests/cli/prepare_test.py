@@ -68,7 +68,7 @@ class Prepare(program.CliTest):
 
     def test_wrong_usage_is_exit_2(self):
         text = self.write("a.txt", "text")
-        self.assert_error(program.run("prepare", "--out", "x"), 2, "[usage] --input is required",
+        self.assert_error(program.run("prepare", "--out", "x"), 2, "[usage] --input: expected a value, got none",
                           "ltrain prepare --help")
         self.assert_error(program.run("prepare", "--inptu", text, "--out", "x"), 2, "[usage] unknown option --inptu",
                           "did you mean --input?")

@@ -91,6 +91,10 @@ class Train(TrainingTest):
         self.assertRegex(evaluated.stdout, r"^loss \d\.\d{6}\nperplexity [\d.]+\nbits_per_byte [\d.]+\n")
         last = program.run("eval", "--checkpoint", run / "checkpoints/step-00000040", "--data", val, "--seq", 16)
         self.assertEqual(last.stdout, evaluated.stdout)
+        short = self.write("short.bin", val.read_bytes()[:8] + bytes([3]) + bytes(1015) + b"a\0b\0c\0")
+        self.assert_error(program.run("eval", "--checkpoint", run, "--data", short), 3,
+                          f"[data] --data {short}: expected at least 17 tokens (one sequence of 16 and the token after it), "
+                          "found 3", "use a shorter --seq, or more data")
 
         self.assertRegex(program.run("checkpoint", "list", run).stdout, r"step-00000040  valid\n$")
         self.assertIn("head.norm.weight", program.run("checkpoint", "inspect", run).stdout)
@@ -105,6 +109,7 @@ class Train(TrainingTest):
         broken = program.run("checkpoint", "verify", run)
         self.assertEqual(broken.returncode, 3)
         self.assertIn("rank-00001.h5", broken.stdout)
+        self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
 
     def test_bad_input_names_file_field_expected_and_actual(self):
@@ -116,7 +121,7 @@ class Train(TrainingTest):
             return self.train(f"--data.train={path}", ranks=2)
 
         cases = [
-            (with_data("magic.bin", b"\x00" * 2000), 3, "magic.bin"),
+            (with_data("magic.bin", b"\x00" * 2000), 3, f"[data] rank 0: data.train {self.folder}/magic.bin: offset 0"),
             (with_data("short.bin", content[:-1]), 3, "short.bin"),
             (with_data("empty.bin", b""), 3, "empty.bin"),
             (with_data("token.bin", content[:1024 + 200] + b"\x00\x01" + content[1024 + 202:]), 3, "256"),
@@ -126,7 +131,7 @@ class Train(TrainingTest):
             (self.train("--parallel.strategy=zero4", ranks=2), 2, "zero4"),
             (self.train("--parallel.strategy=zero3", "--parallel.shard_size=2", ranks=3), 2,
              "parallel.shard_size: expected a divisor of the 3 ranks, got 2"),
-            (self.train("--train.device=cuda", ranks=2), 2, "train.device: expected a device of this build, auto or cpu, got cuda"),
+            (self.train("--train.device=cuda", ranks=2), 2, 'train.device: "cuda" is not available in this version (from the command line)'),
             (self.train("--train.microbatch=3", ranks=2), 2, "train.microbatch"),
             (self.train("--train.micro_batch=three", ranks=2), 2, "train.micro_batch: expected an integer"),
             (self.train(f"--checkpoint.resume={self.folder}/nowhere", ranks=2), 3, "nowhere"),
