@@ -9,6 +9,7 @@
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
+#include "train/model_json.h"
 #include "train/step_clock.h"
 
 namespace lt {
@@ -100,7 +101,8 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   const nn::TransformerSpec& spec = model->spec();
   plan.model = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}", spec.family, spec.layers,
                            spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab);
-  plan.execution = fmt::format("{}, recompute {}", config.parallel.strategy, config.parallel.recompute);
+  plan.model_json = to_json(spec, config.train.seq);
+  plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
   plan.dtype = config.train.dtype;
   plan.ranks = ranks;
   plan.ledger = memory_peak(kMeta);
