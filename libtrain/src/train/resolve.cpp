@@ -54,6 +54,13 @@ Config resolve(const Config& given) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
                                            config.optim.min_lr));
   }
+  const std::string& resume = config.checkpoint.resume;
+  if (!model.from.empty() && resume != "auto" && resume != "never") {
+    throw UsageError("config",
+                     fmt::format("model.from: expected none with checkpoint.resume={}, whose weights count, got {}",
+                                 resume, model.from),
+                     "--model.from= leaves it out, --checkpoint.resume=auto starts from its weights at step 1");
+  }
   if (config.checkpoint.dir.empty()) config.checkpoint.dir = config.run.dir + "/checkpoints";
   return config;
 }

@@ -16,6 +16,7 @@
 #include "record/short_text.h"
 #include "train/model_json.h"
 #include "train/run.h"
+#include "train/same_run.h"
 #include "train/step_record.h"
 #include "train/trace.h"
 
