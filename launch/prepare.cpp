@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "command.h"
+#include "record/short_text.h"
 
 namespace lt::launch {
 
@@ -33,6 +34,10 @@ Run set_up_prepare(CLI::App& app) {
       fmt::print("{}: {} training tokens, {} validation tokens from {} {} ({} bytes of text)\n", options->out,
                  result.train_tokens, result.val_tokens, result.files, result.files == 1 ? "file" : "files",
                  result.bytes);
+      if (options->val_fraction > 0 && result.val_tokens == 0) {
+        fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a token: {}/val.bin is empty\n",
+                   options->val_fraction, counted(result.train_tokens, "token"), options->out);
+      }
     }
     return ExitCode::ok;
   };

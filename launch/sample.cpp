@@ -39,7 +39,7 @@ Run set_up_sample(CLI::App& app) {
       ->check(integer_from(0))
       ->option_text("= 0");
   app.add_option("--top-p", o->sampling.top_p, "of the smallest set with this probability")
-      ->check(number_between(0, 1))
+      ->check(number_above(0, 1))
       ->option_text("= 1");
   app.add_option("--seed", o->sampling.seed, "of the choice")->option_text("= 1337");
   return [o](const Invocation& invocation) {

@@ -47,6 +47,11 @@ class Prepare(program.CliTest):
         self.assertEqual((done.returncode, done.stdout.count("training tokens")), (0, 1), done.stderr)
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
 
+    def test_a_validation_file_without_a_token_is_told(self):
+        done = self.prepare(self.write("a.txt", "text"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"warning: [data] --val-fraction 0.1 of 4 tokens is less than a token: {self.folder}/out/val.bin is empty\n"))
+
     def test_bad_input_is_exit_3_with_nothing_written(self):
         good = self.write("good.txt", "text")
         missing = self.folder / "none.txt"

@@ -66,6 +66,17 @@ class Train(TrainingTest):
         self.trained("--checkpoint.resume=never", "--run.force=true", "--optim.lr=0.5")
         self.assertTrue((self.folder / "run.old-1/metrics.jsonl").exists())
 
+    def test_one_is_no_plural_and_a_warmup_without_end_is_told(self):
+        out = self.trained("--model.layers=1", "--optim.warmup=5", steps=1)
+        self.assertIn("model: gpt2 1 layer x 32", out)
+        self.assertIn("\ndone: 1 step in ", out)
+        self.assertIn("warning: optim.warmup 5 is not below train.steps 1: the learning rate rises to the end\n", out)
+        self.assertIn("complete: 1 step is done", self.trained("--model.layers=1", "--optim.warmup=5", steps=1))
+        self.assertNotIn("warning", self.trained("--optim.warmup=1", run="short", steps=2))
+        self.assertIn("written by 1 rank,", program.run("checkpoint", "inspect", self.folder / "run").stdout)
+        refused = self.train("--parallel.strategy=zero3", "--parallel.shard_size=2", run="other")
+        self.assertIn("parallel.shard_size: expected a divisor of the 1 rank, got 2", refused.stderr)
+
     def test_zero_steps_initialises_and_saves(self):
         self.trained(steps=0)
         self.assertTrue((self.folder / "run/checkpoints/step-00000000/manifest.json").exists())
@@ -101,6 +112,14 @@ class Train(TrainingTest):
         self.assertEqual(program.run("checkpoint", "verify", run).returncode, 0)
         self.assertEqual(program.run("checkpoint", "export", run, "--out", self.folder / "hf").returncode, 0)
         self.assertTrue((self.folder / "hf/model.safetensors").exists())
+        self.assert_error(program.run("checkpoint", "export", run, "--out", self.folder / "hf"), 3,
+                          f"[checkpoint] {self.folder}/hf: expected a new name or an empty folder, found a folder that holds files",
+                          "choose another --out, or remove what is there")
+        for command in ("list", "verify"):
+            self.assert_error(program.run("checkpoint", command, self.folder / "nosuch"), 3,
+                              f"[checkpoint] {self.folder}/nosuch: no such file or folder")
+        self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", "--top-p", 0), 2,
+                          '[usage] --top-p: expected a number above 0 and at most 1, got "0"')
         self.assertEqual(program.run("report", run).returncode, 0)
         self.assertIn("<svg", (run / "report.html").read_text())
 
@@ -154,7 +173,7 @@ class Train(TrainingTest):
     def test_more_memory_than_the_machine_has_is_refused(self):
         done = self.train("--train.micro_batch=100000000", ranks=2)
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertRegex(done.stderr, r"error: \[config\] memory: expected at most [\d.]+ GiB on this host, 2 ranks of")
+        self.assertRegex(done.stderr, r"error: \[config\] memory: expected at most [\d.]+ GiB on this host, 2 ranks of [\d.]+ GiB would take [\d.]+ GiB\n")
         self.assertFalse((self.folder / "run").exists())
 
     def test_a_run_has_its_folder_for_itself(self):
@@ -220,6 +239,7 @@ class Train(TrainingTest):
         done = self.train("--optim.lr=1e30", "--optim.clip=0", "--checkpoint.every=1", steps=20, ranks=2)
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertEqual(done.stderr.count("error:"), 1)
+        self.assertNotIn("-nan", done.stderr)
         self.assertIn("error: [train] step", (self.folder / "run/log.txt").read_text())
         saved = [row["step"] for row in self.lines() if row.get("event") == "checkpoint"]
         skipped = [row["step"] for row in self.lines() if row.get("event") == "skip"]

@@ -9,6 +9,7 @@
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
+#include "record/short_text.h"
 #include "train/model_json.h"
 #include "train/step_clock.h"
 
@@ -99,8 +100,9 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   take_comm_totals();
 
   const nn::TransformerSpec& spec = model->spec();
-  plan.model = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}", spec.family, spec.layers,
-                           spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab);
+  plan.model =
+      fmt::format("{}: {}, {}, {}, width {}, ffn {}, vocab {}", spec.family, counted(spec.layers, "layer"),
+                  counted(spec.heads, "head"), counted(spec.kv_heads, "kv_head"), spec.width, spec.ffn, spec.vocab);
   plan.model_json = to_json(spec, config.train.seq);
   plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
   plan.dtype = config.train.dtype;

@@ -54,7 +54,7 @@ void Run::require_memory() const {
   const auto gib = [](Size bytes) { return static_cast<double>(bytes) / (1 << 30); };
   throw UsageError(
       "config",
-      fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f}",
+      fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f} GiB",
                   gib(machine), ranks, ranks == 1 ? "" : "s", gib(plan.peak_bytes),
                   static_cast<double>(ranks) * gib(plan.peak_bytes)),
       "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says "
@@ -140,8 +140,8 @@ void announce(Run& run, const std::string& command) {
   say("ranks: {} ({})", run.world.size(), run.world.info().source);
   say("ltrain {} ({}), {}", version(), commit(), built_with());
   say("devices: {} x {}", run.world.size(), to_string(run.device()));
-  say("model: {} {} layers x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
-      spec.family, spec.layers, spec.width, short_count(static_cast<double>(plan.parameters)),
+  say("model: {} {} x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
+      spec.family, counted(spec.layers, "layer"), spec.width, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
@@ -154,6 +154,10 @@ void announce(Run& run, const std::string& command) {
   const bool resumed = !run.start.checkpoint.empty();
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
   if (!run.start.weights.empty()) say("initial weights from {}", run.start.weights);
+  if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
+    say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
+        config.train.steps);
+  }
   if (resumed) say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
 
   using Json = nlohmann::ordered_json;
