@@ -98,6 +98,21 @@ class Config(program.CliTest):
                           '[config] train.dtype: "f16" is not available in this version (from the command line)',
                           "use bf16 or f32")
 
+    def test_errors_of_several_keys_name_the_source(self):
+        def refused(text):
+            file = self.write("run.toml", text)
+            return file, program.run("plan", "--config", file)
+
+        file, done = refused("[train]\nseq = 300\n")
+        self.assert_error(done, 2, f"[config] train.seq: expected at most model.max_seq 256, got 300 (from {file}:2)")
+        file, done = refused("[model]\nheads = 5\n")
+        self.assert_error(done, 2, f"[config] model.heads: 5 does not divide model.width 128 (from {file}:2)")
+        file, done = refused("[optim]\nlr = 1\nmin_lr = 2\n")
+        self.assert_error(done, 2, f"[config] optim.min_lr: expected at most optim.lr 1, got 2 (from {file}:3)")
+        file, done = refused("[parallel]\nshard_size = 2\n")
+        self.assert_error(done, 2, "[config] parallel.shard_size: expected a divisor of the 1 rank, got 2 "
+                          f"(from {file}:2)")
+
     def test_unknown_names(self):
         self.assert_error(self.print_config("--optim.lrr=1"), 2,
                           "[config] unknown key optim.lrr (from the command line)", "did you mean optim.lr?")

@@ -93,7 +93,7 @@ class Layers {
       throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
     config::assign(config_, *key, value, source);
-    sources_[name] = source;
+    config_.origins[name] = source;
   }
 
   void require_section(const std::string& name, const std::string& source) const {
@@ -108,7 +108,7 @@ class Layers {
       if (!row.is_set(config_)) continue;
       throw UsageError("config",
                        fmt::format("{}: {} is not available in this version ({})", row.key,
-                                   toml_text(config_, *config::find_key(row.key)), sources_.at(row.key)),
+                                   toml_text(config_, *config::find_key(row.key)), config_.origins.at(row.key)),
                        row.hint);
     }
   }
@@ -117,7 +117,6 @@ class Layers {
 
  private:
   Config config_;
-  std::map<std::string, std::string> sources_;  // of the value that holds
 };
 
 void add_toml(Layers& layers, const std::string& text, const std::string& file) {

@@ -11,6 +11,7 @@
 #include "libtrain/run_options.h"
 #include "record/short_text.h"
 #include "train/model_json.h"
+#include "train/origin.h"
 #include "train/step_clock.h"
 
 namespace lt {
@@ -84,7 +85,12 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   StepOptions options = step_options(config);
   options.device = kMeta;
   const MemoryUse before = memory_live(kMeta);
-  Engine engine(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config), options);
+  std::unique_ptr<Engine> made;
+  name_origin(config, [&] {
+    made = std::make_unique<Engine>(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config),
+                                    options);
+  });
+  Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
   Plan plan;
   const RunBatches batches = batches_on_meta(shape, config);
