@@ -110,7 +110,8 @@ std::string in_own_words(const std::string& message) {
       {std::regex("(.*): At Most 1 required but received (.*)"), "$1: expected one value, got $2"},
       {std::regex("(.*): [^:]* required .*missing"), "$1: expected a value, got none"},
       {std::regex("Could not convert: (.*) = (.*)"), "$1: expected a number, got \"$2\""},
-      {std::regex("The following arguments? (?:was|were) not expected: (.*)"), "expected options alone, got $1"},
+      {std::regex("(.*): (.*) not in \\{(.*)\\}"), "$1: expected one of $3, got \"$2\""},
+      {std::regex("The following arguments? (?:was|were) not expected: (.*)"), "expected no further argument, got $1"},
   };
   for (const auto& [theirs, ours] : kWords) {
     if (std::regex_match(message, theirs)) return std::regex_replace(message, theirs, ours);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "command.h"
+#include "numbers.h"
 #include "record/short_text.h"
 
 namespace lt::launch {
@@ -22,7 +23,7 @@ Run set_up_prepare(CLI::App& app) {
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation")
-      ->check(CLI::Number)
+      ->check(number_between(0, 1))
       ->option_text("= 0.1");
 
   return [options](const Invocation& invocation) {

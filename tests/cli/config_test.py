@@ -124,12 +124,14 @@ class Config(program.CliTest):
         file = self.write("run.toml", "[optim]\nlr = 1\nlrr = 1\n")
         self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key optim.lrr (from {file}:3)",
                           "did you mean optim.lr?")
-        self.assert_error(self.print_config("extra"), 2, "[usage] expected options alone, got extra", "ltrain train --help")
-        self.assert_error(self.print_config("first.toml"), 2, "[usage] expected options alone, got first.toml",
+        self.assert_error(self.print_config("extra"), 2, "[usage] expected no further argument, got extra", "ltrain train --help")
+        self.assert_error(self.print_config("first.toml"), 2, "[usage] expected no further argument, got first.toml",
                           "ltrain train --config first.toml")
         self.assert_error(self.print_config("--config", file, "--config", file), 2, "[usage] --config: expected one value, got 2",
                           "ltrain train --help")
         self.assert_error(self.print_config("--config"), 2, "[usage] --config: expected a value, got none")
+        self.assert_error(program.run("eval", "--checkpoint", "x", "--data", "y", "--format", "z"), 2,
+                          '[usage] --format: expected one of auto,raw16, got "z"', "ltrain eval --help")
         self.assert_error(program.run("checkpoint"), 2, "[usage] expected a command, got none", "ltrain checkpoint --help")
 
     def test_hints_name_what_can_have_been_meant(self):

@@ -81,7 +81,8 @@ class Prepare(program.CliTest):
                           "[data] val-fraction: expected a number in [0, 1), got 1")
         self.assert_error(self.prepare(text, options=("--tokenizer", "bpe")), 2,
                           '[data] tokenizer: expected byte or the path of a tokenizer.json, got "bpe"')
-        self.assertEqual(self.prepare(text, options=("--val-fraction", "abc")).returncode, 2)
+        self.assert_error(self.prepare(text, options=("--val-fraction", "abc")), 2,
+                          '[usage] --val-fraction: expected a number from 0 to 1, got "abc"')
         bpe = self.write("bpe.json", '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}')
         self.assert_error(self.prepare(text, options=("--tokenizer", bpe)), 2,
                           f"[data] {bpe}: this is a Hugging Face tokenizer; this version reads only the file of the "

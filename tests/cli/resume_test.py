@@ -90,7 +90,7 @@ class Resume(TrainingTest):
         step = self.folder / "run/checkpoints/step-00000001"
         self.assert_error(self.train(f"--model.from={self.folder}/run", f"--checkpoint.resume={step}", run="other"), 2,
                           f"[config] model.from: expected none with checkpoint.resume={step}, whose weights count, "
-                          f"got {self.folder}/run")
+                          f"got {self.folder}/run (from the command line)")
 
 
 if __name__ == "__main__":
