@@ -28,8 +28,7 @@ std::string name_of(const RunData& run) {
   if (model == "–") model = config_text(run, "model.family");
   const std::string seq = config_text(run, "train.seq"), layers = config_text(run, "model.layers");
   if (model == "–") return {};
-  if (layers != "–")
-    model += fmt::format(", {} layer{} of width {}", layers, layers == "1" ? "" : "s", config_text(run, "model.width"));
+  if (layers != "–") model += fmt::format(", {} layers of width {}", layers, config_text(run, "model.width"));
   return seq == "–" ? model : model + ", sequences of " + seq + " tokens";
 }
 
