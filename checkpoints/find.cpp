@@ -11,6 +11,7 @@
 #include "manifest.h"
 #include "shard_file.h"
 #include "verify.h"
+#include "whole.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -66,6 +67,21 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
   return listing;
 }
 
+void require_there(const std::filesystem::path& path, const std::string& subject) {
+  if (!std::filesystem::exists(path)) throw DataError("checkpoint", subject + ": no such file or folder");
+}
+
+// `path` is there and holds no step's folder.
+std::string hint_for_no_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool hugging_face = std::filesystem::exists(path / "model.safetensors", ignored) ||
+                            std::filesystem::exists(path / "model.safetensors.index.json", ignored) ||
+                            (std::filesystem::exists(path / "config.json", ignored) &&
+                             std::filesystem::exists(path / "pytorch_model.bin", ignored));
+  return hugging_face ? "this is a Hugging Face folder; import of them is not in this version"
+                      : "a step's folder, a checkpoints folder or a run's folder is expected";
+}
+
 }  // namespace
 
 std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums) {
@@ -81,10 +97,12 @@ std::vector<std::string> problems_of(const std::filesystem::path& folder, bool c
       check_bytes(folder, file, problems);
     }
   }
+  if (checksums) remember_whole(folder, problems.empty());
   return problems;
 }
 
 std::vector<std::string> verify(const std::string& path) {
+  require_there(path, path);
   const auto folders = step_folders(path);
   if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   Problems all;
@@ -96,6 +114,7 @@ std::vector<std::string> verify(const std::string& path) {
 }
 
 std::vector<Listing> list(const std::string& path, bool checksums) {
+  require_there(path, path);
   std::vector<Listing> listings;
   for (const auto& folder : step_folders(path)) listings.push_back(examine(folder, checksums));
   return listings;
@@ -114,7 +133,7 @@ std::optional<std::string> find_newest(const std::string& path, std::vector<std:
 
 std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
   const std::string subject = named.empty() ? path : named + " " + path;
-  if (!std::filesystem::exists(path)) throw DataError("checkpoint", subject + ": no such file or folder");
+  require_there(path, subject);
   Problems reasons;
   if (const auto found = find_newest(path, &reasons, true)) {
     if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
@@ -123,7 +142,7 @@ std::string newest(const std::string& path, std::vector<std::string>* notes, con
   throw DataError("checkpoint",
                   fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, reasons.empty() ? "" : ": ",
                               fmt::join(reasons, "; ")),
-                  "a step's folder, a checkpoints folder or a run's folder is expected");
+                  reasons.empty() ? hint_for_no_checkpoint(path) : "");
 }
 
 }  // namespace lt::checkpoint

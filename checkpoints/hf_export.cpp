@@ -124,8 +124,10 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
   if (out.filename().empty()) out = out.parent_path();
   within(out.parent_path(), [&] {
     if (fs::symlink_status(out).type() != fs::file_type::not_found && !(fs::is_directory(out) && fs::is_empty(out))) {
-      throw DataError("checkpoint", out.filename().string() + ": expected no such file or an empty folder, found one",
-                      "choose another --out");
+      throw DataError("checkpoint",
+                      fmt::format("{}: expected a new name or an empty folder, found a {}", out.filename().string(),
+                                  fs::is_directory(out) ? "folder that holds files" : "file"),
+                      "choose another --out, or remove what is there");
     }
   });
   const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages

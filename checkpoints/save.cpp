@@ -14,6 +14,7 @@
 #include "retention.h"
 #include "shard_file.h"
 #include "verify.h"
+#include "whole.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
@@ -105,6 +106,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
   sync_folder(temporary);
   if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
   rename_durably(temporary, folder);
+  remember_whole(folder, true);  // each rank read back what it had written
 }
 
 // Failures here leave the new checkpoint as it stands, so they are told and not thrown.

@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "libtrain/error.h"
+#include "record/short_text.h"
 
 namespace lt::launch {
 namespace {
@@ -36,10 +37,9 @@ ExitCode inspect(const std::string& path) {
   const auto parameters = checkpoint::read_parameters(folder);
   Size total = 0;
   for (const ParameterInfo& parameter : parameters) total += parameter.shape.elements();
-  fmt::print(
-      "{}\nstep {}, {} samples, seed {}, written by {} rank(s), config {}\nmodel {}\n{} parameters in {} tensors:\n",
-      folder, state.step, state.samples, state.seed, checkpoint::read_world_size(folder), state.config_hash,
-      state.model.empty() ? "(none)" : state.model, total, parameters.size());
+  fmt::print("{}\nstep {}, {} samples, seed {}, written by {}, config {}\nmodel {}\n{} parameters in {} tensors:\n",
+             folder, state.step, state.samples, state.seed, counted(checkpoint::read_world_size(folder), "rank"),
+             state.config_hash, state.model.empty() ? "(none)" : state.model, total, parameters.size());
   for (const ParameterInfo& parameter : parameters) {
     fmt::print("  {:<40} {}\n", parameter.name, to_string(parameter.shape));
   }
@@ -49,8 +49,12 @@ ExitCode inspect(const std::string& path) {
 ExitCode verify(const std::string& path) {
   const auto problems = checkpoint::verify(path);
   for (const std::string& problem : problems) fmt::print("{}\n", problem);
-  if (problems.empty()) fmt::print("{}: every byte verified\n", path);
-  return problems.empty() ? ExitCode::ok : ExitCode::data;
+  if (!problems.empty()) {
+    throw DataError("checkpoint", fmt::format("{}: expected every byte as it was written, found {}", path,
+                                              counted(static_cast<Size>(problems.size()), "problem")));
+  }
+  fmt::print("{}: every byte verified\n", path);
+  return ExitCode::ok;
 }
 
 }  // namespace

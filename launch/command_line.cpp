@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <regex>
 
 #include "libtrain/config.h"
 #include "libtrain/version.h"
@@ -61,9 +62,12 @@ void require_known_option(const std::string& argument, const CLI::App& app, cons
     for (const std::string& name : option->get_lnames()) known.push_back(name);
   }
   const std::string name = name_of(argument).substr(2), meant = nearest(name, known);
-  const bool is_near = name_distance(name, meant) <= std::max(2, static_cast<int>(name.size()) / 3);
+  const bool is_section = std::any_of(known.begin(), known.end(),
+                                      [&](const std::string& option) { return option.starts_with(name + "."); });
   throw UsageError("usage", fmt::format("unknown option --{}", name),
-                   is_near ? fmt::format("did you mean --{}?", meant) : fmt::format("the options: {} --help", path));
+                   is_section             ? fmt::format("{} is a section: --{}.KEY=value sets its keys", name, name)
+                   : is_near(name, meant) ? fmt::format("did you mean --{}?", meant)
+                                          : fmt::format("the options: {} --help", path));
 }
 
 const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, const std::string& path) {
@@ -75,8 +79,10 @@ const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, co
     list += (list.empty() ? "" : ", ") + names.back();
   }
   const bool is_first = app.get_parent() == nullptr;
+  const std::string& meant = nearest(name, names);
   throw UsageError("usage", fmt::format("unknown command {}{}", name, is_first ? "" : ": expected one of " + list),
-                   fmt::format("did you mean {}? `{} --help` lists them", nearest(name, names), path));
+                   fmt::format("{}`{} --help` lists them",
+                               is_near(name, meant) ? fmt::format("did you mean {}? ", meant) : "", path));
 }
 
 // Follows the subcommands and refuses unknown ones and unknown options: CLI11 would first tell of a missing option,
@@ -94,6 +100,23 @@ std::string require_known_names(const std::vector<std::string>& arguments, const
     }
   }
   return path;
+}
+
+// CLI11's messages in the form of ours.
+std::string in_own_words(const std::string& message) {
+  const std::pair<std::regex, const char*> kWords[] = {
+      {std::regex("A subcommand is required"), "expected a command, got none"},
+      {std::regex("(.*) is required"), "$1: expected a value, got none"},
+      {std::regex("(.*): At Most 1 required but received (.*)"), "$1: expected one value, got $2"},
+      {std::regex("(.*): [^:]* required .*missing"), "$1: expected a value, got none"},
+      {std::regex("Could not convert: (.*) = (.*)"), "$1: expected a number, got \"$2\""},
+      {std::regex("(.*): (.*) not in \\{(.*)\\}"), "$1: expected one of $3, got \"$2\""},
+      {std::regex("The following arguments? (?:was|were) not expected: (.*)"), "expected no further argument, got $1"},
+  };
+  for (const auto& [theirs, ours] : kWords) {
+    if (std::regex_match(message, theirs)) return std::regex_replace(message, theirs, ours);
+  }
+  return message;
 }
 
 std::string quoted(const std::string& argument) {
@@ -135,7 +158,10 @@ Parsed parse_command_line(const std::vector<std::string>& given) {
   } catch (const CLI::CallForVersion& call) {
     parsed.text = call.what();
   } catch (const CLI::ParseError& error) {
-    throw UsageError("usage", error.what(), path + " --help");
+    const std::string what = in_own_words(error.what());
+    // `ltrain train run.toml` is meant as --config run.toml.
+    const std::string file = what.ends_with(".toml") ? what.substr(what.rfind(' ')) : "";
+    throw UsageError("usage", what, path + (file.empty() ? " --help" : " --config" + file));
   }
   return parsed;
 }

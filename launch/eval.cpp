@@ -6,21 +6,47 @@
 #include <memory>
 
 #include "command.h"
-#include "libtrain/generate.h"
+#include "libtrain/error.h"
+#include "model_options.h"
 #include "numbers.h"
 
 namespace lt::launch {
+namespace {
+
+// Errors of the data name the keys of a training run in their hints; here these are options.
+template <class Body>
+auto in_own_words(Body&& body) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"train.seq", "--seq"},
+      {"data.format=raw16", "--format raw16"},
+      {"model.vocab must be at least the vocabulary of the tokenizer that prepared the file",
+       "the file must be prepared with the tokenizer of the model"}};
+  const auto translated = [&](std::string text) {
+    for (const auto& [theirs, ours] : kWords) {
+      if (const std::size_t at = text.find(theirs); at != text.npos) text.replace(at, theirs.size(), ours);
+    }
+    return text;
+  };
+  try {
+    return body();
+  } catch (const DataError& e) {
+    throw DataError(e.part(), std::string("--data ") + e.what(), translated(e.hint()));
+  } catch (const UsageError& e) {
+    throw UsageError(e.part(), translated(e.what()), translated(e.hint()));
+  }
+}
+
+}  // namespace
 
 Run set_up_eval(CLI::App& app) {
   struct Options {
-    std::string checkpoint, format = "auto";
+    ModelOptions model;
+    std::string format = "auto";
     std::vector<std::string> data;
     Size seq = 0;
   };
   const auto o = std::make_shared<Options>();
-  app.add_option("--checkpoint", o->checkpoint, "a step's folder, a checkpoints folder or a run's folder")
-      ->required()
-      ->option_text("DIR (required)");
+  add_model_options(app, o->model);
   app.add_option("--data", o->data, "token files")->required()->option_text("FILE... (required)");
   app.add_option("--seq", o->seq, "tokens of a block; as trained where it is not given")
       ->check(integer_from(1))
@@ -30,9 +56,9 @@ Run set_up_eval(CLI::App& app) {
       ->option_text("= auto");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
-    LoadedModel loaded = load_model(o->checkpoint);
+    LoadedModel loaded = load_model(o->model);
     const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-    const EvaluationResult result = evaluate_files(loaded, o->data, o->seq, 8, format);
+    const EvaluationResult result = in_own_words([&] { return evaluate_files(loaded, o->data, o->seq, 8, format); });
     fmt::print("loss {:.6f}\nperplexity {:.4f}\n", result.loss, std::exp(result.loss));
     if (const double bytes = loaded.tokenizer != nullptr ? loaded.tokenizer->bytes_per_token() : 0; bytes > 0) {
       fmt::print("bits_per_byte {:.6f}\n", result.loss / std::log(2.0) / bytes);

@@ -32,6 +32,15 @@ inline CLI::Validator number_between(double least, double most) {
           ""};
 }
 
+inline CLI::Validator number_above(double bound, double most) {
+  return {[bound, most](std::string& text) {
+            double value = 0;
+            if (parse(text, value) && value > bound && value <= most) return std::string();
+            return fmt::format("expected a number above {} and at most {}, got \"{}\"", bound, most, text);
+          },
+          ""};
+}
+
 // "80GiB", "500MB", "4096": bytes. Throws CLI::ValidationError.
 inline Size bytes_of(const std::string& text) {
   constexpr double kMost = 0x1p60;

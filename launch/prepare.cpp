@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "command.h"
+#include "numbers.h"
+#include "record/short_text.h"
 
 namespace lt::launch {
 
@@ -21,7 +23,7 @@ Run set_up_prepare(CLI::App& app) {
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation")
-      ->check(CLI::Number)
+      ->check(number_between(0, 1))
       ->option_text("= 0.1");
 
   return [options](const Invocation& invocation) {
@@ -33,6 +35,10 @@ Run set_up_prepare(CLI::App& app) {
       fmt::print("{}: {} training tokens, {} validation tokens from {} {} ({} bytes of text)\n", options->out,
                  result.train_tokens, result.val_tokens, result.files, result.files == 1 ? "file" : "files",
                  result.bytes);
+      if (options->val_fraction > 0 && result.val_tokens == 0) {
+        fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a token: {}/val.bin is empty\n",
+                   options->val_fraction, counted(result.train_tokens, "token"), options->out);
+      }
     }
     return ExitCode::ok;
   };

@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "libtrain/error.h"
-#include "libtrain/generate.h"
+#include "model_options.h"
 #include "numbers.h"
 
 namespace lt::launch {
@@ -24,13 +24,12 @@ void write(const std::string& text) {
 
 Run set_up_sample(CLI::App& app) {
   struct Options {
-    std::string checkpoint, prompt;
+    ModelOptions model;
+    std::string prompt;
     SamplingOptions sampling;
   };
   const auto o = std::make_shared<Options>();
-  app.add_option("--checkpoint", o->checkpoint, "a step's folder, a checkpoints folder or a run's folder")
-      ->required()
-      ->option_text("DIR (required)");
+  add_model_options(app, o->model);
   app.add_option("--prompt", o->prompt, "text to continue")->required()->option_text("TEXT (required)");
   app.add_option("--tokens", o->sampling.tokens, "tokens to generate")->check(integer_from(0))->option_text("N = 200");
   app.add_option("--temperature", o->sampling.temperature, "0 is greedy")
@@ -40,18 +39,25 @@ Run set_up_sample(CLI::App& app) {
       ->check(integer_from(0))
       ->option_text("= 0");
   app.add_option("--top-p", o->sampling.top_p, "of the smallest set with this probability")
-      ->check(number_between(0, 1))
+      ->check(number_above(0, 1))
       ->option_text("= 1");
   app.add_option("--seed", o->sampling.seed, "of the choice")->option_text("= 1337");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
-    const LoadedModel loaded = load_model(o->checkpoint);
+    const LoadedModel loaded = load_model(o->model);
     if (loaded.tokenizer == nullptr) {
       throw DataError("checkpoint", loaded.directory + "/manifest.json: tokenizer: expected one, found none",
-                      "train on files that `ltrain prepare` made: their folder holds tokenizer.json");
+                      "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
+    }
+    const std::vector<std::uint32_t> prompt = loaded.tokenizer->encode(o->prompt);
+    for (const std::uint32_t token : prompt) {
+      const Size vocab = loaded.model->spec().vocab;
+      if (token < vocab) continue;
+      throw UsageError("usage",
+                       fmt::format("--prompt: expected tokens below the model's vocabulary {}, got {}", vocab, token));
     }
     write(o->prompt);
-    const GenerationTiming timing = generate(*loaded.model, loaded.tokenizer->encode(o->prompt), o->sampling,
+    const GenerationTiming timing = generate(*loaded.model, prompt, o->sampling,
                                              [&](std::uint32_t token) { write(loaded.tokenizer->decode({token})); });
     write("\n");
     fmt::print(stderr, "prefill {} tokens, {:.0f} tokens/s; decode {} tokens, {:.0f} tokens/s\n", timing.prefill_tokens,

@@ -69,8 +69,28 @@ TEST_CASE("find_newest: nothing there", "[checkpoints]") {
   CHECK(!find_newest(temp.text(), &notes, false));
   CHECK(!find_newest(temp.text() + "/missing", &notes, false));
   CHECK(list(temp.text(), true).empty());
+  CHECK_THROWS_AS(list(temp.text() + "/missing", true), DataError);
   CHECK(notes.empty());
   CHECK_THROWS_AS(verify(temp.text()), DataError);
+}
+
+TEST_CASE("newest: a hint names what is expected where nothing of that kind is there, and only there",
+          "[checkpoints]") {
+  const TempFolder temp;
+  const auto hint = [&] {
+    try {
+      return newest(temp.text());
+    } catch (const DataError& e) {
+      return e.hint();
+    }
+  };
+  CHECK(hint() == "a step's folder, a checkpoints folder or a run's folder is expected");
+  write_file(temp.path() / "config.json", "{}");
+  write_file(temp.path() / "model.safetensors", "");
+  CHECK(hint() == "this is a Hugging Face folder; import of them is not in this version");
+  const fs::path damaged = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
+  fs::resize_file(damaged / "manifest.json", 0);
+  CHECK(hint().empty());
 }
 
 TEST_CASE("find_newest: says why it passed each one over, newest first", "[checkpoints]") {

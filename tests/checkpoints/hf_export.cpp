@@ -147,7 +147,7 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
     fs::create_directory(out);
     write_file(out / "mine.txt", "mine");
     CHECK_THROWS_WITH(export_hf(save_case(item, temp.path() / "run"), out),
-                      ContainsSubstring("hf: expected no such file"));
+                      ContainsSubstring("hf: expected a new name or an empty folder"));
     CHECK(read_file(out / "mine.txt") == "mine");
     CHECK(left() == std::vector<std::string>{"hf"});
   }

@@ -43,6 +43,26 @@ TEST_CASE("retention: damaged folders neither count nor go", "[checkpoints]") {
                                          "step-00000003", "step-00000004", "step-00000005"});
 }
 
+TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one that neither counts nor goes",
+          "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards);
+  const fs::path file = temp.path() / "step-00000003" / "rank-00000.h5";
+  std::string bytes = read_file(file);
+  const float value = value_of("scale", StateKind::m, 0);
+  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  REQUIRE(at != bytes.npos);
+  bytes[at] ^= 1;
+  write_file(file, bytes);
+  // Clocks of file systems are coarse, and this process has saved the folder a moment ago.
+  fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
+  save_alone(temp.path(), 4, shards, 2);
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000002", "step-00000003", "step-00000004"});
+  save_alone(temp.path(), 5, shards, 2);
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003", "step-00000004", "step-00000005"});
+}
+
 TEST_CASE("retention: leftovers go once a younger checkpoint stands, younger ones stay", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);

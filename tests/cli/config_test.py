@@ -98,6 +98,21 @@ class Config(program.CliTest):
                           '[config] train.dtype: "f16" is not available in this version (from the command line)',
                           "use bf16 or f32")
 
+    def test_errors_of_several_keys_name_the_source(self):
+        def refused(text):
+            file = self.write("run.toml", text)
+            return file, program.run("plan", "--config", file)
+
+        file, done = refused("[train]\nseq = 300\n")
+        self.assert_error(done, 2, f"[config] train.seq: expected at most model.max_seq 256, got 300 (from {file}:2)")
+        file, done = refused("[model]\nheads = 5\n")
+        self.assert_error(done, 2, f"[config] model.heads: 5 does not divide model.width 128 (from {file}:2)")
+        file, done = refused("[optim]\nlr = 1\nmin_lr = 2\n")
+        self.assert_error(done, 2, f"[config] optim.min_lr: expected at most optim.lr 1, got 2 (from {file}:3)")
+        file, done = refused("[parallel]\nshard_size = 2\n")
+        self.assert_error(done, 2, "[config] parallel.shard_size: expected a divisor of the 1 rank, got 2 "
+                          f"(from {file}:2)")
+
     def test_unknown_names(self):
         self.assert_error(self.print_config("--optim.lrr=1"), 2,
                           "[config] unknown key optim.lrr (from the command line)", "did you mean optim.lr?")
@@ -109,8 +124,33 @@ class Config(program.CliTest):
         file = self.write("run.toml", "[optim]\nlr = 1\nlrr = 1\n")
         self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key optim.lrr (from {file}:3)",
                           "did you mean optim.lr?")
-        self.assert_error(self.print_config("extra"), 2, "[usage] The following argument was not expected: extra",
+        self.assert_error(self.print_config("extra"), 2, "[usage] expected no further argument, got extra", "ltrain train --help")
+        self.assert_error(self.print_config("first.toml"), 2, "[usage] expected no further argument, got first.toml",
+                          "ltrain train --config first.toml")
+        self.assert_error(self.print_config("--config", file, "--config", file), 2, "[usage] --config: expected one value, got 2",
                           "ltrain train --help")
+        self.assert_error(self.print_config("--config"), 2, "[usage] --config: expected a value, got none")
+        self.assert_error(program.run("eval", "--checkpoint", "x", "--data", "y", "--format", "z"), 2,
+                          '[usage] --format: expected one of auto,raw16, got "z"', "ltrain eval --help")
+        self.assert_error(program.run("checkpoint"), 2, "[usage] expected a command, got none", "ltrain checkpoint --help")
+
+    def test_hints_name_what_can_have_been_meant(self):
+        listed = "`ltrain train --help` lists "
+        file = self.write("run.toml", "[model]\ntypo = 1\n")
+        self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key model.typo (from {file}:2)",
+                          listed + "them; the nearest is model.ffn")
+        file = self.write("run.toml", "train = 5\n")
+        self.assert_error(self.print_config("--config", file), 2, f"[config] unknown key train (from {file}:1)",
+                          "train is a section: its keys are train.KEY, or KEY below [train]")
+        self.assert_error(self.print_config("--train=5"), 2, "[usage] unknown option --train",
+                          "train is a section: --train.KEY=value sets its keys")
+        self.assert_error(self.print_config(environment={"LTRAIN_HOME": "x"}), 2,
+                          "[config] unknown environment variable LTRAIN_HOME", listed + "the keys; the nearest is LTRAIN_RUN_NAME")
+        self.assert_error(self.print_config(environment={"LTRAIN_TRAIN_SEDE": "1"}), 2,
+                          "[config] unknown environment variable LTRAIN_TRAIN_SEDE", "did you mean LTRAIN_TRAIN_SEED?")
+        self.assert_error(self.print_config(environment={"LTRAIN_TRAIN": "1"}), 2,
+                          "[config] unknown environment variable LTRAIN_TRAIN", "train is a section: LTRAIN_TRAIN_KEY sets its keys")
+        self.assert_error(program.run("foo"), 2, "[usage] unknown command foo", "`ltrain --help` lists them")
 
     def test_broken_and_missing_files(self):
         file = self.write("run.toml", "[train]\nsteps = \n")

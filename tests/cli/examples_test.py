@@ -31,6 +31,17 @@ class Examples(program.CliTest):
         for a, b in zip(second, expected[6:]):
             self.assertAlmostEqual(a, b, delta=1e-3)
 
+        sample = ("sample", "--checkpoint", parts, "--prompt", "All", "--tokens", 3)
+        self.assert_error(program.run(*sample), 3,
+                          f"[checkpoint] {parts}/step-00000012/manifest.json: tokenizer: expected one, found none",
+                          "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data")
+        for tokenizer in ("byte", self.folder / "data/tokenizer.json"):
+            done = program.run(*sample, "--tokenizer", tokenizer)
+            self.assertEqual((done.returncode, len(done.stdout)), (0, 3 + 3 + 1), done.stderr)
+        evaluate = ("eval", "--checkpoint", parts, "--data", self.folder / "data/val.bin")
+        self.assertNotIn("bits_per_byte", program.run(*evaluate).stdout)
+        self.assertIn("bits_per_byte", program.run(*evaluate, "--tokenizer", "byte").stdout)
+
 
 if __name__ == "__main__":
     program.main()

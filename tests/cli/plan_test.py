@@ -17,6 +17,10 @@ class Plan(TrainingTest):
             row = [row for row in self.lines(strategy) if "loss_hex" in row][-1]
             self.assertEqual(plan["comm"], [{key: entry[key] for key in ("op", "bytes", "calls")} for entry in row["comm"]])
             self.assertEqual(sum(plan["ledger"].values()), plan["peak_bytes"])
+            self.assertEqual(sum(entry["bytes"] for entry in plan["comm"]), plan["comm_bytes"])
+            self.assertEqual([plan[key] for key in ("strategy", "recompute", "dtype")], [strategy, "none", "f32"])
+            self.assertEqual([plan["model"][key] for key in ("family", "layers", "width", "ffn", "seq")],
+                             ["gpt2", 2, 32, 48, 16])
             self.assertEqual([row["memory_peak_bytes"], self.lines(strategy)[0]["predicted_peak_bytes"]],
                              2 * [plan["peak_bytes"]])
 

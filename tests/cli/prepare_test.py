@@ -47,6 +47,11 @@ class Prepare(program.CliTest):
         self.assertEqual((done.returncode, done.stdout.count("training tokens")), (0, 1), done.stderr)
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
 
+    def test_a_validation_file_without_a_token_is_told(self):
+        done = self.prepare(self.write("a.txt", "text"))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"warning: [data] --val-fraction 0.1 of 4 tokens is less than a token: {self.folder}/out/val.bin is empty\n"))
+
     def test_bad_input_is_exit_3_with_nothing_written(self):
         good = self.write("good.txt", "text")
         missing = self.folder / "none.txt"
@@ -68,7 +73,7 @@ class Prepare(program.CliTest):
 
     def test_wrong_usage_is_exit_2(self):
         text = self.write("a.txt", "text")
-        self.assert_error(program.run("prepare", "--out", "x"), 2, "[usage] --input is required",
+        self.assert_error(program.run("prepare", "--out", "x"), 2, "[usage] --input: expected a value, got none",
                           "ltrain prepare --help")
         self.assert_error(program.run("prepare", "--inptu", text, "--out", "x"), 2, "[usage] unknown option --inptu",
                           "did you mean --input?")
@@ -76,7 +81,8 @@ class Prepare(program.CliTest):
                           "[data] val-fraction: expected a number in [0, 1), got 1")
         self.assert_error(self.prepare(text, options=("--tokenizer", "bpe")), 2,
                           '[data] tokenizer: expected byte or the path of a tokenizer.json, got "bpe"')
-        self.assertEqual(self.prepare(text, options=("--val-fraction", "abc")).returncode, 2)
+        self.assert_error(self.prepare(text, options=("--val-fraction", "abc")), 2,
+                          '[usage] --val-fraction: expected a number from 0 to 1, got "abc"')
         bpe = self.write("bpe.json", '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}')
         self.assert_error(self.prepare(text, options=("--tokenizer", bpe)), 2,
                           f"[data] {bpe}: this is a Hugging Face tokenizer; this version reads only the file of the "

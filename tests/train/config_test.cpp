@@ -208,7 +208,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(cl("parallel.reduce_dtype", "fp32") == "parallel.reduce_dtype: expected one of f32, bf16, got \"fp32\"");
   CHECK(cl("model.preset", "gpt3").starts_with("model.preset: expected one of gpt2-124m, "));
   CHECK(cl("model.family", "") == "no error was thrown");
-  CHECK(cl("run.dir", "") == "run.dir: expected text, got \"\"");
+  CHECK(cl("run.dir", "") == "run.dir: expected text that is not empty, got \"\"");
   CHECK(cl("run.name", "\xff") == "run.name: expected text, got \"\xff\"");
   CHECK(cl("checkpoint.keep", "1") == "checkpoint.keep: expected an integer of at least 2, got \"1\"");
 

@@ -53,7 +53,7 @@ std::optional<std::string> find_newest(const std::string& path, std::vector<std:
 // message calls the path: a key of the configuration, or nothing.
 std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr, const std::string& named = "");
 
-// Step folders of `path`, oldest first.
+// Step folders of `path`, oldest first. Throws DataError where nothing is at `path`.
 std::vector<Listing> list(const std::string& path, bool checksums);
 
 // Reads the manifest of one step's folder.

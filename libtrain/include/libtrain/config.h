@@ -89,6 +89,8 @@ struct Config {
   RecordConfig record;
   WatchdogConfig watchdog;
   RunConfig run;
+
+  std::map<std::string, std::string> origins;  // of keys that a layer set, for errors: "from run.toml:3"
 };
 
 // One key as `--help` shows it.

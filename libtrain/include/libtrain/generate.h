@@ -43,6 +43,7 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;  // null where the checkpoint has none that this version reads
   Size step = 0, seq = 0;
   std::string directory;
+  std::vector<std::string> passed_over;  // newer checkpoints that are not valid, and why
 };
 // Throws DataError where no valid checkpoint is there, saying why of each, and where it holds no transformer or another
 // one than it describes; UsageError where what it describes makes no model.

@@ -34,9 +34,9 @@ struct StepTime {
 };
 
 struct Plan {
-  std::string model;      // its shape, for people
-  std::string execution;  // strategy and recomputation, for people
-  std::string dtype;
+  std::string model;       // its shape, for people
+  std::string model_json;  // and for programs, as a checkpoint's manifest describes it
+  std::string strategy, recompute, dtype;
   int ranks = 1;
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;

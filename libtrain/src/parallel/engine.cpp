@@ -24,7 +24,8 @@ int shard_group_size(const Group& world, const ParallelOptions& options) {
   const int size = options.shard_size == 0 ? world.size() : options.shard_size;
   if (size < 1 || world.size() % size != 0) {
     throw UsageError("config", "parallel.shard_size: expected a divisor of the " + std::to_string(world.size()) +
-                                   " ranks, got " + std::to_string(options.shard_size));
+                                   (world.size() == 1 ? " rank" : " ranks") + ", got " +
+                                   std::to_string(options.shard_size));
   }
   if (size != world.size() && options.strategy == Strategy::ddp) {
     throw UsageError("config", "parallel.shard_size: ddp shards nothing, got " + std::to_string(options.shard_size),

@@ -23,4 +23,8 @@ std::string short_duration(double seconds) {
   return fmt::format("{}s", s);
 }
 
+std::string counted(Size count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 }  // namespace lt

@@ -3,9 +3,13 @@
 
 #include <string>
 
+#include "libtrain/dtype.h"
+
 namespace lt {
 
 std::string short_count(double value);
 std::string short_duration(double seconds);
+// "1 layer", "2 layers".
+std::string counted(Size count, const std::string& noun);
 
 }  // namespace lt

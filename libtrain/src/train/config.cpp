@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "libtrain/device.h"
 #include "libtrain/error.h"
 #include "train/config_schema.h"
 #include "train/config_toml.h"
@@ -32,6 +33,8 @@ struct Unavailable {
 constexpr Unavailable kUnavailable[] = {
     {"parallel.backend", [](const Config& c) { return c.parallel.backend == "nccl"; }, "use auto or mpi"},
     {"train.dtype", [](const Config& c) { return c.train.dtype == "f16"; }, "use bf16 or f32"},
+    {"train.device", [](const Config& c) { return c.train.device == "cuda" && !has_device(DeviceType::cuda); },
+     "use auto or cpu"},
     {"train.cuda_graph", [](const Config& c) { return c.train.cuda_graph; }, "leave it false"},
     {"checkpoint.async", [](const Config& c) { return c.checkpoint.async; }, "leave it false"},
     {"record.profile_steps", [](const Config& c) { return c.record.profile_steps > 0; }, "leave it 0"},
@@ -55,9 +58,30 @@ std::vector<std::string> names_of_keys(Name&& name) {
   return names;
 }
 
-const std::string& nearest_key(std::string_view name) {
+constexpr const char* kListOfKeys = "`ltrain train --help`";
+
+bool is_section(std::string_view name) {
+  return std::any_of(schema().begin(), schema().end(), [&](const Key& key) { return key.section == name; });
+}
+
+std::string hint_for_key(const std::string& name) {
   static const auto names = names_of_keys([](const Key& key) { return key.full_name(); });
-  return nearest(name, names);
+  if (is_section(name)) return fmt::format("{} is a section: its keys are {}.KEY, or KEY below [{}]", name, name, name);
+  return nearest_hint(name, names, kListOfKeys);
+}
+
+// LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
+std::string hint_for_variable(const std::string& variable) {
+  static const auto keys = names_of_keys([](const Key& key) { return key.full_name(); });
+  std::string name = variable.substr(kPrefix.size());
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (is_section(name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
+  const std::size_t underscore = name.find('_');
+  if (underscore != name.npos && is_section(name.substr(0, underscore))) name[underscore] = '.';
+  const std::string& meant = nearest(name, keys);
+  const std::string nearest_variable = variable_of(*config::find_key(meant));
+  return is_near(name, meant) ? fmt::format("did you mean {}?", nearest_variable)
+                              : fmt::format("{} lists the keys; the nearest is {}", kListOfKeys, nearest_variable);
 }
 
 // A configuration while its layers are laid on.
@@ -66,18 +90,17 @@ class Layers {
   void set(const std::string& name, const config::Value& value, const std::string& source) {
     const Key* key = config::find_key(name);
     if (key == nullptr) {
-      throw UsageError("config", fmt::format("unknown key {} ({})", name, source),
-                       fmt::format("did you mean {}?", nearest_key(name)));
+      throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
     config::assign(config_, *key, value, source);
-    sources_[name] = source;
+    config_.origins[name] = source;
   }
 
   void require_section(const std::string& name, const std::string& source) const {
-    static const auto sections = names_of_keys([](const Key& key) { return key.section; });
-    if (std::find(sections.begin(), sections.end(), name) != sections.end()) return;
+    static const auto sections = names_of_keys([](const Key& key) { return fmt::format("[{}]", key.section); });
+    if (is_section(name)) return;
     throw UsageError("config", fmt::format("unknown section [{}] ({})", name, source),
-                     fmt::format("did you mean [{}]?", nearest(name, sections)));
+                     nearest_hint(fmt::format("[{}]", name), sections, kListOfKeys));
   }
 
   void require_available() const {
@@ -85,7 +108,7 @@ class Layers {
       if (!row.is_set(config_)) continue;
       throw UsageError("config",
                        fmt::format("{}: {} is not available in this version ({})", row.key,
-                                   toml_text(config_, *config::find_key(row.key)), sources_.at(row.key)),
+                                   toml_text(config_, *config::find_key(row.key)), config_.origins.at(row.key)),
                        row.hint);
     }
   }
@@ -94,7 +117,6 @@ class Layers {
 
  private:
   Config config_;
-  std::map<std::string, std::string> sources_;  // of the value that holds
 };
 
 void add_toml(Layers& layers, const std::string& text, const std::string& file) {
@@ -120,8 +142,7 @@ void add_environment(Layers& layers) {
     if (std::find(std::begin(kReserved), std::end(kReserved), variable) != std::end(kReserved)) continue;
     const auto found = std::find(variables.begin(), variables.end(), variable);
     if (found == variables.end()) {
-      throw UsageError("config", fmt::format("unknown environment variable {}", variable),
-                       fmt::format("did you mean {}?", nearest(variable, variables)));
+      throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
     }
     const Key& key = schema()[static_cast<std::size_t>(found - variables.begin())];
     layers.set(key.full_name(), config::Text{value}, "from the environment variable " + variable);

@@ -157,6 +157,12 @@ std::string expected(const Rule& rule, const Value& value) {
                                             : 0;
     if (given.value_or(0) <= kMaxCount) return fmt::format("an integer of at least {}", rule.low);
   }
+  if constexpr (std::is_same_v<T, std::string>) {
+    const auto* text = std::get_if<Text>(&value);
+    const auto* string = std::get_if<std::string>(&value);
+    const bool is_empty = text != nullptr ? text->text.empty() : string != nullptr && string->empty();
+    if (is_empty && rule.choices.empty()) return "text that is not empty";
+  }
   return expected<T>(rule);
 }
 

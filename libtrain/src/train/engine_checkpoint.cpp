@@ -16,9 +16,11 @@ void load_engine(Engine& engine, const std::string& step_directory, const Group&
   engine.set_progress(state.step, state.samples);
 }
 
-std::string save(const Engine& engine, const std::string& directory, const Group& group, int keep) {
+std::string save(const Engine& engine, const std::string& directory, const Group& group, int keep,
+                 const std::string& tokenizer) {
   checkpoint::RunState state;
   state.step = engine.steps_done(), state.samples = engine.samples_done(), state.seed = engine.options().seed;
+  state.tokenizer = tokenizer;
   // What `ltrain sample` and `export` need; a model of one's own is read by its own program alone.
   if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {
     state.model = to_json(transformer->spec(), engine.options().seq);

@@ -10,7 +10,8 @@
 namespace lt {
 
 LoadedModel load_model(const std::string& directory) {
-  const std::string step_directory = checkpoint::newest(directory);
+  LoadedModel loaded;
+  const std::string step_directory = checkpoint::newest(directory, &loaded.passed_over);
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   if (state.model.empty() || state.model == "{}") {
     throw DataError("checkpoint",
@@ -18,7 +19,6 @@ LoadedModel load_model(const std::string& directory) {
                     "checkpoints that a program of your own saved are loaded by that program");
   }
   const ModelDescription description = model_from_json(state.model);
-  LoadedModel loaded;
   loaded.model = nn::make_transformer(description.spec);
   loaded.model->materialize(kCpu, DType::f32, 0);
   ShardMap map;

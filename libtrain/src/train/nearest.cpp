@@ -37,6 +37,16 @@ int name_distance(std::string_view a, std::string_view b) {
   return std::min(kWrongSection, edit_distance(section_a, section_b)) + edit_distance(key_a, key_b);
 }
 
+bool is_near(std::string_view name, std::string_view candidate) {
+  const std::string_view key = split(name).second;
+  return 3 * edit_distance(key, split(candidate).second) <= static_cast<int>(key.size());
+}
+
+std::string nearest_hint(std::string_view name, const std::vector<std::string>& candidates, const std::string& list) {
+  const std::string& meant = nearest(name, candidates);
+  return is_near(name, meant) ? "did you mean " + meant + "?" : list + " lists them; the nearest is " + meant;
+}
+
 const std::string& nearest(std::string_view name, const std::vector<std::string>& candidates) {
   return *std::min_element(candidates.begin(), candidates.end(), [&](const std::string& a, const std::string& b) {
     return name_distance(name, a) < name_distance(name, b);

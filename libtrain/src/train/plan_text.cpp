@@ -93,7 +93,11 @@ std::string to_json(const Plan& plan) {
   for (const CommTotal& total : plan.comm) {
     comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
   }
-  return nlohmann::ordered_json{{"ranks", plan.ranks},
+  return nlohmann::ordered_json{{"model", nlohmann::ordered_json::parse(plan.model_json)},
+                                {"strategy", plan.strategy},
+                                {"recompute", plan.recompute},
+                                {"dtype", plan.dtype},
+                                {"ranks", plan.ranks},
                                 {"peak_bytes", plan.peak_bytes},
                                 {"per_rank", plan.per_rank},
                                 {"ledger", ledger},
@@ -105,6 +109,7 @@ std::string to_json(const Plan& plan) {
                                 {"flops_per_token", plan.flops_per_token},
                                 {"tokens_per_step", plan.tokens_per_step},
                                 {"comm", comm},
+                                {"comm_bytes", total_bytes(plan.comm)},
                                 {"step_ms_estimate", estimate_json(plan)},
                                 {"formulas",
                                  {{"parameters", plan.formula_parameters},
@@ -117,7 +122,7 @@ std::string to_svg(const Plan& plan) { return arena_svg(plan.step_program); }
 
 std::string to_text(const Plan& plan) {
   const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };
-  std::string text = fmt::format("{}; {}, {}\n", plan.model, plan.execution, plan.dtype);
+  std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy, plan.recompute, plan.dtype);
   text += fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
                       short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
                       plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");

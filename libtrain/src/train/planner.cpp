@@ -9,6 +9,9 @@
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
+#include "record/short_text.h"
+#include "train/model_json.h"
+#include "train/origin.h"
 #include "train/step_clock.h"
 
 namespace lt {
@@ -89,7 +92,12 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   StepOptions options = step_options(config);
   options.device = kMeta;
   const MemoryUse before = memory_live(kMeta);
-  Engine engine(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config), options);
+  std::unique_ptr<Engine> made;
+  name_origin(config, [&] {
+    made = std::make_unique<Engine>(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config),
+                                    options);
+  });
+  Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
   Plan plan;
   plan.ranks = ranks, plan.dtype = config.train.dtype;
@@ -106,9 +114,11 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   take_comm_totals();
 
   const nn::TransformerSpec& spec = model->spec();
-  plan.model = fmt::format("{}: {} layers, {} heads, {} kv_heads, width {}, ffn {}, vocab {}", spec.family, spec.layers,
-                           spec.heads, spec.kv_heads, spec.width, spec.ffn, spec.vocab);
-  plan.execution = fmt::format("{}, recompute {}", config.parallel.strategy, config.parallel.recompute);
+  plan.model =
+      fmt::format("{}: {}, {}, {}, width {}, ffn {}, vocab {}", spec.family, counted(spec.layers, "layer"),
+                  counted(spec.heads, "head"), counted(spec.kv_heads, "kv_head"), spec.width, spec.ffn, spec.vocab);
+  plan.model_json = to_json(spec, config.train.seq);
+  plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
   plan.ledger = memory_peak(kMeta);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
   plan.ledger.total -= before.total;

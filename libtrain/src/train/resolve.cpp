@@ -3,6 +3,7 @@
 
 #include "libtrain/error.h"
 #include "libtrain/run_options.h"
+#include "train/origin.h"
 
 namespace lt {
 namespace {
@@ -29,10 +30,7 @@ nn::TransformerSpec spec_of(const ModelConfig& model) {
   return spec;
 }
 
-}  // namespace
-
-Config resolve(const Config& given) {
-  Config config = given;
+void fill_in(Config& config) {
   const nn::TransformerSpec spec = spec_of(config.model);
   ModelConfig& model = config.model;
   model.family = spec.family;
@@ -54,7 +52,21 @@ Config resolve(const Config& given) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
                                            config.optim.min_lr));
   }
+  const std::string& resume = config.checkpoint.resume;
+  if (!model.from.empty() && resume != "auto" && resume != "never") {
+    throw UsageError("config",
+                     fmt::format("model.from: expected none with checkpoint.resume={}, whose weights count, got {}",
+                                 resume, model.from),
+                     "--model.from= leaves it out, --checkpoint.resume=auto starts from its weights at step 1");
+  }
   if (config.checkpoint.dir.empty()) config.checkpoint.dir = config.run.dir + "/checkpoints";
+}
+
+}  // namespace
+
+Config resolve(const Config& given) {
+  Config config = given;
+  name_origin(config, [&] { fill_in(config); });
   return config;
 }
 

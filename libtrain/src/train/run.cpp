@@ -54,7 +54,7 @@ void Run::require_memory() const {
   const auto gib = [](Size bytes) { return static_cast<double>(bytes) / (1 << 30); };
   throw UsageError(
       "config",
-      fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f}",
+      fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f} GiB",
                   gib(machine), ranks, ranks == 1 ? "" : "s", gib(plan.peak_bytes),
                   static_cast<double>(ranks) * gib(plan.peak_bytes)),
       "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says "
@@ -64,13 +64,17 @@ void Run::require_memory() const {
 void Run::open_data() {
   const TrainConfig& train = config.train;
   const TokenFormat format = config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-  const auto loader = [&](const std::vector<std::string>& files, Size accum, bool shuffle) {
-    return std::make_unique<TokenLoader>(files,
-                                         BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
-                                         DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
+  const auto loader = [&](const char* key, const std::vector<std::string>& files, Size accum, bool shuffle) {
+    try {
+      return std::make_unique<TokenLoader>(files,
+                                           BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
+                                           DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
+    } catch (const DataError& e) {
+      throw DataError(e.part(), std::string(key) + " " + e.what(), e.hint());
+    }
   };
   if (!config.data.train.empty()) {
-    data = loader(config.data.train, train.accum, config.data.shuffle);
+    data = loader("data.train", config.data.train, train.accum, config.data.shuffle);
     const auto path = std::filesystem::path(config.data.train[0]).parent_path() / "tokenizer.json";
     if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
     if (!tokenizer_text.empty() && (train.sample_every > 0 || can_read_tokenizer(tokenizer_text))) {
@@ -84,7 +88,7 @@ void Run::open_data() {
     if (config.data.val.empty()) {
       throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
     }
-    validation = loader(config.data.val, 1, false);
+    validation = loader("data.val", config.data.val, 1, false);
   }
   if (train.sample_every > 0 && tokenizer == nullptr) {
     throw UsageError("config", "train.sample_every: expected a tokenizer.json beside data.train, found none");
@@ -107,7 +111,11 @@ void Run::load_state() {
   if (config.model.from.empty()) return;
   std::string found;
   collectively(control, [&] {
-    if (world.rank() == 0) found = checkpoint::newest(config.model.from, nullptr, "model.from");
+    if (world.rank() != 0) return;
+    std::vector<std::string> notes;
+    found = checkpoint::newest(config.model.from, &notes, "model.from");
+    for (const std::string& note : notes) start.notes += note + "\n";
+    start.weights = found;
   });
   found = control.broadcast_bytes(found, 0);
   collectively(control, [&] {
@@ -132,8 +140,8 @@ void announce(Run& run, const std::string& command) {
   say("ranks: {} ({})", run.world.size(), run.world.info().source);
   say("ltrain {} ({}), {}", version(), commit(), built_with());
   say("devices: {} x {}", run.world.size(), to_string(run.device()));
-  say("model: {} {} layers x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
-      spec.family, spec.layers, spec.width, short_count(static_cast<double>(plan.parameters)),
+  say("model: {} {} x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
+      spec.family, counted(spec.layers, "layer"), spec.width, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
@@ -144,6 +152,12 @@ void announce(Run& run, const std::string& command) {
   say("run folder: {}", config.run.dir);
   for (const std::string& line : split_lines(run.start.notes)) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.empty();
+  if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
+  if (!run.start.weights.empty()) say("initial weights from {}", run.start.weights);
+  if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
+    say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
+        config.train.steps);
+  }
   if (resumed) say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
 
   using Json = nlohmann::ordered_json;

@@ -6,16 +6,20 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/pending_file.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
-#include "libtrain/random.h"
 #include "report/arena_drawing.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
+#include "train/same_run.h"
 
 namespace lt {
 namespace {
@@ -49,30 +53,6 @@ std::shared_ptr<void> lock_folder(const std::string& dir) {
           }};
 }
 
-// Keys whose change makes another run of it: everything of the model, the data and the optimizer, and the length of a
-// sample. What only says where a run starts or is measured may change.
-bool decides_the_run(const std::string& key) {
-  if (key == "model.from" || key == "model.preset" || key == "data.val") return false;
-  return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq";
-}
-
-// `earlier` is the configuration of the run in `where`, as TOML.
-void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where) {
-  const auto now = flatten(resolved), before = flatten(config_from_toml(earlier, where));
-  std::string differences;
-  for (const auto& [key, value] : now) {
-    if (!decides_the_run(key)) continue;
-    const auto found = before.find(key);
-    if (found != before.end() && found->second != value) {
-      differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
-    }
-  }
-  if (differences.empty()) return;
-  throw UsageError("config",
-                   fmt::format("run.dir {}: {} is of another configuration: {}", resolved.run.dir, where, differences),
-                   "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
-}
-
 void move_aside(const std::string& dir) {
   for (int k = 1;; ++k) {
     const std::string aside = fmt::format("{}.old-{}", dir, k);
@@ -82,18 +62,76 @@ void move_aside(const std::string& dir) {
   }
 }
 
-// A fresh run in a folder that may hold an old one.
-void require_fresh(const Config& resolved) {
+// Whether `path` is `folder` or lies in it.
+bool is_within(const std::string& path, const std::string& folder) {
+  const fs::path inner = fs::weakly_canonical(path), outer = fs::weakly_canonical(folder);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// A fresh run in a folder that may hold an old one: whether that one is to be moved aside.
+bool require_fresh(const Config& resolved) {
   const std::string& dir = resolved.run.dir;
-  if (is_empty(dir)) return;
+  if (is_empty(dir)) return false;
   const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
                                            resolved.checkpoint.resume);
   if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that are no run's");
+  const auto require_outside = [&](const char* key, const std::string& path) {
+    if (!is_within(path, dir)) return;
+    throw UsageError(
+        "config",
+        fmt::format("{} {}: expected a folder outside of run.dir {}, which would be moved aside", key, path, dir),
+        "choose another --run.dir for the new run");
+  };
+  if (resolved.checkpoint.resume != "never") require_outside("checkpoint.resume", resolved.checkpoint.resume);
+  if (!resolved.model.from.empty()) require_outside("model.from", resolved.model.from);
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",
                      "--checkpoint.resume=auto goes on with it, --run.force=true moves it aside");
   }
-  move_aside(dir);
+  return true;
+}
+
+// A folder that no checkpoint could be written to is told now and not after the training. Leaves nothing behind.
+void require_writable(const std::string& dir) {
+  const auto fail = [&](const std::string& reason) {
+    throw DataError("checkpoint",
+                    fmt::format("checkpoint.dir {}: expected a folder to write to, found: {}", dir, reason),
+                    "choose another --checkpoint.dir, or --run.dir where it is not given");
+  };
+  std::vector<fs::path> made;  // innermost first
+  const fs::path folder = fs::absolute(dir).lexically_normal();
+  for (fs::path path = folder; !fs::exists(path) && path.has_relative_path(); path = path.parent_path()) {
+    if (!path.filename().empty()) made.push_back(path);
+  }
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  const fs::path probe = folder / fmt::format(".probe-{}", ::getpid());
+  const int fd = failed ? -1 : ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (!failed && fd < 0) failed = std::error_code(errno, std::generic_category());
+  if (fd >= 0) ::close(fd), ::unlink(probe.c_str());
+  for (const fs::path& path : made) ::rmdir(path.c_str());
+  if (failed) fail(failed.message());
+}
+
+// The last step in metrics.jsonl; 0 where there is none.
+Size last_recorded_step(const std::string& dir) {
+  std::ifstream stream(dir + "/metrics.jsonl", std::ios::binary);
+  Size last = 0;
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with("{\"step\":")) continue;  // events begin with "event"
+    last = std::max(last, Size{std::atol(line.c_str() + std::strlen("{\"step\":"))});
+  }
+  return last;
+}
+
+// What a run that starts at step 1 in a folder where one has been leaves behind.
+std::string starting_over(const Config& resolved, std::size_t damaged) {
+  const Size recorded = last_recorded_step(resolved.run.dir);
+  if (damaged == 0 && recorded == 0) return "";
+  std::string text = fmt::format("starting over at step 1: {} holds no valid checkpoint", resolved.checkpoint.dir);
+  if (damaged > 0) text += fmt::format(" ({} damaged)", damaged);
+  if (recorded > 0) text += fmt::format(", metrics.jsonl has steps up to {}", recorded);
+  return text;
 }
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -109,27 +147,33 @@ RunStart open_run_folder(const Config& resolved) {
   const std::string& resume = resolved.checkpoint.resume;
   RunStart start;
   std::vector<std::string> notes;
+  bool old_run = false;
   require_folder("run.dir", dir);
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
   start.lock = lock_folder(dir);
   if (resume == "never") {
-    require_fresh(resolved);
+    old_run = require_fresh(resolved);
   } else if (resume == "auto") {
     const std::string config = dir + "/config.toml";
     if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
     if (fs::exists(resolved.checkpoint.dir)) {
       start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, &notes, true).value_or("");
     }
-    if (!start.checkpoint.empty()) {
-      const std::string config_there = checkpoint::read_state(start.checkpoint).config;
+    if (start.checkpoint.empty()) {
+      start.starting_over = starting_over(resolved, notes.size());
+    } else {
+      const checkpoint::RunState state = checkpoint::read_state(start.checkpoint);
       // A program that links the library saves none.
-      if (!config_there.empty()) require_same_run(resolved, config_there, start.checkpoint);
+      if (!state.config.empty()) require_same_run(resolved, state.config, start.checkpoint);
+      start.complete = state.step >= resolved.train.steps;
     }
   } else {
     start.checkpoint = checkpoint::newest(resume, &notes, "checkpoint.resume");
-    require_fresh(resolved);
+    old_run = require_fresh(resolved);
   }
   start.notes = joined(notes);
+  if (!start.complete) require_writable(resolved.checkpoint.dir);
+  if (old_run) move_aside(dir);
   if (fs::exists(dir)) return start;
   start.lock.reset();  // of a folder that was moved aside
   std::error_code failed;
@@ -148,14 +192,6 @@ void write_run_files(const Config& resolved, const World& world, const std::stri
   for (const MemoryProgram* program : programs) {
     if (program->name == "step") write_whole_file("record", resolved.run.dir + "/arena.svg", arena_svg(*program));
   }
-}
-
-std::string config_hash(const Config& resolved) {
-  std::string text;
-  for (const auto& [key, value] : flatten(resolved)) {
-    if (decides_the_run(key)) text += key + "=" + value + "\n";
-  }
-  return fmt::format("{:016x}", derive_key(0, text));
 }
 
 }  // namespace lt

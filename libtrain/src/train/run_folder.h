@@ -13,20 +13,20 @@ namespace lt {
 
 struct RunStart {
   std::string checkpoint;      // the step folder to go on from; empty: from the initial weights
+  std::string weights;         // the step folder that model.from took; empty: none
   std::string notes;           // why newer checkpoints were passed over; lines
+  std::string starting_over;   // where a run has been and left no valid checkpoint: a line that says so
+  bool complete = false;       // the checkpoint is of the last step, or a later one
   std::shared_ptr<void> lock;  // of the folder, until the process ends or lets go
 };
 
 // Opens or creates resolved.run.dir by checkpoint.resume and run.force; on rank 0 alone. Nothing is written or moved
-// before everything was checked. One run at a time has the folder: UsageError where another one is at work in it.
-// Throws UsageError and DataError.
+// before everything was checked, that checkpoint.dir can be written to included. One run at a time has the folder:
+// UsageError where another one is at work in it. Throws UsageError and DataError.
 RunStart open_run_folder(const Config& resolved);
 
 // Writes config.toml, env.json and, of the training step among `programs`, arena.svg, each beside and renamed.
 void write_run_files(const Config& resolved, const World& world, const std::string& command,
                      const std::vector<const MemoryProgram*>& programs);
-
-// Of the keys that decide which run this is: model, data, optimizer and sample length. 16 hex digits.
-std::string config_hash(const Config& resolved);
 
 }  // namespace lt

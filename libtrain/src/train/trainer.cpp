@@ -16,6 +16,7 @@
 #include "record/short_text.h"
 #include "train/model_json.h"
 #include "train/run.h"
+#include "train/same_run.h"
 #include "train/step_record.h"
 #include "train/trace.h"
 
@@ -41,7 +42,7 @@ class Trainer {
     trace_.finish();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
-    run_.log.say(fmt::format("done: {} steps in {}{}, {}", steps_done(), short_duration(seconds),
+    run_.log.say(fmt::format("done: {} in {}{}, {}", counted(steps_done(), "step"), short_duration(seconds),
                              reason == kOutOfTime ? ", the limit of train.max_minutes" : "", run_.config.run.dir));
   }
 
@@ -101,7 +102,7 @@ class Trainer {
     const std::string saved =
         last_saved_ < 0 ? "nothing was saved" : fmt::format("step {} was saved last", last_saved_);
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
-                                     std::abs(record.loss), record.grad_norm, saved),
+                                     std::abs(record.loss), std::abs(record.grad_norm), saved),
                          "a smaller optim.lr or more optim.warmup");
     error.set_shared(0);
     throw error;
@@ -221,8 +222,8 @@ void train(const Config& given, const World& world, const std::string& command) 
   Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.empty())) {
-    return run.log.say(fmt::format("complete: {} steps are done in {}, train.steps is {}", run.steps_done(),
-                                   config.run.dir, config.train.steps));
+    return run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
+                                   run.steps_done() == 1 ? "is" : "are", config.run.dir, config.train.steps));
   }
   announce(run, command);
   try {

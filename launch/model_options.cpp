@@ -1,0 +1,26 @@
+// The options that name a trained model.
+#include "model_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+namespace lt::launch {
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  app.add_option("--checkpoint", options.checkpoint, "a step's folder, a checkpoints folder or a run's folder")
+      ->required()
+      ->option_text("DIR (required)");
+  app.add_option("--tokenizer", options.tokenizer, "byte, or a tokenizer.json; that of the checkpoint if not given")
+      ->option_text("byte|FILE.json");
+}
+
+LoadedModel load_model(const ModelOptions& options) {
+  LoadedModel loaded = lt::load_model(options.checkpoint);
+  for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
+  if (!options.tokenizer.empty()) loaded.tokenizer = make_tokenizer(options.tokenizer);
+  return loaded;
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,46 @@
+// Which keys make two configurations the same run.
+#include "train/same_run.h"
+
+#include <fmt/format.h>
+
+#include "libtrain/error.h"
+#include "libtrain/random.h"
+
+namespace lt {
+namespace {
+
+// Keys whose change makes another run of it: everything of the model, the data and the optimizer, the length of a
+// sample, and what the weights started from. What only says how a run is computed or measured may change.
+bool decides_the_run(const std::string& key) {
+  if (key == "model.preset" || key == "data.val") return false;
+  return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq" ||
+         key == "train.seed";
+}
+
+}  // namespace
+
+void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where) {
+  const auto now = flatten(resolved), before = flatten(config_from_toml(earlier, where));
+  std::string differences;
+  for (const auto& [key, value] : now) {
+    if (!decides_the_run(key)) continue;
+    const auto found = before.find(key);
+    if (found != before.end() && found->second != value) {
+      differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);
+    }
+  }
+  if (differences.empty()) return;
+  throw UsageError("config",
+                   fmt::format("run.dir {}: {} is of another configuration: {}", resolved.run.dir, where, differences),
+                   "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
+}
+
+std::string config_hash(const Config& resolved) {
+  std::string text;
+  for (const auto& [key, value] : flatten(resolved)) {
+    if (decides_the_run(key)) text += key + "=" + value + "\n";
+  }
+  return fmt::format("{:016x}", derive_key(0, text));
+}
+
+}  // namespace lt

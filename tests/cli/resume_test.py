@@ -1,0 +1,97 @@
+"""What a run goes on from, what it refuses before anything is written or moved, and what of its checkpoints stays."""
+
+import program
+from training import TrainingTest
+
+
+class Resume(TrainingTest):
+    def steps(self, run="run"):
+        return sorted(path.name for path in (self.folder / run / "checkpoints").glob("step-*"))
+
+    def damage(self, step, run="run"):
+        """Flips a bit in the middle of the payload, which no size shows."""
+        shard = self.folder / run / f"checkpoints/step-{step:08}/rank-00000.h5"
+        content = bytearray(shard.read_bytes())
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content)
+
+    def test_a_damaged_checkpoint_takes_no_place_of_a_good_one(self):
+        self.trained("--checkpoint.every=1", "--checkpoint.keep=2", steps=3)
+        self.damage(3)
+        out = self.trained("--checkpoint.every=1", "--checkpoint.keep=2", steps=4)
+        self.assertRegex(out, r"(?m)^passed over: step-00000003: .*crc32c")
+        self.assertIn("resuming from", out)
+        # Step 3 is written anew beside the damaged one; of what is whole the newest two stay.
+        self.assertEqual(self.steps(), ["step-00000003", "step-00000003.corrupt-1", "step-00000004"])
+
+    def test_a_damaged_checkpoint_is_kept_beside_the_good_ones(self):
+        self.trained("--checkpoint.every=2", "--checkpoint.keep=2", steps=4)
+        self.damage(4)
+        self.trained("--checkpoint.every=3", "--checkpoint.keep=2", steps=3)
+        self.assertEqual(self.steps(), ["step-00000002", "step-00000003", "step-00000004"])
+
+    def test_a_run_that_goes_on_from_itself_is_not_moved_aside(self):
+        self.trained("--checkpoint.every=1", steps=2)
+        inside = self.folder / "run/checkpoints/step-00000001"
+        for key, more in (("checkpoint.resume", ()), ("model.from", ("--checkpoint.resume=never",))):
+            options = (f"--{key}={inside}", *more)
+            for force in ((), ("--run.force=true",)):
+                refused = self.train(*options, *force)
+                self.assert_error(refused, 2, f"[config] {key} {inside}: expected a folder outside of run.dir "
+                                  f"{self.folder}/run, which would be moved aside", "choose another --run.dir for the new run")
+        self.assertEqual(self.steps(), ["step-00000001", "step-00000002"])
+        self.assertEqual([path.name for path in self.folder.glob("run*")], ["run"])
+        self.trained(f"--checkpoint.resume={inside}", run="elsewhere", steps=2)
+
+    def test_a_folder_that_no_checkpoint_can_be_written_to_is_refused_before_the_first_step(self):
+        for folder in (self.write("notes.txt", "mine") / "checkpoints", "/proc/nowhere/checkpoints"):
+            refused = self.train(f"--checkpoint.dir={folder}", ranks=2)
+            self.assertEqual((refused.returncode, refused.stdout), (3, ""), refused.stderr)
+            self.assertIn(f"checkpoint.dir {folder}: expected a folder to write to, found: ", refused.stderr)
+            self.assertFalse((self.folder / "run").exists())
+        self.trained(f"--checkpoint.dir={self.folder}/new/deep", steps=1)
+        self.assertEqual(sorted(path.name for path in (self.folder / "new/deep").glob("*")), ["LATEST", "step-00000001"])
+
+    def test_older_weights_are_not_taken_in_silence(self):
+        self.trained("--checkpoint.every=1", steps=2)
+        self.damage(2)
+        passed_over = r"(?m)^passed over: step-00000002: rank-00000\.h5: .*crc32c"
+        out = self.trained(f"--model.from={self.folder}/run", run="other", steps=1)
+        self.assertRegex(out, passed_over)
+        self.assertIn(f"initial weights from {self.folder}/run/checkpoints/step-00000001\n", out)
+        sampled = program.run("sample", "--checkpoint", self.folder / "run", "--prompt", "The", "--tokens", 0)
+        evaluated = program.run("eval", "--checkpoint", self.folder / "run", "--data", self.folder / "data/val.bin")
+        for done in (sampled, evaluated):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, passed_over)
+        self.assertEqual(sampled.stdout, "The\n")
+
+    def test_a_run_that_starts_over_says_so(self):
+        self.trained("--checkpoint.every=1", steps=2)
+        self.damage(1)
+        self.damage(2)
+        folder = self.folder / "run/checkpoints"
+        self.assertIn(f"starting over at step 1: {folder} holds no valid checkpoint (2 damaged), metrics.jsonl has steps up to 2\n",
+                      self.trained(steps=2))
+        self.assertIn(f"starting over at step 1: {self.folder}/other holds no valid checkpoint, metrics.jsonl has steps up to 2\n",
+                      self.trained(f"--checkpoint.dir={self.folder}/other", steps=2))
+        self.assertNotIn("starting over", self.trained(run="fresh", steps=1))
+
+    def test_what_a_run_started_from_may_not_change(self):
+        self.trained(steps=1)
+        refused = self.train("--train.seed=7", f"--model.from={self.folder}/run", steps=2)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(f'model.from: "" there, "{self.folder}/run" now; train.seed: 1337 there, 7 now', refused.stderr)
+        self.trained("--train.dtype=bf16", "--train.deterministic=true", "--parallel.reduce_dtype=bf16",
+                     f"--data.val={self.folder}/data/val.bin", steps=2)
+
+    def test_weights_are_taken_from_one_place(self):
+        self.trained(steps=1)
+        step = self.folder / "run/checkpoints/step-00000001"
+        self.assert_error(self.train(f"--model.from={self.folder}/run", f"--checkpoint.resume={step}", run="other"), 2,
+                          f"[config] model.from: expected none with checkpoint.resume={step}, whose weights count, "
+                          f"got {self.folder}/run (from the command line)")
+
+
+if __name__ == "__main__":
+    program.main()
