@@ -47,17 +47,6 @@ constexpr Implementation kImplementations[] = {
 // are rounded to 8 bits before they go on, which the other two do not do.
 double tolerance(DType dtype) { return dtype == DType::f32 ? 5e-5 : 5e-2; }
 
-// max |x - reference| / (1 + |reference|); infinite where x is not finite.
-double error_of(const Tensor& x, const Tensor& reference) {
-  const auto values = x.to_vector<float>(), expected = reference.to_vector<float>();
-  double worst = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double error = std::fabs(values[i] - expected[i]) / (1 + std::fabs(expected[i]));
-    worst = std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
-  }
-  return worst;
-}
-
 PreparedKernel prepare(const Implementation& implementation, const kernels::AttentionShape& shape, DType dtype,
                        Device device, bool backward, bool compare) {
   const AttentionInputs inputs{shape, 1 / std::sqrt(static_cast<double>(shape.D)),
@@ -89,6 +78,16 @@ Size bytes(const kernels::AttentionShape& s, DType dtype, bool backward) {
 }
 
 }  // namespace
+
+double error_of(const Tensor& x, const Tensor& reference) {
+  const auto values = x.to_vector<float>(), expected = reference.to_vector<float>();
+  double worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double error = std::fabs(values[i] - expected[i]) / (1 + std::fabs(expected[i]));
+    worst = std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
+  }
+  return worst;
+}
 
 AttentionPath::AttentionPath(const AttentionInputs& inputs)
     : in_(inputs),

@@ -41,4 +41,7 @@ std::unique_ptr<AttentionPath> tiled_attention(const AttentionInputs& inputs);
 // Products of whole matrices with a softmax between them, as a program without an attention kernel composes it.
 std::unique_ptr<AttentionPath> library_attention(const AttentionInputs& inputs);
 
+// max |x - reference| / (1 + |reference|); infinite where x is not finite.
+double error_of(const Tensor& x, const Tensor& reference);
+
 }  // namespace lt::bench

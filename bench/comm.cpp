@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <map>
 #include <utility>
 
 #include "libtrain/error.h"
+#include "table.h"
 #include "timing.h"
 
 namespace lt::bench {
@@ -109,13 +109,14 @@ Json row_of(const Group& group, CollectiveOp op, Size bytes, const std::vector<s
           {"algbw_gb_per_s", rate}, {"busbw_gb_per_s", rate * bus_factor(op, group.size())}};
 }
 
-constexpr const char* kColumns = "{:<16} {:>12} {:>10} {:>10} {:>10} {:>12} {:>12}\n";
+constexpr Column kColumns[] = {{"collective", -16}, {"bytes", 12},      {"median ms", 10}, {"min ms", 10},
+                               {"max ms", 10},      {"algbw GB/s", 12}, {"busbw GB/s", 12}};
 
 void print_row(const Json& row) {
-  const auto number = [](const Json& value, int digits) { return fmt::format("{:.{}f}", value.get<double>(), digits); };
-  fmt::print(stderr, fmt::runtime(kColumns), row["name"].get<std::string>(), row["bytes"].get<Size>(),
-             number(row["ms"]["median"], 4), number(row["ms"]["min"], 4), number(row["ms"]["max"], 4),
-             number(row["algbw_gb_per_s"], 2), number(row["busbw_gb_per_s"], 2));
+  const Json& ms = row["ms"];
+  print_cells(kColumns,
+              {row["name"].get<std::string>(), row["bytes"].dump(), fixed(ms["median"], 4), fixed(ms["min"], 4),
+               fixed(ms["max"], 4), fixed(row["algbw_gb_per_s"], 2), fixed(row["busbw_gb_per_s"], 2)});
 }
 
 }  // namespace
@@ -151,8 +152,7 @@ void bench_comm(const World& world, const CommOptions& options) {
     }
   }
   if (world.rank() != 0) return;
-  fmt::print(stderr, fmt::runtime(kColumns), "collective", "bytes", "median ms", "min ms", "max ms", "algbw GB/s",
-             "busbw GB/s");
+  print_header(kColumns);
   Json rows = Json::array();
   for (const CollectiveOp op : kOps) {
     for (const Size bytes : options.sizes)

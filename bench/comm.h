@@ -22,8 +22,7 @@ double bus_factor(CollectiveOp op, int ranks);
 // Rows for all_gather, reduce_scatter, all_reduce and broadcast of f32 over the sizes: `ms`, `algbw_gb_per_s`,
 // `busbw_gb_per_s` (of the median), in units of 10^9 bytes. A call's time is that of the slowest rank, from a barrier
 // on. The result of each operation and size is checked before it is timed: the numbers are small integers, so it is
-// exact. Throws UsageError for one rank, and for sizes
-// that are no multiple of 4.
+// exact. Throws UsageError for one rank, and for sizes that are no multiple of 4.
 void bench_comm(const World& world, const CommOptions& options);
 
 }  // namespace lt::bench

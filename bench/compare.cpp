@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 #include <vector>
@@ -113,6 +114,54 @@ const char* text_of(Verdict verdict) {
   }
 }
 
+// A row that is in both results.
+struct Match {
+  std::string name;
+  RowTimes a, b;
+};
+
+// In the order of A. Throws DataError where there is none.
+std::vector<Match> rows_of_both(const Reader& a, const Reader& b) {
+  std::vector<Match> matches;
+  for (const std::string& name : a.names()) {
+    if (const RowTimes* other = b.find(name)) matches.push_back({name, *a.find(name), *other});
+  }
+  if (!matches.empty()) return matches;
+  throw DataError("bench", fmt::format("{}: expected a row that is in {} too, found none: {} {} rows and {} {} rows",
+                                       b.path(), a.path(), a.names().size(), short_text(a.field("benchmark")),
+                                       b.names().size(), short_text(b.field("benchmark"))));
+}
+
+using Counts = std::array<int, 4>;  // of each Verdict
+int count_of(const Counts& counts, Verdict verdict) { return counts[static_cast<std::size_t>(verdict)]; }
+
+Counts print_matches(const std::vector<Match>& matches, double threshold) {
+  std::size_t width = 4;
+  for (const Match& match : matches) width = std::max(width, match.name.size());
+  fmt::print("\n{:<{}} {:>12} {:>12} {:>7} {:>7}  verdict\n", "row", width, "A median ms", "B median ms", "B / A",
+             "noise");
+  Counts counts{};
+  for (const auto& [name, a, b] : matches) {
+    const Difference d = compare(a, b, threshold);
+    ++counts[static_cast<std::size_t>(d.verdict)];
+    fmt::print("{:<{}} {:>12.4f} {:>12.4f} {:>7.3f} {:>5.0f} %  {}\n", name, width, a.median, b.median, d.ratio,
+               100 * d.noise, text_of(d.verdict));
+  }
+  return counts;
+}
+
+void print_unmatched(const char* which, const Reader& result, const Reader& other) {
+  for (const std::string& name : result.names()) {
+    if (other.find(name) == nullptr) fmt::print("only in {}: {}\n", which, name);
+  }
+}
+
+void print_summary(std::size_t rows, const Counts& counts) {
+  fmt::print("\n{} row{}: {} slower, {} faster, {} the same within noise, {} unclear\n", rows, rows == 1 ? "" : "s",
+             count_of(counts, Verdict::slower), count_of(counts, Verdict::faster), count_of(counts, Verdict::same),
+             count_of(counts, Verdict::unclear));
+}
+
 }  // namespace
 
 Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
@@ -134,44 +183,16 @@ Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
 
 ExitCode compare_results(const std::string& path_a, const std::string& path_b, double threshold) {
   const Reader a(path_a), b(path_b);
-  std::size_t width = 4, in_both = 0;
-  for (const std::string& name : a.names()) {
-    if (b.find(name) == nullptr) continue;
-    width = std::max(width, name.size());
-    ++in_both;
-  }
-  if (in_both == 0) {
-    throw DataError("bench", fmt::format("{}: expected a row that is in {} too, found none: {} {} rows and {} {} rows",
-                                         path_b, path_a, a.names().size(), short_text(a.field("benchmark")),
-                                         b.names().size(), short_text(b.field("benchmark"))));
-  }
+  const std::vector<Match> matches = rows_of_both(a, b);
   describe("A", a);
   describe("B", b);
   std::fflush(stdout);
   warn_of_differences(a, b);
-
-  fmt::print("\n{:<{}} {:>12} {:>12} {:>7} {:>7}  verdict\n", "row", width, "A median ms", "B median ms", "B / A",
-             "noise");
-  int counts[4] = {};
-  for (const std::string& name : a.names()) {
-    const RowTimes *left = a.find(name), *right = b.find(name);
-    if (right == nullptr) continue;
-    const Difference d = compare(*left, *right, threshold);
-    ++counts[static_cast<int>(d.verdict)];
-    fmt::print("{:<{}} {:>12.4f} {:>12.4f} {:>7.3f} {:>5.0f} %  {}\n", name, width, left->median, right->median,
-               d.ratio, 100 * d.noise, text_of(d.verdict));
-  }
-  for (const std::string& name : a.names()) {
-    if (b.find(name) == nullptr) fmt::print("only in A: {}\n", name);
-  }
-  for (const std::string& name : b.names()) {
-    if (a.find(name) == nullptr) fmt::print("only in B: {}\n", name);
-  }
-  fmt::print("\n{} row{}: {} slower, {} faster, {} the same within noise, {} unclear\n", in_both,
-             in_both == 1 ? "" : "s", counts[static_cast<int>(Verdict::slower)],
-             counts[static_cast<int>(Verdict::faster)], counts[static_cast<int>(Verdict::same)],
-             counts[static_cast<int>(Verdict::unclear)]);
-  return counts[static_cast<int>(Verdict::slower)] > 0 ? ExitCode::slower : ExitCode::ok;
+  const Counts counts = print_matches(matches, threshold);
+  print_unmatched("A", a, b);
+  print_unmatched("B", b, a);
+  print_summary(matches.size(), counts);
+  return count_of(counts, Verdict::slower) > 0 ? ExitCode::slower : ExitCode::ok;
 }
 
 }  // namespace lt::bench

@@ -1,16 +1,13 @@
 // The matrix products of a block and of the head: forward, and the gradients of weight and input.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "kernel_case.h"
 #include "kernels/gemm.h"
+#include "ops/head.h"
 #include "tensor/dispatch.h"
 
 namespace lt::bench {
 namespace {
-
-constexpr Size kHeadRows = 256;  // the head works on chunks of rows
 
 // y [rows, out] = x [rows, in] w^T with w [out, in].
 struct Linear {
@@ -47,7 +44,7 @@ void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
                             {"attention_out", M, spec.heads * spec.head_dim(), C},
                             {"ffn_in", M, C, gates * F},
                             {"ffn_out", M, F, C},
-                            {"head", std::min(M, kHeadRows), C, spec.vocab}};
+                            {"head", ops::head_chunk_rows(M, spec.vocab), C, spec.vocab}};
   for (const DType dtype : kBenchDTypes) {
     for (const Linear& l : linears) {
       const auto add = [&](std::string_view pass, const kernels::Gemm& g) {

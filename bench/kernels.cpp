@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "floor.h"
 #include "kernel_case.h"
 #include "libtrain/error.h"
 #include "libtrain/run_options.h"
+#include "table.h"
 #include "timing.h"
 
 namespace lt::bench {
@@ -121,16 +121,15 @@ Json row_of(const KernelCase& c, const Measured& measured, const Peaks& peaks) {
   return row;
 }
 
-constexpr const char* kColumns = "{:<40} {:<34} {:<5} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}\n";
+constexpr Column kColumns[] = {{"kernel", -40}, {"shape", -34}, {"dtype", -5}, {"median ms", 9}, {"min ms", 9},
+                               {"max ms", 9},   {"GFLOP/s", 8}, {"GB/s", 8},   {"of limit", 8}};
 
 void print_row(const KernelCase& c, const Json& row) {
-  const auto number = [&](const Json& value, int digits) {
-    return fmt::format("{:.{}f}", value.get<double>(), digits);
-  };
   const std::string name = c.implementation.empty() ? c.name : c.name + " " + c.implementation;
-  fmt::print(stderr, fmt::runtime(kColumns), name, c.shape, dtype_name(c.dtype), number(row["ms"]["median"], 4),
-             number(row["ms"]["min"], 4), number(row["ms"]["max"], 4), number(row["gflops"], 1),
-             number(row["gb_per_s"], 1), fmt::format("{:.0f} %", 100 * row["roofline_share"].get<double>()));
+  const Json& ms = row["ms"];
+  print_cells(kColumns, {name, c.shape, std::string(dtype_name(c.dtype)), fixed(ms["median"], 4), fixed(ms["min"], 4),
+                         fixed(ms["max"], 4), fixed(row["gflops"], 1), fixed(row["gb_per_s"], 1),
+                         fixed(row["roofline_share"], 0, 100) + " %"});
 }
 
 }  // namespace
@@ -155,8 +154,7 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
       measured[i].measure(cases[i], options.warmup, iterations);
     }
   }
-  fmt::print(stderr, fmt::runtime(kColumns), "kernel", "shape", "dtype", "median ms", "min ms", "max ms", "GFLOP/s",
-             "GB/s", "of limit");
+  print_header(kColumns);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     print_row(cases[i], rows.emplace_back(row_of(cases[i], measured[i], peaks)));
   }

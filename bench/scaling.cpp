@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/run_options.h"
 #include "libtrain/strategy.h"
+#include "table.h"
 #include "training.h"
 
 namespace lt::bench {
@@ -79,21 +79,17 @@ Json row_of(const Measured& measured, const Config& config, int ranks, const std
           {"memory_peak_bytes", measured.peak_bytes}};
 }
 
-constexpr const char* kColumns = "{:>5} {:<9} {:>10} {:>10} {:>10} {:>12} {:>12} {:>11} {:>8} {:>10}\n";
-
-void print_header() {
-  fmt::print(stderr, fmt::runtime(kColumns), "ranks", "strategy", "median ms", "min ms", "max ms", "tokens/s",
-             "per rank", "efficiency", "exposed", "peak MiB");
-}
+constexpr Column kColumns[] = {{"ranks", 5},   {"strategy", -9}, {"median ms", 10}, {"min ms", 10},
+                               {"max ms", 10}, {"tokens/s", 12}, {"per rank", 12},  {"efficiency", 11},
+                               {"exposed", 8}, {"peak MiB", 10}};
 
 void print_row(const Json& row) {
-  const auto number = [](const Json& value, int digits, double scale = 1) {
-    return fmt::format("{:.{}f}", scale * value.get<double>(), digits);
-  };
-  fmt::print(stderr, fmt::runtime(kColumns), row["ranks"].get<int>(), row["strategy"].get<std::string>(),
-             number(row["ms"]["median"], 2), number(row["ms"]["min"], 2), number(row["ms"]["max"], 2),
-             number(row["tokens_per_s"], 0), number(row["tokens_per_s_per_rank"], 0), number(row["efficiency"], 3),
-             number(row["exposed_share"], 1, 100) + " %", number(row["memory_peak_bytes"], 2, 1.0 / (1 << 20)));
+  const Json& ms = row["ms"];
+  print_cells(kColumns,
+              {row["ranks"].dump(), row["strategy"].get<std::string>(), fixed(ms["median"], 2), fixed(ms["min"], 2),
+               fixed(ms["max"], 2), fixed(row["tokens_per_s"], 0), fixed(row["tokens_per_s_per_rank"], 0),
+               fixed(row["efficiency"], 3), fixed(row["exposed_share"], 1, 100) + " %",
+               fixed(row["memory_peak_bytes"], 2, 1.0 / (1 << 20))});
 }
 
 }  // namespace
@@ -113,7 +109,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   }
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();
-  if (speaks) print_header();
+  if (speaks) print_header(kColumns);
   double single = 0;
   for (const int n : rank_counts(world.size())) {
     const Group group = world.group().split([n](int r) { return r < n ? 0 : 1; }, fmt::format("first {}", n));

@@ -7,12 +7,11 @@
 #include "kernels/embedding.h"
 #include "kernels/loss.h"
 #include "kernels/rope.h"
+#include "ops/head.h"
 #include "tensor/dispatch.h"
 
 namespace lt::bench {
 namespace {
-
-constexpr Size kLossRows = 256;  // the head works on chunks of rows
 
 KernelCase rope_case(const KernelSizes& sizes, DType dtype) {
   const nn::TransformerSpec& spec = sizes.spec;
@@ -68,7 +67,7 @@ void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
 }
 
 void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
-  const Size M = std::min(sizes.M(), kLossRows), V = sizes.spec.vocab, logits_bytes = M * V * dtype_bytes(dtype);
+  const Size V = sizes.spec.vocab, M = ops::head_chunk_rows(sizes.M(), V), logits_bytes = M * V * dtype_bytes(dtype);
   const Device device = sizes.device;
   struct Arrays {
     Tensor logits, targets, losses, lse, dlogits;

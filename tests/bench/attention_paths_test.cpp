@@ -8,21 +8,6 @@
 using namespace lt;
 using namespace lt::bench;
 
-namespace {
-
-// max |x - y| / (1 + |y|).
-double difference(const Tensor& x, const Tensor& y) {
-  const auto a = x.to_vector<float>(), b = y.to_vector<float>();
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double d = std::fabs(a[i] - b[i]) / (1 + std::fabs(b[i]));
-    worst = std::isfinite(d) ? std::max(worst, d) : HUGE_VAL;
-  }
-  return worst;
-}
-
-}  // namespace
-
 TEST_CASE("attention: three ways, the same numbers", "[bench]") {
   const kernels::AttentionShape shapes[] = {{1, 1, 1, 1, 1}, {2, 5, 3, 3, 7}, {2, 33, 4, 2, 16}, {1, 70, 6, 1, 32}};
   for (const auto& shape : shapes) {
@@ -38,8 +23,8 @@ TEST_CASE("attention: three ways, the same numbers", "[bench]") {
            {std::pair{naive_attention(inputs), 8e-3}, {library_attention(inputs), 5e-2}}) {
         const double tolerance = dtype == DType::f32 ? 2e-5 : rounded;
         path->forward(), path->backward();
-        CHECK(difference(path->out(), tiled->out()) <= tolerance);
-        CHECK(difference(path->dqkv(), tiled->dqkv()) <= tolerance);
+        CHECK(error_of(path->out(), tiled->out()) <= tolerance);
+        CHECK(error_of(path->dqkv(), tiled->dqkv()) <= tolerance);
       }
     }
   }

@@ -93,3 +93,28 @@ TEST_CASE("kernel cases: FLOPs and bytes of known shapes", "[bench]") {
     CHECK(found == (std::string(e.name).starts_with("attention") ? 3 : 1));
   }
 }
+
+// 2^17 logits, or 256 rows where those are more.
+TEST_CASE("kernel cases: head and loss are of the rows that a step gives them", "[bench]") {
+  const struct {
+    Size vocab, B;
+    const char *head, *loss;
+  } expected[] = {{256, 8, "M=512 N=256 K=64", "M=512 V=256"},
+                  {256, 1, "M=256 N=256 K=64", "M=256 V=256"},
+                  {1000, 8, "M=256 N=1000 K=64", "M=256 V=1000"}};
+  for (const auto& e : expected) {
+    const nn::TransformerSpec spec = nn::with_defaults(
+        {.family = "gpt2", .layers = 1, .heads = 4, .width = 64, .ffn = 96, .vocab = e.vocab, .max_seq = 256});
+    KernelCases cases;
+    add_gemm_cases(cases, {kCpu, spec, e.B, 256}), add_token_cases(cases, {kCpu, spec, e.B, 256});
+    CAPTURE(e.vocab, e.B);
+    Size found = 0;
+    for (const KernelCase& c : cases) {
+      const bool head = c.name == "gemm.head.forward";
+      if (!head && !c.name.starts_with("cross_entropy")) continue;
+      ++found;
+      CHECK(c.shape == (head ? e.head : e.loss));
+    }
+    CHECK(found == 6);
+  }
+}

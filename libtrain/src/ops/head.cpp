@@ -1,5 +1,7 @@
 // The language-model head and its cross-entropy, chunk by chunk: at no time are all logits held. The classifier's
 // gradient is written over the logits of its chunk.
+#include "ops/head.h"
+
 #include <algorithm>
 
 #include "kernels/elementwise.h"
@@ -18,8 +20,6 @@ namespace {
 // Logits held at once: about this many elements, so that they stay in a cache; but at least kMinRows rows, since each
 // chunk passes over the whole weight and its gradient.
 constexpr Size kChunkElements = Size{1} << 17, kMinRows = 256;
-
-Size chunk_rows(Size M, Size V) { return std::min(M, std::max(kMinRows, kChunkElements / V / 64 * 64)); }
 
 struct HeadCrossEntropy final : Function {
   const char* name() const override { return "head_cross_entropy"; }
@@ -69,7 +69,7 @@ struct HeadCrossEntropy final : Function {
   template <class Visit>
   void for_each_chunk(Visit&& visit) {
     const Tensor &x = x_.get(), &weight = weight_.get();
-    const Size chunk = chunk_rows(M_, V_);
+    const Size chunk = head_chunk_rows(M_, V_);
     const Tensor buffer = Tensor::empty({chunk, V_}, x.dtype(), x.device());
     for (Size begin = 0; begin < M_; begin += chunk) {
       const Size count = std::min(chunk, M_ - begin);
@@ -141,6 +141,8 @@ struct HeadCrossEntropy final : Function {
 };
 
 }  // namespace
+
+Size head_chunk_rows(Size M, Size V) { return std::min(M, std::max(kMinRows, kChunkElements / V / 64 * 64)); }
 
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           std::optional<double> loss_gradient) {

@@ -1,0 +1,41 @@
+// The tables that measurements print on standard error: columns of fixed width, numbers to the right.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lt::bench {
+
+struct Column {
+  const char* name;
+  int width;  // negative: text, to the left
+};
+
+// With so many digits after the point.
+inline std::string fixed(const nlohmann::ordered_json& value, int digits, double scale = 1) {
+  return fmt::format("{:.{}f}", scale * value.get<double>(), digits);
+}
+
+// One cell a column; what is longer than its column moves the rest of its line.
+inline void print_cells(std::span<const Column> columns, const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const int width = columns[i].width;
+    if (i > 0) line += ' ';
+    line += width < 0 ? fmt::format("{:<{}}", cells.at(i), -width) : fmt::format("{:>{}}", cells.at(i), width);
+  }
+  std::fputs((line + "\n").c_str(), stderr);
+}
+
+inline void print_header(std::span<const Column> columns) {
+  std::vector<std::string> names;
+  for (const Column& column : columns) names.emplace_back(column.name);
+  print_cells(columns, names);
+}
+
+}  // namespace lt::bench
