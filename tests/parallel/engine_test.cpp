@@ -226,7 +226,8 @@ TEST_CASE("what the engine refuses", "[parallel]") {
     return "nothing was thrown";
   };
   CHECK(message({.strategy = Strategy::zero3, .shard_size = 5}, {}) ==
-        "parallel.shard_size: expected a divisor of the " + std::to_string(group.size()) + " ranks, got 5");
+        "parallel.shard_size: expected a divisor of the " + std::to_string(group.size()) +
+            (group.size() == 1 ? " rank" : " ranks") + ", got 5");
   if (group.size() % 2 == 0) {
     CHECK(message({.strategy = Strategy::ddp, .shard_size = group.size() / 2}, {}) ==
           "parallel.shard_size: ddp shards nothing, got " + std::to_string(group.size() / 2));

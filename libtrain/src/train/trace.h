@@ -16,8 +16,8 @@ class Trace {
   explicit Trace(Run& run) : run_(run), begin_(run.steps_done() + 2), end_(begin_ + run.config.record.trace_steps) {}
 
   bool before_step(Size step);
-  // Writes rank-R.json of each rank and all.json of all of them, by rank 0: one step after the last that is recorded, in
-  // which the collectives that were on their way have arrived. Throws DataError.
+  // Writes rank-R.json of each rank and all.json of all of them, by rank 0: one step after the last that is recorded,
+  // in which the collectives that were on their way have arrived. Throws DataError.
   bool after_step(Size step);
   // No more steps come.
   void stop() { current_.reset(); }
