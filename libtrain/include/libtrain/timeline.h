@@ -52,8 +52,8 @@ class Timeline {
 // By the clock of the processor; its origin is the moment of the call.
 std::shared_ptr<Timeline> make_cpu_timeline();
 
-// Spans of this thread go to `timeline`, or nowhere where it is null, until the scope ends; then where they went
-// before.
+// Spans of this thread go to `timeline`, or nowhere where it is null, until the scope ends; then to where they
+// went before.
 class TimelineScope {
  public:
   explicit TimelineScope(std::shared_ptr<Timeline> timeline) : previous_(Timeline::current()) {
