@@ -44,6 +44,8 @@ class Bench(program.CliTest):
         result = self.bench("kernels", *SMALL)
         peaks = result["peaks"]
         self.assertEqual(result["left_out"], [])
+        # What fits the fastest cache of one thread is measured too: kernels on so little have it for their limit.
+        self.assertEqual([memory["bytes"] for memory in peaks["memory"]], [16 << 10 << i for i in range(16)])
         rows = {(row["name"], row.get("implementation"), row["dtype"]): row for row in result["rows"]}
         self.assertEqual(len(rows), len(result["rows"]))
         for row in result["rows"]:
@@ -197,6 +199,9 @@ class Bench(program.CliTest):
 
         self.assert_error(self.compare(good, self.folder / "none.json"), 3,
                           f"[bench] {self.folder}/none.json: expected a readable file")
+        self.assert_error(self.compare(good, self.write("empty.json", "{}")), 3,
+                          f"[bench] {self.folder}/empty.json: schema: expected 1, got nothing",
+                          "a result is what `ltrain bench kernels|comm|step|scaling|recorder --out FILE` writes")
         refused("{", "expected JSON, got something else at byte 2")
         refused("[1]", "the whole: expected an object, got [1]")
         refused(without("schema"), "schema: expected 1, got nothing")
@@ -219,6 +224,36 @@ class Bench(program.CliTest):
             self.assertEqual(row["name"], "gpt2-2x32")
             self.assertAlmostEqual(row["cost_share"] * rows["off"]["ms"]["median"], row["cost_ms"], places=9)
             self.assertLess(row["cost_ms"], row["ms"]["max"])
+        # Of five steps: a line of metrics.jsonl each, with sinks one of metrics.csv too.
+        self.assertEqual({mode: row["rows_written"] for mode, row in rows.items()},
+                         {"off": 0, "metrics": 5, "sinks": 10, "trace": 5})
+        wrote = {mode: row["bytes_written"] for mode, row in rows.items()}
+        self.assertEqual(wrote["off"], 0)
+        # A line of metrics.jsonl is longer or shorter by the digits of its times.
+        self.assertAlmostEqual(wrote["trace"] / wrote["metrics"], 1, delta=0.2)
+        self.assertGreater(wrote["sinks"], 1.3 * wrote["metrics"])
+        self.assertEqual([rows[mode]["spans"] for mode in ("off", "metrics", "sinks")], [0, 0, 0])
+        self.assertGreater(rows["trace"]["spans"], 5)
+        # Rank 0 alone writes: one event file, and one row of names.
+        events = [name for name in result["files"] if name.startswith("tb/")]
+        self.assertEqual(sorted(result["files"]), ["log.txt", "metrics.csv", "metrics.jsonl", *events])
+        self.assertEqual(len(events), 1, result["files"])
+        self.assertEqual(self.compare(self.folder / "out.json", self.folder / "out.json", "--threshold", 1000).returncode, 0)
+
+    def test_recorder_takes_its_own_data_and_leaves_checkpoints_alone(self):
+        text, data, run = self.write("text.txt", "to be or not to be\n" * 40), self.folder / "data", self.folder / "run"
+        self.assertEqual(program.run("prepare", "--input", text, "--out", data).returncode, 0)
+        trained = program.run("train", *SMALL, f"--data.train={data}/train.bin", f"--run.dir={run}", "--train.steps=1")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        before = sorted(run.rglob("*"))
+        other = [argument for argument in SMALL if "width" not in argument] + ["--model.width=64"]
+        result = self.bench("recorder", *other, "--train.eval_every=5", "--train.sample_every=5", "--data.format=raw16",
+                            f"--data.train={self.folder}/none.bin", f"--checkpoint.dir={run}/checkpoints",
+                            f"--model.from={run}/checkpoints", f"--run.dir={run}", "--record.csv=true",
+                            "--record.tensorboard=true")
+        rows = {row["implementation"]: row for row in result["rows"]}
+        self.assertEqual((rows["metrics"]["rows_written"], rows["sinks"]["rows_written"]), (5, 10))
+        self.assertEqual(sorted(run.rglob("*")), before)
 
     def test_usage(self):
         self.assert_error(program.run("bench", "stap"), 2,
@@ -237,10 +272,14 @@ class Bench(program.CliTest):
                           "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
         self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,
                           '[usage] --iterations: expected an integer of at least 1, got "0"')
-        for what in ("kernels", "comm", "step", "scaling", "compare"):
+        for option in ("--out=x.json", "--iterations=5"):
+            self.assert_error(program.run("bench", "step", "--serve", option), 2,
+                              f"[usage] {option.partition('=')[0]} excludes --serve", "ltrain bench step --help")
+        for what in ("kernels", "comm", "step", "scaling", "recorder", "compare"):
             help_text = program.run("bench", what, "--help")
             self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
-            self.assertEqual("--model.preset" in help_text.stdout, what in ("kernels", "step", "scaling"), what)
+            self.assertEqual("--model.preset" in help_text.stdout, what in ("kernels", "step", "scaling", "recorder"),
+                             what)
 
 
 if __name__ == "__main__":
