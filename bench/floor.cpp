@@ -12,7 +12,7 @@ namespace lt::bench {
 namespace {
 
 constexpr int kCalls = 20;                                               // of each, the shortest counts
-constexpr Size kLeastBytes = Size{1} << 18, kMostBytes = Size{1} << 29;  // of arrays
+constexpr Size kLeastBytes = Size{1} << 14, kMostBytes = Size{1} << 29;  // of arrays
 constexpr Size kPassedBytes = Size{1} << 26;                             // in one call, by several passes
 
 Size threads() { return kernels::parallel_ranges(Size{1} << 30, 1); }
@@ -43,39 +43,47 @@ double multiply_add_flops() {
   return flops * static_cast<double>(kThreads) / best * 1e3;
 }
 
-// Bytes a second of passes over an array of `bytes` bytes by all threads, each over its own part. pass(begin, end) goes
-// over one part and returns a number that depends on what it read.
-template <class Pass>
-double pass_rate(Size bytes, Pass pass) {
-  const Size N = bytes / 4, kThreads = threads(), passes = std::max<Size>(1, kPassedBytes / bytes);
+// The compiler must not make two passes in one.
+inline void end_pass() { asm volatile("" ::: "memory"); }
+
+// Bytes a second of passes over an array of `bytes` bytes by all threads, each over its own part.
+// passes(begin, end, count) goes over one part so many times and returns a number that depends on what it read.
+template <class Passes>
+double pass_rate(Size bytes, Passes passes) {
+  const Size N = bytes / 4, kThreads = threads(), count = std::max<Size>(1, kPassedBytes / bytes);
   std::vector<float> results(static_cast<std::size_t>(kThreads));
   float* const out = results.data();
   const Size part = (N + kThreads - 1) / kThreads;
   const double best = best_ms(kCalls, [&] {
-    kernels::parallel_for(N, 1, [=](Size begin, Size end) LT_VECTOR_BODY {
-      float sum = 0;
-      for (Size i = 0; i < passes; ++i) sum += pass(begin, end);
-      out[begin / part] = sum;
-    });
+    kernels::parallel_for(N, 1,
+                          [=](Size begin, Size end) LT_VECTOR_BODY { out[begin / part] = passes(begin, end, count); });
   });
-  return static_cast<double>(bytes * passes) / best * 1e3;
+  return static_cast<double>(bytes * count) / best * 1e3;
 }
 
 MemoryRate measure_memory(Size bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes / 4), 1.0f);
   float* const x = data.data();
-  const double reads = pass_rate(bytes, [=](Size begin, Size end) LT_VECTOR_BODY {
-    constexpr Size kLanes = 64;
+  const double reads = pass_rate(bytes, [=](Size begin, Size end, Size count) LT_VECTOR_BODY {
+    constexpr Size kLanes = 128;  // as many independent sums as hide the latency of each
     float sum[kLanes] = {};
-    for (Size i = begin; i + kLanes <= end; i += kLanes) {
+    for (Size pass = 0; pass < count; ++pass) {
+      Size i = begin;
+      for (; i + kLanes <= end; i += kLanes) {
 #pragma omp simd
-      for (Size k = 0; k < kLanes; ++k) sum[k] += x[i + k];
+        for (Size k = 0; k < kLanes; ++k) sum[k] += x[i + k];
+      }
+      for (; i < end; ++i) sum[0] += x[i];
+      end_pass();
     }
     return *std::max_element(sum, sum + kLanes);
   });
-  const double updates = pass_rate(bytes, [=](Size begin, Size end) LT_VECTOR_BODY {
+  const double updates = pass_rate(bytes, [=](Size begin, Size end, Size count) LT_VECTOR_BODY {
+    for (Size pass = 0; pass < count; ++pass) {
 #pragma omp simd
-    for (Size i = begin; i < end; ++i) x[i] = x[i] * 0.5f + 0.5f;
+      for (Size i = begin; i < end; ++i) x[i] = x[i] * 0.5f + 0.5f;
+      end_pass();
+    }
     return x[begin];
   });
   return {bytes, reads, 2 * updates};

@@ -20,8 +20,9 @@ struct Floor {
   double multiply_add_flops = 0;   // f32, per second
   std::vector<MemoryRate> memory;  // by growing size, each twice the one before
 
-  // Bytes a second that nothing exceeds which works on arrays of `footprint` bytes again and again: the best rate of
-  // reads or updates of an array that is larger than half of that.
+  // Bytes a second that nothing exceeds by much which works on arrays of `footprint` bytes again and again: the best
+  // rate of reads or updates of an array that is larger than half of that. Within the fastest cache of a core what
+  // reads two arrays and writes one may be a little faster.
   double memory_rate(Size footprint) const;
 };
 
