@@ -221,6 +221,36 @@ class Bench(program.CliTest):
             self.assertEqual(row["name"], "gpt2-2x32")
             self.assertAlmostEqual(row["cost_share"] * rows["off"]["ms"]["median"], row["cost_ms"], places=9)
             self.assertLess(row["cost_ms"], row["ms"]["max"])
+        # Of five steps: a line of metrics.jsonl each, with sinks one of metrics.csv too.
+        self.assertEqual({mode: row["rows_written"] for mode, row in rows.items()},
+                         {"off": 0, "metrics": 5, "sinks": 10, "trace": 5})
+        wrote = {mode: row["bytes_written"] for mode, row in rows.items()}
+        self.assertEqual(wrote["off"], 0)
+        # A line of metrics.jsonl is longer or shorter by the digits of its times.
+        self.assertAlmostEqual(wrote["trace"] / wrote["metrics"], 1, delta=0.2)
+        self.assertGreater(wrote["sinks"], 1.3 * wrote["metrics"])
+        self.assertEqual([rows[mode]["spans"] for mode in ("off", "metrics", "sinks")], [0, 0, 0])
+        self.assertGreater(rows["trace"]["spans"], 5)
+        # Rank 0 alone writes: one event file, and one row of names.
+        events = [name for name in result["files"] if name.startswith("tb/")]
+        self.assertEqual(sorted(result["files"]), ["log.txt", "metrics.csv", "metrics.jsonl", *events])
+        self.assertEqual(len(events), 1, result["files"])
+        self.assertEqual(self.compare(self.folder / "out.json", self.folder / "out.json", "--threshold", 1000).returncode, 0)
+
+    def test_recorder_takes_its_own_data_and_leaves_checkpoints_alone(self):
+        text, data, run = self.write("text.txt", "to be or not to be\n" * 40), self.folder / "data", self.folder / "run"
+        self.assertEqual(program.run("prepare", "--input", text, "--out", data).returncode, 0)
+        trained = program.run("train", *SMALL, f"--data.train={data}/train.bin", f"--run.dir={run}", "--train.steps=1")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        before = sorted(run.rglob("*"))
+        other = [argument for argument in SMALL if "width" not in argument] + ["--model.width=64"]
+        result = self.bench("recorder", *other, "--train.eval_every=5", "--train.sample_every=5", "--data.format=raw16",
+                            f"--data.train={self.folder}/none.bin", f"--checkpoint.dir={run}/checkpoints",
+                            f"--model.from={run}/checkpoints", f"--run.dir={run}", "--record.csv=true",
+                            "--record.tensorboard=true")
+        rows = {row["implementation"]: row for row in result["rows"]}
+        self.assertEqual((rows["metrics"]["rows_written"], rows["sinks"]["rows_written"]), (5, 10))
+        self.assertEqual(sorted(run.rglob("*")), before)
 
     def test_usage(self):
         self.assert_error(program.run("bench", "stap"), 2,

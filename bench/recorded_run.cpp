@@ -1,0 +1,130 @@
+// Steps of a run with recording, and without.
+#include "recorded_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "libtrain/prepare.h"
+#include "libtrain/timeline.h"
+#include "timing.h"
+#include "train/step_record.h"
+
+namespace lt::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As if nothing were given of files and of what a run does beside its steps.
+Config only_steps(const Config& given, const RunFolder& folder) {
+  Config config = given;
+  config.model.from.clear();
+  config.data = {}, config.checkpoint = {}, config.record = {}, config.run = {};
+  config.data.train = {folder.path() + "/data/train.bin"};
+  config.run.dir = folder.path() + "/run";
+  config.train.steps = 1;
+  config.train.eval_every = config.train.sample_every = 0;
+  return resolve(config);
+}
+
+// Lines from byte `from` on.
+Size lines_from(const std::string& path, Size from) {
+  std::ifstream file(path);
+  file.seekg(from);
+  return std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n');
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const World& world, Size tokens) : owner_(world.rank() == 0) {
+  std::string made;
+  collectively(world.group(), [&] {
+    if (!owner_) return;
+    made = (fs::temp_directory_path() / "libtrain-bench-XXXXXX").string();
+    if (::mkdtemp(made.data()) == nullptr) throw DataError("bench", made + ": cannot create a folder");
+    std::ofstream(made + "/text.txt") << std::string(static_cast<std::size_t>(tokens), 'a');
+    prepare({.inputs = {made + "/text.txt"}, .out = made + "/data", .val_fraction = 0});
+  });
+  path_ = world.group().broadcast_bytes(made, 0);
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (owner_) fs::remove_all(path_, ignored);
+}
+
+RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolder& folder)
+    : run_(only_steps(given, folder), world) {
+  collectively(run_.control, [&] {
+    if (world.rank() != 0) return;
+    sinks_.push_back(make_csv_sink(run_.config.run.dir + "/metrics.csv"));
+    sinks_.push_back(make_tensorboard_sink(run_.config.run.dir + "/tb", 1));
+    seen_ = files();
+  });
+}
+
+RecordedStep RecordedRun::step(RecordMode mode) {
+  run_.control.barrier();
+  const auto timeline = mode == RecordMode::trace ? make_cpu_timeline() : nullptr;
+  Timeline::set_current(timeline);
+  RecordedStep step;
+  step.ms = timed_step(mode);
+  Timeline::set_current(nullptr);
+  if (run_.world.rank() != 0) return step;
+  step.written = written();
+  if (timeline != nullptr) step.written.spans = static_cast<Size>(timeline->spans().size());
+  return step;
+}
+
+double RecordedRun::timed_step(RecordMode mode) {
+  const double begin = now_ms();
+  if (mode != RecordMode::off) PartClock::set_current(&clock_);
+  const StepResult result = run_.engine->step(next_batch());
+  const double engine_ms = now_ms() - begin;
+  if (mode == RecordMode::off) {
+    static_cast<void>(result.loss());
+  } else {
+    PartClock::set_current(nullptr);
+    const StepRecord record = make_record(run_, result, 0, engine_ms, clock_.take());
+    run_.log.step(record);
+    if (mode == RecordMode::sinks) {
+      for (const auto& sink : sinks_) sink->step(record);
+    }
+  }
+  run_.control.barrier();  // ranks wait for each other here or in the next step; that is no cost of recording
+  return now_ms() - begin;
+}
+
+Batch RecordedRun::next_batch() {
+  const PartScope part(Part::data);
+  const MemoryScope owner(MemoryOwner::data);
+  run_.data->seek(0);
+  return run_.data->next();
+}
+
+std::map<std::string, Size> RecordedRun::files() const {
+  std::map<std::string, Size> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run_.config.run.dir)) {
+    if (!entry.is_regular_file()) continue;
+    files[entry.path().lexically_relative(run_.config.run.dir).string()] = static_cast<Size>(entry.file_size());
+  }
+  return files;
+}
+
+Written RecordedRun::written() {
+  Written written;
+  for (const auto& [file, bytes] : files()) {
+    const Size before = std::exchange(seen_[file], bytes);
+    written.bytes += bytes - before;
+    if (file.ends_with(".jsonl") || file.ends_with(".csv")) {
+      written.rows += lines_from(run_.config.run.dir + "/" + file, before);
+    }
+  }
+  return written;
+}
+
+}  // namespace lt::bench
