@@ -87,7 +87,9 @@ Run set_up_step(CLI::App& app) {
   const auto o = std::make_shared<Values>();
   const ConfigOptions config_options(app);
   add_length(app, o->options, "steps", 10, 50);
-  app.add_flag("--serve", o->serve, "time steps for each line \"run N\" of standard input");
+  app.add_flag("--serve", o->serve, "time steps for each line \"run N\" of standard input")
+      ->excludes(app.get_option("--iterations"))
+      ->excludes(app.get_option("--out"));
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;

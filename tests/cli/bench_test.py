@@ -269,6 +269,9 @@ class Bench(program.CliTest):
                           "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
         self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,
                           '[usage] --iterations: expected an integer of at least 1, got "0"')
+        for option in ("--out=x.json", "--iterations=5"):
+            self.assert_error(program.run("bench", "step", "--serve", option), 2,
+                              f"[usage] {option.partition('=')[0]} excludes --serve", "ltrain bench step --help")
         for what in ("kernels", "comm", "step", "scaling", "compare"):
             help_text = program.run("bench", what, "--help")
             self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
