@@ -58,7 +58,7 @@ class Reader {
     throw DataError("bench",
                     fmt::format("{}: {}: expected {}, got {}", path_, what, expected,
                                 actual.is_null() ? "nothing" : short_text(actual)),
-                    "a result is what `ltrain bench kernels|comm|step|scaling --out FILE` writes");
+                    "a result is what `ltrain bench kernels|comm|step|scaling|recorder --out FILE` writes");
   }
 
   void add(const Json& row) {

@@ -1,4 +1,4 @@
-// `ltrain bench kernels|comm|step|scaling`: measurements as JSON; `ltrain bench compare` of two of them.
+// `ltrain bench kernels|comm|step|scaling|recorder`: measurements as JSON; `ltrain bench compare` of two of them.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>

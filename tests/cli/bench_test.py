@@ -199,6 +199,9 @@ class Bench(program.CliTest):
 
         self.assert_error(self.compare(good, self.folder / "none.json"), 3,
                           f"[bench] {self.folder}/none.json: expected a readable file")
+        self.assert_error(self.compare(good, self.write("empty.json", "{}")), 3,
+                          f"[bench] {self.folder}/empty.json: schema: expected 1, got nothing",
+                          "a result is what `ltrain bench kernels|comm|step|scaling|recorder --out FILE` writes")
         refused("{", "expected JSON, got something else at byte 2")
         refused("[1]", "the whole: expected an object, got [1]")
         refused(without("schema"), "schema: expected 1, got nothing")
@@ -272,10 +275,11 @@ class Bench(program.CliTest):
         for option in ("--out=x.json", "--iterations=5"):
             self.assert_error(program.run("bench", "step", "--serve", option), 2,
                               f"[usage] {option.partition('=')[0]} excludes --serve", "ltrain bench step --help")
-        for what in ("kernels", "comm", "step", "scaling", "compare"):
+        for what in ("kernels", "comm", "step", "scaling", "recorder", "compare"):
             help_text = program.run("bench", what, "--help")
             self.assertEqual((help_text.returncode, help_text.stderr), (0, ""))
-            self.assertEqual("--model.preset" in help_text.stdout, what in ("kernels", "step", "scaling"), what)
+            self.assertEqual("--model.preset" in help_text.stdout, what in ("kernels", "step", "scaling", "recorder"),
+                             what)
 
 
 if __name__ == "__main__":
