@@ -6,7 +6,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <regex>
+#include <optional>
+#include <string_view>
 
 #include "libtrain/config.h"
 #include "libtrain/version.h"
@@ -102,19 +103,41 @@ std::string require_known_names(const std::vector<std::string>& arguments, const
   return path;
 }
 
-// CLI11's messages in the form of ours.
+// What stands in `text` in the place of each * of `pattern`; nothing where it does not match. A * takes as little as it
+// can, the last one all that is left.
+std::optional<std::vector<std::string>> matches(std::string_view pattern, std::string_view text) {
+  std::vector<std::string> found;
+  while (true) {
+    const std::size_t star = pattern.find('*');
+    if (!text.starts_with(pattern.substr(0, star))) return {};
+    if (star == std::string_view::npos) return text.size() == pattern.size() ? std::optional(found) : std::nullopt;
+    text.remove_prefix(star);
+    pattern.remove_prefix(star + 1);
+    const std::string_view next = pattern.substr(0, pattern.find('*'));
+    const std::size_t end = next.empty() ? text.size() : text.find(next);
+    if (end == std::string_view::npos) return {};
+    found.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+// CLI11's messages in the form of ours; {0} is what the first * stands for.
 std::string in_own_words(const std::string& message) {
-  const std::pair<std::regex, const char*> kWords[] = {
-      {std::regex("A subcommand is required"), "expected a command, got none"},
-      {std::regex("(.*) is required"), "$1: expected a value, got none"},
-      {std::regex("(.*): At Most 1 required but received (.*)"), "$1: expected one value, got $2"},
-      {std::regex("(.*): [^:]* required .*missing"), "$1: expected a value, got none"},
-      {std::regex("Could not convert: (.*) = (.*)"), "$1: expected a number, got \"$2\""},
-      {std::regex("(.*): (.*) not in \\{(.*)\\}"), "$1: expected one of $3, got \"$2\""},
-      {std::regex("The following arguments? (?:was|were) not expected: (.*)"), "expected no further argument, got $1"},
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"A subcommand is required", "expected a command, got none"},
+      {"* is required", "{0}: expected a value, got none"},
+      {"*: At Most 1 required but received *", "{0}: expected one value, got {1}"},
+      {"*: * required * missing", "{0}: expected a value, got none"},
+      {"Could not convert: * = *", "{0}: expected a number, got \"{1}\""},
+      {"*: * not in {*}", "{0}: expected one of {2}, got \"{1}\""},
+      {"The following argument was not expected: *", "expected no further argument, got {0}"},
+      {"The following arguments were not expected: *", "expected no further argument, got {0}"},
   };
   for (const auto& [theirs, ours] : kWords) {
-    if (std::regex_match(message, theirs)) return std::regex_replace(message, theirs, ours);
+    auto found = matches(theirs, message);
+    if (!found) continue;
+    found->resize(3);
+    return fmt::format(fmt::runtime(ours), found->at(0), found->at(1), found->at(2));
   }
   return message;
 }
