@@ -109,12 +109,12 @@ Json row_of(const Group& group, CollectiveOp op, Size bytes, const std::vector<s
           {"algbw_gb_per_s", rate}, {"busbw_gb_per_s", rate * bus_factor(op, group.size())}};
 }
 
-constexpr Column kColumns[] = {{"collective", -16}, {"bytes", 12},      {"median ms", 10}, {"min ms", 10},
+constexpr Column kCollectiveColumns[] = {{"collective", -16}, {"bytes", 12},      {"median ms", 10}, {"min ms", 10},
                                {"max ms", 10},      {"algbw GB/s", 12}, {"busbw GB/s", 12}};
 
-void print_row(const Json& row) {
+void print_collective_row(const Json& row) {
   const Json& ms = row["ms"];
-  print_cells(kColumns,
+  print_cells(kCollectiveColumns,
               {row["name"].get<std::string>(), row["bytes"].dump(), fixed(ms["median"], 4), fixed(ms["min"], 4),
                fixed(ms["max"], 4), fixed(row["algbw_gb_per_s"], 2), fixed(row["busbw_gb_per_s"], 2)});
 }
@@ -152,11 +152,11 @@ void bench_comm(const World& world, const CommOptions& options) {
     }
   }
   if (world.rank() != 0) return;
-  print_header(kColumns);
+  print_header(kCollectiveColumns);
   Json rows = Json::array();
   for (const CollectiveOp op : kOps) {
     for (const Size bytes : options.sizes)
-      print_row(rows.emplace_back(row_of(group, op, bytes, blocks.at({op, bytes}))));
+      print_collective_row(rows.emplace_back(row_of(group, op, bytes, blocks.at({op, bytes}))));
   }
   write_result(new_result("comm", world, options), std::move(rows), options.out);
 }

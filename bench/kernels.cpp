@@ -80,7 +80,7 @@ void require_agreement(const KernelCase& c, double max_error) {
                                            label(c), c.tolerance, max_error));
 }
 
-struct Measured {
+struct MeasuredKernel {
   std::vector<std::vector<double>> blocks;
   double max_error = -1;
 
@@ -93,7 +93,7 @@ struct Measured {
   }
 };
 
-Json row_of(const KernelCase& c, const Measured& measured, const Peaks& peaks) {
+Json row_of(const KernelCase& c, const MeasuredKernel& measured, const Peaks& peaks) {
   std::size_t calls = 0;
   for (const auto& block : measured.blocks) calls += block.size();
   const Json ms = times(measured.blocks);
@@ -121,13 +121,13 @@ Json row_of(const KernelCase& c, const Measured& measured, const Peaks& peaks) {
   return row;
 }
 
-constexpr Column kColumns[] = {{"kernel", -40}, {"shape", -34}, {"dtype", -5}, {"median ms", 9}, {"min ms", 9},
+constexpr Column kKernelColumns[] = {{"kernel", -40}, {"shape", -34}, {"dtype", -5}, {"median ms", 9}, {"min ms", 9},
                                {"max ms", 9},   {"GFLOP/s", 8}, {"GB/s", 8},   {"of limit", 8}};
 
-void print_row(const KernelCase& c, const Json& row) {
+void print_kernel_row(const KernelCase& c, const Json& row) {
   const std::string name = c.implementation.empty() ? c.name : c.name + " " + c.implementation;
   const Json& ms = row["ms"];
-  print_cells(kColumns, {name, c.shape, std::string(dtype_name(c.dtype)), fixed(ms["median"], 4), fixed(ms["min"], 4),
+  print_cells(kKernelColumns, {name, c.shape, std::string(dtype_name(c.dtype)), fixed(ms["median"], 4), fixed(ms["min"], 4),
                          fixed(ms["max"], 4), fixed(row["gflops"], 1), fixed(row["gb_per_s"], 1),
                          fixed(row["roofline_share"], 0, 100) + " %"});
 }
@@ -147,16 +147,16 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
     return true;
   });
   const Peaks peaks = measure_peaks(cases);
-  std::vector<Measured> measured(cases.size());
+  std::vector<MeasuredKernel> measured(cases.size());
   for (Size b = 0; b < kBlocks; ++b) {
     const Size iterations = block_size(options.iterations, b);
     for (std::size_t i = 0; iterations > 0 && i < cases.size(); ++i) {
       measured[i].measure(cases[i], options.warmup, iterations);
     }
   }
-  print_header(kColumns);
+  print_header(kKernelColumns);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    print_row(cases[i], rows.emplace_back(row_of(cases[i], measured[i], peaks)));
+    print_kernel_row(cases[i], rows.emplace_back(row_of(cases[i], measured[i], peaks)));
   }
   Json result = new_result("kernels", world, options);
   result["peaks"] = to_json(peaks);

@@ -11,11 +11,11 @@ namespace lt::bench {
 namespace {
 
 // The counted steps of one mode.
-struct Measured {
+struct MeasuredMode {
   std::vector<double> ms, cost_ms;  // of each step; less the step "off" of its round
   Written written;
 };
-using OfModes = std::array<Measured, kRecordModes.size()>;
+using OfModes = std::array<MeasuredMode, kRecordModes.size()>;
 
 OfModes measure(RecordedRun& run, const Options& options) {
   for (Size i = 0; i < options.warmup; ++i) {
@@ -30,12 +30,12 @@ OfModes measure(RecordedRun& run, const Options& options) {
       measured[m].ms.push_back(step.ms);
       measured[m].written += step.written;
     }
-    for (Measured& mode : measured) mode.cost_ms.push_back(mode.ms.back() - measured[0].ms.back());
+    for (MeasuredMode& mode : measured) mode.cost_ms.push_back(mode.ms.back() - measured[0].ms.back());
   }
   return measured;
 }
 
-Json row_of(std::string_view mode, const Measured& measured, double off_ms, const Config& config, int ranks) {
+Json row_of(std::string_view mode, const MeasuredMode& measured, double off_ms, const Config& config, int ranks) {
   const double cost_ms = median(measured.cost_ms);
   return {{"name", nn::model_name(model_spec(config))},
           {"implementation", mode},
@@ -52,12 +52,12 @@ Json row_of(std::string_view mode, const Measured& measured, double off_ms, cons
           {"spans", measured.written.spans}};
 }
 
-constexpr Column kColumns[] = {{"recorder", -8}, {"median ms", 10}, {"min ms", 10}, {"max ms", 10}, {"cost ms", 10},
+constexpr Column kRecorderColumns[] = {{"recorder", -8}, {"median ms", 10}, {"min ms", 10}, {"max ms", 10}, {"cost ms", 10},
                                {"cost", 9},      {"rows", 6},       {"bytes", 9},   {"spans", 8}};
 
-void print_row(const Json& row) {
+void print_recorder_row(const Json& row) {
   const Json& ms = row["ms"];
-  print_cells(kColumns, {row["implementation"].get<std::string>(), fixed(ms["median"], 3), fixed(ms["min"], 3),
+  print_cells(kRecorderColumns, {row["implementation"].get<std::string>(), fixed(ms["median"], 3), fixed(ms["min"], 3),
                          fixed(ms["max"], 3), fixed(row["cost_ms"], 3), fixed(row["cost_share"], 2, 100) + " %",
                          row["rows_written"].dump(), row["bytes_written"].dump(), row["spans"].dump()});
 }
@@ -71,11 +71,11 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
   RecordedRun run(given, world, folder);
   const OfModes measured = measure(run, options);
   if (world.rank() != 0) return;
-  print_header(kColumns);
+  print_header(kRecorderColumns);
   Json rows = Json::array();
   for (std::size_t m = 0; m < kRecordModes.size(); ++m) {
     const double off_ms = median(measured[0].ms);
-    print_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, config, world.size())));
+    print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, config, world.size())));
   }
   Json result = new_result("recorder", world, options);
   result["files"] = run.files();

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kSingle = "single";
 
 // What the ranks of one group measured.
-struct Measured {
+struct MeasuredGroup {
   std::vector<double> ms;  // of each step, of the slowest rank
   double exposed_share = 0;
   Size peak_bytes = 0, tokens = 0;
@@ -28,8 +28,8 @@ double exposed(const PartTimes& parts) {
   return parts[static_cast<std::size_t>(Part::gather_exposed)] + parts[static_cast<std::size_t>(Part::reduce_exposed)];
 }
 
-// This rank's part of Measured.
-Json time_steps(const Config& config, const Group& group, const Options& options, Measured& measured) {
+// This rank's part of MeasuredGroup.
+Json time_steps(const Config& config, const Group& group, const Options& options, MeasuredGroup& measured) {
   Training training(config, group);
   for (Size i = 0; i < options.warmup; ++i) training.time_step();
   std::vector<double> ms;
@@ -43,8 +43,8 @@ Json time_steps(const Config& config, const Group& group, const Options& options
   return {{"ms", ms}, {"waited_ms", waited}, {"peak_bytes", memory_peak(kCpu).total}};
 }
 
-Measured measure(const Config& config, const Group& group, const Options& options) {
-  Measured measured;
+MeasuredGroup measure(const Config& config, const Group& group, const Options& options) {
+  MeasuredGroup measured;
   reset_memory_peak(kCpu);
   const Json mine = time_steps(config, group, options, measured);
   measured.ms.resize(static_cast<std::size_t>(options.iterations));
@@ -62,7 +62,7 @@ Measured measure(const Config& config, const Group& group, const Options& option
   return measured;
 }
 
-Json row_of(const Measured& measured, const Config& config, int ranks, const std::string& strategy) {
+Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, const std::string& strategy) {
   const double rate = static_cast<double>(measured.tokens) / median(measured.ms) * 1e3;
   return {{"name", nn::model_name(model_spec(config))},
           {"shape", step_shape(config)},
@@ -79,13 +79,13 @@ Json row_of(const Measured& measured, const Config& config, int ranks, const std
           {"memory_peak_bytes", measured.peak_bytes}};
 }
 
-constexpr Column kColumns[] = {{"ranks", 5},   {"strategy", -9}, {"median ms", 10}, {"min ms", 10},
+constexpr Column kScalingColumns[] = {{"ranks", 5},   {"strategy", -9}, {"median ms", 10}, {"min ms", 10},
                                {"max ms", 10}, {"tokens/s", 12}, {"per rank", 12},  {"efficiency", 11},
                                {"exposed", 8}, {"peak MiB", 10}};
 
-void print_row(const Json& row) {
+void print_scaling_row(const Json& row) {
   const Json& ms = row["ms"];
-  print_cells(kColumns,
+  print_cells(kScalingColumns,
               {row["ranks"].dump(), row["strategy"].get<std::string>(), fixed(ms["median"], 2), fixed(ms["min"], 2),
                fixed(ms["max"], 2), fixed(row["tokens_per_s"], 0), fixed(row["tokens_per_s_per_rank"], 0),
                fixed(row["efficiency"], 3), fixed(row["exposed_share"], 1, 100) + " %",
@@ -109,7 +109,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   }
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();
-  if (speaks) print_header(kColumns);
+  if (speaks) print_header(kScalingColumns);
   double single = 0;
   for (const int n : rank_counts(world.size())) {
     const Group group = world.group().split([n](int r) { return r < n ? 0 : 1; }, fmt::format("first {}", n));
@@ -121,7 +121,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
       if (n == 1) single = row["tokens_per_s"].get<double>();
       row["efficiency"] = row["tokens_per_s"].get<double>() / (n * single);
       rows.push_back(row);
-      if (speaks) print_row(row);
+      if (speaks) print_scaling_row(row);
     }
     world.group().idle_barrier();
   }

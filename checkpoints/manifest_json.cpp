@@ -18,25 +18,25 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "libtrain checkpoint";
 constexpr int kVersion = 1;
 
-[[noreturn]] void fail(const std::string& key, const std::string& expected, const std::string& found) {
+[[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
 }
 
 const Json& field(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
-  if (!object.is_object() || found == object.end()) fail(key, "a value", "none");
+  if (!object.is_object() || found == object.end()) fail_field(key, "a value", "none");
   return *found;
 }
 
 std::string text_of(const Json& object, const char* key) {
   const Json& value = field(object, key);
-  if (!value.is_string()) fail(key, "a string", value.type_name());
+  if (!value.is_string()) fail_field(key, "a string", value.type_name());
   return value.get<std::string>();
 }
 
 Size integer(const Json& value, const char* key) {
   if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() >> 63 != 0)) {
-    fail(key, "an integer", value.dump());
+    fail_field(key, "an integer", value.dump());
   }
   return value.get<Size>();
 }
@@ -44,13 +44,13 @@ Size integer_of(const Json& object, const char* key) { return integer(field(obje
 
 Size count_of(const Json& object, const char* key) {
   const Size value = integer_of(object, key);
-  if (value < 0) fail(key, "no negative number", std::to_string(value));
+  if (value < 0) fail_field(key, "no negative number", std::to_string(value));
   return value;
 }
 
 const Json& array_of(const Json& object, const char* key) {
   const Json& value = field(object, key);
-  if (!value.is_array()) fail(key, "an array", value.type_name());
+  if (!value.is_array()) fail_field(key, "an array", value.type_name());
   return value;
 }
 
@@ -59,7 +59,7 @@ std::uint32_t crc(const Json& value, const char* key) {
   std::uint32_t result = 0;
   for (const char c : text) {
     const bool letter = c >= 'a' && c <= 'f';
-    if (text.size() != 8 || (!letter && (c < '0' || c > '9'))) fail(key, "8 hexadecimal digits", text);
+    if (text.size() != 8 || (!letter && (c < '0' || c > '9'))) fail_field(key, "8 hexadecimal digits", text);
     result = result << 4 | static_cast<std::uint32_t>(letter ? c - 'a' + 10 : c - '0');
   }
   return result;
@@ -87,7 +87,7 @@ DatasetEntry dataset_from(const Json& json) {
                        {}};
   const std::string kind = text_of(json, "kind");
   const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
-  if (found == kStateKindNames.end()) fail("kind", "master, m or v", kind);
+  if (found == kStateKindNames.end()) fail_field("kind", "master, m or v", kind);
   dataset.kind = static_cast<StateKind>(found - kStateKindNames.begin());
   for (const Json& block : array_of(json, "crc32c_blocks")) dataset.blocks.push_back(crc(block, "crc32c_blocks"));
   return dataset;
@@ -133,11 +133,11 @@ ParameterInfo parameter_from(const Json& json) {
   for (const Json& size : array_of(json, "shape")) {
     sizes.push_back(integer(size, "shape"));
     if (sizes.back() < 0 || __builtin_mul_overflow(elements, sizes.back(), &elements)) {
-      fail("shape", "sizes whose product fits 63 bits", json.at("shape").dump());
+      fail_field("shape", "sizes whose product fits 63 bits", json.at("shape").dump());
     }
   }
   if (sizes.size() > Shape::kMaxDims || elements > (Size{1} << 60)) {
-    fail("shape", fmt::format("at most {} dimensions and 2^60 elements", Shape::kMaxDims), json.at("shape").dump());
+    fail_field("shape", fmt::format("at most {} dimensions and 2^60 elements", Shape::kMaxDims), json.at("shape").dump());
   }
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
@@ -157,9 +157,9 @@ auto translated(Body&& body) {
 std::string detail::open_object_text(const Manifest& manifest) {
   return translated([&] {
     const RunState& state = manifest.state;
-    if (!std::isfinite(state.loss_scale)) fail("loss_scale", "a finite number", std::to_string(state.loss_scale));
+    if (!std::isfinite(state.loss_scale)) fail_field("loss_scale", "a finite number", std::to_string(state.loss_scale));
     const Json model = state.model.empty() ? Json::object() : Json::parse(state.model);
-    if (!model.is_object()) fail("model", "an object", model.type_name());
+    if (!model.is_object()) fail_field("model", "an object", model.type_name());
     std::string text = "{";
     const auto add = [&](const char* key, const std::string& value) {
       text += fmt::format("{}\n \"{}\": {}", text.size() > 1 ? "," : "", key, value);
@@ -185,27 +185,27 @@ std::string detail::open_object_text(const Manifest& manifest) {
 Manifest detail::parse_object(const std::string& text) {
   return translated([&] {
     const Json json = Json::parse(text);
-    if (text_of(json, "format") != kFormat) fail("format", std::string(kFormat), text_of(json, "format"));
+    if (text_of(json, "format") != kFormat) fail_field("format", std::string(kFormat), text_of(json, "format"));
     if (integer_of(json, "version") != kVersion) {
-      fail("version", std::to_string(kVersion), std::to_string(integer_of(json, "version")));
+      fail_field("version", std::to_string(kVersion), std::to_string(integer_of(json, "version")));
     }
     Manifest manifest;
     RunState& state = manifest.state;
     state.step = count_of(json, "step");
     state.samples = count_of(json, "samples");
     state.data_tokens = count_of(json, "data_tokens");
-    if (!field(json, "seed").is_number_unsigned()) fail("seed", "an unsigned integer", field(json, "seed").dump());
+    if (!field(json, "seed").is_number_unsigned()) fail_field("seed", "an unsigned integer", field(json, "seed").dump());
     state.seed = field(json, "seed").get<std::uint64_t>();
-    if (!field(json, "loss_scale").is_number()) fail("loss_scale", "a number", field(json, "loss_scale").dump());
+    if (!field(json, "loss_scale").is_number()) fail_field("loss_scale", "a number", field(json, "loss_scale").dump());
     state.loss_scale = field(json, "loss_scale").get<double>();
     const Size world_size = count_of(json, "world_size");
-    if (world_size > 1 << 24) fail("world_size", "at most 2^24", std::to_string(world_size));
+    if (world_size > 1 << 24) fail_field("world_size", "at most 2^24", std::to_string(world_size));
     manifest.world_size = static_cast<int>(world_size);
     state.config_hash = text_of(json, "config_hash");
     state.config = text_of(json, "config");
     state.tokenizer = text_of(json, "tokenizer");
     const Json& model = field(json, "model");
-    if (!model.is_object()) fail("model", "an object", model.type_name());
+    if (!model.is_object()) fail_field("model", "an object", model.type_name());
     state.model = model.empty() ? "" : model.dump();
     for (const Json& parameter : array_of(json, "parameters")) {
       manifest.parameters.push_back(parameter_from(parameter));

@@ -12,8 +12,8 @@ struct Ffn : Module {
   Linear &up, &down;
 };
 
-struct Block final : Transformer::Block {
-  Block(const TransformerSpec& spec, const std::string& name)
+struct GptBlock final : Transformer::Block {
+  GptBlock(const TransformerSpec& spec, const std::string& name)
       : norm1(add<LayerNorm>("norm1", spec.width, spec.norm_eps)),
         attention(add<QkvAttention>("attention", spec, true)),
         norm2(add<LayerNorm>("norm2", spec.width, spec.norm_eps)),
@@ -36,8 +36,8 @@ struct Block final : Transformer::Block {
   std::string site;
 };
 
-struct Embed final : Transformer::Embed {
-  explicit Embed(const TransformerSpec& spec)
+struct GptEmbed final : Transformer::Embed {
+  explicit GptEmbed(const TransformerSpec& spec)
       : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)),
         wpe(add<Embedding>("wpe", spec.max_seq, spec.width, kInit)),
         dropout_p(spec.dropout) {}
@@ -54,10 +54,10 @@ struct Embed final : Transformer::Embed {
 }  // namespace
 
 Gpt2::Gpt2(TransformerSpec description) : Transformer((description.family = "gpt2", std::move(description))) {
-  auto& embed = add_unit<nn::Embed>("embedding", spec());
+  auto& embed = add_unit<GptEmbed>("embedding", spec());
   std::vector<Transformer::Block*> blocks;
   for (Size i = 0; i < spec().layers; ++i)
-    blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
+    blocks.push_back(&add_block<GptBlock>(block_name(i), spec(), block_name(i)));
   set_parts(embed, std::move(blocks), add_unit<LmHead<LayerNorm>>("head", spec()));
 }
 

@@ -13,8 +13,8 @@ struct GatedFfn : Module {
   Linear &gate_up, &down;
 };
 
-struct Block final : Transformer::Block {
-  Block(const TransformerSpec& spec, const std::string& name)
+struct LlamaBlock final : Transformer::Block {
+  LlamaBlock(const TransformerSpec& spec, const std::string& name)
       : norm1(add<RmsNorm>("norm1", spec.width, spec.norm_eps)),
         attention(add<QkvAttention>("attention", spec, false)),
         norm2(add<RmsNorm>("norm2", spec.width, spec.norm_eps)),
@@ -38,8 +38,8 @@ struct Block final : Transformer::Block {
   std::string site;
 };
 
-struct Embed final : Transformer::Embed {
-  explicit Embed(const TransformerSpec& spec)
+struct LlamaEmbed final : Transformer::Embed {
+  explicit LlamaEmbed(const TransformerSpec& spec)
       : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)), dropout_p(spec.dropout) {}
 
   Tensor forward(const Tensor& tokens, Size) const override { return dropout(wte(tokens), dropout_p, "embedding"); }
@@ -52,10 +52,10 @@ struct Embed final : Transformer::Embed {
 }  // namespace
 
 Llama::Llama(TransformerSpec description) : Transformer((description.family = "llama", std::move(description))) {
-  auto& embed = add_unit<nn::Embed>("embedding", spec());
+  auto& embed = add_unit<LlamaEmbed>("embedding", spec());
   std::vector<Transformer::Block*> blocks;
   for (Size i = 0; i < spec().layers; ++i)
-    blocks.push_back(&add_block<nn::Block>(block_name(i), spec(), block_name(i)));
+    blocks.push_back(&add_block<LlamaBlock>(block_name(i), spec(), block_name(i)));
   set_parts(embed, std::move(blocks), add_unit<LmHead<RmsNorm>>("head", spec()));
 }
 

@@ -60,7 +60,7 @@ struct Attention final : Function {
   }
 };
 
-void check(std::string_view op, const Tensor& qkv, const Heads& heads) {
+void check_heads(std::string_view op, const Tensor& qkv, const Heads& heads) {
   require_float(op, "qkv", qkv);
   if (heads.heads < 1 || heads.kv_heads < 1 || heads.heads % heads.kv_heads != 0) {
     fail(op, "heads", "a multiple of kv_heads " + std::to_string(heads.kv_heads), std::to_string(heads.heads));
@@ -73,12 +73,12 @@ void check(std::string_view op, const Tensor& qkv, const Heads& heads) {
 }  // namespace
 
 Tensor attention(const Tensor& qkv, const Heads& heads) {
-  check("attention", qkv, heads);
+  check_heads("attention", qkv, heads);
   return record<Attention>(qkv, heads);
 }
 
 Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache) {
-  check("attention_cached", qkv, heads);
+  check_heads("attention_cached", qkv, heads);
   const auto shape = shape_of(qkv, heads);
   const Size past = cache.length, kv = shape.G * shape.D, capacity = cache.k.dim(1);
   if (past + shape.T > capacity) {

@@ -42,7 +42,7 @@ struct Embedding final : Function {
   }
 };
 
-void check(std::string_view op, const Tensor& table, const Tensor& ids) {
+void check_table(std::string_view op, const Tensor& table, const Tensor& ids) {
   require_float(op, "table", table);
   if (table.dims() != 2) fail(op, "table", "shape [V, C]", to_string(table.shape()));
   require_i32(op, "ids", ids);
@@ -51,12 +51,12 @@ void check(std::string_view op, const Tensor& table, const Tensor& ids) {
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Tensor& ids) {
-  check("embedding", table, ids);
+  check_table("embedding", table, ids);
   return record<Embedding>(table, Tensor(), ids, Size{0});
 }
 
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first) {
-  check("embedding_with_positions", wte, ids);
+  check_table("embedding_with_positions", wte, ids);
   require_like("embedding_with_positions", "wpe", wpe, wte);
   if (ids.dims() != 2) fail("embedding_with_positions", "ids", "shape [B, T]", to_string(ids.shape()));
   require_shape("embedding_with_positions", "wpe", wpe, {wpe.dims() > 0 ? wpe.dim(0) : 0, wte.dim(1)});

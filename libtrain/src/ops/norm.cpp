@@ -82,7 +82,7 @@ struct RmsNorm final : Function {
   }
 };
 
-void check(std::string_view op, const Tensor& x, const Tensor& weight) {
+void check_norm(std::string_view op, const Tensor& x, const Tensor& weight) {
   require_float(op, "x", x);
   require_min_dims(op, "x", x, 1);
   require_like(op, "weight", weight, x);
@@ -92,7 +92,7 @@ void check(std::string_view op, const Tensor& x, const Tensor& weight) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
-  check("layer_norm", x, weight);
+  check_norm("layer_norm", x, weight);
   if (bias.defined()) {
     require_like("layer_norm", "bias", bias, x);
     require_shape("layer_norm", "bias", bias, {x.dim(-1)});
@@ -101,7 +101,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, flo
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) {
-  check("rms_norm", x, weight);
+  check_norm("rms_norm", x, weight);
   return record<RmsNorm>(x, weight, eps);
 }
 

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "report/arena_drawing.h"
 #include "report/files.h"
+#include "report/json.h"
 #include "report/metrics.h"
 #include "report/parts.h"
 
@@ -17,7 +17,6 @@ namespace lt::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kSamplesShown = 3;
 constexpr std::size_t kSampleBytes = 4000;
@@ -43,11 +42,9 @@ void read_config(RunData& run, const std::string& toml) {
   }
 }
 
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
 void flatten(const Json& value, const std::string& name, std::vector<std::pair<std::string, std::string>>& out) {
   if (!value.is_object()) {
-    out.emplace_back(name, text_of(value));
+    out.emplace_back(name, cell_text(value));
     return;
   }
   for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, out);

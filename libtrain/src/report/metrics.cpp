@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "libtrain/error.h"
 #include "report/files.h"
+#include "report/json.h"
 #include "report/parts.h"
 
 namespace lt::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // One line of a metrics file, for messages.
 struct Place {
@@ -42,8 +40,6 @@ const Json* child(const Json& object, const char* key, bool array, const Place& 
   }
   return &*found;
 }
-
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 std::vector<std::pair<std::string, double>> numbers(const Json& object, const Place& place) {
   std::vector<std::pair<std::string, double>> result;
@@ -82,7 +78,7 @@ StepRow step_row(const Json& o, const Place& place) {
     for (const Json& c : *comm) {
       if (!c.is_object()) place.fail("comm: expected objects, got " + c.dump());
       const auto of = [&](const char* key) { return number(c, key, place); };
-      row.comm.push_back({c.contains("op") ? text_of(c["op"]) : "", of("bytes"), of("calls"), of("busy_ms"),
+      row.comm.push_back({c.contains("op") ? cell_text(c["op"]) : "", of("bytes"), of("calls"), of("busy_ms"),
                           of("exposed_ms"), of("busbw_gbps")});
     }
   }
@@ -126,10 +122,10 @@ Start start_of(const Event& event, const Json& o, int number_of_start, const Pla
 
 // `number_of_start` is that of the event, where it is one.
 void add_event(RunData& run, const Json& o, int number_of_start, const Place& place) {
-  Event event{.kind = text_of(o["event"]), .step = number(o, "step", place)};
+  Event event{.kind = cell_text(o["event"]), .step = number(o, "step", place)};
   for (const auto& [key, value] : o.items()) {
     if (key != "event" && key != "step" && !value.is_structured() && !value.is_null())
-      event.fields.emplace_back(key, text_of(value));
+      event.fields.emplace_back(key, cell_text(value));
   }
   if (event.kind == "eval") {
     event.loss = number(o, "loss", place);

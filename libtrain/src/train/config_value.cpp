@@ -28,7 +28,7 @@ constexpr bool is_integer = std::is_same_v<T, Size> || std::is_same_v<T, std::ui
 template <class T>
 constexpr std::int64_t highest = std::is_same_v<T, Size> ? kMaxCount : kMaxSeed;
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -52,13 +52,13 @@ std::string toml(double value) {
   std::string text = fmt::format("{}", value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
-std::string toml(const std::string& value) { return quoted(value); }
+std::string toml(const std::string& value) { return in_quotes(value); }
 std::string toml(const std::vector<std::string>& values) {
   std::string text = "[";
-  for (const std::string& value : values) text += (text.size() > 1 ? ", " : "") + quoted(value);
+  for (const std::string& value : values) text += (text.size() > 1 ? ", " : "") + in_quotes(value);
   return text + "]";
 }
-std::string toml(const Text& value) { return quoted(value.text); }
+std::string toml(const Text& value) { return in_quotes(value.text); }
 std::string toml(const Unsupported& value) { return value.text; }
 
 template <class T>
