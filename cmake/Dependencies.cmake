@@ -22,6 +22,10 @@ find_package(nlohmann_json QUIET)
 if(NOT nlohmann_json_FOUND)
   lt_missing("nlohmann-json" "nlohmann-json3-dev")
 endif()
+add_library(lt_json INTERFACE)
+target_link_libraries(lt_json INTERFACE nlohmann_json::nlohmann_json)
+# A value becomes text or a number only where the code says so: no overload is taken by surprise.
+target_compile_definitions(lt_json INTERFACE JSON_USE_IMPLICIT_CONVERSIONS=0)
 
 find_package(CLI11 QUIET)
 if(NOT CLI11_FOUND)

@@ -44,7 +44,7 @@ void read_config(RunData& run, const std::string& toml) {
 
 void flatten(const Json& value, const std::string& name, std::vector<std::pair<std::string, std::string>>& out) {
   if (!value.is_object()) {
-    out.emplace_back(name, cell_text(value));
+    out.emplace_back(name, json_text(value));
     return;
   }
   for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, out);

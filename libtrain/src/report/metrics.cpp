@@ -78,7 +78,7 @@ StepRow step_row(const Json& o, const Place& place) {
     for (const Json& c : *comm) {
       if (!c.is_object()) place.fail("comm: expected objects, got " + c.dump());
       const auto of = [&](const char* key) { return number(c, key, place); };
-      row.comm.push_back({c.contains("op") ? cell_text(c["op"]) : "", of("bytes"), of("calls"), of("busy_ms"),
+      row.comm.push_back({c.contains("op") ? json_text(c["op"]) : "", of("bytes"), of("calls"), of("busy_ms"),
                           of("exposed_ms"), of("busbw_gbps")});
     }
   }
@@ -122,17 +122,19 @@ Start start_of(const Event& event, const Json& o, int number_of_start, const Pla
 
 // `number_of_start` is that of the event, where it is one.
 void add_event(RunData& run, const Json& o, int number_of_start, const Place& place) {
-  Event event{.kind = cell_text(o["event"]), .step = number(o, "step", place)};
+  Event event{.kind = json_text(o["event"]), .step = number(o, "step", place)};
   for (const auto& [key, value] : o.items()) {
     if (key != "event" && key != "step" && !value.is_structured() && !value.is_null())
-      event.fields.emplace_back(key, cell_text(value));
+      event.fields.emplace_back(key, json_text(value));
   }
   if (event.kind == "eval") {
     event.loss = number(o, "loss", place);
     run.evals.push_back(std::move(event));
     return;
   }
-  if (const auto seconds = o.find("seconds"); seconds != o.end() && seconds->is_number()) event.seconds = *seconds;
+  if (const auto seconds = o.find("seconds"); seconds != o.end() && seconds->is_number()) {
+    event.seconds = seconds->get<double>();
+  }
   if (event.kind == "start") {
     drop_what_a_start_supersedes(run, event.step);
     run.starts.push_back(start_of(event, o, number_of_start, place));

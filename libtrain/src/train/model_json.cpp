@@ -28,11 +28,17 @@ ModelDescription model_from_json(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
     nn::TransformerSpec spec;
-    spec.family = json.at("family").get<std::string>();
-    spec.layers = json.at("layers"), spec.heads = json.at("heads"), spec.kv_heads = json.at("kv_heads");
-    spec.width = json.at("width"), spec.ffn = json.at("ffn"), spec.vocab = json.at("vocab"),
-    spec.max_seq = json.at("max_seq");
-    spec.norm_eps = json.at("norm_eps"), spec.rope_base = json.at("rope_base"), spec.dropout = json.at("dropout");
+    json.at("family").get_to(spec.family);
+    json.at("layers").get_to(spec.layers);
+    json.at("heads").get_to(spec.heads);
+    json.at("kv_heads").get_to(spec.kv_heads);
+    json.at("width").get_to(spec.width);
+    json.at("ffn").get_to(spec.ffn);
+    json.at("vocab").get_to(spec.vocab);
+    json.at("max_seq").get_to(spec.max_seq);
+    json.at("norm_eps").get_to(spec.norm_eps);
+    json.at("rope_base").get_to(spec.rope_base);
+    json.at("dropout").get_to(spec.dropout);
     spec.tie_embeddings = json.at("tie_embeddings").get<bool>();
     nn::validate(spec);
     return {spec, json.at("seq").get<Size>()};
