@@ -110,7 +110,7 @@ Json row_of(const Group& group, CollectiveOp op, Size bytes, const std::vector<s
 }
 
 constexpr Column kCollectiveColumns[] = {{"collective", -16}, {"bytes", 12},      {"median ms", 10}, {"min ms", 10},
-                               {"max ms", 10},      {"algbw GB/s", 12}, {"busbw GB/s", 12}};
+                                         {"max ms", 10},      {"algbw GB/s", 12}, {"busbw GB/s", 12}};
 
 void print_collective_row(const Json& row) {
   const Json& ms = row["ms"];

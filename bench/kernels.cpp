@@ -122,14 +122,14 @@ Json row_of(const KernelCase& c, const MeasuredKernel& measured, const Peaks& pe
 }
 
 constexpr Column kKernelColumns[] = {{"kernel", -40}, {"shape", -34}, {"dtype", -5}, {"median ms", 9}, {"min ms", 9},
-                               {"max ms", 9},   {"GFLOP/s", 8}, {"GB/s", 8},   {"of limit", 8}};
+                                     {"max ms", 9},   {"GFLOP/s", 8}, {"GB/s", 8},   {"of limit", 8}};
 
 void print_kernel_row(const KernelCase& c, const Json& row) {
   const std::string name = c.implementation.empty() ? c.name : c.name + " " + c.implementation;
   const Json& ms = row["ms"];
-  print_cells(kKernelColumns, {name, c.shape, std::string(dtype_name(c.dtype)), fixed(ms["median"], 4), fixed(ms["min"], 4),
-                         fixed(ms["max"], 4), fixed(row["gflops"], 1), fixed(row["gb_per_s"], 1),
-                         fixed(row["roofline_share"], 0, 100) + " %"});
+  print_cells(kKernelColumns, {name, c.shape, std::string(dtype_name(c.dtype)), fixed(ms["median"], 4),
+                               fixed(ms["min"], 4), fixed(ms["max"], 4), fixed(row["gflops"], 1),
+                               fixed(row["gb_per_s"], 1), fixed(row["roofline_share"], 0, 100) + " %"});
 }
 
 }  // namespace

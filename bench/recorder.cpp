@@ -52,14 +52,15 @@ Json row_of(std::string_view mode, const MeasuredMode& measured, double off_ms, 
           {"spans", measured.written.spans}};
 }
 
-constexpr Column kRecorderColumns[] = {{"recorder", -8}, {"median ms", 10}, {"min ms", 10}, {"max ms", 10}, {"cost ms", 10},
-                               {"cost", 9},      {"rows", 6},       {"bytes", 9},   {"spans", 8}};
+constexpr Column kRecorderColumns[] = {{"recorder", -8}, {"median ms", 10}, {"min ms", 10},
+                                       {"max ms", 10},   {"cost ms", 10},   {"cost", 9},
+                                       {"rows", 6},      {"bytes", 9},      {"spans", 8}};
 
 void print_recorder_row(const Json& row) {
   const Json& ms = row["ms"];
   print_cells(kRecorderColumns, {row["implementation"].get<std::string>(), fixed(ms["median"], 3), fixed(ms["min"], 3),
-                         fixed(ms["max"], 3), fixed(row["cost_ms"], 3), fixed(row["cost_share"], 2, 100) + " %",
-                         row["rows_written"].dump(), row["bytes_written"].dump(), row["spans"].dump()});
+                                 fixed(ms["max"], 3), fixed(row["cost_ms"], 3), fixed(row["cost_share"], 2, 100) + " %",
+                                 row["rows_written"].dump(), row["bytes_written"].dump(), row["spans"].dump()});
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, cons
 }
 
 constexpr Column kScalingColumns[] = {{"ranks", 5},   {"strategy", -9}, {"median ms", 10}, {"min ms", 10},
-                               {"max ms", 10}, {"tokens/s", 12}, {"per rank", 12},  {"efficiency", 11},
-                               {"exposed", 8}, {"peak MiB", 10}};
+                                      {"max ms", 10}, {"tokens/s", 12}, {"per rank", 12},  {"efficiency", 11},
+                                      {"exposed", 8}, {"peak MiB", 10}};
 
 void print_scaling_row(const Json& row) {
   const Json& ms = row["ms"];

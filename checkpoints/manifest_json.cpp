@@ -137,7 +137,8 @@ ParameterInfo parameter_from(const Json& json) {
     }
   }
   if (sizes.size() > Shape::kMaxDims || elements > (Size{1} << 60)) {
-    fail_field("shape", fmt::format("at most {} dimensions and 2^60 elements", Shape::kMaxDims), json.at("shape").dump());
+    fail_field("shape", fmt::format("at most {} dimensions and 2^60 elements", Shape::kMaxDims),
+               json.at("shape").dump());
   }
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
@@ -194,7 +195,8 @@ Manifest detail::parse_object(const std::string& text) {
     state.step = count_of(json, "step");
     state.samples = count_of(json, "samples");
     state.data_tokens = count_of(json, "data_tokens");
-    if (!field(json, "seed").is_number_unsigned()) fail_field("seed", "an unsigned integer", field(json, "seed").dump());
+    if (!field(json, "seed").is_number_unsigned())
+      fail_field("seed", "an unsigned integer", field(json, "seed").dump());
     state.seed = field(json, "seed").get<std::uint64_t>();
     if (!field(json, "loss_scale").is_number()) fail_field("loss_scale", "a number", field(json, "loss_scale").dump());
     state.loss_scale = field(json, "loss_scale").get<double>();

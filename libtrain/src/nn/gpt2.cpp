@@ -56,8 +56,7 @@ struct GptEmbed final : Transformer::Embed {
 Gpt2::Gpt2(TransformerSpec description) : Transformer((description.family = "gpt2", std::move(description))) {
   auto& embed = add_unit<GptEmbed>("embedding", spec());
   std::vector<Transformer::Block*> blocks;
-  for (Size i = 0; i < spec().layers; ++i)
-    blocks.push_back(&add_block<GptBlock>(block_name(i), spec(), block_name(i)));
+  for (Size i = 0; i < spec().layers; ++i) blocks.push_back(&add_block<GptBlock>(block_name(i), spec(), block_name(i)));
   set_parts(embed, std::move(blocks), add_unit<LmHead<LayerNorm>>("head", spec()));
 }
 
