@@ -39,7 +39,7 @@ class Record(TrainingTest):
         self.assertEqual([row["step"] for row in rows], list(steps))
         self.assertEqual(len(table), len(rows))
         scalars = [name for name, value in rows[0].items() if not isinstance(value, (dict, list)) and name != "loss_hex"]
-        over_ranks = [name for name in rows[0]["ranks"] if name != "parts_ms"]
+        over_ranks = [name for name in rows[0]["ranks"] if name not in ("own_ms", "parts_ms")]
         self.assertEqual(names, [*scalars, *(f"{part}_ms" for part in PARTS), *over_ranks])
         for line, row in zip(table, rows):
             values = [row[name] for name in scalars] + list(row["breakdown_ms"].values())
@@ -156,6 +156,7 @@ class Record(TrainingTest):
                               run=run, ranks=2, environment={"LTRAIN_FAULT": f"{point}:1:4:sleep"})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         ranks = next(line["ranks"] for line in self.lines(run) if line.get("step") == row and "ranks" in line)
+        self.assertEqual((len(ranks["own_ms"]), max(ranks["own_ms"])), (2, round(ranks["own_ms_max"], 3)))
         self.assertEqual(ranks["slowest"], 1, (point, ranks))
         self.assertGreater(ranks["own_ms_max"] - ranks["own_ms_min"], 40, (point, ranks))
         for name, over_ranks in ranks["parts_ms"].items():

@@ -109,6 +109,9 @@ class Report(program.CliTest):
             self.assertIn(f"<h2>{heading}</h2>", page)
         self.assertRegex(markdown, r"Bound by [a-z ()]+.*: [\d.]+ of [\d.]+ ms a step \(\d+%\)")
         self.assertRegex(markdown, r"\| all gather \| \d+ \| [\d.]+ [KM]iB \| [\d.]+ \| [\d.]+ \| [\d.e-]+ \|")
+        self.assertRegex(markdown, r"(The ranks are even|Rank [01] is slower than the others): over all these steps rank [01] ")
+        self.assertRegex(markdown, r"\| rank [01] \| [\d.]+ \| \d+ \| [\d.]+% \|")
+        self.assertRegex(markdown, r"Gather and reduce exposed are [\d.]+ ms together: [\d.]+ ms because the slowest rank")
         self.assertRegex(markdown, r"\| busy itself \| [\d.]+ \| [\d.]+ \| [\d.]+ \| [01] \|")
         self.assertEqual(len(re.findall(r"\| eval \| \d+ \| loss", markdown)), 3)
 

@@ -32,6 +32,7 @@ lt::report::PartOverRanks over_ranks(const std::string& name, const std::vector<
 // Twenty equal steps of ranks with these parts, on a host with a processor and 4 GiB a rank, of which 3.5 are used.
 RunData run_of(const std::vector<Parts>& ranks) {
   RunData run;
+  run.directory = "/runs/a";
   const auto n = static_cast<double>(ranks.size());
   run.ranks = n;
   run.parameters = 1e6;
@@ -97,17 +98,16 @@ TEST_CASE("findings: computation", "[report]") {
   RunData run = run_of({kEven, kEven});
   CHECK(lt::report::verdict(run) ==
         "Bound by computation (forward and backward): 95.0 of 100.0 ms a step (95%). Then: the optimizer 4.0 ms (4%), "
-        "communication that no computation hides (gather and reduce) 1.0 ms (1%).");
+        "transfers that no computation hides (gather and reduce) 1.0 ms (1%).");
   CHECK(kinds(run) == Kinds{"compute"});
   CHECK(
       text_of(run, "compute") ==
       "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms a step (95%). A rank does 409.6 "
-      "GFLOP/s of the model's own. Only 1.0% of a step waits for other ranks, so more ranks on further processors "
-      "would "
-      "divide it nearly in proportion.");
+      "GFLOP/s of the model's own. Only 1.0% of a step waits for other ranks: more ranks on further processors would "
+      "do more tokens a second, nearly in proportion, with a batch that grows with them.");
   for (auto& step : run.steps) step.mfu = 0.41;
   CHECK(contains(text_of(run, "compute"), "MFU is 41.0%"));
-  CHECK(contains(text_of(run_of({kEven}), "compute"), "more ranks divide it"));
+  CHECK(contains(text_of(run_of({kEven}), "compute"), "more ranks on further processors do more"));
 }
 
 TEST_CASE("findings: data", "[report]") {
@@ -127,7 +127,7 @@ TEST_CASE("findings: gathers and reductions", "[report]") {
   const Parts parts = {{"forward", 20.0}, {"backward", 20.0}, {"gather_exposed", 45.0}, {"reduce_exposed", 15.0}};
   RunData run = run_of({parts, parts});
   CHECK(contains(lt::report::verdict(run),
-                 "Bound by communication that no computation hides (gather and reduce): 60.0 of 100.0"));
+                 "Bound by transfers that no computation hides (gather and reduce): 60.0 of 100.0"));
   CHECK(kinds(run) == Kinds{"gather", "reduce"});
   const std::string text = text_of(run, "gather");
   CHECK(contains(text, "45.0 of 100.0 ms a step (45%"));
@@ -140,7 +140,8 @@ TEST_CASE("findings: gathers and reductions", "[report]") {
   run.config["parallel.strategy"] = "\"ddp\"";
   for (auto& step : run.steps) step.memory_peak_bytes = 1 * kGiB;
   CHECK(contains(text_of(run, "reduce"), "parallel.reduce_dtype=bf16 halves"));
-  CHECK(contains(text_of(run, "gather"), "train.micro_batch is 8, and 3.00 GiB of 4.00 GiB of memory a rank are free"));
+  CHECK(contains(text_of(run, "gather"),
+                 "train.micro_batch is 8, and a rank uses 1.00 GiB of its share of the host's memory, 4.00 GiB"));
   CHECK_FALSE(contains(text_of(run, "gather"), "zero2"));
   CHECK(kinds(run_of({kEven, kEven, kEven})) == Kinds{"compute"});  // what is hidden is no finding
 }
@@ -166,9 +167,12 @@ TEST_CASE("findings: recomputation is advised against where memory is left alone
   CHECK(contains(text_of(run, "recompute"), "parallel.recompute_every=2"));  // 0.5 of 4 GiB are free
   for (auto& step : run.steps) step.memory_peak_bytes = 1 * kGiB;
   CHECK(kinds(run) == Kinds{"compute", "recompute"});
-  CHECK(contains(text_of(run, "recompute"),
-                 "25.0 of 100.0 ms a step (25%; part recompute of the breakdown) to save memory, "
-                 "but 3.00 GiB of 4.00 GiB of memory a rank are free. Try parallel.recompute=none"));
+  CHECK(
+      contains(text_of(run, "recompute"),
+               "25.0 of 100.0 ms a step (25%; part recompute of the breakdown) to save memory, "
+               "but a rank uses 1.00 GiB of its share of the host's memory, 4.00 GiB. Try parallel.recompute=none, or "
+               "selective, which repeats what is cheap. ltrain plan --config /runs/a/config.toml --ranks 1 "
+               "--parallel.recompute=none says what memory that takes."));
   for (auto& step : run.steps) step.memory_peak_bytes = 3.9 * kGiB;
   CHECK(kinds(run) == Kinds{"compute"});
   run.environment.clear();  // nothing is known of the memory
@@ -187,7 +191,7 @@ TEST_CASE("findings: threads, micro-batches, optimizer, checkpoints and evaluati
   CHECK(kinds(run) == Kinds{"compute"});  // an eighth of the memory is free
   for (auto& step : run.steps) step.memory_peak_bytes = 1 * kGiB;
   run.config["train.accum"] = "8";
-  CHECK(contains(text_of(run, "micro_batch"), "1 x 1024 = 1024 tokens, and 3.00 GiB of 4.00 GiB"));
+  CHECK(contains(text_of(run, "micro_batch"), "1 x 1024 = 1024 tokens, and a rank uses 1.00 GiB"));
   CHECK(contains(text_of(run, "micro_batch"), "micro-batches 4 times as large"));
 
   const Parts updating = {{"forward", 30.0}, {"backward", 50.0}, {"optimizer", 20.0}};

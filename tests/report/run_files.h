@@ -51,9 +51,9 @@ inline std::string step_line(int step, double loss, double ms) {
     << R"(},"comm":[{"op":"all_gather","bytes":750000,"calls":2,"busy_ms":1.5,"exposed_ms":0.25,"busbw_gbps":0.5}],)"
     << R"("ranks":{"slowest":1,"step_ms_min":)" << ms * 0.8 << R"(,"step_ms_mean":)" << ms * 0.9 << R"(,"step_ms_max":)"
     << ms << R"(,"own_ms_min":)" << ms * 0.6 << R"(,"own_ms_mean":)" << ms * 0.7 << R"(,"own_ms_max":)" << ms * 0.8
-    << R"(,"parts_ms":{"forward":{"min":)" << ms * 0.2 << R"(,"mean":)" << ms * 0.25 << R"(,"max":)" << ms * 0.3
-    << R"(,"rank":1},"backward":{"min":)" << ms * 0.7 << R"(,"mean":)" << ms * 0.75 << R"(,"max":)" << ms * 0.8
-    << R"(,"rank":0}}}})"
+    << R"(,"own_ms":[)" << ms * 0.6 << "," << ms * 0.8 << R"(],"parts_ms":{"forward":{"min":)" << ms * 0.2
+    << R"(,"mean":)" << ms * 0.25 << R"(,"max":)" << ms * 0.3 << R"(,"rank":1},"backward":{"min":)" << ms * 0.7
+    << R"(,"mean":)" << ms * 0.75 << R"(,"max":)" << ms * 0.8 << R"(,"rank":0}}}})"
     << "\n";
   return o.str();
 }

@@ -17,6 +17,7 @@ struct OverRanks {
   int rank_of_max = 0;
 };
 OverRanks over_ranks(const std::vector<double>& values);  // by rank, at least one
+inline constexpr std::size_t kRanksListed = 64;           // of more ranks a row has no number of each
 
 // One row of metrics.jsonl.
 struct StepRecord {
@@ -34,6 +35,7 @@ struct StepRecord {
   // Over ranks: of the step, of each part, and of what a rank was busy with itself (the step without the waits for
   // other ranks). Ranks step together, so it is the last that tells a slow one.
   OverRanks step_ms_over_ranks, own_ms_over_ranks;
+  std::vector<double> own_ms;  // by rank; empty for more than kRanksListed
   std::array<OverRanks, kParts> parts_over_ranks{};
 };
 

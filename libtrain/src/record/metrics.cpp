@@ -45,6 +45,8 @@ std::string to_json_line(const StepRecord& r) {
                     {"exposed_ms", total.exposed_ms},
                     {"busbw_gbps", gbps}});
   }
+  Json own_ms = Json::array();
+  for (const double ms : r.own_ms) own_ms.push_back(std::round(ms * 1e3) / 1e3);
   const Json row = {{"step", r.step},
                     {"tokens", r.tokens},
                     {"loss", r.loss},
@@ -67,6 +69,7 @@ std::string to_json_line(const StepRecord& r) {
                       {"own_ms_min", r.own_ms_over_ranks.min},
                       {"own_ms_mean", r.own_ms_over_ranks.mean},
                       {"own_ms_max", r.own_ms_over_ranks.max},
+                      {"own_ms", own_ms},
                       {"parts_ms", parts}}}};
   return row.dump();
 }

@@ -101,7 +101,7 @@ void add_comparison(Document& document, const std::vector<RunData>& runs) {
   add_groups(document, runs);
   std::vector<Entries> parts, ledgers;
   for (const RunData& run : runs) {
-    parts.push_back(mean_breakdown(steady_steps(run)));
+    parts.push_back(mean_parts(steady_steps(run)));
     ledgers.push_back(run.ledger);
   }
   document.add(Heading{2, "Time of a step"});

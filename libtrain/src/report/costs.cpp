@@ -7,13 +7,8 @@
 namespace lt::report {
 namespace {
 
-// Mean over ranks where the rows have it, else of rank 0.
-double part_ms(const std::vector<PartOverRanks>& over_ranks,
-               const std::vector<std::pair<std::string, double>>& of_rank_0, const char* name) {
-  for (const PartOverRanks& part : over_ranks) {
-    if (part.name == name) return part.mean;
-  }
-  for (const auto& [part, ms] : of_rank_0) {
+double part_ms(const std::vector<std::pair<std::string, double>>& parts, const char* name) {
+  for (const auto& [part, ms] : parts) {
     if (part == name) return ms;
   }
   return 0;
@@ -23,9 +18,8 @@ double part_ms(const std::vector<PartOverRanks>& over_ranks,
 
 Costs costs_of(const RunData& run) {
   const auto steady = steady_steps(run);
-  const auto over_ranks = mean_parts_over_ranks(steady);
-  const auto of_rank_0 = mean_breakdown(steady);
-  const auto part = [&](const char* name) { return part_ms(over_ranks, of_rank_0, name); };
+  const auto parts = mean_parts(steady);
+  const auto part = [&](const char* name) { return part_ms(parts, name); };
   Costs c;
   c.data = part("data"), c.forward = part("forward"), c.backward = part("backward"), c.recompute = part("recompute");
   c.optimizer = part("optimizer"), c.checkpoint = part("checkpoint"), c.other = part("other");

@@ -33,6 +33,7 @@ struct StepRow {
   // Over ranks; own: without waiting for others.
   double slowest = kMissing, step_ms_min = kMissing, step_ms_mean = kMissing, step_ms_max = kMissing,
          own_ms_min = kMissing, own_ms_mean = kMissing, own_ms_max = kMissing;
+  std::vector<double> own_ms = {};                   // by rank; empty where the row does not list them
   std::vector<PartOverRanks> parts_over_ranks = {};  // in the order of the file
   int start = 0;                                     // number of the `start` event before it in the file; 0: none
 };
@@ -108,10 +109,14 @@ std::string config_text(const RunData& run, const std::string& key);
 
 // Mean over the steps for each name, in the order in which they first occur.
 std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps);
+// Means over ranks and steps; of rank 0 where the rows do not say more.
+std::vector<std::pair<std::string, double>> mean_parts(const std::vector<const StepRow*>& steps);
 // The same of parts over ranks; `rank` is the one that is greatest most often.
 std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow*>& steps);
 // Ranks by how many of the steps they were the slowest of, most often first.
 std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps);
+// Each rank's own_ms, mean over the steps; empty where a row does not list as many as the others.
+std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps);
 // Bytes, calls and times a step for each op; busbw_gbps is of all bytes over all busy time.
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
 

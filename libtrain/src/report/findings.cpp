@@ -68,7 +68,7 @@ std::string verdict(const RunData& run) {
   std::vector<Cost> costs = {
       {c.recompute > 0 ? "computation (forward, backward and recomputation)" : "computation (forward and backward)",
        c.compute()},
-      {"communication that no computation hides (gather and reduce)", c.communication()},
+      {"transfers that no computation hides (gather and reduce)", c.communication()},
       {"waiting for the slowest rank", c.straggler},
       {"waiting for data", c.data},
       {"the optimizer", c.optimizer},

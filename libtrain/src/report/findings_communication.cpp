@@ -9,6 +9,7 @@ namespace {
 
 // A share from which on waiting is worth a change.
 constexpr double kExposed = 0.03;
+constexpr double kGathered = 0.015;  // less: another strategy costs nothing but memory
 
 // What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is busy 40.6 ms: 0.08 GB/s".
 std::string collective_text(const Evidence& e, const char* op) {
@@ -39,7 +40,7 @@ std::string fewer_transfers(const Evidence& e) {
 
 void add_gather(Findings& findings, const Evidence& e) {
   const double ms = e.costs.gather;
-  if (e.share(ms) < kExposed) return;
+  if (e.share(ms) < kGathered) return;
   std::string text = fmt::format(
       "Parameters are waited for {}; part gather_exposed of the breakdown, without what a "
       "late rank explains).{} {}",

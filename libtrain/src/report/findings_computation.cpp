@@ -15,12 +15,13 @@ void add_recompute(Findings& findings, const Evidence& e) {
   findings.push_back(
       {"recompute", e.share(ms), "Recomputation although memory is left",
        fmt::format(
-           "Repeating forward passes takes {}; part recompute of the breakdown) to save memory, but {}. Try {}; "
-           "ltrain plan with the same option says what it takes. {}",
+           "Repeating forward passes takes {}; part recompute of the breakdown) to save memory, but {}. Try {}. "
+           "ltrain plan --config {}/config.toml --ranks {} --{} says what memory that takes. {}",
            e.of_step(ms), e.free_memory(),
            !plenty ? "parallel.recompute_every=2, which repeats every second block alone"
            : full  ? "parallel.recompute=none, or selective, which repeats what is cheap"
                    : "parallel.recompute=none",
+           e.run.directory, whole_text(e.run.ranks), plenty ? "parallel.recompute=none" : "parallel.recompute_every=2",
            e.without(ms))});
 }
 
@@ -84,8 +85,10 @@ void add_micro_batch(Findings& findings, const Evidence& e) {
         e.setting("train.accum"), larger);
   } else {
     text +=
-        " Larger micro-batches make longer matrix products, which processors do faster, and more tokens a step; "
-        "ltrain bench step measures whether they do here.";
+        " Larger micro-batches make longer matrix products, which processors do faster; ltrain bench step measures "
+        "whether they do here. They also make more tokens a step, which is another training: learning rate and number "
+        "of "
+        "steps go with the batch.";
   }
   findings.push_back({"micro_batch", 0, "Small micro-batches although memory is left", text});
 }
@@ -105,11 +108,11 @@ void add_compute(Findings& findings, const Evidence& e) {
   const double waits = e.share(e.costs.communication() + e.costs.straggler);
   const bool hidden = waits < 0.1, alone = e.run.ranks == 1;
   if (alone) {
-    text += " One rank does all of it: on further processors, more ranks divide it.";
+    text += " One rank does all of it: more ranks on further processors do more tokens a second.";
   } else if (hidden) {
     text += fmt::format(
-        " Only {} of a step waits for other ranks, so more ranks on further processors would divide it "
-        "nearly in proportion.",
+        " Only {} of a step waits for other ranks: more ranks on further processors would do more tokens a second, "
+        "nearly in proportion, with a batch that grows with them.",
         percent_text(waits, 1));
   }
   findings.push_back({"compute", e.share(ms), "Computation", text});

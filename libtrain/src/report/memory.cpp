@@ -15,8 +15,8 @@ void add_memory(Document& document, const RunData& run, int level) {
   document.add(Heading{level, "Memory"});
   if (!run.ledger.empty()) {
     std::string text = fmt::format(
-        "The ledger of the fullest rank, who holds how many bytes at the peak, as planned before the first step: {}. "
-        "Measured peak: {}.",
+        "The ledger says who holds how many bytes of the fullest rank at its peak, as planned before the first step: "
+        "{}. Measured peak: {}.",
         bytes_text(run.predicted_peak_bytes), bytes_text(summary.memory_peak_bytes));
     if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
       text +=
@@ -24,14 +24,18 @@ void add_memory(Document& document, const RunData& run, int level) {
                       bytes_text(room.used_bytes), bytes_text(room.limit_bytes));
     }
     document.add(Paragraph{text});
+    if (summary.strategy == "zero3") {
+      document.add(Paragraph{
+          "Under zero3 parameters and gradients are a rank's own part and, on top of it, those of the units that are "
+          "gathered or reduced at that moment: at most two."});
+    }
     document.add(shares("owner", "bytes", run.ledger, bytes_text));
   }
   if (run.arena_svg.empty()) return;
   document.add(Paragraph{
       "The arena is one piece of memory from which a training step takes all its blocks. Each rectangle is a block: it "
       "begins where it is allocated, ends where it is freed, and is as high as it has bytes. What is blank is unused "
-      "at that "
-      "moment. State (parameters, gradients and optimizer between the steps) lies outside of it."});
+      "at that moment. State (parameters, gradients and optimizer between the steps) lies outside of it."});
   document.add(Figure{"Arena of a training step",
                       "<figure>\n<figcaption>Arena of a training step</figcaption>\n" + run.arena_svg + "</figure>\n"});
 }

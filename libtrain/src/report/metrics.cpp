@@ -90,6 +90,12 @@ StepRow step_row(const Json& o, const Place& place) {
     row.own_ms_min = number(*ranks, "own_ms_min", place);
     row.own_ms_mean = number(*ranks, "own_ms_mean", place);
     row.own_ms_max = number(*ranks, "own_ms_max", place);
+    if (const Json* own = child(*ranks, "own_ms", true, place)) {
+      for (const Json& ms : *own) {
+        if (!ms.is_number()) place.fail("ranks.own_ms: expected numbers, got " + ms.dump());
+        row.own_ms.push_back(ms.get<double>());
+      }
+    }
     if (const Json* parts = child(*ranks, "parts_ms", false, place))
       row.parts_over_ranks = parts_over_ranks(*parts, place);
   }

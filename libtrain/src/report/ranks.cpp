@@ -13,6 +13,7 @@ namespace lt::report {
 namespace {
 
 constexpr std::size_t kRanksShown = 16;
+constexpr double kUneven = 0.03;  // of a step, from which on a rank is called slow
 
 Table parts_table(const std::vector<const StepRow*>& steady) {
   Table t{.header = {"ms a step", "min", "mean", "max", "rank of max"}, .rows = {}};
@@ -31,15 +32,36 @@ Table parts_table(const std::vector<const StepRow*>& steady) {
   return t;
 }
 
-Table slowest_table(const std::vector<std::pair<int, int>>& slowest, std::size_t steps) {
-  Table t{.header = {"slowest rank", "steps", "share"}, .rows = {}};
-  for (std::size_t i = 0; i < std::min(slowest.size(), kRanksShown); ++i) {
-    const double share = static_cast<double>(slowest[i].second) / static_cast<double>(steps);
-    t.rows.push_back(
-        {fmt::format("rank {}", slowest[i].first), std::to_string(slowest[i].second), percent_text(share, 1)});
+Table slowest_table(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
+  Table t{.header = {"rank", "busy itself, ms", "slowest in steps", "share"}, .rows = {}};
+  auto ranks = slowest_ranks(steady);
+  for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // those that never were
+    if (std::none_of(ranks.begin(), ranks.end(), [r](const auto& entry) { return entry.first == r; }))
+      ranks.emplace_back(r, 0);
+  }
+  for (std::size_t i = 0; i < std::min(ranks.size(), kRanksShown); ++i) {
+    const auto [rank, times] = ranks[i];
+    const auto index = static_cast<std::size_t>(rank);
+    const double share = static_cast<double>(times) / static_cast<double>(steady.size());
+    t.rows.push_back({fmt::format("rank {}", rank), index < own_ms.size() ? fixed_text(own_ms[index], 2) : "–",
+                      std::to_string(times), percent_text(share, 1)});
     t.bars.push_back(share);
   }
   return t;
+}
+
+// Whether a rank is slow in every step, and how uneven a single step is.
+std::string verdict_text(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
+  const double all = mean(own_ms), step = mean(column(steady, &StepRow::step_ms_mean));
+  const auto most = std::max_element(own_ms.begin(), own_ms.end());
+  const double above = *most - all;
+  const double spread = mean(column(steady, &StepRow::own_ms_max)) - mean(column(steady, &StepRow::own_ms_mean));
+  const auto rank = most - own_ms.begin();
+  return fmt::format(
+      "{}: over all these steps rank {} is busy longest, {} ms on average, {} ms ({} of a step) above the mean of the "
+      "ranks. Within a single step the slowest is {} ms above the mean; what that is more changes from step to step.",
+      above < kUneven * step ? "The ranks are even" : fmt::format("Rank {} is slower than the others", rank), rank,
+      fixed_text(*most, 2), fixed_text(above, 2), percent_text(above / step, 1), fixed_text(spread, 2));
 }
 
 Figure busy_figure(const RunData& run) {
@@ -62,16 +84,18 @@ void add_ranks(Document& document, const RunData& run, int level) {
   const auto steady = steady_steps(run);
   if (!(run.ranks > 1) || !std::isfinite(mean(column(steady, &StepRow::step_ms_max)))) return;
   document.add(Heading{level, "Ranks compared"});
+  const auto own_ms = mean_own_ms(steady);
+  if (!own_ms.empty()) document.add(Paragraph{verdict_text(steady, own_ms)});
   document.add(Paragraph{
-      fmt::format("Ranks step together, so a slow one shows in what the others wait for. Busy itself is a rank's step "
-                  "without the time "
-                  "in which others blocked it; the rank that is longest busy is the slowest. Each number is the least, "
-                  "mean or greatest "
-                  "of the {:g} ranks, averaged over {} steps; the rank is the one that is greatest most often.",
-                  run.ranks, steady.size())});
-  document.add(parts_table(steady));
+      "Ranks step together, so a slow one shows in what the others wait for. Busy itself is a rank's step without the "
+      "time in which others blocked it; the rank that is longest busy is the slowest."});
+  document.add(slowest_table(steady, own_ms));
   document.add(busy_figure(run));
-  document.add(slowest_table(slowest_ranks(steady), steady.size()));
+  document.add(Paragraph{fmt::format(
+      "Part by part: the least, mean and greatest of the {:g} ranks in a step, averaged over {} steps; the "
+      "rank is the one that is greatest most often. Ranks that take turns in being slow stand apart here too.",
+      run.ranks, steady.size())});
+  document.add(parts_table(steady));
 }
 
 }  // namespace lt::report

@@ -31,12 +31,13 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("Evaluation loss, best",
       std::isnan(s.best_eval_loss) ? "–" : fmt::format("{:.4f} nats at step {:g}", s.best_eval_loss, s.best_eval_step));
   row("Step, median", with_unit(fixed_text(s.step_ms, 1), " ms"));
-  row("Tokens a second", count_text(s.tokens_per_s));
-  row("Tokens a second and rank", count_text(s.tokens_per_s_per_rank));
+  row("Tokens a second, median", count_text(s.tokens_per_s));
+  row("Tokens a second and rank, median", count_text(s.tokens_per_s_per_rank));
   row("MFU", percent_text(s.mfu, 1));
   row("Peak memory, fullest rank", bytes_text(s.memory_peak_bytes));
   row("Peak memory, predicted", bytes_text(s.predicted_peak_bytes));
-  row("Device memory outside the library", bytes_text(s.memory_outside_bytes));
+  row(config_text(run, "train.device") == "cuda" ? "Device memory of others" : "Memory of the process beside tensors",
+      bytes_text(s.memory_outside_bytes));
   row("Time of all steps", duration_text(s.train_s));
   return t;
 }
@@ -65,8 +66,8 @@ void add_findings(Document& document, const RunData& run, int level) {
   if (document.add(list)) {
     document.add(
         Paragraph{fmt::format("Means over ranks and over {} steps, without the first ones, which warm up; from "
-                              "metrics.jsonl, config.toml and "
-                              "env.json of the run.",
+                              "metrics.jsonl, config.toml and env.json of the run. Speeds above and in the key figures "
+                              "are medians.",
                               steady_steps(run).size())});
   }
 }

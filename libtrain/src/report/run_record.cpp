@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "report/sections.h"
@@ -10,14 +11,31 @@
 namespace lt::report {
 namespace {
 
+// A field as people read it.
+std::string readable(const std::string& key, const std::string& value) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size()) return value;
+  if (key.ends_with("_bytes")) return bytes_text(number);
+  if (key == "unix_time") return time_text(number);
+  const std::string text = fmt::format("{:.6g}", number);
+  return text.find('e') == std::string::npos ? text : value;
+}
+
 Table event_table(const RunData& run) {
   Table t{.header = {"event", "step", "details"}, .rows = {}, .text = true};
   std::vector<Event> events = run.events;
   events.insert(events.end(), run.evals.begin(), run.evals.end());
-  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.step < b.step; });
+  // A run evaluates and saves after a step, and then ends.
+  const auto later = [](const Event& event) { return event.kind == "end"; };
+  std::stable_sort(events.begin(), events.end(), [&](const Event& a, const Event& b) {
+    return a.step != b.step ? a.step < b.step : later(a) < later(b);
+  });
   for (const Event& event : events) {
     std::string details;
-    for (const auto& [key, value] : event.fields) details += (details.empty() ? "" : ", ") + key + " " + value;
+    for (const auto& [key, value] : event.fields) {
+      details += (details.empty() ? "" : ", ") + key + " " + readable(key, value);
+    }
     t.rows.push_back({event.kind, std::isnan(event.step) ? "" : whole_text(event.step), details});
   }
   constexpr std::size_t kShown = 40;
@@ -48,7 +66,7 @@ void add_record(Document& document, const RunData& run, int level) {
   document.add(Heading{level, "Record"});
   document.add(event_table(run));
   Table environment{.header = {}, .rows = {}, .text = true};
-  for (const auto& [key, value] : run.environment) environment.rows.push_back({key, value});
+  for (const auto& [key, value] : run.environment) environment.rows.push_back({key, readable(key, value)});
   document.add(environment);
   if (!run.config.empty()) document.add(Preformatted{"Configuration", config_as_toml(run), true});
 }

@@ -24,7 +24,7 @@ Table efficiency_table(const RunGroup& group) {
   for (std::size_t i = 0; i < group.runs.size(); ++i) {
     const Summary& s = group.summaries[i];
     double total = 0, exposed = 0;
-    for (const auto& [part, ms] : mean_breakdown(steady_steps(*group.runs[i]))) {
+    for (const auto& [part, ms] : mean_parts(steady_steps(*group.runs[i]))) {
       total += ms;
       if (part.ends_with("_exposed")) exposed += ms;
     }

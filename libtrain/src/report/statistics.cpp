@@ -91,6 +91,23 @@ std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow
   return parts;
 }
 
+std::vector<std::pair<std::string, double>> mean_parts(const std::vector<const StepRow*>& steps) {
+  std::vector<std::pair<std::string, double>> parts;
+  for (const PartOverRanks& part : mean_parts_over_ranks(steps)) parts.emplace_back(part.name, part.mean);
+  return parts.empty() ? mean_breakdown(steps) : parts;
+}
+
+std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps) {
+  if (steps.empty()) return {};
+  std::vector<double> sums(steps.front()->own_ms.size(), 0.0);
+  for (const StepRow* step : steps) {
+    if (step->own_ms.size() != sums.size()) return {};
+    for (std::size_t r = 0; r < sums.size(); ++r) sums[r] += step->own_ms[r];
+  }
+  for (double& sum : sums) sum /= static_cast<double>(steps.size());
+  return sums;
+}
+
 std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps) {
   std::map<int, int> counts;
   for (const StepRow* step : steps) {

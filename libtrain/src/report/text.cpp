@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 
 #include "record/short_text.h"
 
@@ -54,6 +55,14 @@ std::string fixed_text(double value, int digits) {
 }
 
 std::string duration_text(double seconds) { return std::isfinite(seconds) ? short_duration(seconds) : kDash; }
+
+std::string time_text(double unix_seconds) {
+  if (!(std::abs(unix_seconds) < 1e11)) return kDash;
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm utc{};
+  char text[32];
+  return gmtime_r(&seconds, &utc) != nullptr && std::strftime(text, sizeof text, "%F %T UTC", &utc) > 0 ? text : kDash;
+}
 
 std::string percent_text(double fraction, int digits) {
   return std::isfinite(fraction) ? fmt::format("{:.{}f}%", 100 * fraction, digits) : kDash;

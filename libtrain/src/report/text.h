@@ -14,6 +14,8 @@ std::string count_text(double count);
 std::string fixed_text(double value, int digits);
 // "2m05s".
 std::string duration_text(double seconds);
+// "2026-11-21 15:41:02 UTC".
+std::string time_text(double unix_seconds);
 // "37%".
 std::string percent_text(double fraction, int digits = 0);
 // A whole number.

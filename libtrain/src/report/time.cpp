@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/findings.h"
 #include "report/parts.h"
 #include "report/sections.h"
 #include "report/svg_chart.h"
@@ -15,15 +16,22 @@ namespace {
 constexpr const char* kPartsExplained =
     "At any moment a step is in exactly one part. Forward, backward and recompute (forward passes repeated for the "
     "backward pass, to save memory) are computation; gather and reduce exposed are waiting for parameters and for "
-    "reduced "
-    "gradients that no computation hides; data is waiting for the batch, checkpoint saving, optimizer gradient norm, "
-    "clipping and update; other is the rest, among it that ranks tell each other their times.";
+    "reduced gradients that no computation hides; data is waiting for the batch, checkpoint saving, optimizer gradient "
+    "norm, clipping and update; other is the rest, among it that ranks tell each other their times.";
 constexpr const char* kCollectivesExplained =
-    "A step of rank 0 on average. Sent is what this rank sends; busy the time from the call to its completion, also "
-    "where "
-    "computation goes on beside it; exposed what computation waited for. Bus bandwidth is sent bytes / busy time, in "
-    "GB/s "
-    "(10^9): with that definition it can be held against the speed of the link, whatever the number of ranks.";
+    "A step of rank 0 on average. Sent is what this rank sends; exposed what its computation waited for. Busy is the "
+    "time from the start of a call to its completion. Computation goes on beside it and calls overlap each other, so "
+    "busy times may add up to more than the step, and cost nothing unless they are exposed. Bus bandwidth is sent "
+    "bytes / busy time, in GB/s (10^9 bytes). It is what the transfers needed here, not what the link can do: where "
+    "computation runs on the same processors they take turns. ltrain bench comm measures the link alone.";
+
+// What is exposed, apart by why: costs_of() takes out of it what a late rank explains.
+std::string exposed_text(const Costs& c) {
+  return fmt::format(
+      "Gather and reduce exposed are {} ms together: {} ms because the slowest rank of the step was late (what it is "
+      "longer busy itself than the mean of the ranks), and {} ms for transfers that no computation hides.",
+      fixed_text(c.communication() + c.straggler, 2), fixed_text(c.straggler, 2), fixed_text(c.communication(), 2));
+}
 
 Figure speed_figure(const RunData& run) {
   LineChart chart{.title = "Speed", .x_label = "step", .y_label = "tokens/s", .series = {}, .from_zero = true};
@@ -99,13 +107,16 @@ Table shares(const std::string& what, const std::string& unit, const std::vector
 
 void add_time(Document& document, const RunData& run, int level) {
   if (run.steps.empty()) return;
-  const auto parts = mean_breakdown(steady_steps(run));
+  const auto steady = steady_steps(run);
+  const auto parts = mean_parts(steady);
   document.add(Heading{level, "Time"});
   document.add(speed_figure(run));
   document.add(breakdown_figure(run, parts));
   if (parts.empty()) return;
   document.add(Paragraph{kPartsExplained});
-  document.add(shares("part of a step", "ms, mean", parts, [](double ms) { return fixed_text(ms, 2); }));
+  const char* unit = run.ranks > 1 ? "ms, mean over ranks" : "ms, mean";
+  document.add(shares("part of a step", unit, parts, [](double ms) { return fixed_text(ms, 2); }));
+  if (const Costs costs = costs_of(run); costs.straggler > 0) document.add(Paragraph{exposed_text(costs)});
 }
 
 void add_collectives(Document& document, const RunData& run, int level) {

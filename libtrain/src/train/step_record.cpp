@@ -32,6 +32,9 @@ void gather_ranks(StepRecord& record, const RankReport& mine, const Group& contr
   };
   record.step_ms_over_ranks = column([](const RankReport& report) { return report.step_ms; });
   record.own_ms_over_ranks = column([](const RankReport& report) { return report.own_ms; });
+  if (reports.size() <= kRanksListed) {
+    for (const RankReport& report : reports) record.own_ms.push_back(report.own_ms);
+  }
   for (std::size_t i = 0; i < kParts; ++i) {
     record.parts_over_ranks[i] = column([i](const RankReport& report) { return report.parts_ms[i]; });
   }
