@@ -83,34 +83,35 @@ TEST_CASE("report: the numbers of one run", "[report]") {
   lt::write_report({run.string() + "/"}, (folder.path / "report.html").string());
   const std::string html = read(folder.path / "report.html"), markdown = read(folder.path / "report.md");
   check_page(html);
-  for (const char* text : {"| Model | gpt-tiny |",
-                           "| Strategy | zero3 |",
-                           "| Ranks | 2 |",
-                           "| Steps | 10 |",
-                           "| Tokens | 20.5k |",
-                           "| Step, median | 100.0 ms |",
-                           "| Tokens a second, median | 20.5k |",
-                           "| Evaluation loss, best | 3.1250 nats at step 10 |",
-                           "| Peak memory, predicted | 6.00 MiB |",
-                           "| forward | 25.00 | 25.0% |",
-                           "| backward | 75.00 | 75.0% |",
-                           "| all | 100.00 |",
-                           "| all gather | 2 | 732 KiB | 1.50 | 0.25 | 0.50 |",
-                           "| activations | 5.00 MiB | 83.3% |",
-                           "Bound by computation (forward and backward): 100.0 of 100.0 ms a step (100%).",
-                           "| step | 80.00 | 90.00 | 100.00 |  |",
-                           "| busy itself | 60.00 | 70.00 | 80.00 | 1 |",
-                           "| forward | 20.00 | 25.00 | 30.00 | 1 |",
-                           "| backward | 70.00 | 75.00 | 80.00 | 0 |",
-                           "| rank 1 | 80.00 | 9 | 100.0% |",
-                           "| rank 0 | 60.00 | 0 | 0.0% |",
-                           "Rank 1 is slower than the others: over all these steps rank 1 is busy longest, 80.00 ms on "
-                           "average, 10.00 ms (11.1% of a step) above the mean of the ranks.",
-                           "| 10 | 3.1250 | 22.76 | 2 | – |",
-                           "| eval | 10 | loss 3.125, batches 2 |",
-                           "| zero1, zero2, zero3 | ",
-                           "| libraries.mpi | 4.1 |",
-                           "| restart | 4 | reason rank <1> lost |"}) {
+  for (const char* text :
+       {"| Model | gpt-tiny |",
+        "| Strategy | zero3 |",
+        "| Ranks | 2 |",
+        "| Steps | 10 |",
+        "| Tokens | 20.5k |",
+        "| Step, median | 100.0 ms |",
+        "| Tokens a second, median | 20.5k |",
+        "| Evaluation loss, best | 3.1250 nats at step 10 |",
+        "| Peak memory of tensors, predicted | 6.00 MiB |",
+        "| forward | 25.00 | 25.0% |",
+        "| backward | 75.00 | 75.0% |",
+        "| all | 100.00 |",
+        "| all gather | 2 | 732 KiB | 1.50 | 0.25 | 0.50 |",
+        "| activations | 5.00 MiB | 83.3% |",
+        "Bound by computation (forward and backward): 100.0 of 100.0 ms of a step on average (100%).",
+        "| step | 80.00 | 90.00 | 100.00 |  |",
+        "| busy itself | 60.00 | 70.00 | 80.00 | 1 |",
+        "| forward | 20.00 | 25.00 | 30.00 | 1 |",
+        "| backward | 70.00 | 75.00 | 80.00 | 0 |",
+        "| rank 1 | 80.00 | 9 | 100.0% |",
+        "| rank 0 | 60.00 | 0 | 0.0% |",
+        "Rank 1 is slower than the others: over all these steps a rank is busy itself 60.00 to 80.00 ms on "
+        "average, and it is 10.00 ms (11.1% of a step) above the mean.",
+        "| 10 | 3.1250 | 22.76 | 2 | – |",
+        "| eval | 10 | loss 3.125, batches 2 |",
+        "| zero1, zero2, zero3 | ",
+        "| libraries.mpi | 4.1 |",
+        "| restart | 4 | reason rank <1> lost |"}) {
     INFO(text);
     CHECK(contains(markdown, text));
   }

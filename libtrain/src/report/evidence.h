@@ -32,9 +32,9 @@ struct Evidence {
     return fmt::format("Without it there would be at most {} more tokens a second.",
                        percent_text(costs.step_ms / (costs.step_ms - ms) - 1));
   }
-  // "a rank uses 9.30 GiB of its share of the host's memory, 23.5 GiB".
+  // "a rank uses 9.30 GiB of 23.5 GiB, its share of the host's memory".
   std::string free_memory() const {
-    return fmt::format("a rank uses {} of its share of the host's memory, {}", bytes_text(headroom.used_bytes),
+    return fmt::format("a rank uses {} of {}, its share of the host's memory", bytes_text(headroom.used_bytes),
                        bytes_text(headroom.limit_bytes));
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false where it is not known

@@ -12,7 +12,7 @@ namespace {
 void add_data(Findings& findings, const Evidence& e) {
   if (e.share(e.costs.data) < 0.03) return;
   findings.push_back({"data", e.share(e.costs.data), "Waiting for data",
-                      fmt::format("The batch is waited for {}; part data of the breakdown). {} Token files are mapped "
+                      fmt::format("The batch is waited for {}; data in Time). {} Token files are mapped "
                                   "into memory and read in a shuffled order: keep data.train on a local disk, small "
                                   "enough to stay in the page cache.",
                                   e.of_step(e.costs.data), e.without(e.costs.data))});
@@ -27,7 +27,7 @@ void add_checkpoint(Findings& findings, const Evidence& e) {
     ++saves;
     seconds += event.seconds;
   }
-  std::string text = fmt::format("Saving takes {}; part checkpoint of the breakdown).", e.of_step(e.costs.checkpoint));
+  std::string text = fmt::format("Saving takes {}; checkpoint in Time).", e.of_step(e.costs.checkpoint));
   if (saves > 0) {
     text += fmt::format(" {:g} checkpoints took {:.2f} s each (events), and {}: saving half as often costs half.",
                         saves, seconds / saves, e.setting("checkpoint.every"));
@@ -47,12 +47,14 @@ void add_outside(Findings& findings, const Evidence& e) {
   }
   const double outside = seconds - e.summary.train_s - last_save;
   if (starts != 1 || !(outside > 0.1 * seconds) || e.run.evals.empty()) return;
-  findings.push_back({"outside", outside / seconds, "Evaluation and samples between the steps",
-                      fmt::format("The run took {:.1f} s (event end), all its steps {:.1f} s: {} went to evaluation "
-                                  "({} times) and to samples. "
-                                  "Evaluate less often or on fewer batches ({}, {}).",
-                                  seconds, e.summary.train_s, percent_text(outside / seconds), e.run.evals.size(),
-                                  e.setting("train.eval_every"), e.setting("train.eval_steps"))});
+  findings.push_back(
+      {"outside", outside / seconds, "Evaluation and samples between the steps",
+       fmt::format("The run took {:.1f} s (event end), all its steps {:.1f} s. Between them lie {:.1f} s, "
+                   "{} of the run: {} evaluation{}{}. "
+                   "Evaluate less often or on fewer batches ({}, {}).",
+                   seconds, e.summary.train_s, outside, percent_text(outside / seconds), e.run.evals.size(),
+                   e.run.evals.size() == 1 ? "" : "s", e.run.samples.empty() ? "" : " and samples",
+                   e.setting("train.eval_every"), e.setting("train.eval_steps"))});
 }
 
 struct Cost {
@@ -68,7 +70,7 @@ std::string verdict(const RunData& run) {
   std::vector<Cost> costs = {
       {c.recompute > 0 ? "computation (forward, backward and recomputation)" : "computation (forward and backward)",
        c.compute()},
-      {"transfers that no computation hides (gather and reduce)", c.communication()},
+      {"waiting for transfers (gather and reduce)", c.communication()},
       {"waiting for the slowest rank", c.straggler},
       {"waiting for data", c.data},
       {"the optimizer", c.optimizer},
@@ -78,13 +80,21 @@ std::string verdict(const RunData& run) {
   // The straggler's share was taken out of gather and reduce, so it is counted once.
   const double total = c.step_ms;
   std::stable_sort(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.ms > b.ms; });
-  std::string text = fmt::format("Bound by {}: {} of {} ms a step ({}).", costs[0].name, fixed_text(costs[0].ms, 1),
-                                 fixed_text(total, 1), percent_text(costs[0].ms / total));
+  std::string text = fmt::format("Bound by {}: {} of {} ms of a step on average ({}).", costs[0].name,
+                                 fixed_text(costs[0].ms, 1), fixed_text(total, 1), percent_text(costs[0].ms / total));
   std::string rest;
+  double unnamed = 0;
   for (std::size_t i = 1; i < costs.size(); ++i) {
-    if (costs[i].ms < 0.01 * total) continue;
+    if (costs[i].ms < 0.01 * total) {
+      unnamed += costs[i].ms;
+      continue;
+    }
     rest += fmt::format("{}{} {} ms ({})", rest.empty() ? "" : ", ", costs[i].name, fixed_text(costs[i].ms, 1),
                         percent_text(costs[i].ms / total));
+  }
+  if (unnamed >= 0.005 * total) {
+    rest += fmt::format("{}all else {} ms ({})", rest.empty() ? "" : ", ", fixed_text(unnamed, 1),
+                        percent_text(unnamed / total));
   }
   if (!rest.empty()) text += " Then: " + rest + ".";
   if (run.ranks > 1 && c.communication() + c.straggler < 0.01 * total) {

@@ -9,7 +9,7 @@ namespace {
 
 // A share from which on waiting is worth a change.
 constexpr double kExposed = 0.03;
-constexpr double kGathered = 0.015;  // less: another strategy costs nothing but memory
+constexpr double kGathered = 0.01;  // less: another strategy costs nothing but memory
 
 // What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is busy 40.6 ms: 0.08 GB/s".
 std::string collective_text(const Evidence& e, const char* op) {
@@ -40,9 +40,9 @@ std::string fewer_transfers(const Evidence& e) {
 
 void add_gather(Findings& findings, const Evidence& e) {
   const double ms = e.costs.gather;
-  if (e.share(ms) < kGathered) return;
+  if (e.share(ms) <= kGathered) return;
   std::string text = fmt::format(
-      "Parameters are waited for {}; part gather_exposed of the breakdown, without what a "
+      "Parameters are waited for {}; gather exposed in Time, without what a "
       "late rank explains).{} {}",
       e.of_step(ms), collective_text(e, "all_gather"), e.without(ms));
   const double width = e.summary.dtype == "bf16" ? 2 : 4;
@@ -67,7 +67,7 @@ void add_reduce(Findings& findings, const Evidence& e) {
   const double ms = e.costs.reduce;
   if (e.share(ms) < kExposed) return;
   std::string text = fmt::format(
-      "Reduced gradients are waited for {}; part reduce_exposed of the breakdown, without what "
+      "Reduced gradients are waited for {}; reduce exposed in Time, without what "
       "a late rank explains).{} {}",
       e.of_step(ms), collective_text(e, "reduce_scatter"), e.without(ms));
   if (config_text(e.run, "parallel.reduce_dtype") == "f32") {

@@ -14,15 +14,14 @@ void add_recompute(Findings& findings, const Evidence& e) {
   const bool full = e.summary.recompute == "full", plenty = e.has_room(0.3);
   findings.push_back(
       {"recompute", e.share(ms), "Recomputation although memory is left",
-       fmt::format(
-           "Repeating forward passes takes {}; part recompute of the breakdown) to save memory, but {}. Try {}. "
-           "ltrain plan --config {}/config.toml --ranks {} --{} says what memory that takes. {}",
-           e.of_step(ms), e.free_memory(),
-           !plenty ? "parallel.recompute_every=2, which repeats every second block alone"
-           : full  ? "parallel.recompute=none, or selective, which repeats what is cheap"
-                   : "parallel.recompute=none",
-           e.run.directory, whole_text(e.run.ranks), plenty ? "parallel.recompute=none" : "parallel.recompute_every=2",
-           e.without(ms))});
+       fmt::format("Repeating forward passes takes {}; recompute in Time) to save memory, but {}. Try {}. "
+                   "ltrain plan --config {}/config.toml --ranks {} --{} says what memory that takes. {}",
+                   e.of_step(ms), e.free_memory(),
+                   !plenty ? "parallel.recompute_every=2, which repeats every second block alone"
+                   : full  ? "parallel.recompute=none, or selective, which repeats what is cheap"
+                           : "parallel.recompute=none",
+                   e.run.directory, whole_text(e.run.ranks),
+                   plenty ? "parallel.recompute=none" : "parallel.recompute_every=2", e.without(ms))});
 }
 
 // Threads of the host's ranks against its processors.
@@ -54,7 +53,7 @@ void add_optimizer(Findings& findings, const Evidence& e) {
   const double ms = e.costs.optimizer;
   if (e.share(ms) < 0.08) return;
   std::string text = fmt::format(
-      "Gradient norm, clipping and AdamW take {}; part optimizer of the breakdown), however many tokens a "
+      "Gradient norm, clipping and AdamW take {}; optimizer in Time), however many tokens a "
       "step has.",
       e.of_step(ms));
   if (e.run.ranks > 1 && e.summary.strategy == "ddp") {
@@ -100,7 +99,10 @@ void add_compute(Findings& findings, const Evidence& e) {
       "Forward takes {:.1f} ms, backward {:.1f} ms{}: together {}).", e.costs.forward, e.costs.backward,
       e.costs.recompute > 0 ? fmt::format(", recomputation {:.1f} ms", e.costs.recompute) : "", e.of_step(ms));
   const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
-  if (std::isfinite(speed)) text += fmt::format(" A rank does {:.1f} GFLOP/s of the model's own.", speed / 1e9);
+  if (std::isfinite(speed)) {
+    text += fmt::format(" A rank does {:.1f} GFLOP/s, recomputation not counted{}.", speed / 1e9,
+                        std::isfinite(e.summary.mfu) ? "" : "; the processor's peak is not known");
+  }
   if (std::isfinite(e.summary.mfu)) {
     text += fmt::format(" MFU is {}: the rest of the dense peak is idle or spent on what MFU does not count.",
                         percent_text(e.summary.mfu, 1));
@@ -111,8 +113,8 @@ void add_compute(Findings& findings, const Evidence& e) {
     text += " One rank does all of it: more ranks on further processors do more tokens a second.";
   } else if (hidden) {
     text += fmt::format(
-        " Only {} of a step waits for other ranks: more ranks on further processors would do more tokens a second, "
-        "nearly in proportion, with a batch that grows with them.",
+        " Only {} of a step waits for other ranks or for transfers: more ranks on further processors would do more "
+        "tokens a second, nearly in proportion where the links are as fast as here, with a batch that grows with them.",
         percent_text(waits, 1));
   }
   findings.push_back({"compute", e.share(ms), "Computation", text});

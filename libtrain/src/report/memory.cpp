@@ -15,21 +15,23 @@ void add_memory(Document& document, const RunData& run, int level) {
   document.add(Heading{level, "Memory"});
   if (!run.ledger.empty()) {
     std::string text = fmt::format(
-        "The ledger says who holds how many bytes of the fullest rank at its peak, as planned before the first step: "
-        "{}. Measured peak: {}.",
-        bytes_text(run.predicted_peak_bytes), bytes_text(summary.memory_peak_bytes));
+        "The table is the plan made before the first step: who holds how much of the fullest rank at its peak, {} "
+        "bytes. "
+        "Measured were {} bytes.",
+        whole_text(run.predicted_peak_bytes), whole_text(summary.memory_peak_bytes));
     if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
-      text +=
-          fmt::format(" With what the process holds beside it a rank uses {} of its share of the host's memory, {}.",
-                      bytes_text(room.used_bytes), bytes_text(room.limit_bytes));
+      text += fmt::format(
+          " With what the process holds beside tensors a rank uses {} of {}, its share of the host's memory.",
+          bytes_text(room.used_bytes), bytes_text(room.limit_bytes));
     }
     document.add(Paragraph{text});
     if (summary.strategy == "zero3") {
-      document.add(Paragraph{
-          "Under zero3 parameters and gradients are a rank's own part and, on top of it, those of the units that are "
-          "gathered or reduced at that moment: at most two."});
+      document.add(
+          Paragraph{"Under zero3 parameters and gradients are a rank's own part and, beside it, those of the units "
+                    "that are gathered "
+                    "or reduced at that moment: at most two, and an embedding that the head shares."});
     }
-    document.add(shares("owner", "bytes", run.ledger, bytes_text));
+    document.add(shares("owner", "size", run.ledger, bytes_text));
   }
   if (run.arena_svg.empty()) return;
   document.add(Paragraph{

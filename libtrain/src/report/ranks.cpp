@@ -53,15 +53,19 @@ Table slowest_table(const std::vector<const StepRow*>& steady, const std::vector
 // Whether a rank is slow in every step, and how uneven a single step is.
 std::string verdict_text(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
   const double all = mean(own_ms), step = mean(column(steady, &StepRow::step_ms_mean));
-  const auto most = std::max_element(own_ms.begin(), own_ms.end());
-  const double above = *most - all;
+  const auto [least, most] = std::minmax_element(own_ms.begin(), own_ms.end());
+  const bool slow = *most - all >= kUneven * step;
   const double spread = mean(column(steady, &StepRow::own_ms_max)) - mean(column(steady, &StepRow::own_ms_mean));
-  const auto rank = most - own_ms.begin();
   return fmt::format(
-      "{}: over all these steps rank {} is busy longest, {} ms on average, {} ms ({} of a step) above the mean of the "
-      "ranks. Within a single step the slowest is {} ms above the mean; what that is more changes from step to step.",
-      above < kUneven * step ? "The ranks are even" : fmt::format("Rank {} is slower than the others", rank), rank,
-      fixed_text(*most, 2), fixed_text(above, 2), percent_text(above / step, 1), fixed_text(spread, 2));
+      "{}: over all these steps a rank is busy itself {} to {} ms on average{}. In a single step the slowest rank is "
+      "{} "
+      "ms above the mean of the ranks; what no rank shows on average falls on one here and on another there.",
+      slow ? fmt::format("Rank {} is slower than the others", most - own_ms.begin()) : "No rank is slow",
+      fixed_text(*least, 2), fixed_text(*most, 2),
+      slow ? fmt::format(", and it is {} ms ({} of a step) above the mean", fixed_text(*most - all, 2),
+                         percent_text((*most - all) / step, 1))
+           : "",
+      fixed_text(spread, 2));
 }
 
 Figure busy_figure(const RunData& run) {
@@ -88,12 +92,14 @@ void add_ranks(Document& document, const RunData& run, int level) {
   if (!own_ms.empty()) document.add(Paragraph{verdict_text(steady, own_ms)});
   document.add(Paragraph{
       "Ranks step together, so a slow one shows in what the others wait for. Busy itself is a rank's step without the "
-      "time in which others blocked it; the rank that is longest busy is the slowest."});
+      "time in which others blocked it, be it exposed communication or, in part other, waiting for their times; the "
+      "rank "
+      "that is longest busy is the slowest."});
   document.add(slowest_table(steady, own_ms));
   document.add(busy_figure(run));
   document.add(Paragraph{fmt::format(
       "Part by part: the least, mean and greatest of the {:g} ranks in a step, averaged over {} steps; the "
-      "rank is the one that is greatest most often. Ranks that take turns in being slow stand apart here too.",
+      "rank is the one that is greatest most often. Min and max differ also where the ranks take turns in being slow.",
       run.ranks, steady.size())});
   document.add(parts_table(steady));
 }

@@ -34,11 +34,13 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("Tokens a second, median", count_text(s.tokens_per_s));
   row("Tokens a second and rank, median", count_text(s.tokens_per_s_per_rank));
   row("MFU", percent_text(s.mfu, 1));
-  row("Peak memory, fullest rank", bytes_text(s.memory_peak_bytes));
-  row("Peak memory, predicted", bytes_text(s.predicted_peak_bytes));
+  row("Peak memory of tensors, fullest rank", bytes_text(s.memory_peak_bytes));
+  row("Peak memory of tensors, predicted", bytes_text(s.predicted_peak_bytes));
   row(config_text(run, "train.device") == "cuda" ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
-  row("Time of all steps", duration_text(s.train_s));
+  if (config_text(run, "train.device") != "cuda")
+    row("Memory of the process in all", bytes_text(s.memory_peak_bytes + s.memory_outside_bytes));
+  row("Time of all steps", s.train_s < 100 ? with_unit(fixed_text(s.train_s, 1), " s") : duration_text(s.train_s));
   return t;
 }
 
@@ -51,7 +53,8 @@ std::string subject(const RunData& run, const Summary& s) {
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
   if (run.ranks > 1 && s.strategy != "–") text += " with " + s.strategy;
   if (std::isfinite(s.tokens_per_s)) {
-    text += fmt::format(": {} tokens a second, {} ms a step", count_text(s.tokens_per_s), fixed_text(s.step_ms, 1));
+    text += fmt::format(": {} tokens a second, {} ms a step (medians)", count_text(s.tokens_per_s),
+                        fixed_text(s.step_ms, 1));
   }
   return text + ".";
 }
@@ -65,10 +68,10 @@ void add_findings(Document& document, const RunData& run, int level) {
   for (const Finding& finding : findings(run)) list.items.push_back({finding.headline, finding.text});
   if (document.add(list)) {
     document.add(
-        Paragraph{fmt::format("Means over ranks and over {} steps, without the first ones, which warm up; from "
+        Paragraph{fmt::format("Means over ranks and over {} steps, without the first {}, which warm up; from "
                               "metrics.jsonl, config.toml and env.json of the run. Speeds above and in the key figures "
                               "are medians.",
-                              steady_steps(run).size())});
+                              steady_steps(run).size(), measured_steps(run).size() - steady_steps(run).size())});
   }
 }
 

@@ -11,7 +11,12 @@
 namespace lt::report {
 namespace {
 
-// A field as people read it.
+// A field's name and value as people read them.
+std::string readable_name(const std::string& key) {
+  if (key == "unix_time") return "started";
+  return key.ends_with("_bytes") ? key.substr(0, key.size() - 6) : key;
+}
+
 std::string readable(const std::string& key, const std::string& value) {
   double number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -34,7 +39,7 @@ Table event_table(const RunData& run) {
   for (const Event& event : events) {
     std::string details;
     for (const auto& [key, value] : event.fields) {
-      details += (details.empty() ? "" : ", ") + key + " " + readable(key, value);
+      details += (details.empty() ? "" : ", ") + readable_name(key) + " " + readable(key, value);
     }
     t.rows.push_back({event.kind, std::isnan(event.step) ? "" : whole_text(event.step), details});
   }
@@ -66,7 +71,8 @@ void add_record(Document& document, const RunData& run, int level) {
   document.add(Heading{level, "Record"});
   document.add(event_table(run));
   Table environment{.header = {}, .rows = {}, .text = true};
-  for (const auto& [key, value] : run.environment) environment.rows.push_back({key, readable(key, value)});
+  for (const auto& [key, value] : run.environment)
+    environment.rows.push_back({readable_name(key), readable(key, value)});
   document.add(environment);
   if (!run.config.empty()) document.add(Preformatted{"Configuration", config_as_toml(run), true});
 }

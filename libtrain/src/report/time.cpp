@@ -14,22 +14,25 @@ namespace lt::report {
 namespace {
 
 constexpr const char* kPartsExplained =
-    "At any moment a step is in exactly one part. Forward, backward and recompute (forward passes repeated for the "
-    "backward pass, to save memory) are computation; gather and reduce exposed are waiting for parameters and for "
-    "reduced gradients that no computation hides; data is waiting for the batch, checkpoint saving, optimizer gradient "
-    "norm, clipping and update; other is the rest, among it that ranks tell each other their times.";
+    "At any moment a rank is in exactly one part. Forward, backward and recompute (forward passes repeated for the "
+    "backward pass, to save memory) compute. Gather exposed and reduce exposed wait for parameters and for reduced "
+    "gradients. Data waits for the batch. Optimizer is gradient norm, clipping and update. Checkpoint saves after the "
+    "step before; the save at the end of a run is in no step. Other is the rest, among it waiting for the times that "
+    "the "
+    "ranks tell each other.";
 constexpr const char* kCollectivesExplained =
-    "A step of rank 0 on average. Sent is what this rank sends; exposed what its computation waited for. Busy is the "
-    "time from the start of a call to its completion. Computation goes on beside it and calls overlap each other, so "
-    "busy times may add up to more than the step, and cost nothing unless they are exposed. Bus bandwidth is sent "
-    "bytes / busy time, in GB/s (10^9 bytes). It is what the transfers needed here, not what the link can do: where "
-    "computation runs on the same processors they take turns. ltrain bench comm measures the link alone.";
+    "A step of rank 0 on average, over the same steps; among the gathers are two small ones, of the losses and of the "
+    "gradient norm. Sent is what this rank sends; exposed what its computation waited for; in flight is from the start "
+    "of a call to its completion. Calls overlap each other and computation, so times in flight may add up to more than "
+    "the step. Bus bandwidth is sent bytes / time in flight, in GB/s (10^9 bytes): what the transfers came to beside "
+    "computation, not what the link between the ranks can do, which ltrain bench comm measures. Where transfers and "
+    "computation share processors, they also slow computation, and that counts as computation.";
 
 // What is exposed, apart by why: costs_of() takes out of it what a late rank explains.
 std::string exposed_text(const Costs& c) {
   return fmt::format(
-      "Gather and reduce exposed are {} ms together: {} ms because the slowest rank of the step was late (what it is "
-      "longer busy itself than the mean of the ranks), and {} ms for transfers that no computation hides.",
+      "Gather and reduce exposed are {} ms together: at least {} ms because a rank was late (the busy time of the "
+      "slowest rank of each step less the mean of the ranks), and at most {} ms for the transfers themselves.",
       fixed_text(c.communication() + c.straggler, 2), fixed_text(c.straggler, 2), fixed_text(c.communication(), 2));
 }
 
@@ -70,7 +73,7 @@ Figure breakdown_figure(const RunData& run, const std::vector<std::pair<std::str
 }
 
 Table collectives(const std::vector<CommRow>& rows) {
-  Table t{.header = {"collective", "calls", "sent", "busy ms", "exposed ms", "bus GB/s"}, .rows = {}};
+  Table t{.header = {"collective", "calls", "sent", "in flight ms", "exposed ms", "bus GB/s"}, .rows = {}};
   // Narrow, for a phone.
   const auto calls = [](const CommRow& c) { return fmt::format("{:g}", std::round(10 * c.calls) / 10); };
   const auto ms = [](double value) { return fixed_text(value, value < 10 ? 2 : 1); };
