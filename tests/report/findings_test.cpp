@@ -135,7 +135,7 @@ TEST_CASE("findings: gathers and reductions", "[report]") {
   CHECK(kinds(run) == Kinds{"gather", "reduce"});
   const std::string text = text_of(run, "gather");
   CHECK(contains(text, "45.0 of 100.0 ms a step (45%"));
-  CHECK(contains(text, "all_gather sends 7.63 MiB in 12 calls a step and is busy 40.0 ms: 0.2 GB/s"));
+  CHECK(contains(text, "all_gather sends 7.63 MiB in 12 calls a step and is in flight 40.0 ms: 0.2 GB/s"));
   CHECK(contains(text, "at most 82% more"));
   CHECK(contains(text, "parallel.strategy=zero2"));               // 2 MB more where 512 MiB are free
   CHECK_FALSE(contains(text, "A larger micro-batch"));            // an eighth of the memory is free

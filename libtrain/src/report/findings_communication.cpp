@@ -11,11 +11,11 @@ namespace {
 constexpr double kExposed = 0.03;
 constexpr double kGathered = 0.01;  // less: another strategy costs nothing but memory
 
-// What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is busy 40.6 ms: 0.08 GB/s".
+// What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is in flight 40.6 ms: 0.08 GB/s".
 std::string collective_text(const Evidence& e, const char* op) {
   for (const CommRow& c : e.comm) {
     if (c.op != op) continue;
-    return fmt::format(" {} sends {} in {:g} calls a step and is busy {:.1f} ms: {:.2g} GB/s.", op, bytes_text(c.bytes),
+    return fmt::format(" {} sends {} in {:g} calls a step and is in flight {:.1f} ms: {:.2g} GB/s.", op, bytes_text(c.bytes),
                        std::round(c.calls * 10) / 10, c.busy_ms, c.busbw_gbps);
   }
   return {};
