@@ -95,14 +95,14 @@ TEST_CASE("restart: figures of a run that went on with other settings are of its
   const Folder folder("parts");
   const std::string markdown = report_of(folder, resumed_with_other_settings());
   for (const char* text :
-       {"trained for 250 steps, the last 50 of them on 1 rank: 41.0k tokens a second, 50.0 ms a step.",
+       {"trained for 250 steps, the last 50 of them on 1 rank: 41.0k tokens a second, 50.0 ms a step (medians).",
         "is of steps 201 to 250 alone; losses are of all steps.", "| steps | ranks | strategy | recompute | tokens/s |",
         "| 1 to 200 | 2 | zero3 | full | 20.5k |", "| 201 to 250 | 1 | ddp | none | 41.0k |", "| Steps | 250 |",
         "| Steps of the figures of speed and memory | 201 to 250 |", "| Strategy | ddp |", "| Recomputation | none |",
         "| Ranks | 1 |", "| Training loss at the first step | 5.0000 nats |",
         "| Training loss, mean of the last 10 steps | 4.0000 nats |", "| Step, median | 50.0 ms |",
         "| forward | 12.50 | 25.0% |", "| backward | 37.50 | 75.0% |",
-        "Bound by computation (forward and backward): 50.0 of 50.0 ms a step (100%)."}) {
+        "Bound by computation (forward and backward): 50.0 of 50.0 ms of a step on average (100%)."}) {
     INFO(text);
     CHECK(contains(markdown, text));
   }
