@@ -35,27 +35,45 @@ void require_device(Device device);
 
 // The stream that a CPU kernel is launched on: the calling thread and its OpenMP team.
 struct CpuStream {};
+// The stream that a CUDA kernel is launched on.
+struct CudaStream {
+  void* handle = nullptr;  // a cudaStream_t
+  int device = 0;
+};
 
 class Event;
 
 // An ordered queue of work on a device. Copies name the same queue.
 class Stream {
  public:
-  explicit Stream(Device device = kCpu) : device_(device) {}
+  // A queue of its own. On the CPU and on meta there is one, program order.
+  explicit Stream(Device device = kCpu);
+  // The queue on which the operations of `device` run.
+  static Stream compute(Device device);
 
   Device device() const { return device_; }
+  CudaStream cuda() const { return {handle_.get(), device_.index}; }
   // Later work of this stream starts after the work that `event` marks.
-  void wait(const Event& event);
+  void wait(const Event& event) const;
+  // Blocks until all its work is done.
+  void synchronize() const;
 
  private:
   Device device_;
+  std::shared_ptr<void> handle_;  // null but on CUDA
 };
 
 // A point in a stream. Before the first record() it counts as reached.
 class Event {
  public:
   // Marks the work that `stream` holds now.
-  void record(Stream& stream);
+  void record(const Stream& stream);
+  // Blocks until it is reached.
+  void synchronize() const;
+
+ private:
+  friend class Stream;
+  std::shared_ptr<void> handle_;  // null but on CUDA
 };
 
 }  // namespace lt
