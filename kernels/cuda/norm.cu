@@ -1,0 +1,141 @@
+// LayerNorm and RMSNorm on the GPU: a block to a row. Gradients of the parameters are sums over columns (columns.cuh).
+#include "kernels/norm.h"
+
+#include "kernels/cuda/columns.cuh"
+
+namespace lt::kernels {
+namespace {
+
+constexpr int kRowThreads = 128;
+
+template <class T>
+__global__ void layer_norm_forward_kernel(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC,
+                                          const T* w_C, const T* b_C, Size C, Arithmetic<T> eps) {
+  using A = Arithmetic<T>;
+  const Size r = blockIdx.x;
+  const T* const x = x_RC + r * C;
+  A sum = 0;
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) sum += load(x[c]);
+  const A mean = block_sum(sum) / static_cast<A>(C);
+  A squares = 0;
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
+    const A d = load(x[c]) - mean;
+    squares += d * d;
+  }
+  const A rstd = A(1) / sqrt(block_sum(squares) / static_cast<A>(C) + eps);
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
+    const A h = (load(x[c]) - mean) * rstd * load(w_C[c]);
+    y_RC[r * C + c] = store<T>(b_C ? h + load(b_C[c]) : h);
+  }
+  if (threadIdx.x == 0) mean_R[r] = mean, rstd_R[r] = rstd;
+}
+
+template <class T>
+__global__ void rms_norm_forward_kernel(T* y_RC, Arithmetic<T>* rstd_R, const T* x_RC, const T* w_C, Size C,
+                                        Arithmetic<T> eps) {
+  using A = Arithmetic<T>;
+  const Size r = blockIdx.x;
+  const T* const x = x_RC + r * C;
+  A squares = 0;
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) squares += load(x[c]) * load(x[c]);
+  const A rstd = A(1) / sqrt(block_sum(squares) / static_cast<A>(C) + eps);
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
+    y_RC[r * C + c] = store<T>(load(x[c]) * rstd * load(w_C[c]));
+  }
+  if (threadIdx.x == 0) rstd_R[r] = rstd;
+}
+
+// With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
+template <class T, bool kCentred>
+__global__ void norm_dx_kernel(T* dx_RC, bool accumulate, const T* dy_RC, const T* x_RC, const T* w_C,
+                               const Arithmetic<T>* mean_R, const Arithmetic<T>* rstd_R, Size C) {
+  using A = Arithmetic<T>;
+  const Size r = blockIdx.x;
+  const T *const x = x_RC + r * C, *const dy = dy_RC + r * C;
+  T* const dx = dx_RC + r * C;
+  const A mean = kCentred ? mean_R[r] : A(0), rstd = rstd_R[r];
+  A sum_g = 0, sum_gh = 0;
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
+    const A g = load(dy[c]) * load(w_C[c]);
+    sum_g += g;
+    sum_gh += g * ((load(x[c]) - mean) * rstd);
+  }
+  const A mean_g = kCentred ? block_sum(sum_g) / static_cast<A>(C) : A(0);
+  const A mean_gh = block_sum(sum_gh) / static_cast<A>(C);
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
+    const A h = (load(x[c]) - mean) * rstd, value = rstd * (load(dy[c]) * load(w_C[c]) - mean_g - h * mean_gh);
+    dx[c] = store<T>(accumulate ? load(dx[c]) + value : value);
+  }
+}
+
+template <bool kCentred>
+void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
+                   void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC, const void* w_C,
+                   const void* mean_R, const void* rstd_R, Size R, Size C) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    const T *const dy = static_cast<const T*>(dy_RC), *const x = static_cast<const T*>(x_RC);
+    const A *const mean = static_cast<const A*>(mean_R), *const rstd = static_cast<const A*>(rstd_R);
+    // dx last: it may stand where x or dy does.
+    if (dw_C) {
+      sum_columns<A>(stream, static_cast<A*>(dw_C), R, C, accumulate_dw, [=] __device__(Size r, Size c) {
+        const A centre = kCentred ? mean[r] : A(0);
+        return load(dy[r * C + c]) * ((load(x[r * C + c]) - centre) * rstd[r]);
+      });
+    }
+    if (db_C) {
+      sum_columns<A>(stream, static_cast<A*>(db_C), R, C, accumulate_db,
+                     [=] __device__(Size r, Size c) { return load(dy[r * C + c]); });
+    }
+    if (dx_RC && R > 0) {
+      norm_dx_kernel<T, kCentred><<<static_cast<unsigned>(R), kRowThreads, 0, stream_of(stream)>>>(
+          static_cast<T*>(dx_RC), accumulate_dx, dy, x, static_cast<const T*>(w_C), mean, rstd, C);
+      check_launch("norm_dx");
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void layer_norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void* rstd_R, const void* x_RC,
+                        const void* w_C, const void* b_C, Size R, Size C, float eps) {
+  if (R == 0) return;
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    layer_norm_forward_kernel<<<static_cast<unsigned>(R), kRowThreads, 0, stream_of(stream)>>>(
+        static_cast<T*>(y_RC), static_cast<A*>(mean_R), static_cast<A*>(rstd_R), static_cast<const T*>(x_RC),
+        static_cast<const T*>(w_C), static_cast<const T*>(b_C), C, static_cast<A>(eps));
+  });
+  check_launch("layer_norm_forward");
+}
+
+template <>
+void layer_norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C,
+                         bool accumulate_dw, void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC,
+                         const void* w_C, const void* mean_R, const void* rstd_R, Size R, Size C) {
+  norm_backward<true>(stream, dtype, dx_RC, accumulate_dx, dw_C, accumulate_dw, db_C, accumulate_db, dy_RC, x_RC, w_C,
+                      mean_R, rstd_R, R, C);
+}
+
+template <>
+void rms_norm_forward(CudaStream stream, DType dtype, void* y_RC, void* rstd_R, const void* x_RC, const void* w_C,
+                      Size R, Size C, float eps) {
+  if (R == 0) return;
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    rms_norm_forward_kernel<<<static_cast<unsigned>(R), kRowThreads, 0, stream_of(stream)>>>(
+        static_cast<T*>(y_RC), static_cast<A*>(rstd_R), static_cast<const T*>(x_RC), static_cast<const T*>(w_C), C,
+        static_cast<A>(eps));
+  });
+  check_launch("rms_norm_forward");
+}
+
+template <>
+void rms_norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
+                       const void* dy_RC, const void* x_RC, const void* w_C, const void* rstd_R, Size R, Size C) {
+  norm_backward<false>(stream, dtype, dx_RC, accumulate_dx, dw_C, accumulate_dw, nullptr, false, dy_RC, x_RC, w_C,
+                       nullptr, rstd_R, R, C);
+}
+
+}  // namespace lt::kernels
