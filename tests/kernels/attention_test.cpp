@@ -69,7 +69,7 @@ Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dou
   Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(gradient_dtype(dtype), s.B * s.H * s.T, 99),
         Array(dtype, qkv.count(), 99)};
   kernels::attention_forward(CpuStream{}, dtype, r.out.data(), r.lse.data(), qkv.data(), s, scale);
-  Array workspace(DType::f64, kernels::attention_backward_workspace(dtype, s) / 8 + 1);
+  Array workspace(DType::f64, kernels::attention_backward_workspace(DeviceType::cpu, dtype, s) / 8 + 1);
   kernels::attention_backward(CpuStream{}, dtype, r.dqkv.data(), dout.data(), qkv.data(), r.out.data(), r.lse.data(),
                               workspace.data(), s, scale);
   return r;

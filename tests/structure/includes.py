@@ -44,6 +44,7 @@ THIRD_PARTY = {
     "toml++/": ["train"],
     "oneapi/": ["kernels"],
     "dnnl": ["kernels"],
+    "cudnn": ["kernels"],
     "omp.h": ["kernels"],
     "catch2/": [],
 }

@@ -23,6 +23,9 @@ double product_flops(const kernels::AttentionShape& shape) {
 
 double scale_of(const Heads& heads) { return 1.0 / std::sqrt(static_cast<double>(heads.head_dim)); }
 
+// Where the kernels will run. Tensors on meta stand for the CPU's.
+DeviceType target_of(Device device) { return device.is_meta() ? DeviceType::cpu : device.type; }
+
 struct Attention final : Function {
   const char* name() const override { return "attention"; }
 
@@ -50,7 +53,8 @@ struct Attention final : Function {
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     const Tensor workspace = [&] {
       const MemoryScope owner(MemoryOwner::workspace);
-      return Tensor::empty({kernels::attention_backward_workspace(qkv.dtype(), shape)}, DType::u8, qkv.device());
+      return Tensor::empty({kernels::attention_backward_workspace(target_of(qkv.device()), qkv.dtype(), shape)},
+                           DType::u8, qkv.device());
     }();
     dispatch(dy.device(), [&](auto s) {
       kernels::attention_backward(s, qkv.dtype(), dqkv.data(), dy.data(), qkv.data(), out_.data(), lse_.data(),
