@@ -1,0 +1,215 @@
+// Matrix products through cuBLASLt. It is column-major, so the row-major D = op(A) op(B) is asked for as D^T = op(B)^T
+// op(A)^T: the operands change places, and a row-major matrix is its own transpose.
+#include "kernels/gemm.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "core/cuda.h"
+#include "core/cuda_error.h"
+#include "kernels/cuda/cublas_handle.h"
+#include "kernels/elementwise.h"
+
+namespace lt::kernels {
+namespace {
+
+constexpr Size kWorkspaceBytes = Size{32} << 20;
+constexpr std::uint32_t kMostAlignment = 256;
+
+cudaDataType data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return CUDA_R_64F;
+    case DType::f32: return CUDA_R_32F;
+    case DType::bf16: return CUDA_R_16BF;
+    default: break;
+  }
+  throw InternalError("kernels", "gemm: expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
+// The largest power of two that divides an address.
+std::uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(kMostAlignment, address & (~address + 1)));
+}
+
+// What of a product decides how it is computed.
+struct Problem {
+  std::array<Size, 11> sizes;  // M N K lda ldb ldd ld_add batch stride_a stride_b stride_d
+  std::array<bool, 4> flags;   // transpose_a transpose_b bias, beta is 1
+  DType dtype, out;
+  std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
+  int device;
+
+  auto operator<=>(const Problem&) const = default;
+};
+
+// A product that can be launched: descriptions of the operation and its matrices, and the algorithm.
+struct Prepared {
+  MatmulDescription operation;
+  MatrixLayout a, b, c, d;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+class Cublas {
+ public:
+  explicit Cublas(int device) : workspace_(cuda::allocate(device, kWorkspaceBytes)) {
+    LT_CUBLAS(cublasLtCreate(&handle_));
+  }
+
+  static Cublas& of(int device) {
+    static auto& all = *new std::map<int, Cublas>;
+    static auto& mutex = *new std::mutex;
+    const std::lock_guard lock(mutex);
+    return all.try_emplace(device, device).first->second;
+  }
+
+  // Null where cuBLASLt has no algorithm for it.
+  const Prepared* prepare(const Problem& problem) {
+    const std::lock_guard lock(mutex_);
+    auto found = prepared_.find(problem);
+    if (found == prepared_.end()) found = prepared_.emplace(problem, make(problem)).first;
+    return found->second.get();
+  }
+
+  void run(const Prepared& p, const void* alpha, const void* beta, const Gemm& g, const void* c, CudaStream stream) {
+    if (g.bias_N) {  // a property of the description, which is this thread's alone while the engine runs
+      LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias_N,
+                                               sizeof g.bias_N));
+    }
+    LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(), g.d,
+                             p.d.get(), &p.algorithm, workspace_, static_cast<std::size_t>(kWorkspaceBytes),
+                             static_cast<cudaStream_t>(stream.handle)));
+  }
+
+ private:
+  static MatrixLayout layout(DType dtype, Size rows, Size columns, Size ld, Size batch, Size stride) {
+    cublasLtMatrixLayout_t made = nullptr;
+    LT_CUBLAS(cublasLtMatrixLayoutCreate(&made, data_type(dtype), static_cast<std::uint64_t>(rows),
+                                         static_cast<std::uint64_t>(columns), ld));
+    MatrixLayout result(made);
+    const auto count = static_cast<std::int32_t>(batch);
+    LT_CUBLAS(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    LT_CUBLAS(
+        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    return result;
+  }
+
+  std::unique_ptr<Prepared> make(const Problem& q) {
+    const auto [M, N, K, lda, ldb, ldd, ld_add, batch, stride_a, stride_b, stride_d] = q.sizes;
+    const auto [transpose_a, transpose_b, bias, add] = q.flags;
+    const bool f64 = q.dtype == DType::f64;
+    auto p = std::make_unique<Prepared>();
+    cublasLtMatmulDesc_t operation = nullptr;
+    LT_CUBLAS(cublasLtMatmulDescCreate(&operation, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                       f64 ? CUDA_R_64F : CUDA_R_32F));
+    p->operation.reset(operation);
+    const auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
+      LT_CUBLAS(cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof value));
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (bias) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(q.dtype)));
+    }
+    p->a = transpose_b ? layout(q.dtype, K, N, ldb, batch, stride_b) : layout(q.dtype, N, K, ldb, batch, stride_b);
+    p->b = transpose_a ? layout(q.dtype, M, K, lda, batch, stride_a) : layout(q.dtype, K, M, lda, batch, stride_a);
+    p->c = layout(q.out, N, M, ld_add, batch, ld_add == ldd ? stride_d : 0);
+    p->d = layout(q.out, N, M, ldd, batch, stride_d);
+
+    cublasLtMatmulPreference_t made = nullptr;
+    LT_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
+    const MatmulPreference preference(made);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+      LT_CUBLAS(cublasLtMatmulPreferenceSetAttribute(made, name, &value, sizeof value));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, q.alignment[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, q.alignment[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, q.alignment[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, q.alignment[3]);
+    static_cast<void>(add);
+    cublasLtMatmulHeuristicResult_t result{};
+    int found = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, operation, p->a.get(), p->b.get(), p->c.get(),
+                                                                 p->d.get(), made, 1, &result, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0) return nullptr;
+    p->algorithm = result.algo;
+    return p;
+  }
+
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_;
+  std::mutex mutex_;
+  std::map<Problem, std::unique_ptr<Prepared>> prepared_;
+};
+
+// d_MN += x, a bias of each row (stride 0) or a matrix.
+void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size x_row) {
+  if (x_dtype != g.out) throw InternalError("kernels", "gemm: expected a bias of the result's type");
+  const Size ldd = g.ldd ? g.ldd : g.N;
+  for (Size item = 0; item < g.batch; ++item) {
+    copy_strided(stream, g.out, {2, {g.M, g.N}, {ldd, 1}, {x_row, 1}, {}},
+                 static_cast<std::byte*>(g.d) + item * g.stride_d * dtype_bytes(g.out), x, true);
+  }
+}
+
+// Where there is nothing to multiply, or no algorithm takes what is added.
+void clear(CudaStream stream, const Gemm& g) {
+  if (g.accumulate) return;
+  const Size ldd = g.ldd ? g.ldd : g.N;
+  for (Size item = 0; item < g.batch; ++item) {
+    auto* const d = static_cast<std::byte*>(g.d) + item * g.stride_d * dtype_bytes(g.out);
+    for (Size m = 0; m < g.M; ++m) {
+      fill_zero(stream, d + m * ldd * dtype_bytes(g.out), g.N * dtype_bytes(g.out));
+    }
+  }
+}
+
+}  // namespace
+
+template <>
+void gemm(CudaStream stream, const Gemm& g) {
+  if (g.M == 0 || g.N == 0 || g.batch == 0) return;
+  Gemm product = g;
+  // A residual goes in as C unless d is added to as well; what does not go in is added after.
+  const bool add_as_c = g.add_MN && !g.accumulate;
+  const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N),
+             ldd = g.ldd ? g.ldd : g.N;
+  const void* const c = add_as_c ? g.add_MN : g.d;
+  bool bias_left = false;
+  if (g.K == 0) {
+    clear(stream, g);
+    if (add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);
+    bias_left = g.bias_N != nullptr;
+  } else {
+    const auto problem = [&](bool bias) {
+      return Problem{{g.M, g.N, g.K, lda, ldb, ldd, add_as_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d},
+                     {g.transpose_a, g.transpose_b, bias, g.accumulate || add_as_c},
+                     g.dtype,
+                     g.out,
+                     {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
+                     stream.device};
+    };
+    Cublas& cublas = Cublas::of(stream.device);
+    const bool bias_inside = g.bias_N && g.dtype == g.out && g.dtype != DType::f64;
+    const Prepared* prepared = cublas.prepare(problem(bias_inside));
+    bias_left = g.bias_N && !(bias_inside && prepared);
+    if (prepared == nullptr && bias_inside) prepared = cublas.prepare(problem(false));
+    if (prepared == nullptr) {
+      throw InternalError("cuda", "cuBLASLt has no algorithm for a product of " + std::to_string(g.M) + " x " +
+                                      std::to_string(g.N) + " x " + std::to_string(g.K));
+    }
+    if (bias_left) product.bias_N = nullptr;
+    const float beta_f32 = g.accumulate || add_as_c ? 1.0f : 0.0f, one_f32 = 1.0f;
+    const double beta_f64 = static_cast<double>(beta_f32), one_f64 = 1.0;
+    const bool f64 = g.dtype == DType::f64;
+    cublas.run(*prepared, f64 ? static_cast<const void*>(&one_f64) : &one_f32,
+               f64 ? static_cast<const void*>(&beta_f64) : &beta_f32, product, c, stream);
+  }
+  if (bias_left) add_to(stream, g, g.bias_N, g.dtype, 0);
+  if (g.add_MN && !add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);
+}
+
+}  // namespace lt::kernels
