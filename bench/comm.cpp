@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libtrain/error.h"
+#include "record/process_memory.h"
 #include "table.h"
 #include "timing.h"
 
@@ -139,6 +140,14 @@ void bench_comm(const World& world, const CommOptions& options) {
   for (const Size bytes : options.sizes) {
     if (bytes < 4 || bytes % 4 != 0) {
       throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
+    }
+    // A rank holds the array, and what arrives of it.
+    const Size share = machine_memory_bytes() / world.info().local_size;
+    if (bytes > share / 3) {
+      throw UsageError("bench",
+                       fmt::format("comm: --sizes: expected at most {} bytes, a third of a rank's share of the "
+                                   "host's memory, got {}",
+                                   share / 3, bytes));
     }
   }
   std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;

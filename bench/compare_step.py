@@ -50,7 +50,8 @@ class Server:
         try:
             return json.loads(line)
         except ValueError:
-            raise SystemExit(f"{' '.join(self.command)}: expected a JSON line, got {line!r}") from None
+            raise SystemExit(f"{' '.join(self.command)}: expected a JSON line, got {line!r}" +
+                             ("" if line else "; its own error stands above, is PyTorch installed?")) from None
 
 
 def summary(ms):

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -49,6 +50,11 @@ def limits(model, flops, tokens, seq, floor):
 
 
 def profile(o, model, data):
+    for needed in (os.path.join(o.build, "ltrain"), os.path.join(o.build, "bench", "bench_floor")):
+        if not os.path.exists(needed):
+            raise SystemExit(f"{needed}: not built; cmake --preset cpu && cmake --build build/cpu, then --build build/cpu")
+    if shutil.which("perf") is None:
+        raise SystemExit("perf is not installed (apt-get install linux-perf, or linux-tools-generic)")
     command = ["perf", "record", "-q", "-F", "499", "-o", data, os.path.join(o.build, "ltrain"), "bench", "step",
                f"--model.preset={model}", "--train.micro_batch=8", "--train.seq=256", f"--iterations={o.steps}"]
     step = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)

@@ -29,7 +29,7 @@ void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size 
   app.add_option("--iterations", o.iterations, what + " that are")
       ->check(integer_from(1))
       ->option_text("N = " + std::to_string(iterations));
-  app.add_option("--out", o.out, "write the JSON here as well")->option_text("FILE");
+  app.add_option("--out", o.out, "write the JSON here as well")->check(output_file())->option_text("FILE");
 }
 
 // Keys of the configuration were taken from the command line whatever the measurement.

@@ -40,6 +40,7 @@ Run set_up_plan(CLI::App& app) {
   fit->needs(memory);
   memory->needs(fit);
   app.add_option("--svg", plan->svg, "draw the arena of a step: which bytes hold what, when")
+      ->check(output_file())
       ->option_text("FILE")
       ->excludes(fit);
   app.add_flag("--json", plan->json, "one JSON object");

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "libtrain/report.h"
+#include "numbers.h"
 
 namespace lt::launch {
 
@@ -19,6 +20,7 @@ Run set_up_report(CLI::App& app) {
   app.add_option("--out", o->out,
                  "the HTML file; where it is not given, report.html in the folder of the run, or of several "
                  "comparison.html in the current folder")
+      ->check(output_file())
       ->option_text("FILE");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

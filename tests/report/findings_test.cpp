@@ -104,11 +104,12 @@ TEST_CASE("findings: computation", "[report]") {
   CHECK(
       text_of(run, "compute") ==
       "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms a step (95%). A rank does 409.6 "
-      "GFLOP/s, recomputation not counted; the processor's peak is not known. Only 1.0% of a step waits for other "
-      "ranks "
-      "or for transfers: more ranks on further processors would do more tokens a second, nearly in proportion where "
-      "the "
-      "links are as fast as here, with a batch that grows with them.");
+      "GFLOP/s, recomputation not counted; the processor's peak is not known. In train.dtype=bf16 matrix products are "
+      "faster where the processor has instructions for it, and activations take half the memory; ltrain bench step "
+      "measures both. Only 1.0% of a step waits for other ranks or for transfers: more ranks on further processors "
+      "would "
+      "do more tokens a second, nearly in proportion where the links are as fast as here, with a batch that grows with "
+      "them.");
   for (auto& step : run.steps) step.mfu = 0.41;
   CHECK(contains(text_of(run, "compute"), "MFU is 41.0%"));
   CHECK(contains(text_of(run_of({kEven}), "compute"), "more ranks on further processors do more"));
@@ -159,10 +160,15 @@ TEST_CASE("findings: a slow rank", "[report]") {
       text_of(run, "straggler") ==
       "Rank 2 is slower than the others. Rank 2 is the slowest in 100% of the steps and busy 100.0 ms, the mean of the "
       "ranks 70.0 ms (own_ms); the others wait for it 30.0 of 100.0 ms a step (30%). It is furthest from the others in "
-      "forward: 60.0 ms, the mean is 30.0. Look at its host: other programs, fewer or slower processors, throttling. "
-      "Without it there would be at most 43% more tokens a second.");
+      "forward: 60.0 ms, the mean is 30.0. All ranks are on one host, so look at what else runs there, and on which "
+      "processors. Without it there would be at most 43% more tokens a second.");
   for (std::size_t i = 0; i < run.steps.size(); ++i) run.steps[i].slowest = static_cast<double>(i % 4);
   CHECK(contains(text_of(run, "straggler"), "not always the same: rank"));
+  for (auto& step : run.steps) step.slowest = 2, step.own_ms = {69, 69, 72, 69};  // always, but by little
+  CHECK(contains(text_of(run, "straggler"), "The ranks are uneven, but none is slow"));
+  run.environment[3].second = "2";  // two on this host, two elsewhere
+  for (auto& step : run.steps) step.own_ms.clear();
+  CHECK(contains(text_of(run, "straggler"), "Look at its host"));
 }
 
 TEST_CASE("findings: recomputation is advised against where memory is left alone", "[report]") {

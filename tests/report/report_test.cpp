@@ -235,6 +235,40 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
   CHECK_THROWS_AS(lt::write_report({folder.path.string()}, (folder.path / "no" / "where.html").string()),
                   lt::DataError);
   CHECK_THROWS_AS(lt::write_report({}, out), lt::UsageError);
+  CHECK_THROWS_AS(lt::write_report({folder.path.string()}, (folder.path / "report.md").string()), lt::UsageError);
+  CHECK_THROWS_AS(lt::write_report({folder.path.string(), folder.path.string() + "/."}, out), lt::UsageError);
+}
+
+TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
+  const Folder folder("damaged");
+  write(folder.path / "metrics.jsonl", metrics());
+  for (const char* name : {"config.toml", "env.json", "arena.svg"}) {
+    write(folder.path / name, "{ nothing");
+    lt::write_report({(folder.path / "metrics.jsonl").string()}, (folder.path / "report.html").string());
+    INFO(name);
+    CHECK(contains(read(folder.path / "report.md"), std::string(name) + " of the run is damaged and was left out."));
+  }
+}
+
+TEST_CASE("report: whether a run came to its end, and which updates were left out", "[report]") {
+  const Folder folder("status");
+  write(folder.path / "config.toml", "[train]\nsteps = 10\n");
+  const auto status = [&](const std::string& end) {
+    std::string text = start_line(1);
+    for (int step = 1; step <= 4; ++step) text += step_line(step, 4, 100);
+    write(folder.path / "metrics.jsonl", text + end);
+    lt::write_report({folder.path.string()}, (folder.path / "report.html").string());
+    return read(folder.path / "report.md");
+  };
+  CHECK(contains(status(""), "The record ends after 4 of 10 steps without saying that the run did"));
+  CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
+                 "The run ended after 4 of 10 steps, the limit of train.max_minutes."));
+  CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
+                 "Loss or gradient was not finite in 1 step, whose update was left out: 3."));
+  write(folder.path / "config.toml", "[train]\nsteps = 4\n");
+  const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
+  CHECK_FALSE(contains(whole, "The run ended"));
+  CHECK_FALSE(contains(whole, "The record ends"));
 }
 
 TEST_CASE("report: a long run stays small", "[report]") {

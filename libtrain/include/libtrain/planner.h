@@ -37,7 +37,8 @@ struct Plan {
   std::string model;       // its shape, for people
   std::string model_json;  // and for programs, as a checkpoint's manifest describes it
   std::string strategy, recompute, dtype;
-  int ranks = 1;
+  int ranks = 1, shard_size = 0;
+  Size micro_batch = 1, accum = 1, seq = 1;
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;
   MemoryUse ledger;  // at the peak of the fullest rank
@@ -83,8 +84,12 @@ struct FitRow {
   double tokens_per_s = 0;        // likewise
 };
 struct Fit {
-  std::string subject;
-  int ranks = 1;
+  std::string subject;     // the model and what else holds for all rows, for people
+  std::string model_json;  // of the model, for programs
+  std::string dtype;
+  PlanMachine machine;
+  Size accum = 1, seq = 1;
+  int ranks = 1, shard_size = 0;
   Size memory_bytes = 0;  // of a rank
   Size given_micro_batch = 0;
   std::vector<FitRow> rows;  // every strategy with every recomputation

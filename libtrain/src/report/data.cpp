@@ -84,19 +84,29 @@ std::optional<std::string> file_text(const std::string& path, std::size_t at_mos
 
 RunData read_run(const std::string& directory) {
   RunData run;
-  run.directory = directory;
   fs::path folder = fs::path(directory).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
-  run.name = folder.filename().string();
+  if (folder.filename() == "metrics.jsonl") folder = folder.has_parent_path() ? folder.parent_path() : ".";
+  run.directory = folder.string();
+  run.name = (folder == "." || folder.filename() == "..") ? fs::canonical(folder).filename().string()
+                                                          : folder.filename().string();
   read_metrics(run, (folder / "metrics.jsonl").string());
   divide_into_parts(run);
-  if (const auto toml = file_text((folder / "config.toml").string())) read_config(run, *toml);
+  if (const auto toml = file_text((folder / "config.toml").string())) {
+    read_config(run, *toml);
+    if (run.config.empty()) run.unreadable.push_back("config.toml");
+  }
   if (const auto text = file_text((folder / "env.json").string())) {
     const Json environment = Json::parse(*text, nullptr, false);
     if (environment.is_object()) flatten(environment, "", run.environment);
+    if (!environment.is_object()) run.unreadable.push_back("env.json");
   }
-  if (auto drawing = file_text((folder / "arena.svg").string(), kArenaBytes); drawing && is_arena_svg(*drawing)) {
-    run.arena_svg = std::move(*drawing);
+  if (auto drawing = file_text((folder / "arena.svg").string(), kArenaBytes)) {
+    if (is_arena_svg(*drawing)) {
+      run.arena_svg = std::move(*drawing);
+    } else {
+      run.unreadable.push_back("arena.svg");
+    }
   }
   read_samples(run, folder / "samples");
   if (std::isnan(run.ranks) && !run.steps.empty()) {

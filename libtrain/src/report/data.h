@@ -77,6 +77,7 @@ struct RunData {
   std::vector<std::pair<std::string, std::string>> environment;  // env.json, nested names joined by dots
   std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
   std::string arena_svg;                                         // what is_arena_svg() accepts, or empty
+  std::vector<std::string> unreadable;                           // names of files that are there, but damaged
   bool torn = false;                                             // the last line was cut off
 };
 

@@ -37,6 +37,11 @@ struct Evidence {
     return fmt::format("a rank uses {} of {}, its share of the host's memory", bytes_text(headroom.used_bytes),
                        bytes_text(headroom.limit_bytes));
   }
+  // The command that plans this run with another setting.
+  std::string plan_with(const char* setting) const {
+    return fmt::format("ltrain plan --config {}/config.toml --ranks {} --{}", run.directory, whole_text(run.ranks),
+                       setting);
+  }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false where it is not known
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }
 

@@ -15,13 +15,12 @@ void add_recompute(Findings& findings, const Evidence& e) {
   findings.push_back(
       {"recompute", e.share(ms), "Recomputation although memory is left",
        fmt::format("Repeating forward passes takes {}; recompute in Time) to save memory, but {}. Try {}. "
-                   "ltrain plan --config {}/config.toml --ranks {} --{} says what memory that takes. {}",
+                   "{} says what memory that takes. {}",
                    e.of_step(ms), e.free_memory(),
                    !plenty ? "parallel.recompute_every=2, which repeats every second block alone"
                    : full  ? "parallel.recompute=none, or selective, which repeats what is cheap"
                            : "parallel.recompute=none",
-                   e.run.directory, whole_text(e.run.ranks),
-                   plenty ? "parallel.recompute=none" : "parallel.recompute_every=2", e.without(ms))});
+                   e.plan_with(plenty ? "parallel.recompute=none" : "parallel.recompute_every=2"), e.without(ms))});
 }
 
 // Threads of the host's ranks against its processors.
@@ -106,6 +105,11 @@ void add_compute(Findings& findings, const Evidence& e) {
   if (std::isfinite(e.summary.mfu)) {
     text += fmt::format(" MFU is {}: the rest of the dense peak is idle or spent on what MFU does not count.",
                         percent_text(e.summary.mfu, 1));
+  }
+  if (e.summary.dtype == "f32") {
+    text +=
+        " In train.dtype=bf16 matrix products are faster where the processor has instructions for it, and "
+        "activations take half the memory; ltrain bench step measures both.";
   }
   const double waits = e.share(e.costs.communication() + e.costs.straggler);
   const bool hidden = waits < 0.1, alone = e.run.ranks == 1;

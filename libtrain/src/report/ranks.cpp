@@ -33,7 +33,7 @@ Table parts_table(const std::vector<const StepRow*>& steady) {
 }
 
 Table slowest_table(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
-  Table t{.header = {"rank", "busy itself, ms", "slowest in steps", "share"}, .rows = {}};
+  Table t{.header = {"rank", "busy ms", "slowest", "share"}, .rows = {}};
   auto ranks = slowest_ranks(steady);
   for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // those that never were
     if (std::none_of(ranks.begin(), ranks.end(), [r](const auto& entry) { return entry.first == r; }))

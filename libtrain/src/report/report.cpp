@@ -13,6 +13,18 @@ namespace fs = std::filesystem;
 
 void write_report(const std::vector<std::string>& run_directories, const std::string& out_html) {
   if (run_directories.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
+  const fs::path html(out_html);
+  if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
+  if (html.extension() == ".md") {
+    throw UsageError("report",
+                     "--out " + out_html + ": expected the name of the HTML file, the Markdown gets that name");
+  }
+  for (std::size_t i = 0; i < run_directories.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (fs::weakly_canonical(run_directories[i]) == fs::weakly_canonical(run_directories[j]))
+        throw UsageError("report", "runs: expected each folder once, got " + run_directories[i] + " twice");
+    }
+  }
   std::vector<report::RunData> runs;
   for (const std::string& directory : run_directories) runs.push_back(report::read_run(directory));
 
@@ -36,8 +48,6 @@ void write_report(const std::vector<std::string>& run_directories, const std::st
     for (const report::RunData& run : runs) report::add_run(document, run, 2);
   }
   report::add_glossary(document);
-  const fs::path html(out_html);
-  if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
   write_whole_file("report", html.string(), report::to_html(document));
   write_whole_file("report", fs::path(html).replace_extension(".md").string(),
                    report::to_markdown(document, html.filename().string()));

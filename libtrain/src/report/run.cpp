@@ -59,6 +59,38 @@ std::string subject(const RunData& run, const Summary& s) {
   return text + ".";
 }
 
+// Whether it came to its end, and what was left out.
+std::string status(const RunData& run, const Summary& s) {
+  bool ended = false;
+  std::string reason, skipped;
+  int skips = 0;
+  for (const Event& event : run.events) {
+    if (event.kind == "start") ended = false;
+    if (event.kind == "skip") ++skips, skipped += (skipped.empty() ? "" : ", ") + whole_text(event.step);
+    if (event.kind != "end") continue;
+    ended = true;
+    for (const auto& [key, value] : event.fields) reason = key == "reason" ? value : reason;
+  }
+  const double steps = config_number(run, "train.steps");
+  const std::string count =
+      steps > s.steps ? fmt::format("{} of {} steps", whole_text(s.steps), whole_text(steps)) : "its last step";
+  std::string text;
+  if (!ended && !run.starts.empty()) {
+    text = fmt::format(
+        "The record ends after {} without saying that the run did: it is still going on, or was ended "
+        "from outside or by an error.",
+        count);
+  } else if (ended && steps > s.steps) {
+    text = fmt::format("The run ended after {}{}.", count,
+                       reason == "max_minutes" ? ", the limit of train.max_minutes" : "");
+  }
+  if (skips > 0) {
+    text += fmt::format("{}Loss or gradient was not finite in {} step{}, whose update was left out: {}.",
+                        text.empty() ? "" : " ", skips, skips == 1 ? "" : "s", skips > 10 ? "see Record" : skipped);
+  }
+  return text;
+}
+
 }  // namespace
 
 void add_findings(Document& document, const RunData& run, int level) {
@@ -67,11 +99,14 @@ void add_findings(Document& document, const RunData& run, int level) {
   List list;
   for (const Finding& finding : findings(run)) list.items.push_back({finding.headline, finding.text});
   if (document.add(list)) {
+    const std::size_t steady = steady_steps(run).size(), first = measured_steps(run).size() - steady;
     document.add(
-        Paragraph{fmt::format("Means over ranks and over {} steps, without the first {}, which warm up; from "
+        Paragraph{fmt::format("Means over ranks and over {} steps, {}; from "
                               "metrics.jsonl, config.toml and env.json of the run. Speeds above and in the key figures "
                               "are medians.",
-                              steady_steps(run).size(), measured_steps(run).size() - steady_steps(run).size())});
+                              steady,
+                              first > 0 ? fmt::format("without the first {}, which warm up", first)
+                                        : std::string("with the first, which warm up: too few to judge speed"))});
   }
 }
 
@@ -81,10 +116,14 @@ void add_run(Document& document, const RunData& run, int level) {
   if (run.torn)
     document.add(
         Paragraph{"The last line of metrics.jsonl was cut off, as a killed run leaves it, and does not count."});
+  for (const std::string& file : run.unreadable) {
+    document.add(Paragraph{file + " of the run is damaged and was left out."});
+  }
   if (run.steps.empty()) {
     document.add(Paragraph{"No step has been recorded yet."});
   } else {
     document.add(Paragraph{subject(run, summary)});
+    if (const std::string text = status(run, summary); !text.empty()) document.add(Paragraph{text});
     add_parts(document, run);
     add_findings(document, run, level + 1);
     document.add(Heading{level + 1, "Key figures"});

@@ -1,11 +1,13 @@
 // What fits a memory: plans of every strategy and recomputation, and the largest micro-batch of each.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libtrain/planner.h"
 #include "libtrain/strategy.h"
 #include "record/short_text.h"
+#include "train/device_model.h"
 
 namespace lt {
 namespace {
@@ -42,7 +44,10 @@ Fit fit_memory(const Config& given, int ranks, const PlanMachine& machine, Size 
       config.parallel.recompute = recompute;
       if (strategy.optimizer == Placement::replicated) config.parallel.shard_size = 0;
       const Plan plan = make_plan(config, ranks, machine);
-      fit.subject = plan.model;
+      fit.machine = plan.machine, fit.dtype = plan.dtype, fit.accum = plan.accum, fit.seq = plan.seq;
+      fit.model_json = plan.model_json;
+      fit.subject = fmt::format("{}; {}, sequences of {}, accum {}", plan.model, plan.dtype, plan.seq, plan.accum);
+      fit.shard_size = given.parallel.shard_size;
       FitRow row{std::string(strategy.name), std::string(recompute), plan.peak_bytes, plan.tokens_per_s};
       find_largest(row, config, ranks, machine, memory_bytes);
       fit.rows.push_back(row);
@@ -72,15 +77,28 @@ std::string to_json(const Fit& fit) {
                     {"tokens_per_s", row.micro_batch > 0 ? Json(row.tokens_per_s) : Json(nullptr)}});
   }
   const auto row_or_null = [&](int i) { return i < 0 ? Json(nullptr) : rows[static_cast<std::size_t>(i)]; };
-  return Json{
-      {"ranks", fit.ranks}, {"memory_bytes", fit.memory_bytes},          {"given_micro_batch", fit.given_micro_batch},
-      {"rows", rows},       {"best_given", row_or_null(fit.best_given)}, {"best", row_or_null(fit.best)}}
+  return Json{{"model", Json::parse(fit.model_json)},
+              {"dtype", fit.dtype},
+              {"accum", fit.accum},
+              {"ranks", fit.ranks},
+              {"shard_size", fit.shard_size},
+              {"device", fit.machine.device},
+              {"cores", fit.machine.cores},
+              {"ranks_per_node", std::min(fit.machine.ranks_per_node, fit.ranks)},
+              {"memory_bytes", fit.memory_bytes},
+              {"given_micro_batch", fit.given_micro_batch},
+              {"rows", rows},
+              {"best_given", row_or_null(fit.best_given)},
+              {"best", row_or_null(fit.best)}}
       .dump(2);
 }
 
 std::string to_text(const Fit& fit) {
-  std::string text = fmt::format("{}\n{} rank{} of {} MiB; tokens/s are estimates\n\n", fit.subject, fit.ranks,
-                                 fit.ranks == 1 ? "" : "s", mib(fit.memory_bytes));
+  std::string text =
+      fmt::format("{}\n{} rank{} of {} MiB{}; tokens/s are estimates for {}\n\n", fit.subject, fit.ranks,
+                  fit.ranks == 1 ? "" : "s", mib(fit.memory_bytes),
+                  fit.shard_size > 0 ? fmt::format(", sharded over {} (ddp shards nothing)", fit.shard_size) : "",
+                  device_text(fit.machine));
   text += fmt::format("{:<10}{:<10} | {:^30} | {:^38}\n", "", "",
                       fmt::format("train.micro_batch={}", fit.given_micro_batch), "the largest micro-batch that fits");
   text += fmt::format("{:<10}{:<10} | {:>12} {:>4} {:>12} | {:>11} {:>12} {:>12}\n", "strategy", "recompute",

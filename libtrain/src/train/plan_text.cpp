@@ -8,6 +8,7 @@
 #include "libtrain/planner.h"
 #include "record/short_text.h"
 #include "report/arena_drawing.h"
+#include "train/device_model.h"
 
 namespace lt {
 namespace {
@@ -22,23 +23,42 @@ Size total_bytes(const std::vector<CommTotal>& totals) {
 struct Bound {
   const char* name;
   double ms;
-  const char* advice;
+  std::string advice;
 };
+
+std::string products_advice(const Plan& plan) {
+  const DeviceModel& device = find_device_model(plan.machine.device);
+  if (plan.dtype != "f32") return "matrix products, which is what the device is for";
+  return fmt::format("matrix products: in train.dtype=bf16 the device does {:.2g} times as many a second",
+                     device.product_tflops_bf16 / device.product_tflops_f32);
+}
+
+std::string traffic_advice(const Plan& plan) {
+  const StepTime& time = plan.step_time;
+  if (2 * time.parts_ms[static_cast<std::size_t>(Part::optimizer)] > time.traffic_ms) {
+    return "memory traffic, most of it the optimizer's: a larger train.micro_batch or train.accum spreads it over more "
+           "tokens";
+  }
+  if (plan.dtype == "f32") return "memory traffic: train.dtype=bf16 halves that of activations";
+  return plan.recompute == "none" ? "memory traffic of activations"
+                                  : "memory traffic of activations: parallel.recompute=none makes no pass twice";
+}
+
+std::string exposed_advice(const Plan& plan, const char* where) {
+  return fmt::format("collectives {} that nothing hides: a larger train.micro_batch {}", where,
+                     find_device_model(plan.machine.device).overlaps ? "gives them more to hide behind"
+                                                                     : "makes them a smaller part of a step");
+}
 
 // The longest first.
 std::array<Bound, 5> bounds(const Plan& plan) {
   const StepTime& time = plan.step_time;
-  const bool f32 = plan.dtype == "f32";
   std::array<Bound, 5> all = {
-      {{"products", time.products_ms, "matrix products, which is what the device is for"},
+      {{"products", time.products_ms, products_advice(plan)},
        {"attention", time.attention_ms, "attention: a shorter train.seq spends less of a step on it"},
-       {"traffic", time.traffic_ms,
-        f32 ? "memory traffic: train.dtype=bf16 halves that of activations"
-            : "memory traffic: a larger train.micro_batch spreads the optimizer's over more tokens"},
-       {"exposed_local", time.exposed_local_ms,
-        "collectives inside a node that nothing hides: a larger train.micro_batch gives them more to hide behind"},
-       {"exposed_network", time.exposed_network_ms,
-        "collectives between nodes that nothing hides: a larger train.micro_batch gives them more to hide behind"}}};
+       {"traffic", time.traffic_ms, traffic_advice(plan)},
+       {"exposed_local", time.exposed_local_ms, exposed_advice(plan, "inside a node")},
+       {"exposed_network", time.exposed_network_ms, exposed_advice(plan, "between nodes")}}};
   std::sort(all.begin(), all.end(), [](const Bound& a, const Bound& b) { return a.ms > b.ms; });
   return all;
 }
@@ -67,7 +87,7 @@ std::string estimate_text(const Plan& plan) {
   };
   const int node = plan.machine.ranks_per_node;
   std::string text = fmt::format(
-      "a step on {}, {}, estimated\n", plan.machine.device,
+      "a step on {}, {}, estimated by the rates in docs/planning.md\n", device_text(plan.machine),
       plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"));
   text += line("products", time.products_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);
@@ -98,6 +118,9 @@ std::string to_json(const Plan& plan) {
                                 {"recompute", plan.recompute},
                                 {"dtype", plan.dtype},
                                 {"ranks", plan.ranks},
+                                {"shard_size", plan.shard_size},
+                                {"micro_batch", plan.micro_batch},
+                                {"accum", plan.accum},
                                 {"peak_bytes", plan.peak_bytes},
                                 {"per_rank", plan.per_rank},
                                 {"ledger", ledger},

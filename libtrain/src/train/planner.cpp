@@ -100,7 +100,8 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
   Plan plan;
-  plan.ranks = ranks, plan.dtype = config.train.dtype;
+  plan.ranks = ranks, plan.shard_size = config.parallel.shard_size, plan.dtype = config.train.dtype;
+  plan.micro_batch = config.train.micro_batch, plan.accum = config.train.accum, plan.seq = config.train.seq;
   const RunBatches batches = batches_on_meta(shape, config);
   engine.rehearse(batches.step, batches.evaluation);
   reset_memory_peak(kMeta);
