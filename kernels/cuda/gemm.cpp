@@ -145,9 +145,13 @@ class Cublas {
   std::map<Problem, std::unique_ptr<Prepared>> prepared_;
 };
 
-// d_MN += x, a bias of each row (stride 0) or a matrix.
+// d_MN += x, a matrix, or with x_row = 0 a row for all.
 void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size x_row) {
-  if (x_dtype != g.out) throw InternalError("kernels", "gemm: expected a bias of the result's type");
+  if (x_dtype != g.out) {  // a bias
+    void* const converted = cuda::scratch(stream, g.N * dtype_bytes(g.out));
+    convert(stream, g.out, converted, x_dtype, x, g.N, false);
+    x = converted;
+  }
   const Size ldd = g.ldd ? g.ldd : g.N;
   for (Size item = 0; item < g.batch; ++item) {
     copy_strided(stream, g.out, {2, {g.M, g.N}, {ldd, 1}, {x_row, 1}, {}},
