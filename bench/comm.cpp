@@ -120,6 +120,19 @@ void print_collective_row(const Json& row) {
                fixed(ms["max"], 4), fixed(row["algbw_gb_per_s"], 2), fixed(row["busbw_gb_per_s"], 2)});
 }
 
+void require_size(const World& world, Size bytes) {
+  if (bytes < 4 || bytes % 4 != 0) {
+    throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
+  }
+  // A rank holds the array, its part, and what arrives for that: less than three arrays.
+  const Size most = machine_memory_bytes() / world.info().local_size / 3;
+  if (bytes > most) {
+    throw UsageError("bench", fmt::format("comm: --sizes: expected at most {} bytes, a third of a rank's share of the "
+                                          "host's memory, got {}",
+                                          most, bytes));
+  }
+}
+
 }  // namespace
 
 double bus_factor(CollectiveOp op, int ranks) {
@@ -137,19 +150,9 @@ void bench_comm(const World& world, const CommOptions& options) {
   if (group.size() < 2) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
   }
-  for (const Size bytes : options.sizes) {
-    if (bytes < 4 || bytes % 4 != 0) {
-      throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
-    }
-    // A rank holds the array, and what arrives of it.
-    const Size share = machine_memory_bytes() / world.info().local_size;
-    if (bytes > share / 3) {
-      throw UsageError("bench",
-                       fmt::format("comm: --sizes: expected at most {} bytes, a third of a rank's share of the "
-                                   "host's memory, got {}",
-                                   share / 3, bytes));
-    }
-  }
+  collectively(group, [&] {
+    for (const Size bytes : options.sizes) require_size(world, bytes);
+  });
   std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;
   for (Size b = 0; b < kBlocks; ++b) {
     const Size iterations = block_size(options.iterations, b);

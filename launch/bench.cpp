@@ -14,6 +14,7 @@
 #include "config_options.h"
 #include "libtrain/error.h"
 #include "numbers.h"
+#include "output_file.h"
 
 namespace lt::launch {
 namespace {
@@ -29,7 +30,14 @@ void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size 
   app.add_option("--iterations", o.iterations, what + " that are")
       ->check(integer_from(1))
       ->option_text("N = " + std::to_string(iterations));
-  app.add_option("--out", o.out, "write the JSON here as well")->check(output_file())->option_text("FILE");
+  app.add_option("--out", o.out, "write the JSON here as well")->option_text("FILE");
+}
+
+void prepare(bench::Options& options, const Invocation& invocation) {
+  options.command = invocation.command_line;
+  collectively(invocation.world.group(), [&] {
+    if (invocation.world.rank() == 0 && !options.out.empty()) require_output("--out", options.out);
+  });
 }
 
 // Keys of the configuration were taken from the command line whatever the measurement.
@@ -52,7 +60,7 @@ Run set_up_kernels(CLI::App& app) {
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
-    o->options.command = invocation.command_line;
+    prepare(o->options, invocation);
     bench::bench_kernels(*config, invocation.world, o->options, o->filter);
     return ExitCode::ok;
   };
@@ -73,7 +81,7 @@ Run set_up_comm(CLI::App& app) {
     refuse_config(invocation, "comm");
     if (!o->sizes.empty()) o->options.sizes.clear();
     for (const std::string& text : o->sizes) o->options.sizes.push_back(bytes_of(text));
-    o->options.command = invocation.command_line;
+    prepare(o->options, invocation);
     bench::bench_comm(invocation.world, o->options);
     return ExitCode::ok;
   };
@@ -93,7 +101,7 @@ Run set_up_step(CLI::App& app) {
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
-    o->options.command = invocation.command_line;
+    prepare(o->options, invocation);
     (o->serve ? bench::serve_steps : bench::bench_step)(*config, invocation.world, o->options);
     return ExitCode::ok;
   };
@@ -110,7 +118,7 @@ Run set_up_of_steps(CLI::App& app) {
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
-    o->command = invocation.command_line;
+    prepare(*o, invocation);
     kMeasure(*config, invocation.world, *o);
     return ExitCode::ok;
   };

@@ -1,13 +1,10 @@
 // Checks of numbers on the command line whose messages say what was expected and found.
 #pragma once
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <filesystem>
 #include <string>
 
 namespace lt::launch {
@@ -22,12 +19,8 @@ inline constexpr long kMostInteger = 2147483647;
 inline CLI::Validator integer_from(long least) {
   return {[least](std::string& text) {
             long value = 0;
-            const bool known = parse(text, value);
-            if (known && value >= least && value <= kMostInteger) return std::string();
-            return fmt::format(
-                "expected an integer of {}, got \"{}\"",
-                known && value > least ? fmt::format("at most {}", kMostInteger) : fmt::format("at least {}", least),
-                text);
+            if (parse(text, value) && value >= least && value <= kMostInteger) return std::string();
+            return fmt::format("expected an integer from {} to {}, got \"{}\"", least, kMostInteger, text);
           },
           ""};
 }
@@ -65,24 +58,6 @@ inline Size bytes_of(const std::string& text) {
     }
   }
   throw CLI::ValidationError(fmt::format("expected bytes such as 80GiB or 500MB, at most 2^60, got \"{}\"", text));
-}
-
-// A file that can be written, said before anything is done for it.
-inline CLI::Validator output_file() {
-  return {[](std::string& text) {
-            namespace fs = std::filesystem;
-            std::error_code none;
-            if (text.empty()) return std::string("expected the name of a file, got none");
-            if (fs::is_directory(text, none)) return fmt::format("expected a file, found the folder {}", text);
-            const fs::path parent = fs::path(text).parent_path();
-            const std::string folder = parent.empty() ? "." : parent.string();
-            if (!fs::is_directory(folder, none))
-              return fmt::format("expected a file in a folder that is there, got {}", text);
-            if (::access(folder.c_str(), W_OK) != 0)
-              return fmt::format("expected a folder that can be written to, found {}", folder);
-            return std::string();
-          },
-          ""};
 }
 
 inline CLI::Validator byte_size() {

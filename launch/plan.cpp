@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "config_options.h"
 #include "core/pending_file.h"
 #include "numbers.h"
+#include "output_file.h"
 
 namespace lt::launch {
 
@@ -18,7 +20,7 @@ Run set_up_plan(CLI::App& app) {
     PlanMachine machine;
     bool json = false, fit = false;
     std::string memory;  // of a rank
-    std::string svg;
+    std::optional<std::string> svg;
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app);
@@ -40,7 +42,6 @@ Run set_up_plan(CLI::App& app) {
   fit->needs(memory);
   memory->needs(fit);
   app.add_option("--svg", plan->svg, "draw the arena of a step: which bytes hold what, when")
-      ->check(output_file())
       ->option_text("FILE")
       ->excludes(fit);
   app.add_flag("--json", plan->json, "one JSON object");
@@ -48,12 +49,13 @@ Run set_up_plan(CLI::App& app) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
+    if (plan->svg) require_output("--svg", *plan->svg);
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->fit) {
       print(fit_memory(*config, ranks, plan->machine, bytes_of(plan->memory)));
     } else {
       const Plan result = make_plan(*config, ranks, plan->machine);
-      if (!plan->svg.empty()) write_whole_file("plan", plan->svg, to_svg(result));
+      if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(result));
       print(result);
     }
     return ExitCode::ok;

@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "libtrain/report.h"
-#include "numbers.h"
+#include "output_file.h"
 
 namespace lt::launch {
 
@@ -20,12 +20,13 @@ Run set_up_report(CLI::App& app) {
   app.add_option("--out", o->out,
                  "the HTML file; where it is not given, report.html in the folder of the run, or of several "
                  "comparison.html in the current folder")
-      ->check(output_file())
       ->option_text("FILE");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
     // A comparison is of no run alone, so it does not take the place of a run's own report.
-    const std::string by_default = o->runs.size() == 1 ? o->runs.front() + "/report.html" : "comparison.html";
+    const bool one = o->runs.size() == 1;
+    const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
+    if (!o->out.empty()) require_output("--out", o->out);
     const std::string out = o->out.empty() ? by_default : o->out;
     write_report(o->runs, out);
     fmt::print("{}\n", out);

@@ -271,7 +271,7 @@ class Bench(program.CliTest):
         self.assert_error(program.run("bench", "scaling", "--parallel.shard_size=2", ranks=2), 2,
                           "[bench] scaling: parallel.shard_size: expected 0, all ranks of each count, got 2")
         self.assert_error(program.run("bench", "step", "--iterations", "0"), 2,
-                          '[usage] --iterations: expected an integer of at least 1, got "0"')
+                          '[usage] --iterations: expected an integer from 1 to 2147483647, got "0"')
         for option in ("--out=x.json", "--iterations=5"):
             self.assert_error(program.run("bench", "step", "--serve", option), 2,
                               f"[usage] {option.partition('=')[0]} excludes --serve", "ltrain bench step --help")

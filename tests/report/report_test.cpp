@@ -236,7 +236,8 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
                   lt::DataError);
   CHECK_THROWS_AS(lt::write_report({}, out), lt::UsageError);
   CHECK_THROWS_AS(lt::write_report({folder.path.string()}, (folder.path / "report.md").string()), lt::UsageError);
-  CHECK_THROWS_AS(lt::write_report({folder.path.string(), folder.path.string() + "/."}, out), lt::UsageError);
+  CHECK_THROWS_AS(lt::write_report({folder.path.string(), folder.path.string() + "/metrics.jsonl"}, out),
+                  lt::UsageError);
 }
 
 TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
@@ -265,6 +266,8 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
                  "The run ended after 4 of 10 steps, the limit of train.max_minutes."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
                  "Loss or gradient was not finite in 1 step, whose update was left out: 3."));
+  CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"non-finite loss or gradient\"}\n"),
+                 "The run stopped after 4 of 10 steps: loss or gradient was not finite."));
   write(folder.path / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));

@@ -88,7 +88,7 @@ struct Fit {
   std::string model_json;  // of the model, for programs
   std::string dtype;
   PlanMachine machine;
-  Size accum = 1, seq = 1;
+  Size accum = 1;
   int ranks = 1, shard_size = 0;
   Size memory_bytes = 0;  // of a rank
   Size given_micro_batch = 0;

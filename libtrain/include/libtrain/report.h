@@ -6,7 +6,11 @@
 
 namespace lt {
 
-// One offline HTML file, and its Markdown beside it, from the folders of one or more runs. Throws DataError.
-void write_report(const std::vector<std::string>& run_directories, const std::string& out_html);
+// The folder of a run that is named by it or by its metrics.jsonl.
+std::string run_folder(const std::string& run);
+
+// One offline HTML file, and its Markdown beside it, from one or more runs, each named as run_folder() takes it. Throws
+// DataError for what cannot be read or written, UsageError for a run given twice and an `out_html` that is no such file.
+void write_report(const std::vector<std::string>& runs, const std::string& out_html);
 
 }  // namespace lt

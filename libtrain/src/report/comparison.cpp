@@ -106,7 +106,7 @@ void add_comparison(Document& document, const std::vector<RunData>& runs) {
   }
   document.add(Heading{2, "Time of a step"});
   add_parts(
-      document, "Where a step's time goes (mean over ranks)", "ms a step", runs, parts,
+      document, "Where a step's time goes", "ms a step", runs, parts,
       [](double ms) { return fixed_text(ms, 1) + " ms"; }, [](double ms) { return fixed_text(ms, 2); });
   document.add(Heading{2, "Memory of the fullest rank"});
   add_parts(document, "Who holds how much at the peak", "owner", runs, ledgers, bytes_text, bytes_text);

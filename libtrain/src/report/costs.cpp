@@ -40,7 +40,7 @@ Costs costs_of(const RunData& run) {
 
 Headroom headroom_of(const RunData& run) {
   Headroom h;
-  if (config_text(run, "train.device") == "cuda") return h;
+  if (on_gpu(run)) return h;
   double ranks = environment_number(run, "ranks_on_host");
   if (std::isnan(ranks)) ranks = environment_number(run, "ranks");
   const double host = environment_number(run, "memory_bytes");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "libtrain/report.h"
 #include "report/arena_drawing.h"
 #include "report/files.h"
 #include "report/json.h"
@@ -84,12 +85,10 @@ std::optional<std::string> file_text(const std::string& path, std::size_t at_mos
 
 RunData read_run(const std::string& directory) {
   RunData run;
-  fs::path folder = fs::path(directory).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
-  if (folder.filename() == "metrics.jsonl") folder = folder.has_parent_path() ? folder.parent_path() : ".";
-  run.directory = folder.string();
-  run.name = (folder == "." || folder.filename() == "..") ? fs::canonical(folder).filename().string()
-                                                          : folder.filename().string();
+  run.directory = run_folder(directory);
+  const fs::path folder = run.directory;
+  const bool named = folder.has_filename() && folder != "." && folder.filename() != "..";
+  run.name = (named ? folder : fs::weakly_canonical(folder)).filename().string();
   read_metrics(run, (folder / "metrics.jsonl").string());
   divide_into_parts(run);
   if (const auto toml = file_text((folder / "config.toml").string())) {

@@ -42,6 +42,7 @@ struct StepRow {
 struct Event {
   std::string kind;
   double step = kMissing, loss = kMissing, seconds = kMissing;
+  std::size_t line = 0;  // of the file
   std::vector<std::pair<std::string, std::string>> fields = {};
 };
 
@@ -102,15 +103,17 @@ std::vector<double> column(const std::vector<const StepRow*>& steps, Member memb
   return values;
 }
 
+double number_of(const std::string& text);  // kMissing where it is none
 // Of an environment's or configuration's entry; kMissing where it is missing or no number.
 double environment_number(const RunData& run, const std::string& key);
 double config_number(const RunData& run, const std::string& key);
+bool on_gpu(const RunData& run);
 // Without the quotes of TOML; "–" where it is missing or empty.
 std::string config_text(const RunData& run, const std::string& key);
 
 // Mean over the steps for each name, in the order in which they first occur.
 std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps);
-// Means over ranks and steps; of rank 0 where the rows do not say more.
+// Means over ranks and steps; of rank 0 where the rows have no parts_over_ranks.
 std::vector<std::pair<std::string, double>> mean_parts(const std::vector<const StepRow*>& steps);
 // The same of parts over ranks; `rank` is the one that is greatest most often.
 std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow*>& steps);
@@ -118,6 +121,15 @@ std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow
 std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps);
 // Each rank's own_ms, mean over the steps; empty where a row does not list as many as the others.
 std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps);
+// The rank that is longest busy itself over all steps: how much longer than the mean of the ranks, and the share of
+// steps in which it was the slowest. Rows that do not list the ranks' times name it where it is the slowest in 70 % of
+// them.
+struct SlowestRank {
+  int rank = -1;
+  double excess_ms = 0, often = 0;
+};
+SlowestRank slowest_rank(const std::vector<const StepRow*>& steps);
+inline constexpr double kSlow = 0.03;  // of a step: from this excess on a rank is called slow
 // Bytes, calls and times a step for each op; busbw_gbps is of all bytes over all busy time.
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
 

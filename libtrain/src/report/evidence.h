@@ -37,10 +37,12 @@ struct Evidence {
     return fmt::format("a rank uses {} of {}, its share of the host's memory", bytes_text(headroom.used_bytes),
                        bytes_text(headroom.limit_bytes));
   }
-  // The command that plans this run with another setting.
-  std::string plan_with(const char* setting) const {
-    return fmt::format("ltrain plan --config {}/config.toml --ranks {} --{}", run.directory, whole_text(run.ranks),
-                       setting);
+  // " ltrain plan --config RUN/config.toml --ranks 2 --train.dtype=bf16 says what memory that takes."
+  std::string plan_with(const std::string& setting) const {
+    if (run.config.empty() || !(run.ranks > 0)) return {};
+    const bool plain = run.directory.find_first_of(" '\"\\$") == std::string::npos;
+    return fmt::format(" ltrain plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says what memory that takes.",
+                       plain ? "" : "'", run.directory, whole_text(run.ranks), setting);
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false where it is not known
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }

@@ -9,7 +9,7 @@ namespace {
 
 // A share from which on waiting is worth a change.
 constexpr double kExposed = 0.03;
-constexpr double kGathered = 0.01;  // less: another strategy costs nothing but memory
+constexpr double kGathered = 0.015;  // where another strategy costs nothing but memory
 
 // What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is in flight 40.6 ms: 0.08
 // GB/s".
@@ -41,18 +41,19 @@ std::string fewer_transfers(const Evidence& e) {
 
 void add_gather(Findings& findings, const Evidence& e) {
   const double ms = e.costs.gather;
-  if (e.share(ms) <= kGathered) return;
+  const double width = e.summary.dtype == "bf16" ? 2 : 4;
+  const double more = e.run.parameters * width * (1 - 1 / std::max(1.0, e.run.ranks));
+  const bool could_keep = e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more;
+  if (e.share(ms) < (could_keep ? kGathered : kExposed)) return;
   std::string text = fmt::format(
       "Parameters are waited for {}; gather exposed in Time, without what a "
       "late rank explains).{} {}",
       e.of_step(ms), collective_text(e, "all_gather"), e.without(ms));
-  const double width = e.summary.dtype == "bf16" ? 2 : 4;
-  const double more = e.run.parameters * width * (1 - 1 / std::max(1.0, e.run.ranks));
-  if (e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more) {
-    text += fmt::format(
-        " parallel.strategy=zero2 keeps the parameters on each rank and gathers them once a step instead "
-        "of twice in each micro-batch; {} says what memory that takes.",
-        e.plan_with("parallel.strategy=zero2"));
+  if (could_keep) {
+    text +=
+        " parallel.strategy=zero2 keeps the parameters on each rank and gathers them once a step instead of twice in "
+        "each micro-batch." +
+        e.plan_with("parallel.strategy=zero2");
   }
   const double on_host = environment_number(e.run, "ranks_on_host");
   const double shard_size = config_number(e.run, "parallel.shard_size");
@@ -101,30 +102,25 @@ std::string longest_part(const Evidence& e, int rank) {
 void add_straggler(Findings& findings, const Evidence& e) {
   const double ms = e.costs.straggler;
   if (e.share(ms) < kExposed) return;
-  const auto slowest = slowest_ranks(e.steady);
-  if (slowest.empty()) return;
-  const auto [rank, times] = slowest.front();
-  const double often = static_cast<double>(times) / static_cast<double>(e.steady.size());
-  const std::string busy = fmt::format("busy {} ms, the mean of the ranks {} ms (own_ms)",
-                                       fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
-                                       fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1));
-  // A rank that is only just the slowest each time is not slow.
-  const auto own_ms = mean_own_ms(e.steady);
-  const double above =
-      static_cast<std::size_t>(rank) < own_ms.size() ? own_ms[static_cast<std::size_t>(rank)] - mean(own_ms) : ms;
-  if (often >= 0.7 && e.share(above) >= kExposed) {
+  const SlowestRank slowest = slowest_rank(e.steady);
+  if (slowest.rank < 0) return;
+  if (e.share(slowest.excess_ms) >= kSlow) {
     findings.push_back(
-        {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", rank),
-         fmt::format("Rank {} is the slowest in {} of the steps and {}; the others wait for it {}).{} {}", rank,
-                     percent_text(often), busy, e.of_step(ms), longest_part(e, rank), e.without(ms))});
+        {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", slowest.rank),
+         fmt::format("Rank {} is busy itself {} ms a step longer than the mean of the ranks (own_ms), and "
+                     "the slowest in {} of the steps; the others wait for the slowest {}).{} {}",
+                     slowest.rank, fixed_text(slowest.excess_ms, 1), percent_text(slowest.often), e.of_step(ms),
+                     longest_part(e, slowest.rank), e.without(ms))});
     return;
   }
   findings.push_back(
       {"straggler", e.share(ms), "The ranks are uneven, but none is slow",
-       fmt::format("The slowest rank of a step is {}, and the others wait for it {}); but it is not "
-                   "always the same: rank {} most often, in {} of the steps. Other programs on the hosts "
-                   "and unpinned threads do that. {}",
-                   busy, e.of_step(ms), rank, percent_text(often), e.without(ms))});
+       fmt::format("The slowest rank of a step is busy itself {} ms, the mean of the ranks {} ms (own_ms), "
+                   "and the others wait for it {}). Over all steps no rank is slow: in one step it is "
+                   "this, in another that one. Other programs on the hosts and unpinned threads do that. "
+                   "{}",
+                   fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
+                   fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1), e.of_step(ms), e.without(ms))});
 }
 
 }  // namespace

@@ -11,16 +11,19 @@ void add_recompute(Findings& findings, const Evidence& e) {
   const double ms = e.costs.recompute;
   // Where memory is short, recomputation is what makes the run fit.
   if (e.share(ms) < 0.03 || !e.has_room(0.1)) return;
-  const bool full = e.summary.recompute == "full", plenty = e.has_room(0.3);
+  const double every = std::max(1.0, config_number(e.run, "parallel.recompute_every"));
+  const std::string fewer = fmt::format("parallel.recompute_every={:g}", 2 * every);
+  std::string advice = "parallel.recompute=none", setting = advice;
+  if (!e.has_room(0.3)) {
+    setting = fewer, advice = fewer + ", which repeats half as many blocks";
+  } else if (e.summary.recompute == "full") {
+    advice += ", or selective, which repeats what is cheap";
+  }
   findings.push_back(
       {"recompute", e.share(ms), "Recomputation although memory is left",
-       fmt::format("Repeating forward passes takes {}; recompute in Time) to save memory, but {}. Try {}. "
-                   "{} says what memory that takes. {}",
-                   e.of_step(ms), e.free_memory(),
-                   !plenty ? "parallel.recompute_every=2, which repeats every second block alone"
-                   : full  ? "parallel.recompute=none, or selective, which repeats what is cheap"
-                           : "parallel.recompute=none",
-                   e.plan_with(plenty ? "parallel.recompute=none" : "parallel.recompute_every=2"), e.without(ms))});
+       fmt::format("Repeating forward passes takes {}; recompute in Time) to save memory, but {}. Try {}.{} "
+                   "{}",
+                   e.of_step(ms), e.free_memory(), advice, e.plan_with(setting), e.without(ms))});
 }
 
 // Threads of the host's ranks against its processors.
@@ -29,7 +32,7 @@ void add_processors(Findings& findings, const Evidence& e) {
   double ranks = environment_number(e.run, "ranks_on_host"), threads = environment_number(e.run, "omp_num_threads");
   if (std::isnan(ranks)) ranks = environment_number(e.run, "ranks");
   if (std::isnan(threads)) threads = processors;  // what OpenMP takes where nobody says
-  if (!(processors > 0) || !(ranks > 0) || config_text(e.run, "train.device") == "cuda") return;
+  if (!(processors > 0) || !(ranks > 0) || on_gpu(e.run)) return;
   const double used = ranks * threads;
   const double compute = e.share(e.costs.compute());
   const std::string count = fmt::format("{:g} rank{} of {:g} thread{} run on {:g} processors (env.json)", ranks,

@@ -114,7 +114,7 @@ void add_group(Document& document, const RunGroup& group) {
     const Summary& base = group.summaries[group.base];
     document.add(Paragraph{fmt::format(
         "Efficiency is tokens a second and rank against those of {} ({}, {:g} rank{}, {} tokens a second and rank). "
-        "Exposed is the share of a step in which a rank waits for communication, mean over ranks; peak memory is the "
+        "Exposed is the share of a step in which a rank waits for communication, on average; peak memory is the "
         "fullest rank's.{}",
         group.runs[group.base]->name, strategy_of(base), base.ranks, base.ranks == 1 ? "" : "s",
         count_text(base.tokens_per_s_per_rank), caveats(group))});

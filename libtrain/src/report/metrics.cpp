@@ -92,8 +92,8 @@ StepRow step_row(const Json& o, const Place& place) {
     row.own_ms_max = number(*ranks, "own_ms_max", place);
     if (const Json* own = child(*ranks, "own_ms", true, place)) {
       for (const Json& ms : *own) {
-        if (!ms.is_number()) place.fail("ranks.own_ms: expected numbers, got " + ms.dump());
-        row.own_ms.push_back(ms.get<double>());
+        if (!ms.is_number() && !ms.is_null()) place.fail("ranks.own_ms: expected numbers, got " + ms.dump());
+        row.own_ms.push_back(ms.is_null() ? kMissing : ms.get<double>());
       }
     }
     if (const Json* parts = child(*ranks, "parts_ms", false, place))
@@ -128,7 +128,7 @@ Start start_of(const Event& event, const Json& o, int number_of_start, const Pla
 
 // `number_of_start` is that of the event, where it is one.
 void add_event(RunData& run, const Json& o, int number_of_start, const Place& place) {
-  Event event{.kind = json_text(o["event"]), .step = number(o, "step", place)};
+  Event event{.kind = json_text(o["event"]), .step = number(o, "step", place), .line = place.line};
   for (const auto& [key, value] : o.items()) {
     if (key != "event" && key != "step" && !value.is_structured() && !value.is_null())
       event.fields.emplace_back(key, json_text(value));

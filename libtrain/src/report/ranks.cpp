@@ -13,7 +13,6 @@ namespace lt::report {
 namespace {
 
 constexpr std::size_t kRanksShown = 16;
-constexpr double kUneven = 0.03;  // of a step, from which on a rank is called slow
 
 Table parts_table(const std::vector<const StepRow*>& steady) {
   Table t{.header = {"ms a step", "min", "mean", "max", "rank of max"}, .rows = {}};
@@ -32,40 +31,49 @@ Table parts_table(const std::vector<const StepRow*>& steady) {
   return t;
 }
 
-Table slowest_table(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
-  Table t{.header = {"rank", "busy ms", "slowest", "share"}, .rows = {}};
+Table ranks_table(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
+  Table t{.header = {"rank", "times slowest", "share"}, .rows = {}};
+  if (!own_ms.empty()) t.header.insert(t.header.begin() + 1, "busy ms");
   auto ranks = slowest_ranks(steady);
   for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // those that never were
-    if (std::none_of(ranks.begin(), ranks.end(), [r](const auto& entry) { return entry.first == r; }))
-      ranks.emplace_back(r, 0);
+    const auto same = [r](const auto& entry) { return entry.first == r; };
+    if (std::none_of(ranks.begin(), ranks.end(), same)) ranks.emplace_back(r, 0);
   }
   for (std::size_t i = 0; i < std::min(ranks.size(), kRanksShown); ++i) {
     const auto [rank, times] = ranks[i];
-    const auto index = static_cast<std::size_t>(rank);
     const double share = static_cast<double>(times) / static_cast<double>(steady.size());
-    t.rows.push_back({fmt::format("rank {}", rank), index < own_ms.size() ? fixed_text(own_ms[index], 2) : "–",
-                      std::to_string(times), percent_text(share, 1)});
+    auto& row = t.rows.emplace_back(std::vector<std::string>{fmt::format("rank {}", rank)});
+    const auto index = static_cast<std::size_t>(rank);
+    if (!own_ms.empty()) row.push_back(index < own_ms.size() ? fixed_text(own_ms[index], 2) : "–");
+    row.push_back(std::to_string(times));
+    row.push_back(percent_text(share, 1));
     t.bars.push_back(share);
+  }
+  if (ranks.size() > kRanksShown) {
+    t.rows.emplace_back(t.header.size(), "")[0] = fmt::format("{} more", ranks.size() - kRanksShown);
+    t.bars.push_back(0);
   }
   return t;
 }
 
 // Whether a rank is slow in every step, and how uneven a single step is.
 std::string verdict_text(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
-  const double all = mean(own_ms), step = mean(column(steady, &StepRow::step_ms_mean));
+  const SlowestRank slowest = slowest_rank(steady);
+  const double step = mean(column(steady, &StepRow::step_ms_mean));
   const auto [least, most] = std::minmax_element(own_ms.begin(), own_ms.end());
-  const bool slow = *most - all >= kUneven * step;
+  const bool slow = slowest.excess_ms >= kSlow * step;
+  std::string text = slow ? fmt::format("Rank {} is slower than the others", slowest.rank) : "No rank is slow";
+  text += fmt::format(": over all these steps a rank is busy itself {} to {} ms on average", fixed_text(*least, 2),
+                      fixed_text(*most, 2));
+  if (slow) {
+    text += fmt::format(", and it is {} ms ({} of a step) above the mean", fixed_text(slowest.excess_ms, 2),
+                        percent_text(slowest.excess_ms / step, 1));
+  }
   const double spread = mean(column(steady, &StepRow::own_ms_max)) - mean(column(steady, &StepRow::own_ms_mean));
-  return fmt::format(
-      "{}: over all these steps a rank is busy itself {} to {} ms on average{}. In a single step the slowest rank is "
-      "{} "
-      "ms above the mean of the ranks; what no rank shows on average falls on one here and on another there.",
-      slow ? fmt::format("Rank {} is slower than the others", most - own_ms.begin()) : "No rank is slow",
-      fixed_text(*least, 2), fixed_text(*most, 2),
-      slow ? fmt::format(", and it is {} ms ({} of a step) above the mean", fixed_text(*most - all, 2),
-                         percent_text((*most - all) / step, 1))
-           : "",
-      fixed_text(spread, 2));
+  return text + fmt::format(
+                    ". In a single step the slowest rank is {} ms above the mean of the ranks; what no rank "
+                    "shows on average falls on one here and on another there.",
+                    fixed_text(spread, 2));
 }
 
 Figure busy_figure(const RunData& run) {
@@ -95,7 +103,7 @@ void add_ranks(Document& document, const RunData& run, int level) {
       "time in which others blocked it, be it exposed communication or, in part other, waiting for their times; the "
       "rank "
       "that is longest busy is the slowest."});
-  document.add(slowest_table(steady, own_ms));
+  document.add(ranks_table(steady, own_ms));
   document.add(busy_figure(run));
   document.add(Paragraph{fmt::format(
       "Part by part: the least, mean and greatest of the {:g} ranks in a step, averaged over {} steps; the "

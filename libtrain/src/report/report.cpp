@@ -1,6 +1,7 @@
 // Composes a report from runs and writes its two files, each beside its place and then renamed.
 #include "libtrain/report.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/pending_file.h"
@@ -11,22 +12,30 @@ namespace lt {
 
 namespace fs = std::filesystem;
 
-void write_report(const std::vector<std::string>& run_directories, const std::string& out_html) {
-  if (run_directories.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
+std::string run_folder(const std::string& run) {
+  fs::path folder = fs::path(run).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  if (folder.filename() == "metrics.jsonl") folder = folder.parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+void write_report(const std::vector<std::string>& given, const std::string& out_html) {
+  if (given.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
   const fs::path html(out_html);
   if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
   if (html.extension() == ".md") {
     throw UsageError("report",
                      "--out " + out_html + ": expected the name of the HTML file, the Markdown gets that name");
   }
-  for (std::size_t i = 0; i < run_directories.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (fs::weakly_canonical(run_directories[i]) == fs::weakly_canonical(run_directories[j]))
-        throw UsageError("report", "runs: expected each folder once, got " + run_directories[i] + " twice");
-    }
-  }
   std::vector<report::RunData> runs;
-  for (const std::string& directory : run_directories) runs.push_back(report::read_run(directory));
+  std::vector<fs::path> folders;
+  for (const std::string& run : given) {
+    const fs::path folder = fs::weakly_canonical(run_folder(run));
+    if (std::find(folders.begin(), folders.end(), folder) != folders.end())
+      throw UsageError("report", "runs: expected each once, got " + run + " twice");
+    folders.push_back(folder);
+    runs.push_back(report::read_run(run));
+  }
 
   // Folders of one name are told apart by the whole path.
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -36,10 +36,8 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("MFU", percent_text(s.mfu, 1));
   row("Peak memory of tensors, fullest rank", bytes_text(s.memory_peak_bytes));
   row("Peak memory of tensors, predicted", bytes_text(s.predicted_peak_bytes));
-  row(config_text(run, "train.device") == "cuda" ? "Device memory of others" : "Memory of the process beside tensors",
+  row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
-  if (config_text(run, "train.device") != "cuda")
-    row("Memory of the process in all", bytes_text(s.memory_peak_bytes + s.memory_outside_bytes));
   row("Time of all steps", s.train_s < 100 ? with_unit(fixed_text(s.train_s, 1), " s") : duration_text(s.train_s));
   return t;
 }
@@ -61,28 +59,33 @@ std::string subject(const RunData& run, const Summary& s) {
 
 // Whether it came to its end, and what was left out.
 std::string status(const RunData& run, const Summary& s) {
-  bool ended = false;
+  bool ended = false, stopped_by_skip = false;
   std::string reason, skipped;
   int skips = 0;
   for (const Event& event : run.events) {
-    if (event.kind == "start") ended = false;
-    if (event.kind == "skip") ++skips, skipped += (skipped.empty() ? "" : ", ") + whole_text(event.step);
+    if (event.kind == "start") ended = stopped_by_skip = false;
+    if (event.kind == "skip") {
+      ++skips, stopped_by_skip = event.step == s.steps;
+      skipped += (skipped.empty() ? "" : ", ") + whole_text(event.step);
+    }
     if (event.kind != "end") continue;
     ended = true;
     for (const auto& [key, value] : event.fields) reason = key == "reason" ? value : reason;
   }
   const double steps = config_number(run, "train.steps");
-  const std::string count =
-      steps > s.steps ? fmt::format("{} of {} steps", whole_text(s.steps), whole_text(steps)) : "its last step";
+  const bool short_of = steps > s.steps;
+  const std::string count = whole_text(s.steps) + (short_of ? " of " + whole_text(steps) : "") + " steps";
+  if (!ended && stopped_by_skip)
+    return fmt::format("The run stopped after {}: loss or gradient was not finite.", count);
   std::string text;
   if (!ended && !run.starts.empty()) {
     text = fmt::format(
         "The record ends after {} without saying that the run did: it is still going on, or was ended "
         "from outside or by an error.",
         count);
-  } else if (ended && steps > s.steps) {
-    text = fmt::format("The run ended after {}{}.", count,
-                       reason == "max_minutes" ? ", the limit of train.max_minutes" : "");
+  } else if (ended && short_of) {
+    const bool time = reason == "max_minutes";
+    text = fmt::format("The run ended after {}{}.", count, time ? ", the limit of train.max_minutes" : "");
   }
   if (skips > 0) {
     text += fmt::format("{}Loss or gradient was not finite in {} step{}, whose update was left out: {}.",

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "report/sections.h"
@@ -13,29 +12,25 @@ namespace {
 
 // A field's name and value as people read them.
 std::string readable_name(const std::string& key) {
-  if (key == "unix_time") return "started";
+  if (key == "unix_time") return "last started";
   return key.ends_with("_bytes") ? key.substr(0, key.size() - 6) : key;
 }
 
 std::string readable(const std::string& key, const std::string& value) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size()) return value;
+  const double number = number_of(value);
+  if (std::isnan(number)) return value;
   if (key.ends_with("_bytes")) return bytes_text(number);
   if (key == "unix_time") return time_text(number);
-  const std::string text = fmt::format("{:.6g}", number);
-  return text.find('e') == std::string::npos ? text : value;
+  // Measured numbers are written with all their digits.
+  const bool measured = key == "loss" || key == "seconds";
+  return measured ? fmt::format("{:.6g}", number) : value;
 }
 
 Table event_table(const RunData& run) {
   Table t{.header = {"event", "step", "details"}, .rows = {}, .text = true};
   std::vector<Event> events = run.events;
   events.insert(events.end(), run.evals.begin(), run.evals.end());
-  // A run evaluates and saves after a step, and then ends.
-  const auto later = [](const Event& event) { return event.kind == "end"; };
-  std::stable_sort(events.begin(), events.end(), [&](const Event& a, const Event& b) {
-    return a.step != b.step ? a.step < b.step : later(a) < later(b);
-  });
+  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.line < b.line; });
   for (const Event& event : events) {
     std::string details;
     for (const auto& [key, value] : event.fields) {

@@ -11,12 +11,6 @@ namespace {
 
 double or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
-double number_of(const std::string& text) {
-  double value = kMissing;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : kMissing;
-}
-
 // By count, then by rank.
 std::vector<std::pair<int, int>> most_often_first(const std::map<int, int>& counts) {
   std::vector<std::pair<int, int>> sorted(counts.begin(), counts.end());
@@ -99,13 +93,14 @@ std::vector<std::pair<std::string, double>> mean_parts(const std::vector<const S
 
 std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps) {
   if (steps.empty()) return {};
-  std::vector<double> sums(steps.front()->own_ms.size(), 0.0);
+  std::vector<std::vector<double>> of_rank(steps.front()->own_ms.size());
   for (const StepRow* step : steps) {
-    if (step->own_ms.size() != sums.size()) return {};
-    for (std::size_t r = 0; r < sums.size(); ++r) sums[r] += step->own_ms[r];
+    if (step->own_ms.size() != of_rank.size()) return {};
+    for (std::size_t r = 0; r < of_rank.size(); ++r) of_rank[r].push_back(step->own_ms[r]);
   }
-  for (double& sum : sums) sum /= static_cast<double>(steps.size());
-  return sums;
+  std::vector<double> means;
+  for (const auto& values : of_rank) means.push_back(mean(values));
+  return means;
 }
 
 std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps) {
@@ -114,6 +109,32 @@ std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>
     if (std::isfinite(step->slowest)) ++counts[static_cast<int>(step->slowest)];
   }
   return most_often_first(counts);
+}
+
+SlowestRank slowest_rank(const std::vector<const StepRow*>& steps) {
+  const auto often = slowest_ranks(steps);
+  if (often.empty()) return {};
+  const auto share = [&](int times) { return static_cast<double>(times) / static_cast<double>(steps.size()); };
+  const auto own_ms = mean_own_ms(steps);
+  if (own_ms.empty()) {
+    const auto [rank, times] = often.front();
+    const double excess = mean(column(steps, &StepRow::own_ms_max)) - mean(column(steps, &StepRow::own_ms_mean));
+    return {rank, share(times) >= 0.7 ? excess : 0, share(times)};
+  }
+  const auto most = std::max_element(own_ms.begin(), own_ms.end());
+  SlowestRank slowest{static_cast<int>(most - own_ms.begin()), *most - mean(own_ms), 0};
+  for (const auto& [rank, times] : often) {
+    if (rank == slowest.rank) slowest.often = share(times);
+  }
+  return slowest;
+}
+
+bool on_gpu(const RunData& run) { return config_text(run, "train.device") == "cuda"; }
+
+double number_of(const std::string& text) {
+  double value = kMissing;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : kMissing;
 }
 
 double environment_number(const RunData& run, const std::string& key) {

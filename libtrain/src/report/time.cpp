@@ -30,10 +30,15 @@ constexpr const char* kCollectivesExplained =
 
 // What is exposed, apart by why: costs_of() takes out of it what a late rank explains.
 std::string exposed_text(const Costs& c) {
+  const std::string all = fixed_text(c.communication() + c.straggler, 2);
+  const std::string late =
+      "because a rank was late (the busy time of the slowest rank of each step less the mean of the "
+      "ranks)";
+  if (!(c.communication() > 0)) return fmt::format("Gather and reduce exposed are {} ms together, all {}.", all, late);
   return fmt::format(
-      "Gather and reduce exposed are {} ms together: at least {} ms because a rank was late (the busy time of the "
-      "slowest rank of each step less the mean of the ranks), and at most {} ms for the transfers themselves.",
-      fixed_text(c.communication() + c.straggler, 2), fixed_text(c.straggler, 2), fixed_text(c.communication(), 2));
+      "Gather and reduce exposed are {} ms together: about {} ms {}, and about {} ms for the transfers "
+      "themselves.",
+      all, fixed_text(c.straggler, 2), late, fixed_text(c.communication(), 2));
 }
 
 Figure speed_figure(const RunData& run) {
@@ -117,7 +122,8 @@ void add_time(Document& document, const RunData& run, int level) {
   document.add(breakdown_figure(run, parts));
   if (parts.empty()) return;
   document.add(Paragraph{kPartsExplained});
-  const char* unit = run.ranks > 1 ? "ms, mean over ranks" : "ms, mean";
+  const bool all_ranks = run.ranks > 1 && !mean_parts_over_ranks(steady).empty();
+  const char* unit = all_ranks ? "ms, mean over ranks" : run.ranks > 1 ? "ms, mean of rank 0" : "ms, mean";
   document.add(shares("part of a step", unit, parts, [](double ms) { return fixed_text(ms, 2); }));
   if (const Costs costs = costs_of(run); costs.straggler > 0) document.add(Paragraph{exposed_text(costs)});
 }

@@ -38,11 +38,6 @@ const DeviceModel& find_device_model(std::string_view name) {
   throw UsageError("plan", fmt::format("device: expected one of {}, got \"{}\"", names, name));
 }
 
-std::string device_text(const PlanMachine& machine) {
-  if (machine.device != "cpu") return machine.device;
-  return fmt::format("{} cpu core{} a rank", machine.cores, machine.cores == 1 ? "" : "s");
-}
-
 GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {
   GroupPlacement result{ranks, 1};
   const int groups = std::min(kMostGroups, std::max(1, layout.run_ranks / ranks));

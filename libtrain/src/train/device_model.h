@@ -1,11 +1,9 @@
 // What a device and its links are taken to do, for estimates before a run: a table, and what a collective costs by it.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "libtrain/dtype.h"
-#include "libtrain/planner.h"
 #include "libtrain/timeline.h"
 
 namespace lt {
@@ -29,9 +27,6 @@ struct DeviceModel {
 
 // Throws UsageError that lists the names.
 const DeviceModel& find_device_model(std::string_view name);
-
-// "h200", "2 cpu cores a rank".
-std::string device_text(const PlanMachine& machine);
 
 // Where the ranks of a run are: node by node.
 struct NodeLayout {

@@ -8,13 +8,10 @@
 
 #include "libtrain/random.h"
 #include "parallel/step_memory.h"
+#include "train/seconds.h"
 
 namespace lt {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // tokens[begin, end) as [1, T], on the CPU, or their shape alone.
 Tensor token_row(const std::vector<std::uint32_t>& tokens, std::size_t begin, Device device) {

@@ -7,7 +7,7 @@
 #include "libtrain/planner.h"
 #include "libtrain/strategy.h"
 #include "record/short_text.h"
-#include "train/device_model.h"
+#include "train/plan_text.h"
 
 namespace lt {
 namespace {
@@ -30,12 +30,19 @@ void find_largest(FitRow& row, Config config, int ranks, const PlanMachine& mach
   }
 }
 
+// What all rows have in common.
+void describe(Fit& fit, const Plan& plan) {
+  fit.machine = plan.machine, fit.dtype = plan.dtype, fit.accum = plan.accum, fit.model_json = plan.model_json;
+  fit.subject = fmt::format("{}; {}, sequences of {}, accum {}", plan.model, plan.dtype, plan.seq, plan.accum);
+}
+
 std::string mib(Size bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20)); }
 
 }  // namespace
 
 Fit fit_memory(const Config& given, int ranks, const PlanMachine& machine, Size memory_bytes) {
   Fit fit;
+  fit.shard_size = given.parallel.shard_size;
   fit.ranks = ranks, fit.memory_bytes = memory_bytes, fit.given_micro_batch = given.train.micro_batch;
   for (const Strategy& strategy : kStrategies) {
     for (const std::string_view recompute : {"none", "selective", "full"}) {
@@ -44,10 +51,7 @@ Fit fit_memory(const Config& given, int ranks, const PlanMachine& machine, Size 
       config.parallel.recompute = recompute;
       if (strategy.optimizer == Placement::replicated) config.parallel.shard_size = 0;
       const Plan plan = make_plan(config, ranks, machine);
-      fit.machine = plan.machine, fit.dtype = plan.dtype, fit.accum = plan.accum, fit.seq = plan.seq;
-      fit.model_json = plan.model_json;
-      fit.subject = fmt::format("{}; {}, sequences of {}, accum {}", plan.model, plan.dtype, plan.seq, plan.accum);
-      fit.shard_size = given.parallel.shard_size;
+      if (fit.rows.empty()) describe(fit, plan);
       FitRow row{std::string(strategy.name), std::string(recompute), plan.peak_bytes, plan.tokens_per_s};
       find_largest(row, config, ranks, machine, memory_bytes);
       fit.rows.push_back(row);

@@ -9,6 +9,7 @@
 #include "record/short_text.h"
 #include "report/arena_drawing.h"
 #include "train/device_model.h"
+#include "train/plan_text.h"
 
 namespace lt {
 namespace {

@@ -17,6 +17,7 @@
 #include "train/model_json.h"
 #include "train/run.h"
 #include "train/same_run.h"
+#include "train/seconds.h"
 #include "train/step_record.h"
 #include "train/trace.h"
 
@@ -24,8 +25,6 @@ namespace lt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr std::string_view kOutOfTime = "max_minutes";
 

@@ -1,0 +1,29 @@
+// Files that a command writes at its end: whether they can be written is said before the work, by the rank that writes.
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "libtrain/error.h"
+
+namespace lt::launch {
+
+// Throws UsageError, naming the option, for what is no file in a folder that can be written to.
+inline void require_output(const char* option, const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto fail = [&](const std::string& expected, const std::string& found) {
+    throw UsageError("usage", fmt::format("{}: expected {}, got {}", option, expected, found));
+  };
+  std::error_code none;
+  if (path.empty()) fail("the name of a file", "none");
+  if (fs::is_directory(path, none)) fail("a file", "the folder " + path);
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  if (!fs::is_directory(folder, none)) fail("a file in a folder that is there", path);
+  if (::access(folder.c_str(), W_OK) != 0) fail("a file in a folder that can be written to", path);
+}
+
+}  // namespace lt::launch
