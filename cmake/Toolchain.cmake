@@ -28,7 +28,7 @@ if(LIBTRAIN_CUDA)
   target_compile_definitions(lt_options INTERFACE LIBTRAIN_HAS_CUDA=1)
   # constexpr functions of the library (conversions of bf16, Philox) run in kernels too.
   target_compile_options(lt_options INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=-Wall;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror=all-warnings>>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror=all-warnings>>")
 endif()
 # errno of math functions and floating-point exception flags are never read; without these GCC does not vectorise sqrt,
 # rint and selects. No value changes.

@@ -28,6 +28,23 @@ __device__ inline A silu_derivative(A x, A s) {
   return s * (A(1) + x * (A(1) - s));
 }
 
+template <class A>
+struct Gelu {
+  __device__ A operator()(A x) const { return gelu(x); }
+};
+template <class A>
+struct GeluGradient {
+  __device__ A operator()(A dy, A x) const { return dy * gelu_derivative(x); }
+};
+template <class A>
+struct Silu {
+  __device__ A operator()(A x) const { return x * sigmoid(x); }
+};
+template <class A>
+struct SiluGradient {
+  __device__ A operator()(A dy, A x) const { return dy * silu_derivative(x, sigmoid(x)); }
+};
+
 // Rows of F results beside rows of 2F inputs: one pack of a row to a thread.
 template <int kCount, class T>
 __global__ void swiglu_forward_kernel(T* y_RF, const T* x_R2F, Size R, Size F) {
@@ -77,8 +94,7 @@ __global__ void swiglu_backward_kernel(T* dx_R2F, const T* dy_RF, const T* x_R2F
 template <>
 void gelu_forward(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N) {
   dispatch_float(dtype, [&]<class T>() {
-    map(stream, static_cast<T*>(y_N), N, false, [] __device__(Arithmetic<T> x) { return gelu(x); },
-        static_cast<const T*>(x_N));
+    map(stream, static_cast<T*>(y_N), N, false, Gelu<Arithmetic<T>>{}, static_cast<const T*>(x_N));
   });
 }
 
@@ -87,16 +103,15 @@ void gelu_backward(CudaStream stream, DType dtype, void* dx_N, const void* dy_N,
                    bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    map(stream, static_cast<T*>(dx_N), N, accumulate, [] __device__(A dy, A x) { return dy * gelu_derivative(x); },
-        static_cast<const T*>(dy_N), static_cast<const T*>(x_N));
+    map(stream, static_cast<T*>(dx_N), N, accumulate, GeluGradient<A>{}, static_cast<const T*>(dy_N),
+        static_cast<const T*>(x_N));
   });
 }
 
 template <>
 void silu_forward(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N) {
   dispatch_float(dtype, [&]<class T>() {
-    map(stream, static_cast<T*>(y_N), N, false, [] __device__(Arithmetic<T> x) { return x * sigmoid(x); },
-        static_cast<const T*>(x_N));
+    map(stream, static_cast<T*>(y_N), N, false, Silu<Arithmetic<T>>{}, static_cast<const T*>(x_N));
   });
 }
 
@@ -105,8 +120,7 @@ void silu_backward(CudaStream stream, DType dtype, void* dx_N, const void* dy_N,
                    bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    map(stream, static_cast<T*>(dx_N), N, accumulate,
-        [] __device__(A dy, A x) { return dy * silu_derivative(x, sigmoid(x)); }, static_cast<const T*>(dy_N),
+    map(stream, static_cast<T*>(dx_N), N, accumulate, SiluGradient<A>{}, static_cast<const T*>(dy_N),
         static_cast<const T*>(x_N));
   });
 }
@@ -119,16 +133,15 @@ void swiglu_forward(CudaStream stream, DType dtype, void* y_RF, const void* x_R2
     const T* const x = static_cast<const T*>(x_R2F);
     dispatch_flag(F % kPack<T> == 0 && aligned(y, x), [&](auto whole) {
       constexpr int kCount = whole.value ? kPack<T> : 1;
-      swiglu_forward_kernel<kCount>
-          <<<blocks_for(stream, R * F / kCount), kThreads, 0, stream_of(stream)>>>(y, x, R, F);
+      swiglu_forward_kernel<kCount><<<blocks_for(stream, R * F / kCount), kThreads, 0, stream_of(stream)>>>(y, x, R, F);
     });
   });
   check_launch("swiglu_forward");
 }
 
 template <>
-void swiglu_backward(CudaStream stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R,
-                     Size F, bool accumulate) {
+void swiglu_backward(CudaStream stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R, Size F,
+                     bool accumulate) {
   if (R * F == 0) return;
   dispatch_float(dtype, [&]<class T>() {
     T* const dx = static_cast<T*>(dx_R2F);

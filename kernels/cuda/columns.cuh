@@ -8,7 +8,8 @@
 
 namespace lt::kernels {
 
-// How R rows are cut: about two blocks of rows a multiprocessor of a large GPU for narrow matrices, fewer for wide ones.
+// How R rows are cut: about two blocks of rows a multiprocessor of a large GPU for narrow matrices, fewer for wide
+// ones.
 struct RowCut {
   Size rows, count;  // of a block; blocks
 
@@ -48,7 +49,14 @@ __global__ void combine_partials_kernel(Y* out_C, const A* partial, Size blocks,
   out_C[c] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(out_C[c]) + sum : sum));
 }
 
-// out_C (+)= sum over r of f(r, c), a __device__ function that gives an A.
+template <class T>
+struct Element {
+  const T* x_RC;
+  Size C;
+  __device__ Arithmetic<T> operator()(Size r, Size c) const { return load(x_RC[r * C + c]); }
+};
+
+// out_C (+)= sum over r of f(r, c), a function object that gives an A.
 template <class A, class Y, class F>
 void sum_columns(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
   if (C == 0) return;

@@ -35,23 +35,62 @@ void for_each_place(CudaStream stream, const Strided& space, F f) {
 }
 
 template <class T>
-void copy_places(CudaStream stream, const Strided& space, void* out, const void* a) {
-  T* const y = static_cast<T*>(out);
-  const T* const x = static_cast<const T*>(a);
-  for_each_place(stream, space, [=] __device__(const Place& place) { y[place.out] = x[place.a]; });
-}
+struct CopyPlace {
+  T* out;
+  const T* a;
+  __device__ void operator()(const Place& p) const { out[p.out] = a[p.a]; }
+};
+template <class T>
+struct AddPlace {
+  T* out;
+  const T* a;
+  __device__ void operator()(const Place& p) const {
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      out[p.out] += a[p.a];
+    } else {
+      out[p.out] = store<T>(load(out[p.out]) + load(a[p.a]));
+    }
+  }
+};
+template <class T>
+struct Sum {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Place& p) const { out[p.out] = store<T>(load(a[p.a]) + load(b[p.b])); }
+};
+template <class T>
+struct Product {
+  T* out;
+  const T *a, *b;
+  bool accumulate;
+  __device__ void operator()(const Place& p) const {
+    const Arithmetic<T> product = load(a[p.a]) * load(b[p.b]);
+    out[p.out] = store<T>(accumulate ? load(out[p.out]) + product : product);
+  }
+};
+
+template <class A>
+struct Constant {
+  A value;
+  __device__ A operator()() const { return value; }
+};
+template <class A>
+struct Identity {
+  __device__ A operator()(A x) const { return x; }
+};
+template <class A>
+struct Times {
+  A factor;
+  __device__ A operator()(A x) const { return factor * x; }
+};
 
 template <class T>
+void copy_places(CudaStream stream, const Strided& space, void* out, const void* a) {
+  for_each_place(stream, space, CopyPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
+}
+template <class T>
 void add_places(CudaStream stream, const Strided& space, void* out, const void* a) {
-  T* const y = static_cast<T*>(out);
-  const T* const x = static_cast<const T*>(a);
-  for_each_place(stream, space, [=] __device__(const Place& place) {
-    if constexpr (std::is_same_v<T, std::int32_t>) {
-      y[place.out] += x[place.a];
-    } else {
-      y[place.out] = store<T>(load(y[place.out]) + load(x[place.a]));
-    }
-  });
+  for_each_place(stream, space, AddPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
 }
 
 template <class T>
@@ -82,7 +121,7 @@ void fill_zero(CudaStream stream, void* x, Size bytes) {
 template <>
 void fill(CudaStream stream, DType dtype, void* x_N, double value, Size N) {
   dispatch_float(dtype, [&]<class T>() {
-    map(stream, static_cast<T*>(x_N), N, false, [=] __device__() { return static_cast<Arithmetic<T>>(value); });
+    map(stream, static_cast<T*>(x_N), N, false, Constant<Arithmetic<T>>{static_cast<Arithmetic<T>>(value)});
   });
 }
 
@@ -113,8 +152,7 @@ void convert(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const v
   }
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
-      map(stream, static_cast<Y*>(y_N), N, accumulate, [] __device__(Arithmetic<X> x) { return x; },
-          static_cast<const X*>(x_N));
+      map(stream, static_cast<Y*>(y_N), N, accumulate, Identity<Arithmetic<X>>{}, static_cast<const X*>(x_N));
     });
   });
 }
@@ -122,10 +160,7 @@ void convert(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const v
 template <>
 void add(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
   dispatch_float(dtype, [&]<class T>() {
-    T* const y = static_cast<T*>(out);
-    const T *const x = static_cast<const T*>(a), *const z = static_cast<const T*>(b);
-    for_each_place(stream, space,
-                   [=] __device__(const Place& p) { y[p.out] = store<T>(load(x[p.a]) + load(z[p.b])); });
+    for_each_place(stream, space, Sum<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 
@@ -133,12 +168,8 @@ template <>
 void mul(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b,
          bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    T* const y = static_cast<T*>(out);
-    const T *const x = static_cast<const T*>(a), *const z = static_cast<const T*>(b);
-    for_each_place(stream, space, [=] __device__(const Place& p) {
-      const Arithmetic<T> product = load(x[p.a]) * load(z[p.b]);
-      y[p.out] = store<T>(accumulate ? load(y[p.out]) + product : product);
-    });
+    for_each_place(stream, space,
+                   Product<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
   });
 }
 
@@ -146,8 +177,7 @@ template <>
 void scale(CudaStream stream, DType dtype, void* y_N, const void* x_N, double alpha, Size N, bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
     const auto factor = static_cast<Arithmetic<T>>(alpha);
-    map(stream, static_cast<T*>(y_N), N, accumulate, [=] __device__(Arithmetic<T> x) { return factor * x; },
-        static_cast<const T*>(x_N));
+    map(stream, static_cast<T*>(y_N), N, accumulate, Times<Arithmetic<T>>{factor}, static_cast<const T*>(x_N));
   });
 }
 

@@ -1,5 +1,5 @@
-// Embedding look-up and its gradient on the GPU. Backward, rows are sorted by their id (stably, so rows of one id stay in
-// order) and a block adds the rows of one id up: no atomics, and the same bits each time.
+// Embedding look-up and its gradient on the GPU. Backward, rows are sorted by their id (stably, so rows of one id stay
+// in order) and a block adds the rows of one id up: no atomics, and the same bits each time.
 #include "kernels/embedding.h"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -98,7 +98,7 @@ void embedding_backward(CudaStream stream, DType dtype, void* dtable_VC, bool ac
       const SortedRows sorted = sort_rows(stream, ids_M, M);
       const dim3 grid(static_cast<unsigned>(M), static_cast<unsigned>((C + kThreads - 1) / kThreads));
       add_rows_of_id_kernel<<<grid, kThreads, 0, stream_of(stream)>>>(static_cast<A*>(dtable_VC), dy, sorted.ids_M,
-                                                                       sorted.rows_M, M, C);
+                                                                      sorted.rows_M, M, C);
       check_launch("add_rows_of_id");
     }
     if (dpositions_TC && max_T > 0) {

@@ -30,7 +30,8 @@ __global__ void map_kernel(Y* y_N, Size N, F f, const X*... x_N) {
   }
 }
 
-// `f` is a __device__ lambda over the arithmetic types of the inputs. y may be one of them.
+// `f` is a function object over the arithmetic types of the inputs. y may be one of them. (nvcc takes no __device__
+// lambdas inside of generic lambdas, where kernels get their element type.)
 template <class Y, class F, class... X>
 void map(CudaStream stream, Y* y_N, Size N, bool accumulate, F f, const X*... x_N) {
   if (N == 0) return;

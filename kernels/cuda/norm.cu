@@ -68,6 +68,18 @@ __global__ void norm_dx_kernel(T* dx_RC, bool accumulate, const T* dy_RC, const 
   }
 }
 
+// dw_C = sum over rows of dy * h.
+template <class T, bool kCentred>
+struct WeightTerm {
+  const T *dy_RC, *x_RC;
+  const Arithmetic<T>*mean_R, *rstd_R;
+  Size C;
+  __device__ Arithmetic<T> operator()(Size r, Size c) const {
+    const Arithmetic<T> centre = kCentred ? mean_R[r] : Arithmetic<T>(0);
+    return load(dy_RC[r * C + c]) * ((load(x_RC[r * C + c]) - centre) * rstd_R[r]);
+  }
+};
+
 template <bool kCentred>
 void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
                    void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC, const void* w_C,
@@ -78,14 +90,10 @@ void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_
     const A *const mean = static_cast<const A*>(mean_R), *const rstd = static_cast<const A*>(rstd_R);
     // dx last: it may stand where x or dy does.
     if (dw_C) {
-      sum_columns<A>(stream, static_cast<A*>(dw_C), R, C, accumulate_dw, [=] __device__(Size r, Size c) {
-        const A centre = kCentred ? mean[r] : A(0);
-        return load(dy[r * C + c]) * ((load(x[r * C + c]) - centre) * rstd[r]);
-      });
+      sum_columns<A>(stream, static_cast<A*>(dw_C), R, C, accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
     }
     if (db_C) {
-      sum_columns<A>(stream, static_cast<A*>(db_C), R, C, accumulate_db,
-                     [=] __device__(Size r, Size c) { return load(dy[r * C + c]); });
+      sum_columns<A>(stream, static_cast<A*>(db_C), R, C, accumulate_db, Element<T>{dy, C});
     }
     if (dx_RC && R > 0) {
       norm_dx_kernel<T, kCentred><<<static_cast<unsigned>(R), kRowThreads, 0, stream_of(stream)>>>(

@@ -68,8 +68,7 @@ __global__ void sum_ranks_kernel(Y* y_N, Contributions<X> x, int ranks, Size N, 
 template <>
 void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, Size N) {
   const Size blocks = (N + kSumBlock - 1) / kSumBlock;
-  double* const partial =
-      reinterpret_cast<double*>(cuda::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
+  double* const partial = reinterpret_cast<double*>(cuda::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
   dispatch_float(dtype, [&]<class T>() {
     if (blocks == 0) return;
     block_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(
@@ -98,10 +97,9 @@ void sum_middle(CudaStream stream, DType dtype, void* out_OI, const void* x_ORI,
     if (I == 1) {
       const Size blocks = (O * kWarp + kThreads - 1) / kThreads;
       sum_within_rows_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(out, x, O, R,
-                                                                                                  accumulate);
+                                                                                                accumulate);
     } else if (O == 1) {
-      return sum_columns<Arithmetic<T>>(stream, out, R, I, accumulate,
-                                        [=] __device__(Size r, Size i) { return load(x[r * I + i]); });
+      return sum_columns<Arithmetic<T>>(stream, out, R, I, accumulate, Element<T>{x, I});
     } else {
       sum_middle_kernel<<<blocks_for(stream, O * I), kThreads, 0, stream_of(stream)>>>(out, x, O, R, I, accumulate);
     }
@@ -115,7 +113,7 @@ void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, cons
   dispatch_float(dtype, [&]<class T>() {
     using A = Arithmetic<T>;
     const T* const x = static_cast<const T*>(x_RC);
-    const auto element = [=] __device__(Size r, Size c) { return load(x[r * C + c]); };
+    const Element<T> element{x, C};
     if (out_dtype == dtype) return sum_columns<A>(stream, static_cast<T*>(out_C), R, C, accumulate, element);
     if (out_dtype != gradient_dtype(dtype)) {
       throw InternalError("kernels", "sum_rows: expected sums in " + std::string(dtype_name(gradient_dtype(dtype))) +
@@ -138,7 +136,7 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
       Contributions<X> contributions{};
       for (int rank = 0; rank < ranks; ++rank) contributions.of[rank] = static_cast<const X*>(x[rank]);
       sum_ranks_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(static_cast<Y*>(y_N), contributions,
-                                                                                   ranks, N, accumulate);
+                                                                                  ranks, N, accumulate);
     });
   });
   check_launch("sum_ranks");
