@@ -23,15 +23,15 @@ Size score_gradient_bytes(const AttentionShape& s) { return 2 * s.H * padded_len
 // delta = sum_D(dout * out), in the type of the arithmetic.
 Size own_bytes(DType dtype, const AttentionShape& s) { return s.B * s.H * s.T * dtype_bytes(gradient_dtype(dtype)); }
 
-// What cudnn-frontend 1.18 lays out for each query (an f32 dq to add to, delta), with grouped heads dk and dv of every
-// query head, in deterministic mode the gradients of the scores; and room for counters.
+// What cuDNN 9.19 with cudnn-frontend 1.18 asks on processors 9.0 and 10.0 for each query: dq in f32 to add to, delta,
+// and with grouped heads dk and dv of each query head in bf16; in deterministic mode the gradients of the scores in
+// place of dq. Lengths and heads are padded here, and a MiB added, as room for other versions.
 Size cudnn_bytes(const AttentionShape& s) {
-  constexpr Size kCounters = Size{1} << 20;
-  const Size matrices = s.G < s.H ? 3 : 1;
-  const Size per_row = 4 * (matrices * padded(s.D, 64) + 1);
+  constexpr Size kRoom = Size{1} << 20;
+  const Size full = 4 * padded(s.D, 64), per_row = 4 + full + (s.G < s.H ? full : 0);
   const Size per_sequence =
       s.H * padded_length(s) * per_row + (deterministic_attention() ? score_gradient_bytes(s) : 0);
-  return cudnn_backward_sequences(s) * per_sequence + kCounters;
+  return cudnn_backward_sequences(s) * per_sequence + kRoom;
 }
 
 }  // namespace
