@@ -1,6 +1,6 @@
-// Group: ranks that communicate. A copyable handle over a back end: `self` (one rank), MPI, or meta (any size; counts
-// bytes and moves nothing). Collectives of one group run in the order in which they are called, which must be the same
-// on all ranks. Groups that should overlap are duplicates of each other.
+// Group: ranks that communicate. A copyable handle over a back end: `self` (one rank), MPI (tensors on the CPU), NCCL
+// (on CUDA devices), or meta (any size; counts bytes and moves nothing). Collectives of one group run in the order in
+// which they are called, which must be the same on all ranks. Groups that should overlap are duplicates of each other.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace lt {
 
-// A collective on its way. Its tensors must stay alive and untouched until wait() has returned. On a GPU wait() makes
-// the current stream wait, on the CPU it blocks. The destructor waits.
+// A collective on its way. Its tensors must stay alive and untouched until wait() has returned. On a GPU it starts
+// after what the compute stream holds at the call, and wait() makes that stream wait; on the CPU wait() blocks. The
+// destructor waits.
 class Work {
  public:
   struct State;
@@ -40,8 +41,11 @@ class Group {
   // One rank, alone.
   Group();
   explicit Group(std::shared_ptr<GroupBackend> backend);
-  // Rank `rank` of `size`, for planning: every call counts its bytes and allocates what the MPI back end would.
-  static Group meta(int rank, int size);
+  // Rank `rank` of `size`, for planning: every call counts its bytes and allocates what it would for tensors of a
+  // device of type `planned` (cpu: MPI, cuda: NCCL).
+  static Group meta(int rank, int size, DeviceType planned = DeviceType::cpu);
+  // The same rank of the same size, planning what this group does with tensors of `device`; a meta group plans on.
+  Group on_meta(Device device) const;
 
   int rank() const;
   int size() const;
