@@ -46,6 +46,11 @@ class Group {
   static Group meta(int rank, int size, DeviceType planned = DeviceType::cpu);
   // The same rank of the same size, planning what this group does with tensors of `device`; a meta group plans on.
   Group on_meta(Device device) const;
+  // The same ranks with NCCL for tensors on `device`, a CUDA device of its own for each rank; all else goes the way it
+  // went. Groups that are split from it have it too. Every rank must call it. One rank needs no NCCL and gets itself.
+  // Throws UsageError for a build without NCCL or a device that is not there, CommError where NCCL cannot start. The
+  // last copy waits for the collectives that it started; where peers have gone it gives up after 40 s.
+  Group with_nccl(Device device) const;
 
   int rank() const;
   int size() const;
@@ -58,7 +63,8 @@ class Group {
   // Flat, contiguous, one dtype.
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
-  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. `part` may
+  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. On CUDA,
+  // equal parts of f32 or f64 that travel as they are are added in NCCL's order: see pin_nccl_algorithm(). `part` may
   // be the range of `full`; the rest of `full` is left as it was.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
                       bool accumulate = false) const;
@@ -89,6 +95,11 @@ class Group {
   friend void collectively(const Group& group, const std::function<void()>& body);
   std::shared_ptr<GroupBackend> backend_;
 };
+
+// For deterministic runs, before the first with_nccl(): NCCL adds in an order that depends on size and ranks alone.
+// Sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in the environment where they are not set. Does nothing in a build without
+// NCCL.
+void pin_nccl_algorithm();
 
 // Totals over all groups of this process since the last call, one entry for each kind that occurred.
 std::vector<CommTotal> take_comm_totals();
