@@ -88,6 +88,16 @@ if(LIBTRAIN_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   find_package(CUDAToolkit REQUIRED)
   set(LIBTRAIN_CUDA_RUNTIME CUDA::cudart)
+
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
+    message(FATAL_ERROR "NCCL was not found. Install it from NVIDIA's repository: apt-get install libnccl-dev, or name its "
+                        "folder with -DCMAKE_PREFIX_PATH=..., or configure with -DLIBTRAIN_CUDA=OFF")
+  endif()
+  add_library(lt_nccl INTERFACE)
+  target_include_directories(lt_nccl SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+  target_link_libraries(lt_nccl INTERFACE ${NCCL_LIBRARY})
 endif()
 
 # cuDNN with the headers of cudnn-frontend, which `bash launch/deps.sh --cuda` puts into build/third_party. The library is

@@ -38,6 +38,7 @@ PUBLIC_HEADERS = {
 # Third-party headers, by how their names begin, and the layers that may include them.
 THIRD_PARTY = {
     "mpi": ["comm"],
+    "nccl": ["comm"],
     "hdf5": ["checkpoints"],
     "H5": ["checkpoints"],
     "CLI/": ["launch"],

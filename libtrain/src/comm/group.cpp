@@ -79,19 +79,21 @@ using StatePtr = std::unique_ptr<Work::State>;
 
 void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part) {
   if (full.device().is_meta()) return;
-  state.transfer = state.backend->all_gather({full.dtype(), full.elements(), full.data(), part.data()});
+  state.transfer = state.backend->all_gather({full.device(), full.dtype(), full.elements(), full.data(), part.data()});
 }
 
 void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate) {
   const MemoryScope owner(MemoryOwner::communication);
   const OperationScope operation("reduce_scatter");
-  const auto staging = state.backend->staging(full.elements(), full.dtype(), wire);
+  ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
+  const auto staging = state.backend->staging(call);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
   if (full.device().is_meta()) return;
-  state.transfer = state.backend->reduce_scatter({full.dtype(), wire, full.elements(), part.data(), full.data(),
-                                                  accumulate, staging.outgoing > 0 ? state.outgoing.data() : nullptr,
-                                                  staging.incoming > 0 ? state.incoming.data() : nullptr});
+  call.part_P = part.data(), call.full_N = full.data();
+  if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
+  if (staging.incoming > 0) call.incoming = state.incoming.data();
+  state.transfer = state.backend->reduce_scatter(call);
 }
 
 void note(GroupBackend& backend, CollectiveOp op, std::string_view name, Size bytes) {
@@ -125,12 +127,14 @@ void run_barrier(GroupBackend& backend, Wait&& wait) {
 Group::Group() : backend_(make_self_backend({})) {}
 Group::Group(std::shared_ptr<GroupBackend> backend) : backend_(std::move(backend)) {}
 
-Group Group::meta(int rank, int size) {
+Group Group::meta(int rank, int size, DeviceType planned) {
   if (size < 1 || rank < 0 || rank >= size) {
     throw UsageError("comm", fmt::format("meta group: rank: expected 0 to size - 1, got {} of size {}", rank, size));
   }
-  return Group(make_meta_backend({rank, size, rank, size, "meta"}));
+  return Group(make_meta_backend({rank, size, rank, size, "meta"}, planned));
 }
+
+Group Group::on_meta(Device device) const { return meta(rank(), size(), backend_->counted_type(device)); }
 
 int Group::rank() const { return backend_->rank(); }
 int Group::size() const { return backend_->size(); }
@@ -187,7 +191,7 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast);
   state->open_span(name, bytes);
   if (!tensor.device().is_meta()) {
-    state->transfer = backend_->broadcast(tensor.dtype(), tensor.elements(), tensor.data(), root);
+    state->transfer = backend_->broadcast({tensor.device(), tensor.dtype(), tensor.elements(), tensor.data(), root});
   }
   return Work(std::move(state));
 }
