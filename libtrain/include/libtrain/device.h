@@ -25,6 +25,16 @@ struct Device {
 inline constexpr Device kCpu{DeviceType::cpu, 0};
 inline constexpr Device kMeta{DeviceType::meta, 0};
 
+// The meta device on which work for `device` is planned: its index is the type that it stands for, since kernels of
+// another type want other workspaces. kMeta stands for the CPU.
+constexpr Device meta_for(Device device) {
+  return device.is_meta() ? device : Device{DeviceType::meta, static_cast<int>(device.type)};
+}
+// Where the kernels of a device run: of meta, the type that it stands for.
+constexpr DeviceType target_of(Device device) {
+  return device.is_meta() ? static_cast<DeviceType>(device.index) : device.type;
+}
+
 // "cpu", "cuda:1", "meta".
 std::string to_string(Device device);
 

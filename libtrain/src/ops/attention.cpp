@@ -23,9 +23,6 @@ double product_flops(const kernels::AttentionShape& shape) {
 
 double scale_of(const Heads& heads) { return 1.0 / std::sqrt(static_cast<double>(heads.head_dim)); }
 
-// Where the kernels will run. Tensors on meta stand for the CPU's.
-DeviceType target_of(Device device) { return device.is_meta() ? DeviceType::cpu : device.type; }
-
 struct Attention final : Function {
   const char* name() const override { return "attention"; }
 

@@ -113,6 +113,7 @@ struct Engine::Impl {
   // `program` of an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(Program program);
 
+  Tensor on_device(const Tensor& tensor) const;
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
   // mean = that of `all`, of which each rank has written its own part.
@@ -173,7 +174,17 @@ StepResult Engine::step(const Batch& batch) {
   return {impl.loss, impl.norm};
 }
 
-void Engine::Impl::step(const Batch& batch) {
+// A batch may come on the CPU.
+Tensor Engine::Impl::on_device(const Tensor& tensor) const {
+  if (!tensor.defined() || target_of(tensor.device()) == target_of(options.device)) return tensor;
+  const MemoryScope owner(MemoryOwner::data);
+  const Tensor here = Tensor::empty(tensor.shape(), tensor.dtype(), options.device);
+  if (!options.device.is_meta()) copy(here, tensor);
+  return here;
+}
+
+void Engine::Impl::step(const Batch& given) {
+  const Batch batch{on_device(given.inputs), on_device(given.targets)};
   const Tensor own_losses = losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
@@ -210,10 +221,10 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     const UncountedScope uncounted;
     const UncountedMemoryScope no_memory;
     StepOptions on_meta = options;
-    on_meta.device = kMeta;
-    Impl twin(model, Group::meta(control.rank(), control.size()), parallel, adamw, on_meta);
+    on_meta.device = meta_for(options.device);
+    Impl twin(model, control.on_meta(options.device), parallel, adamw, on_meta);
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    return record_program(name, kMeta, [&] { (twin.*program)(shapes); });
+    return record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
   };
 }
 
@@ -279,7 +290,8 @@ Tensor Engine::evaluate(const Batch& batch) {
   return impl.evaluation;
 }
 
-void Engine::Impl::evaluate(const Batch& batch) {
+void Engine::Impl::evaluate(const Batch& given) {
+  const Batch batch{on_device(given.inputs), on_device(given.targets)};
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
   const Tensor all = Tensor::zeros({control.size()}, DType::f32, options.device);

@@ -28,8 +28,12 @@ Run::Run(const Config& resolved, const World& world)
   });
   collectively(control, [&] { open_data(); });
   collectively(control, [&] {
-    engine = std::make_unique<Engine>(*model, world.group(), parallel_options(config), adamw_options(config),
-                                      step_options(config));
+    StepOptions options = step_options(config);
+    options.device.index = options.device.type == DeviceType::cuda ? world.info().local_rank : 0;
+    const bool nccl = options.device.type == DeviceType::cuda && world.size() > 1;
+    if (nccl && config.train.deterministic) pin_nccl_algorithm();
+    engine = std::make_unique<Engine>(*model, nccl ? world.group().with_nccl(options.device) : world.group(),
+                                      parallel_options(config), adamw_options(config), options);
     const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
     engine->rehearse(batches.step, batches.evaluation);
   });
@@ -49,6 +53,7 @@ Run::Run(const Config& resolved, const World& world)
 }
 
 void Run::require_memory() const {
+  if (config.train.device == "cuda") return;  // cudaMalloc says it
   const Size ranks = world.info().local_size, machine = machine_memory_bytes();
   if (plan.peak_bytes <= machine / ranks) return;
   const auto gib = [](Size bytes) { return static_cast<double>(bytes) / (1 << 30); };
