@@ -19,7 +19,7 @@ struct Device {
   int index = 0;
 
   bool operator==(const Device&) const = default;
-  bool is_meta() const { return type == DeviceType::meta; }
+  constexpr bool is_meta() const { return type == DeviceType::meta; }
 };
 
 inline constexpr Device kCpu{DeviceType::cpu, 0};
