@@ -10,7 +10,8 @@ namespace lt {
 std::string run_folder(const std::string& run);
 
 // One offline HTML file, and its Markdown beside it, from one or more runs, each named as run_folder() takes it. Throws
-// DataError for what cannot be read or written, UsageError for a run given twice and an `out_html` that is no such file.
+// DataError for what cannot be read or written, UsageError for a run given twice and an `out_html` that is no such
+// file.
 void write_report(const std::vector<std::string>& runs, const std::string& out_html);
 
 }  // namespace lt
