@@ -74,8 +74,8 @@ void bench_recorder(const Config& given, const World& world, const Options& opti
   if (world.rank() != 0) return;
   print_header(kRecorderColumns);
   Json rows = Json::array();
+  const double off_ms = median(measured[0].ms);
   for (std::size_t m = 0; m < kRecordModes.size(); ++m) {
-    const double off_ms = median(measured[0].ms);
     print_recorder_row(rows.emplace_back(row_of(kRecordModes[m], measured[m], off_ms, config, world.size())));
   }
   Json result = new_result("recorder", world, options);

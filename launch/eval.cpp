@@ -15,7 +15,7 @@ namespace {
 
 // Errors of the data name the keys of a training run in their hints; here these are options.
 template <class Body>
-auto in_own_words(Body&& body) {
+auto in_words_of_options(Body&& body) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"train.seq", "--seq"},
       {"data.format=raw16", "--format raw16"},
@@ -58,7 +58,8 @@ Run set_up_eval(CLI::App& app) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
     LoadedModel loaded = load_model(o->model);
     const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-    const EvaluationResult result = in_own_words([&] { return evaluate_files(loaded, o->data, o->seq, 8, format); });
+    const EvaluationResult result =
+        in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format); });
     fmt::print("loss {:.6f}\nperplexity {:.4f}\n", result.loss, std::exp(result.loss));
     if (const double bytes = loaded.tokenizer != nullptr ? loaded.tokenizer->bytes_per_token() : 0; bytes > 0) {
       fmt::print("bits_per_byte {:.6f}\n", result.loss / std::log(2.0) / bytes);

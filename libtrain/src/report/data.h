@@ -111,11 +111,11 @@ bool on_gpu(const RunData& run);
 // Without the quotes of TOML; "–" where it is missing or empty.
 std::string config_text(const RunData& run, const std::string& key);
 
-// Mean over the steps for each name, in the order in which they first occur.
-std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps);
-// Means over ranks and steps; of rank 0 where the rows have no parts_over_ranks.
+// Whether the rows have the parts of all ranks; else they have those of rank 0.
+bool has_parts_over_ranks(const std::vector<const StepRow*>& steps);
+// Mean over the steps for each part, in the order in which they first occur; over ranks where the rows have them.
 std::vector<std::pair<std::string, double>> mean_parts(const std::vector<const StepRow*>& steps);
-// The same of parts over ranks; `rank` is the one that is greatest most often.
+// The same of least, mean and greatest; `rank` is the one that is greatest most often.
 std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow*>& steps);
 // Ranks by how many of the steps they were the slowest of, most often first.
 std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps);

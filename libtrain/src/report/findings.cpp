@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "record/short_text.h"
 #include "report/evidence.h"
 
 namespace lt::report {
@@ -50,11 +51,11 @@ void add_outside(Findings& findings, const Evidence& e) {
   findings.push_back(
       {"outside", outside / seconds, "Evaluation and samples between the steps",
        fmt::format("The run took {:.1f} s (event end), all its steps {:.1f} s. Between them lie {:.1f} s, "
-                   "{} of the run: {} evaluation{}{}. "
-                   "Evaluate less often or on fewer batches ({}, {}).",
-                   seconds, e.summary.train_s, outside, percent_text(outside / seconds), e.run.evals.size(),
-                   e.run.evals.size() == 1 ? "" : "s", e.run.samples.empty() ? "" : " and samples",
-                   e.setting("train.eval_every"), e.setting("train.eval_steps"))});
+                   "{} of the run: {}{}. Evaluate less often or on fewer batches ({}, {}).",
+                   seconds, e.summary.train_s, outside, percent_text(outside / seconds),
+                   counted(static_cast<Size>(e.run.evals.size()), "evaluation"),
+                   e.run.samples.empty() ? "" : " and samples", e.setting("train.eval_every"),
+                   e.setting("train.eval_steps"))});
 }
 
 struct Cost {

@@ -88,8 +88,7 @@ void add_micro_batch(Findings& findings, const Evidence& e) {
     text +=
         " Larger micro-batches make longer matrix products, which processors do faster; ltrain bench step measures "
         "whether they do here. They also make more tokens a step, which is another training: learning rate and number "
-        "of "
-        "steps go with the batch.";
+        "of steps go with the batch.";
   }
   findings.push_back({"micro_batch", 0, "Small micro-batches although memory is left", text});
 }

@@ -20,8 +20,7 @@ void add_glossary(Document& document) {
               {"reduce", "ranks sum their gradients up"},
               {"recompute",
                "repeat forward passes in the backward pass instead of keeping their results: full repeats all of a "
-               "block, "
-               "selective what is cheap, recompute_every n does it for every n-th block; less memory, the same "
+               "block, selective what is cheap, recompute_every n does it for every n-th block; less memory, the same "
                "numbers"},
               {"exposed",
                "time in which a rank computes nothing because a transfer is not done, be it slow or begun late by "

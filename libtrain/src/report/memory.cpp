@@ -16,8 +16,7 @@ void add_memory(Document& document, const RunData& run, int level) {
   if (!run.ledger.empty()) {
     std::string text = fmt::format(
         "The table is the plan made before the first step: who holds how much of the fullest rank at its peak, {} "
-        "bytes. "
-        "Measured were {} bytes.",
+        "bytes. Measured were {} bytes.",
         whole_text(run.predicted_peak_bytes), whole_text(summary.memory_peak_bytes));
     if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
       text += fmt::format(
@@ -28,8 +27,8 @@ void add_memory(Document& document, const RunData& run, int level) {
     if (summary.strategy == "zero3") {
       document.add(
           Paragraph{"Under zero3 parameters and gradients are a rank's own part and, beside it, those of the units "
-                    "that are gathered "
-                    "or reduced at that moment: at most two, and an embedding that the head shares."});
+                    "that are gathered or "
+                    "reduced at that moment: at most two, and an embedding that the head shares."});
     }
     document.add(shares("owner", "size", run.ledger, bytes_text));
   }

@@ -101,8 +101,7 @@ void add_ranks(Document& document, const RunData& run, int level) {
   document.add(Paragraph{
       "Ranks step together, so a slow one shows in what the others wait for. Busy itself is a rank's step without the "
       "time in which others blocked it, be it exposed communication or, in part other, waiting for their times; the "
-      "rank "
-      "that is longest busy is the slowest."});
+      "rank that is longest busy is the slowest."});
   document.add(ranks_table(steady, own_ms));
   document.add(busy_figure(run));
   document.add(Paragraph{fmt::format(

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "record/short_text.h"
 #include "report/findings.h"
 #include "report/parts.h"
 #include "report/sections.h"
@@ -88,8 +89,8 @@ std::string status(const RunData& run, const Summary& s) {
     text = fmt::format("The run ended after {}{}.", count, time ? ", the limit of train.max_minutes" : "");
   }
   if (skips > 0) {
-    text += fmt::format("{}Loss or gradient was not finite in {} step{}, whose update was left out: {}.",
-                        text.empty() ? "" : " ", skips, skips == 1 ? "" : "s", skips > 10 ? "see Record" : skipped);
+    text += fmt::format("{}Loss or gradient was not finite in {}, whose update was left out: {}.",
+                        text.empty() ? "" : " ", counted(skips, "step"), skips > 10 ? "see Record" : skipped);
   }
   return text;
 }

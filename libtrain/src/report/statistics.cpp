@@ -18,6 +18,24 @@ std::vector<std::pair<int, int>> most_often_first(const std::map<int, int>& coun
   return sorted;
 }
 
+// Of rank 0: mean over the steps for each name, in the order in which they first occur.
+std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps) {
+  std::vector<std::pair<std::string, double>> parts;
+  double rows = 0;
+  for (const StepRow* step : steps) {
+    if (step->breakdown_ms.empty()) continue;
+    ++rows;
+    for (const auto& [name, ms] : step->breakdown_ms) {
+      const auto same = [&name = name](const auto& part) { return part.first == name; };
+      auto found = std::find_if(parts.begin(), parts.end(), same);
+      if (found == parts.end()) found = parts.insert(parts.end(), {name, 0.0});
+      found->second += or_zero(ms);
+    }
+  }
+  for (auto& part : parts) part.second /= rows;
+  return parts;
+}
+
 }  // namespace
 
 double mean(const std::vector<double>& values) {
@@ -37,23 +55,6 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps) {
-  std::vector<std::pair<std::string, double>> parts;
-  double rows = 0;
-  for (const StepRow* step : steps) {
-    if (step->breakdown_ms.empty()) continue;
-    ++rows;
-    for (const auto& [name, ms] : step->breakdown_ms) {
-      const auto same = [&name = name](const auto& part) { return part.first == name; };
-      auto found = std::find_if(parts.begin(), parts.end(), same);
-      if (found == parts.end()) found = parts.insert(parts.end(), {name, 0.0});
-      found->second += or_zero(ms);
-    }
-  }
-  for (auto& part : parts) part.second /= rows;
-  return parts;
 }
 
 std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow*>& steps) {
@@ -85,10 +86,15 @@ std::vector<PartOverRanks> mean_parts_over_ranks(const std::vector<const StepRow
   return parts;
 }
 
+bool has_parts_over_ranks(const std::vector<const StepRow*>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const StepRow* step) { return !step->parts_over_ranks.empty(); });
+}
+
 std::vector<std::pair<std::string, double>> mean_parts(const std::vector<const StepRow*>& steps) {
+  if (!has_parts_over_ranks(steps)) return mean_breakdown(steps);
   std::vector<std::pair<std::string, double>> parts;
   for (const PartOverRanks& part : mean_parts_over_ranks(steps)) parts.emplace_back(part.name, part.mean);
-  return parts.empty() ? mean_breakdown(steps) : parts;
+  return parts;
 }
 
 std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps) {

@@ -18,8 +18,7 @@ constexpr const char* kPartsExplained =
     "backward pass, to save memory) compute. Gather exposed and reduce exposed wait for parameters and for reduced "
     "gradients. Data waits for the batch. Optimizer is gradient norm, clipping and update. Checkpoint saves after the "
     "step before; the save at the end of a run is in no step. Other is the rest, among it waiting for the times that "
-    "the "
-    "ranks tell each other.";
+    "the ranks tell each other.";
 constexpr const char* kCollectivesExplained =
     "A step of rank 0 on average, over the same steps; among the gathers are two small ones, of the losses and of the "
     "gradient norm. Sent is what this rank sends; exposed what its computation waited for; in flight is from the start "
@@ -122,7 +121,7 @@ void add_time(Document& document, const RunData& run, int level) {
   document.add(breakdown_figure(run, parts));
   if (parts.empty()) return;
   document.add(Paragraph{kPartsExplained});
-  const bool all_ranks = run.ranks > 1 && !mean_parts_over_ranks(steady).empty();
+  const bool all_ranks = run.ranks > 1 && has_parts_over_ranks(steady);
   const char* unit = all_ranks ? "ms, mean over ranks" : run.ranks > 1 ? "ms, mean of rank 0" : "ms, mean";
   document.add(shares("part of a step", unit, parts, [](double ms) { return fixed_text(ms, 2); }));
   if (const Costs costs = costs_of(run); costs.straggler > 0) document.add(Paragraph{exposed_text(costs)});

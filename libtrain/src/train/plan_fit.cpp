@@ -99,8 +99,8 @@ std::string to_json(const Fit& fit) {
 
 std::string to_text(const Fit& fit) {
   std::string text =
-      fmt::format("{}\n{} rank{} of {} MiB{}; tokens/s are estimates for {}\n\n", fit.subject, fit.ranks,
-                  fit.ranks == 1 ? "" : "s", mib(fit.memory_bytes),
+      fmt::format("{}\n{} of {} MiB{}; tokens/s are estimates for {}\n\n", fit.subject, counted(fit.ranks, "rank"),
+                  mib(fit.memory_bytes),
                   fit.shard_size > 0 ? fmt::format(", sharded over {} (ddp shards nothing)", fit.shard_size) : "",
                   device_text(fit.machine));
   text += fmt::format("{:<10}{:<10} | {:^30} | {:^38}\n", "", "",
