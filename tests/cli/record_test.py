@@ -13,17 +13,16 @@ class Record(TrainingTest):
         self.trained("--parallel.strategy=zero3", "--record.trace_steps=2", "--record.csv", ranks=2)
         trace = self.folder / "run/trace"
         self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json", "rank-1.json"])
-        events = json.loads((trace / "all.json").read_text())["traceEvents"]
-        names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
-        self.assertEqual(set(names), {(rank, lane) for rank in (0, 1) for lane in range(3)})  # none of an empty lane
-        spans = [event for event in events if event["ph"] == "X"]
+        spans = self.spans()
+        lanes = {(event["rank"], event["lane"]) for event in spans}
+        self.assertEqual(lanes, {(rank, lane) for rank in (0, 1) for lane in ("compute", "gather", "reduce")})
         for rank in (0, 1):
-            for lane in (1, 2):  # one span at a time, in order
-                row = [event for event in spans if (event["pid"], event["tid"]) == (rank, lane)]
+            for lane in ("gather", "reduce"):  # one span at a time, in order
+                row = [event for event in spans if (event["rank"], event["lane"]) == (rank, lane)]
                 self.assertTrue(row)
                 for before, after in zip(row, row[1:]):
                     self.assertLessEqual(before["ts"] + before["dur"], after["ts"] + 1e-3)
-            compute = [event for event in spans if (event["pid"], event["tid"]) == (rank, 0)]
+            compute = [event for event in spans if (event["rank"], event["lane"]) == (rank, "compute")]
             self.assertEqual(sum(event["name"] == "forward" for event in compute), 2)  # steps 2 and 3
             self.assertLessEqual({"forward", "backward", "optimizer", "blocks.0", "head"}, {e["name"] for e in compute})
             for event in compute:  # nested or apart
@@ -65,17 +64,30 @@ class Record(TrainingTest):
         self.assertEqual([line.split(",")[0] for line in lines[4:]], ["3", "4"])
 
     def spans(self, run="run", lane=None):
+        """The trace's spans, each with the rank and the lane that its numbers stand for."""
         events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]
-        return [event for event in events if event["ph"] == "X" and lane in (None, event["tid"])]
+        named = [event for event in events if event["ph"] == "M"]
+        ranks = {e["pid"]: int(e["args"]["name"].removeprefix("rank ")) for e in named if e["name"] == "process_name"}
+        lanes = {e["tid"]: e["args"]["name"] for e in named if e["name"] == "thread_name"}
+        # Perfetto takes a number that occurs twice, or is 0, for something else.
+        self.assertEqual(len(named), len({0, *ranks, *lanes}) - 1)
+        spans = [event | {"rank": ranks[event["pid"]], "lane": lanes[event["tid"]]} for event in events if event["ph"] == "X"]
+        self.assertEqual({(lanes[e["tid"]], ranks[e["pid"]]) for e in named if e["name"] == "thread_name"},
+                         {(event["lane"], event["rank"]) for event in spans})  # no row of an empty lane
+        return [event for event in spans if lane in (None, event["lane"])]
+
+    @staticmethod
+    def gathers(spans, rank):
+        return [event for event in spans if (event["rank"], event["lane"]) == (rank, "gather")]
 
     def test_collectives_that_end_after_the_last_traced_step_are_in_the_trace(self):
         # Under zero1 a step starts the gathers of the new parameters and the next step waits for them.
         for steps, is_open in ((6, False), (2, True)):  # step 2 is traced; of the second run it is the last
             self.trained("--parallel.strategy=zero1", "--record.trace_steps=1", run=f"{steps}", steps=steps, ranks=2)
             spans = self.spans(f"{steps}")
-            last = {rank: max(event["ts"] + event["dur"] for event in spans if event["pid"] == rank) for rank in (0, 1)}
+            last = {rank: max(event["ts"] + event["dur"] for event in spans if event["rank"] == rank) for rank in (0, 1)}
             for rank in (0, 1):
-                gathers = [e for e in spans if e["pid"] == rank and e["tid"] == 1 and e["name"].endswith(" parameters")]
+                gathers = [e for e in self.gathers(spans, rank) if e["name"].endswith(" parameters")]
                 self.assertEqual(len(gathers), 4)  # of the embedding, two blocks and the head
                 for event in gathers:
                     self.assertEqual(event["args"].get("open", False), is_open)
@@ -84,7 +96,7 @@ class Record(TrainingTest):
 
     def test_a_run_that_stops_early_writes_the_trace_that_there_is(self):
         def forward_passes(run):
-            return sum(event["name"] == "forward" for event in self.spans(run, lane=0))
+            return sum(event["name"] == "forward" for event in self.spans(run, lane="compute"))
 
         self.assertIn("trace: ", self.trained("--record.trace_steps=9", run="steps", steps=4))
         self.assertEqual(forward_passes("steps"), 3)

@@ -13,19 +13,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json name_of(const char* what, int rank, std::size_t lane, const std::string& name) {
-  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
+// No two processes or threads of the file share a number, and none is 0: Perfetto takes that, and a thread with the
+// number of another process, for something else.
+constexpr int kNumbersOfRank = 10;
+int process_of(int rank) { return kNumbersOfRank * (rank + 1); }
+int thread_of(int rank, std::size_t lane) { return process_of(rank) + 1 + static_cast<int>(lane); }
+
+Json name_of(const char* what, int process, int thread, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
 }  // namespace
 
 std::string trace_events(int rank, const std::vector<Span>& spans) {
-  std::string text = name_of("process_name", rank, 0, fmt::format("rank {}", rank)).dump();
+  const int process = process_of(rank);
+  std::string text = name_of("process_name", process, process, fmt::format("rank {}", rank)).dump();
   std::array<double, std::size(kLaneNames)> free_us{};
   for (std::size_t lane = 0; lane < std::size(kLaneNames); ++lane) {
     const auto in_lane = [=](const Span& span) { return static_cast<std::size_t>(span.lane) == lane; };
     if (std::none_of(spans.begin(), spans.end(), in_lane)) continue;
-    text += ",\n" + name_of("thread_name", rank, lane, std::string(kLaneNames[lane])).dump();
+    text += ",\n" + name_of("thread_name", process, thread_of(rank, lane), std::string(kLaneNames[lane])).dump();
   }
   double last_us = 0;
   for (const Span& span : spans) last_us = std::max({last_us, span.begin_us, span.end_us});
@@ -34,7 +41,7 @@ std::string trace_events(int rank, const std::vector<Span>& spans) {
     const double end_us = open ? last_us : span.end_us;
     const auto lane = static_cast<std::size_t>(span.lane);
     double begin_us = span.begin_us;
-    Json event = {{"name", span.name}, {"ph", "X"}, {"pid", rank}, {"tid", lane}};
+    Json event = {{"name", span.name}, {"ph", "X"}, {"pid", process}, {"tid", thread_of(rank, lane)}};
     if (span.lane != Lane::compute) {
       begin_us = std::min(std::max(begin_us, free_us[lane]), end_us);
       if (!open) free_us[lane] = std::max(free_us[lane], end_us);
