@@ -15,8 +15,9 @@ class TiledAttention final : public AttentionPath {
   explicit TiledAttention(const AttentionInputs& inputs)
       : AttentionPath(inputs),
         lse_(Tensor::empty({inputs.matrix() / inputs.shape.T}, DType::f32, inputs.qkv.device())),
-        workspace_(Tensor::empty({kernels::attention_backward_workspace(inputs.qkv.dtype(), inputs.shape)}, DType::u8,
-                                 inputs.qkv.device())) {}
+        workspace_(Tensor::empty(
+            {kernels::attention_backward_workspace(inputs.qkv.device().type, inputs.qkv.dtype(), inputs.shape)},
+            DType::u8, inputs.qkv.device())) {}
 
   void forward() override {
     dispatch(out_.device(), [&](auto s) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "libtrain/error.h"
-#include "record/process_memory.h"
+#include "record/system_memory.h"
 #include "table.h"
 #include "timing.h"
 
@@ -125,7 +125,7 @@ void require_size(const World& world, Size bytes) {
     throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
   }
   // A rank holds the array, its part, and what arrives for that: less than three arrays.
-  const Size most = machine_memory_bytes() / world.info().local_size / 3;
+  const Size most = system_memory_bytes(kCpu) / world.info().local_size / 3;
   if (bytes > most) {
     throw UsageError("bench", fmt::format("comm: --sizes: expected at most {} bytes, a third of a rank's share of the "
                                           "host's memory, got {}",

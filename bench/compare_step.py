@@ -2,6 +2,7 @@
 """Times a training step of libtrain against PyTorch's on the same machine, alternating in one run.
 
     compare_step.py --ltrain build/ltrain --python PYTHON --model gpt-tiny llama-tiny --dtype f32 bf16
+    compare_step.py --device cuda --ranks 4 --strategy ddp zero3 --model gpt2-1.5b --batch 16 --seq 1024 --dtype bf16 ...
 
 Both programs start with --serve: they print one JSON line when warm, then for each line `run N` time N steps and print
 {"ms": [...]}. One of them works at a time, in blocks that alternate, so that a drift of the machine meets both.
@@ -58,11 +59,26 @@ def summary(ms):
     return {"min_ms": min(ms), "median_ms": statistics.median(ms), "max_ms": max(ms), "ms": ms}
 
 
-def compare(o, model, dtype):
-    ours = [o.ltrain, "bench", "step", f"--model.preset={model}", f"--train.dtype={dtype}",
-            f"--train.micro_batch={o.batch}", f"--train.seq={o.seq}", "--serve"]
-    theirs = [o.python, os.path.join(HERE, "peers", "torch_cpu.py"), "--model", model, "--dtype", dtype,
-              "--mode", o.mode, "--batch", str(o.batch), "--seq", str(o.seq), "--threads", str(o.threads), "--serve"]
+PEER_STRATEGY = {"ddp": "ddp", "zero1": "ddp", "zero2": "zero2", "zero3": "fsdp2"}
+
+
+def commands(o, model, dtype, strategy):
+    """Of libtrain and of its peer, for the same step."""
+    ours = [o.ltrain, "bench", "step", f"--model.preset={model}", f"--train.dtype={dtype}", f"--train.device={o.device}",
+            f"--parallel.strategy={strategy}", f"--train.micro_batch={o.batch}", f"--train.seq={o.seq}", "--serve"]
+    shape = ["--model", model, "--batch", str(o.batch), "--seq", str(o.seq), "--serve"]
+    if o.device == "cpu":
+        return ours, [o.python, os.path.join(HERE, "peers", "torch_cpu.py"), *shape, "--dtype", dtype, "--mode", o.mode,
+                      "--threads", str(o.threads)]
+    theirs = [os.path.join(HERE, "peers", "torch_gpu.py"), *shape, "--strategy", PEER_STRATEGY[strategy]]
+    if o.ranks == 1:
+        return ours, [o.python, *theirs]
+    launcher = [o.python, "-m", "torch.distributed.run", "--nproc-per-node", str(o.ranks), "--master-port", "29501"]
+    return ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], [*launcher, *theirs]
+
+
+def compare(o, model, dtype, strategy):
+    ours, theirs = commands(o, model, dtype, strategy)
     times = {"libtrain": [], "torch": []}
     threads = {"OMP_NUM_THREADS": str(o.threads)}
     # The peer first: it compiles, and times its candidates, while nothing else runs.
@@ -72,7 +88,7 @@ def compare(o, model, dtype):
                 time.sleep(SETTLE_S)
                 server.run(1)  # caches hold the other program's data
                 times[name] += server.run(o.steps)
-        result = {"model": model, "dtype": dtype, "settings": {"libtrain": libtrain.settings, "torch": torch.settings}}
+        result = {"model": model, "dtype": dtype, "strategy": strategy, "ranks": o.ranks, "settings": {"libtrain": libtrain.settings, "torch": torch.settings}}
     result |= {name: summary(ms) for name, ms in times.items()}
     result["ratio"] = result["torch"]["median_ms"] / result["libtrain"]["median_ms"]
     return result
@@ -89,8 +105,9 @@ def cpu_name():
 def print_row(r):
     cells = [" ".join(f"{r[name][key]:8.2f}" for key in ("median_ms", "min_ms", "max_ms")) for name in ("libtrain", "torch")]
     how = r["settings"]["torch"]
-    print(f"{r['model']:11} {r['dtype']:5} | {cells[0]} | {cells[1]} | {r['ratio']:5.2f} x  "
-          f"{how['mode']}, {how['precision']}", flush=True)
+    kind = how.get("precision", how.get("strategy"))
+    print(f"{r['model']:11} {r['dtype']:5} {r['strategy']:6} | {cells[0]} | {cells[1]} | {r['ratio']:5.2f} x  "
+          f"{how['mode']}, {kind}", flush=True)
 
 
 def main():
@@ -99,7 +116,11 @@ def main():
     p.add_argument("--python", default=sys.executable, help="a Python that has torch")
     p.add_argument("--model", nargs="+", default=["gpt-tiny", "llama-tiny"])
     p.add_argument("--dtype", nargs="+", default=["f32", "bf16"])
-    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    p.add_argument("--ranks", type=int, default=1, help="on cuda, of one host")
+    p.add_argument("--strategy", nargs="+", choices=list(PEER_STRATEGY), default=["ddp"], help="on cuda")
+    p.add_argument("--mpirun", default="", help="options of mpirun, in one argument")
+    p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU")
     p.add_argument("--batch", type=int, default=8, help="samples a step")
     p.add_argument("--seq", type=int, default=256, help="tokens of a sample")
     p.add_argument("--threads", type=int, default=2)
@@ -107,15 +128,16 @@ def main():
     p.add_argument("--steps", type=int, default=20, help="timed steps of a block")
     p.add_argument("--out", help="file for the results as JSON")
     o = p.parse_args()
-    print(f"{'':17} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
-    print(f"{'model':11} {'dtype':5} | {'median':>8} {'min':>8} {'max':>8} | {'median':>8} {'min':>8} {'max':>8} |")
+    print(f"{'':24} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
+    print(f"{'model':11} {'dtype':5} {'':6} | {'median':>8} {'min':>8} {'max':>8} | {'median':>8} {'min':>8} {'max':>8} |")
     results = []
     for dtype in o.dtype:
         for model in o.model:
-            results.append(compare(o, model, dtype))
-            print_row(results[-1])
+            for strategy in o.strategy:
+                results.append(compare(o, model, dtype, strategy))
+                print_row(results[-1])
     if o.out:
-        document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "batch": o.batch,
+        document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "device": o.device, "batch": o.batch,
                     "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "results": results}
         with open(o.out, "w") as f:
             json.dump(document, f, indent=2)

@@ -44,7 +44,7 @@ void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
                             {"attention_out", M, spec.heads * spec.head_dim(), C},
                             {"ffn_in", M, C, gates * F},
                             {"ffn_out", M, F, C},
-                            {"head", ops::head_chunk_rows(M, spec.vocab), C, spec.vocab}};
+                            {"head", ops::head_chunk_rows(sizes.device.type, M, spec.vocab), C, spec.vocab}};
   for (const DType dtype : kBenchDTypes) {
     for (const Linear& l : linears) {
       const auto add = [&](std::string_view pass, const kernels::Gemm& g) {

@@ -69,7 +69,7 @@ RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolde
 
 RecordedStep RecordedRun::step(RecordMode mode) {
   run_.control.barrier();
-  const auto timeline = mode == RecordMode::trace ? make_cpu_timeline() : nullptr;
+  const auto timeline = mode == RecordMode::trace ? make_timeline(run_.device()) : nullptr;
   RecordedStep step;
   {
     const TimelineScope spans(timeline);
@@ -85,11 +85,10 @@ double RecordedRun::timed_step(RecordMode mode) {
   const double begin = now_ms();
   const PartClockScope parts(mode == RecordMode::off ? nullptr : &clock_);
   const StepResult result = run_.engine->step(next_batch());
-  const double engine_ms = now_ms() - begin;
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());
   } else {
-    const StepRecord record = make_record(run_, result, 0, engine_ms, clock_.take());
+    const StepRecord record = make_record(run_, issued_step(run_, result, 0, clock_));
     run_.log.step(record);
     if (mode == RecordMode::sinks) {
       for (const auto& sink : sinks_) sink->step(record);

@@ -63,7 +63,7 @@ class RecordedRun {
   Written written();
 
   Run run_;
-  PartClock clock_;
+  PartClock clock_{run_.device()};
   std::vector<std::unique_ptr<Sink>> sinks_;  // of rank 0
   std::map<std::string, Size> seen_;          // files() before the step
 };

@@ -10,6 +10,7 @@
 #include "libtrain/run_options.h"
 #include "libtrain/strategy.h"
 #include "table.h"
+#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {
@@ -29,24 +30,25 @@ double exposed(const PartTimes& parts) {
 }
 
 // This rank's part of MeasuredGroup.
-Json time_steps(const Config& config, const Group& group, const Options& options, MeasuredGroup& measured) {
-  Training training(config, group);
-  for (Size i = 0; i < options.warmup; ++i) training.time_step();
+Json time_steps(const Config& config, const Group& group, const StepOptions& step_options, const Options& options,
+                MeasuredGroup& measured) {
+  Training training(config, group, step_options);
+  training.time_steps(options.warmup);
   std::vector<double> ms;
   double waited = 0;
-  for (Size i = 0; i < options.iterations; ++i) {
-    const PartTimes step = training.time_step();
+  for (const PartTimes& step : training.time_steps(options.iterations)) {
     ms.push_back(sum(step));
     waited += exposed(step);
   }
   measured.tokens = training.tokens();
-  return {{"ms", ms}, {"waited_ms", waited}, {"peak_bytes", memory_peak(kCpu).total}};
+  return {{"ms", ms}, {"waited_ms", waited}, {"peak_bytes", memory_peak(step_options.device).total}};
 }
 
-MeasuredGroup measure(const Config& config, const Group& group, const Options& options) {
+MeasuredGroup measure(const Config& config, const Group& group, const StepOptions& step_options,
+                      const Options& options) {
   MeasuredGroup measured;
-  reset_memory_peak(kCpu);
-  const Json mine = time_steps(config, group, options, measured);
+  reset_memory_peak(step_options.device);
+  const Json mine = time_steps(config, group, step_options, options, measured);
   measured.ms.resize(static_cast<std::size_t>(options.iterations));
   for (const std::string& text : group.all_gather_bytes(mine.dump())) {
     const Json theirs = Json::parse(text);
@@ -107,6 +109,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     throw UsageError("bench", fmt::format("scaling: parallel.shard_size: expected 0, all ranks of each count, got {}",
                                           config.parallel.shard_size));
   }
+  const StepOptions step = step_options_of_rank(config, world);
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
@@ -117,7 +120,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
       if (world.rank() >= n || (n == 1 && strategy != Strategy::ddp)) continue;
       config.parallel.strategy = strategy.name;
       const std::string name = n == 1 ? kSingle : config.parallel.strategy;
-      Json row = row_of(measure(config, group, options), config, n, name);
+      Json row = row_of(measure(config, group, step, options), config, n, name);
       if (n == 1) single = row["tokens_per_s"].get<double>();
       row["efficiency"] = row["tokens_per_s"].get<double>() / (n * single);
       rows.push_back(row);

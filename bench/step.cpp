@@ -9,18 +9,18 @@
 #include "libtrain/error.h"
 #include "libtrain/run_options.h"
 #include "train/machine.h"
+#include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {
 
 void bench_step(const Config& given, const World& world, const Options& options) {
   const Config config = resolve(given);
-  Training training(config, world.group());
-  for (Size i = 0; i < options.warmup; ++i) training.time_step();
+  Training training(config, world.group(), step_options_of_rank(config, world));
+  training.time_steps(options.warmup);
   std::vector<double> ms;
   std::array<std::vector<double>, kParts> parts;
-  for (Size i = 0; i < options.iterations; ++i) {
-    const PartTimes step = training.time_step();
+  for (const PartTimes& step : training.time_steps(options.iterations)) {
     ms.push_back(sum(step));
     for (std::size_t p = 0; p < kParts; ++p) parts[p].push_back(step[p]);
   }
@@ -51,9 +51,10 @@ void bench_step(const Config& given, const World& world, const Options& options)
   write_result(std::move(result), Json::array({row}), options.out);
 }
 
-void serve_steps(const Config& config, const World& world, const Options& options) {
-  Training training(resolve(config), world.group());
-  for (Size i = 0; i < options.warmup; ++i) training.time_step();
+void serve_steps(const Config& given, const World& world, const Options& options) {
+  const Config config = resolve(given);
+  Training training(config, world.group(), step_options_of_rank(config, world));
+  training.time_steps(options.warmup);
   if (world.rank() == 0) {
     const Json ready = {{"program", "libtrain"}, {"tokens_per_step", training.tokens()}, {"machine", machine(world)}};
     std::cout << ready.dump() << std::endl;
@@ -68,7 +69,7 @@ void serve_steps(const Config& config, const World& world, const Options& option
       throw UsageError("bench", fmt::format("standard input: expected \"run N\", got \"{}\"", line));
     }
     Json ms = Json::array();
-    for (Size i = 0; i < count; ++i) ms.push_back(sum(training.time_step()));
+    for (const PartTimes& step : training.time_steps(count)) ms.push_back(sum(step));
     if (world.rank() == 0) std::cout << Json{{"ms", ms}}.dump() << std::endl;
   }
 }

@@ -67,7 +67,8 @@ void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
 }
 
 void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
-  const Size V = sizes.spec.vocab, M = ops::head_chunk_rows(sizes.M(), V), logits_bytes = M * V * dtype_bytes(dtype);
+  const Size V = sizes.spec.vocab, M = ops::head_chunk_rows(sizes.device.type, sizes.M(), V),
+             logits_bytes = M * V * dtype_bytes(dtype);
   const Device device = sizes.device;
   struct Arrays {
     Tensor logits, targets, losses, lse, dlogits;

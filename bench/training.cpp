@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/random.h"
 #include "libtrain/run_options.h"
+#include "train/rank_device.h"
 
 namespace lt::bench {
 namespace {
@@ -34,17 +36,33 @@ double sum(const PartTimes& parts) {
   return total;
 }
 
-Training::Training(const Config& config, const Group& group)
+Training::Training(const Config& config, const Group& group, const StepOptions& options)
     : model_(nn::make_transformer(model_spec(config))),
-      engine_(*model_, group, parallel_options(config), adamw_options(config), step_options(config)),
+      engine_(*model_, group_for(group, config, options.device), parallel_options(config), adamw_options(config),
+              options),
       batch_(random_batch(engine_.batch_shape(), model_->spec().vocab)) {}
 
-PartTimes Training::time_step() {
-  PartClock clock;
+std::vector<PartTimes> Training::time_steps(Size count) {
+  PartClock clock(engine_.options().device);
   const PartClockScope current(&clock);
-  const float loss = engine_.step(batch_).loss();
-  if (!std::isfinite(loss)) throw NonFiniteError(fmt::format("bench: loss: expected a finite number, got {}", loss));
-  return clock.take();
+  std::vector<Lap> laps;
+  std::optional<StepResult> issued;
+  const auto check = [&] {
+    if (!issued) return;
+    if (const float loss = issued->loss(); !std::isfinite(loss)) {
+      throw NonFiniteError(fmt::format("bench: loss: expected a finite number, got {}", loss));
+    }
+  };
+  for (Size i = 0; i < count; ++i) {
+    const StepResult result = engine_.step(batch_);
+    laps.push_back(clock.lap());
+    check();
+    issued = result;
+  }
+  check();
+  std::vector<PartTimes> times;
+  for (const Lap& lap : laps) times.push_back(lap.times());
+  return times;
 }
 
 double Training::flops() const {

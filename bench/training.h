@@ -1,8 +1,8 @@
 // A model in training on made-up tokens, whose steps can be timed one by one.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <vector>
 
 #include "libtrain/batch.h"
 #include "libtrain/config.h"
@@ -12,17 +12,15 @@
 
 namespace lt::bench {
 
-using PartTimes = std::array<double, kParts>;  // ms of each Part
-
 double sum(const PartTimes& parts);
 
 class Training {
  public:
   // `config` is resolved. All ranks of `group` construct it, and time steps, alike. Throws UsageError.
-  Training(const Config& config, const Group& group);
+  Training(const Config& config, const Group& group, const StepOptions& options);
 
-  // One step by its parts. Reading the loss ends it. Throws NonFiniteError.
-  PartTimes time_step();
+  // Steps by their parts; while a CUDA device is at one the host issues the next. Throws NonFiniteError.
+  std::vector<PartTimes> time_steps(Size count);
 
   Size tokens() const { return engine_.batch_shape().global_tokens(); }  // of a step
   double flops() const;                                                  // of a step

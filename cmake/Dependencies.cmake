@@ -67,3 +67,59 @@ if(LIBTRAIN_TESTS)
     lt_missing("Catch2" "catch2")
   endif()
 endif()
+
+# CUDA: the toolkit of the system, or the nvidia/* packages of PyPI in LIBTRAIN_CUDA_ROOT.
+set(LIBTRAIN_CUDA_RUNTIME "")
+if(LIBTRAIN_CUDA)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "" FORCE)
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "nvcc was not found. Install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) and put "
+                        "nvcc on PATH, or configure with -DLIBTRAIN_CUDA=OFF")
+  endif()
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 13 has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  find_package(CUDAToolkit REQUIRED)
+  set(LIBTRAIN_CUDA_RUNTIME CUDA::cudart)
+
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
+    message(FATAL_ERROR "NCCL was not found. Install it from NVIDIA's repository: apt-get install libnccl-dev, or name its "
+                        "folder with -DCMAKE_PREFIX_PATH=..., or configure with -DLIBTRAIN_CUDA=OFF")
+  endif()
+  add_library(lt_nccl INTERFACE)
+  target_include_directories(lt_nccl SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+  target_link_libraries(lt_nccl INTERFACE ${NCCL_LIBRARY})
+endif()
+
+# cuDNN with the headers of cudnn-frontend, which `bash launch/deps.sh --cuda` puts into build/third_party. The library is
+# the toolkit's, the system's, or that of nvidia-cudnn in LIBTRAIN_CUDA_ROOT.
+set(LIBTRAIN_HAS_CUDNN OFF)
+if(LIBTRAIN_CUDA)
+  find_path(LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS ${PROJECT_SOURCE_DIR}/build/third_party/cudnn-frontend/include)
+  find_path(LIBTRAIN_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${LIBTRAIN_CUDA_ROOT}
+            PATH_SUFFIXES include cudnn/include)
+  find_library(LIBTRAIN_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ${LIBTRAIN_CUDA_ROOT}
+               PATH_SUFFIXES lib cudnn/lib)
+  if(LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR AND LIBTRAIN_CUDNN_INCLUDE_DIR AND LIBTRAIN_CUDNN_LIBRARY)
+    set(LIBTRAIN_HAS_CUDNN ON)
+    add_library(lt_cudnn INTERFACE)
+    target_include_directories(lt_cudnn SYSTEM INTERFACE ${LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR} ${LIBTRAIN_CUDNN_INCLUDE_DIR})
+    target_link_libraries(lt_cudnn INTERFACE ${LIBTRAIN_CUDNN_LIBRARY})
+  else()
+    set(without "cuDNN")
+    if(LIBTRAIN_CUDNN_INCLUDE_DIR AND LIBTRAIN_CUDNN_LIBRARY)
+      set(without "cudnn-frontend")
+    endif()
+    message(STATUS "${without} was not found: attention in bf16 runs on own kernels, many times slower (bash launch/deps.sh --cuda)")
+  endif()
+endif()

@@ -1,5 +1,6 @@
-# lt_test(NAME SOURCES ... [RANKS n ...] [SANITIZE]): one Catch2 program, registered with CTest alone and, with RANKS,
-# under mpirun for each rank count given. A program's main initialises MPI only where it is launched with ranks.
+# lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [SANITIZE]): one Catch2 program, registered with CTest alone
+# and, with RANKS, under mpirun for each rank count given. A program's main initialises MPI only where it is launched
+# with ranks. CUDA_RANKS are run with a CUDA device each, in a build that has them, and skipped where there are fewer.
 # SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which builds the
 # target sanitize_tests and runs no others.
 add_custom_target(sanitize_tests)
@@ -9,7 +10,7 @@ set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
 set(LIBTRAIN_RANKS_ENVIRONMENT "OMP_NUM_THREADS=1;UBSAN_OPTIONS=print_stacktrace=1;ASAN_OPTIONS=detect_leaks=0")
 
 function(lt_test name)
-  cmake_parse_arguments(ARG "SANITIZE" "TIMEOUT" "SOURCES;RANKS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZE" "TIMEOUT" "SOURCES;RANKS;CUDA_RANKS;PRIVATE" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -35,5 +36,14 @@ function(lt_test name)
     if(ARG_SANITIZE AND n LESS 3)
       set_tests_properties(${name}_${n}ranks PROPERTIES LABELS sanitize)
     endif()
+  endforeach()
+  if(NOT LIBTRAIN_CUDA)
+    return()
+  endif()
+  foreach(n ${ARG_CUDA_RANKS})
+    add_test(NAME ${name}_cuda_${n}ranks
+             COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --allow-run-as-root -n ${n} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}_cuda_${n}ranks PROPERTIES TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ON
+      ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT};LT_TEST_DEVICE=cuda" SKIP_REGULAR_EXPRESSION "skipped: ")
   endforeach()
 endfunction()

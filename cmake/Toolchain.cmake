@@ -22,10 +22,17 @@ endif()
 
 add_library(lt_options INTERFACE)
 # -Wrestrict: GCC 12 reports correct std::string concatenations (GCC bug 105651).
-target_compile_options(lt_options INTERFACE -Wall -Wextra -Wno-attributes -Wno-restrict $<$<BOOL:${LIBTRAIN_WERROR}>:-Werror>)
+target_compile_options(lt_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-attributes;-Wno-restrict;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror>>")
+if(LIBTRAIN_CUDA)
+  target_compile_definitions(lt_options INTERFACE LIBTRAIN_HAS_CUDA=1)
+  # constexpr functions of the library (conversions of bf16, Philox) run in kernels too.
+  target_compile_options(lt_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror=all-warnings>>")
+endif()
 # errno of math functions and floating-point exception flags are never read; without these GCC does not vectorise sqrt,
 # rint and selects. No value changes.
-target_compile_options(lt_options INTERFACE -fno-math-errno -fno-trapping-math)
+target_compile_options(lt_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno> $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>)
 if(LIBTRAIN_SANITIZE)
   # What is left out of `undefined` AddressSanitizer finds as well, and it costs a third of the compile time.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=null,vptr,object-size,pointer-overflow

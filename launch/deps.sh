@@ -5,6 +5,8 @@
 #   bash launch/deps.sh            compilers and libraries
 #   bash launch/deps.sh --corpus   also the text that launch/quickstart.sh trains on
 #   bash launch/deps.sh --tests    also what tests/run.sh needs to make a virtual environment of Python
+#   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; says whether the CUDA
+#                                  toolkit and cuDNN are there, which it does not install
 set -euo pipefail
 
 packages=(
@@ -16,17 +18,65 @@ packages=(
   catch2
 )
 
+cuda=0
 for option in "$@"; do
   case "$option" in
+    --cuda)
+      cuda=1
+      python3 -m pip --version > /dev/null 2>&1 || packages+=(python3-pip)
+      ;;
     --corpus) packages+=(fortunes) ;;
     --tests) packages+=(python3-venv) ;;
     *)
       echo "error: [deps] unknown option $option" >&2
-      echo "hint: bash launch/deps.sh [--corpus] [--tests]" >&2
+      echo "hint: bash launch/deps.sh [--corpus] [--tests] [--cuda]" >&2
       exit 2
       ;;
   esac
 done
+
+# Headers alone: one file of the library is compiled with them. From 1.22 on they want NVRTC.
+frontend_version=1.18.0
+frontend_hash=sha256:6c023539ca6de99234cf5102c3ec0d6af817f5396fc93028a22ba5b834a35b8a
+
+fetch_cudnn_frontend() {
+  local folder wheels
+  folder="$(cd "$(dirname "$0")/.." && pwd)/build/third_party/cudnn-frontend"
+  [ "$(cat "$folder/version" 2> /dev/null)" = "$frontend_version" ] && return 0
+  echo "fetching: nvidia-cudnn-frontend $frontend_version into $folder"
+  wheels=$(mktemp -d)
+  echo "nvidia-cudnn-frontend==$frontend_version --hash=$frontend_hash" > "$wheels/requirements"
+  # The same wheel everywhere: its headers depend neither on the Python nor on the processor.
+  if ! python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
+    --platform manylinux_2_28_x86_64 --require-hashes --requirement "$wheels/requirements" --dest "$wheels" \
+    > "$wheels/log" 2>&1; then
+    tail -n 5 "$wheels/log" >&2
+    rm -rf "$wheels"
+    echo "error: [deps] pip could not download nvidia-cudnn-frontend==$frontend_version" >&2
+    echo "hint: put its include/ into $folder, or configure with -DLIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR=..." >&2
+    return 1
+  fi
+  python3 -m zipfile -e "$wheels"/*.whl "$wheels/unpacked"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp -r "$wheels/unpacked/include" "$wheels"/unpacked/*.dist-info/licenses "$folder"
+  echo "$frontend_version" > "$folder/version"  # last: an interrupted run starts again
+  rm -rf "$wheels"
+}
+
+# What follows the packages.
+finish() {
+  [ "$cuda" -eq 1 ] || exit 0
+  fetch_cudnn_frontend
+  local absent=() root=${CUDA_HOME:-/usr/local/cuda}
+  command -v nvcc > /dev/null || [ -x "$root/bin/nvcc" ] || absent+=("nvcc (the CUDA toolkit)")
+  compgen -G "$root/include/cudnn.h" > /dev/null || compgen -G "/usr/include/cudnn.h" > /dev/null ||
+    compgen -G "/usr/include/*/cudnn.h" > /dev/null || absent+=("cudnn.h (cuDNN 9 with headers)")
+  [ ${#absent[@]} -eq 0 ] && exit 0
+  printf 'error: [deps] not found: %s\n' "${absent[@]}" >&2
+  echo "hint: https://developer.nvidia.com/cuda-downloads and https://developer.nvidia.com/cudnn-downloads" >&2
+  exit 1
+}
 
 needed="hint: install these yourself, under the names of your system: ${packages[*]}"
 
@@ -41,7 +91,7 @@ missing=()
 for package in "${packages[@]}"; do
   grep -qxF "$package" <<< "$present" || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+[ ${#missing[@]} -eq 0 ] && finish
 
 # shellcheck source=/dev/null
 system=$(. /etc/os-release && echo "${ID:-unknown} ${VERSION_ID:-}")
@@ -74,3 +124,4 @@ if ! { apt_get update && apt_get install -y --no-install-recommends "${missing[@
   exit 1
 fi
 echo "installed: ${missing[*]}"
+finish

@@ -29,6 +29,10 @@ class Shape:
 
 
 PRESETS = {
+    "gpt2-124m": Shape("gpt2", 12, 12, 12, 768, 3072, 50304, 1024, tied=True),
+    "gpt2-1.5b": Shape("gpt2", 48, 25, 25, 1600, 6400, 50304, 1024, tied=True),
+    "llama-1b": Shape("llama", 16, 32, 8, 2048, 8192, 128256, 8192, tied=False),
+    "llama-8b": Shape("llama", 32, 32, 8, 4096, 14336, 128256, 8192, tied=False),
     "gpt-tiny": Shape("gpt2", 4, 4, 4, 128, 512, 256, 256, tied=True),
     "llama-tiny": Shape("llama", 4, 4, 2, 128, 352, 256, 256, tied=False),
 }
@@ -73,9 +77,9 @@ class LlamaBlock(nn.Module):
         qk = torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
         q, k = qk.split([self.heads, self.kv_heads], dim=1)
         group = self.heads // self.kv_heads
-        if group > 1:  # twice as fast on a CPU as enable_gqa
+        if group > 1 and not x.is_cuda:  # twice as fast on a CPU as enable_gqa
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=k.shape[1] != self.heads)
         x = x + self.proj(y.transpose(1, 2).reshape(B, T, C))
         gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)

@@ -143,7 +143,4 @@ void attention_backward(CpuStream, DType dtype, void* dqkv, const void* dout_BTH
   });
 }
 
-// Each thread keeps its blocks in memory of its own.
-Size attention_backward_workspace(DType, const AttentionShape&) { return 0; }
-
 }  // namespace lt::kernels

@@ -150,7 +150,7 @@ class Train(TrainingTest):
             (self.train("--parallel.strategy=zero4", ranks=2), 2, "zero4"),
             (self.train("--parallel.strategy=zero3", "--parallel.shard_size=2", ranks=3), 2,
              "parallel.shard_size: expected a divisor of the 3 ranks, got 2"),
-            (self.train("--train.device=cuda", ranks=2), 2, 'train.device: "cuda" is not available in this version (from the command line)'),
+            (self.train("--train.device=cuda", ranks=2, environment={"CUDA_VISIBLE_DEVICES": ""}), 2, "train.device: device cuda:0 "),
             (self.train("--train.microbatch=3", ranks=2), 2, "train.microbatch"),
             (self.train("--train.micro_batch=three", ranks=2), 2, "train.micro_batch: expected an integer"),
             (self.train(f"--checkpoint.resume={self.folder}/nowhere", ranks=2), 3, "nowhere"),

@@ -211,3 +211,19 @@ TEST_CASE("collectively: a part of the ranks shares its error, the run learns of
   // it.
   CHECK(error.rank() == (pairs.size() == world().size() ? last : last / 2 * 2));
 }
+
+TEST_CASE("with_nccl: what it needs is said where it is not there", "[comm]") {
+  const auto error_of = [](const Group& ranks, lt::Device device) {
+    try {
+      ranks.with_nccl(device);
+    } catch (const lt::UsageError& error) {
+      return std::string(error.what()) + "; " + error.hint();
+    }
+    return std::string("nothing was thrown");
+  };
+  const std::string error = error_of(group(), {lt::DeviceType::cuda, 4096});
+  CHECK(error.find("cuda:4096") != std::string::npos);
+  CHECK(error.find("choose cpu") != std::string::npos);
+  CHECK(error_of(group(), lt::kCpu) != "nothing was thrown");
+  CHECK(error_of(Group::meta(0, 2), {lt::DeviceType::cuda, 0}) != "nothing was thrown");
+}

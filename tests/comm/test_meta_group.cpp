@@ -107,3 +107,35 @@ TEST_CASE("meta group: split by a function of the rank, by a color only where it
   CHECK_THROWS_AS(group.split(0, "unknown"), lt::UsageError);
   CHECK(Group::meta(0, 1).split(4, "alone").size() == 1);
 }
+
+TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
+  const auto staged = [](const Group& group, Size n, DType dtype, DType wire, bool accumulate) {
+    const lt::Tensor full = lt::Tensor::empty({n}, dtype, lt::kMeta);
+    const lt::Tensor part = full.narrow(0, Group::part_begin(n, group.size(), group.rank()),
+                                        Group::part_size(n, group.size(), group.rank()));
+    const Size before = lt::memory_live(lt::kMeta).of(MemoryOwner::communication);
+    const lt::Work work = group.reduce_scatter("r", part, full, wire, accumulate);
+    return lt::memory_live(lt::kMeta).of(MemoryOwner::communication) - before;
+  };
+  const Group cuda = Group::meta(1, 4, lt::DeviceType::cuda), cpu = Group::meta(1, 4);
+  for (const Group& group : {cuda, cuda.duplicate("other"), cuda.on_meta(lt::kMeta)}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      CHECK(staged(group, 4096, dtype, dtype, false) == 0);
+      CHECK(staged(group, 4096, dtype, dtype, true) == 1024 * lt::dtype_bytes(dtype));
+    }
+  }
+  // All values reach this rank, as on the CPU: parts that differ, sums of bf16, types that differ.
+  for (const Group& group : {cuda, cpu}) {
+    for (const bool accumulate : {false, true}) {
+      CHECK(staged(group, 4097, DType::f32, DType::f32, accumulate) == in_blocks(3 * 1025 * 4));
+      CHECK(staged(group, 4096, DType::bf16, DType::bf16, accumulate) == 3 * 1024 * 2);
+      CHECK(staged(group, 4096, DType::f32, DType::bf16, accumulate) == 4096 * 2 + 3 * 1024 * 2);
+    }
+  }
+  // A group that runs plans for the device that is named, one on meta for what it was made for.
+  const Group ranks = lt_test::world().group();
+  const Size size = ranks.size(), others = size == 1 ? 0 : 1;
+  CHECK(staged(ranks.on_meta({lt::DeviceType::cuda, 1}), 1024 * size, DType::f32, DType::f32, true) == others * 4096);
+  CHECK(staged(ranks.on_meta(lt::kCpu), 1024 * size, DType::f32, DType::f32, true) == (size - 1) * 4096);
+  CHECK(staged(cpu.on_meta({lt::DeviceType::cuda, 1}), 4096, DType::f32, DType::f32, true) == 3 * 4096);
+}

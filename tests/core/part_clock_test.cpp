@@ -20,8 +20,8 @@ void spend(double ms) {
   }
 }
 
-double of(const std::array<double, kParts>& ms, Part part) { return ms[static_cast<std::size_t>(part)]; }
-double total(const std::array<double, kParts>& ms) { return std::accumulate(ms.begin(), ms.end(), 0.0); }
+double of(const PartTimes& ms, Part part) { return ms[static_cast<std::size_t>(part)]; }
+double total(const PartTimes& ms) { return std::accumulate(ms.begin(), ms.end(), 0.0); }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ TEST_CASE("part clock: nested parts, each with its own time, add up to the whole
   PartClock clock;
   const PartClockScope current(&clock);
   const auto before = Clock::now();
-  clock.take();
+  clock.lap().times();
   const auto inside = Clock::now();
   {
     const PartScope forward(Part::forward);
@@ -47,7 +47,7 @@ TEST_CASE("part clock: nested parts, each with its own time, add up to the whole
   }
   spend(1);
   const double least = ms_since(inside);
-  const auto ms = clock.take();
+  const auto ms = clock.lap().times();
   const double most = ms_since(before);
   CHECK(of(ms, Part::forward) >= 2);
   CHECK(of(ms, Part::gather_exposed) >= 2);
@@ -60,15 +60,15 @@ TEST_CASE("part clock: nested parts, each with its own time, add up to the whole
   CHECK(total(ms) <= most + 1e-6);
 }
 
-TEST_CASE("part clock: take() starts again, in the part that is current", "[core]") {
+TEST_CASE("part clock: a lap starts from zero, in the part that is current", "[core]") {
   PartClock clock;
   const PartClockScope current(&clock);
   const PartScope data(Part::data);
   spend(1);
-  CHECK(of(clock.take(), Part::data) >= 1);
+  CHECK(of(clock.lap().times(), Part::data) >= 1);
   const auto begin = Clock::now();
   spend(1);
-  const auto ms = clock.take();
+  const auto ms = clock.lap().times();
   CHECK(of(ms, Part::data) >= 1);
   CHECK(of(ms, Part::other) == 0);
   CHECK(total(ms) == of(ms, Part::data));
@@ -77,7 +77,7 @@ TEST_CASE("part clock: take() starts again, in the part that is current", "[core
 
 TEST_CASE("part clock: without a current clock scopes do nothing", "[core]") {
   PartClock clock;
-  clock.take();
+  clock.lap().times();
   REQUIRE(PartClock::current() == nullptr);
   {
     const PartScope forward(Part::forward);
@@ -85,7 +85,7 @@ TEST_CASE("part clock: without a current clock scopes do nothing", "[core]") {
     PartClock::set_current(&clock);  // a scope belongs to the clock at its beginning
   }
   PartClock::set_current(nullptr);
-  const auto ms = clock.take();
+  const auto ms = clock.lap().times();
   CHECK(of(ms, Part::forward) == 0);
   CHECK(total(ms) == of(ms, Part::other));
 }

@@ -7,7 +7,7 @@ using namespace lt;
 
 TEST_CASE("timeline: a scope gives back what was current, also where an exception passes", "[core]") {
   REQUIRE(Timeline::current() == nullptr);
-  const auto outer = make_cpu_timeline(), inner = make_cpu_timeline();
+  const auto outer = make_timeline(), inner = make_timeline();
   try {
     const TimelineScope current(outer);
     {

@@ -242,7 +242,7 @@ TEST_CASE("a first step that rehearses its memory leaves the spans of any other 
     const auto model = nn::make_transformer(spec);
     Engine engine(*model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 1, .seq = 16});
     const auto spans_of_step = [&](Size step) {
-      const auto timeline = make_cpu_timeline();
+      const auto timeline = make_timeline();
       {
         const TimelineScope current(timeline);
         engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));

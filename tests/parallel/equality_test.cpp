@@ -11,7 +11,7 @@ namespace {
 constexpr Size kSteps = 6;
 
 void check_all_equal(const std::string& preset) {
-  const Group& group = world().group();
+  const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Size accum : {1, 2}) {
@@ -47,7 +47,7 @@ TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
   nn::TransformerSpec spec = small_spec("gpt-tiny");
   spec.dropout = 0.1;
   const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
-  const Group& group = world().group();
+  const Group& group = ranks();
   const Curve expected = train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, 3);
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
     const ParallelOptions parallel{.strategy = Strategy::zero3, .recompute = recompute, .deterministic = true};

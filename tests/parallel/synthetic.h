@@ -39,9 +39,9 @@ inline std::uint64_t state_checksum(const lt::Engine& engine, const lt::Group& g
   std::uint64_t sum = 0;
   for (const lt::StateRange& range : engine.shard_map().owned) {
     const std::uint64_t key = lt::derive_key(static_cast<std::uint64_t>(range.kind), range.parameter);
-    const float* values = range.values.data<float>();
+    const std::vector<float> values = range.values.to_vector<float>();
     for (Size i = range.begin; i < range.end; ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(values[i - range.begin]);
+      const auto bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i - range.begin)]);
       sum += (key + static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull) * (2 * std::uint64_t{bits} + 1);
     }
   }
@@ -63,8 +63,9 @@ inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab
 }
 
 inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group,
-                         const lt::ParallelOptions& parallel, const lt::StepOptions& options, Size steps,
+                         const lt::ParallelOptions& parallel, lt::StepOptions options, Size steps,
                          const lt::AdamW& adamw = {.lr = 1e-3f}) {
+  options.device = device();
   const auto model = lt::nn::make_transformer(spec);
   lt::Engine engine(*model, group, parallel, adamw, options);
   Curve curve;

@@ -38,12 +38,14 @@ PUBLIC_HEADERS = {
 # Third-party headers, by how their names begin, and the layers that may include them.
 THIRD_PARTY = {
     "mpi": ["comm"],
+    "nccl": ["comm"],
     "hdf5": ["checkpoints"],
     "H5": ["checkpoints"],
     "CLI/": ["launch"],
     "toml++/": ["train"],
     "oneapi/": ["kernels"],
     "dnnl": ["kernels"],
+    "cudnn": ["kernels"],
     "omp.h": ["kernels"],
     "catch2/": [],
 }

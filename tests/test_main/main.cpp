@@ -1,9 +1,13 @@
 // The main() of all test programs. Under mpirun every rank runs the same tests in the same order; all fail where one
 // does. Ranks other than 0 print only what failed on them.
 #define CATCH_CONFIG_RUNNER
+#include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
+
+#include "libtrain/error.h"
 
 #include "test_main/catch.h"
 #include "test_main/world.h"
@@ -11,6 +15,21 @@
 namespace {
 
 const lt::World* the_world = nullptr;
+std::optional<lt::Group> the_ranks;
+
+// Why the devices that are asked for cannot be used, the same on all ranks; empty where they can.
+std::string why_skipped() {
+  std::string mine;
+  try {
+    lt::require_device(lt_test::device());
+  } catch (const lt::UsageError& error) {
+    mine = error.what();
+  }
+  for (const std::string& why : the_world->group().all_gather_bytes(mine)) {
+    if (!why.empty()) return why;
+  }
+  return {};
+}
 
 int run_session(int argc, char** argv, const lt::World& world) {
   Catch::Session session;
@@ -27,12 +46,31 @@ int run_session(int argc, char** argv, const lt::World& world) {
 
 }  // namespace
 
-const lt::World& lt_test::world() { return *the_world; }
+namespace lt_test {
+
+const lt::World& world() { return *the_world; }
+const lt::Group& ranks() { return *the_ranks; }
+
+lt::Device device() {
+  const char* const asked = std::getenv("LT_TEST_DEVICE");
+  if (asked == nullptr || std::string(asked) != "cuda") return lt::kCpu;
+  return {lt::DeviceType::cuda, world().info().local_rank};
+}
+
+}  // namespace lt_test
 
 int main(int argc, char** argv) {
   const lt::World world = lt::init(argc, argv);
   the_world = &world;
+  const bool cuda = lt_test::device().type == lt::DeviceType::cuda;
+  if (const std::string why = why_skipped(); !why.empty()) {
+    if (world.rank() == 0) std::cout << "skipped: " << why << std::endl;
+    return 0;
+  }
+  if (cuda) lt::pin_nccl_algorithm();
+  the_ranks = cuda ? world.group().with_nccl(lt_test::device()) : world.group();
   const int failures = run_session(argc, argv, world);
+  the_ranks.reset();  // before MPI ends
   bool failed = false;
   for (const std::string& count : world.group().all_gather_bytes(std::to_string(failures))) failed |= count != "0";
   return failed ? 1 : 0;

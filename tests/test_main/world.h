@@ -9,4 +9,10 @@ namespace lt_test {
 // From the start of main() to its end.
 const lt::World& world();
 
+// Of this rank: its CUDA device where LT_TEST_DEVICE is cuda, otherwise the CPU. Without such devices the program says
+// that it is skipped, and runs no test.
+lt::Device device();
+// All ranks, for tensors on device().
+const lt::Group& ranks();
+
 }  // namespace lt_test

@@ -73,18 +73,18 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms
   for (const DeviceModel* device : {&overlapping, &blocking}) {
     StepClock clock({device, {2, 2}, 1, true, 64});
-    const auto forward = clock.begin({Lane::compute, "forward", {}, true});
-    const auto operation = clock.begin({Lane::compute, "optimizer"});  // of that name, and no part
-    const auto first = clock.begin({Lane::gather, "one", gather});
-    const auto second = clock.begin({Lane::reduce, "two", gather});  // after the first one, on the same links
+    const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
+    const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // of that name, and no part
+    const auto first = clock.begin({Lane::gather, "one", gather}, {});
+    const auto second = clock.begin({Lane::reduce, "two", gather}, {});  // after the first one, on the same links
     compute(0.25);
-    const auto waiting = clock.begin({Lane::compute, "gather_exposed", {}, true});
-    clock.end(first);
-    clock.end(waiting);
-    clock.end(operation);
+    const auto waiting = clock.begin({Lane::compute, "gather_exposed", {}, true}, {});
+    clock.end(first, {});
+    clock.end(waiting, {});
+    clock.end(operation, {});
     compute(0.5);
-    clock.end(second);
-    clock.end(forward);
+    clock.end(second, {});
+    clock.end(forward, {});
     const StepTime time = clock.take();
     CHECK(time.products_ms == Approx(0.75).epsilon(kTolerance));
     CHECK(time.collectives_ms == Approx(2).epsilon(kTolerance));

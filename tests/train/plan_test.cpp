@@ -2,6 +2,7 @@
 // them.
 #include "libtrain/planner.h"
 
+#include "core/cuda.h"
 #include "libtrain/run_options.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -39,15 +40,21 @@ Batch zeros(Size samples, Size seq) {
 // Three steps and an evaluation, as the trainer runs them.
 Use run(const Config& config) {
   const auto model = nn::make_transformer(model_spec(config));
-  const MemoryUse before = memory_live(kCpu);
-  Engine engine(*model, world().group(), parallel_options(config), adamw_options(config), step_options(config));
+  StepOptions options = step_options(config);
+  options.device = device();
+  const Stream first_use = Stream::compute(device());  // what a device takes for all its work belongs to the first run
+  const Size fixed_bytes = cuda::workspace_bytes(device().type);
+  MemoryUse before = memory_live(device());
+  before.total -= fixed_bytes;
+  before.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] -= fixed_bytes;
+  Engine engine(*model, ranks(), parallel_options(config), adamw_options(config), options);
   const BatchShape shape = engine.batch_shape();
   const Batch batch = zeros(shape.samples(), shape.seq);
   const bool evaluates = config.train.eval_every > 0;
   const Batch validation = evaluates ? zeros(shape.micro_batch, shape.seq) : Batch{};
   const RunBatches shapes = batches_on_meta(shape, config);
   engine.rehearse(shapes.step, shapes.evaluation);
-  reset_memory_peak(kCpu);
+  reset_memory_peak(device());
   Use use;
   for (int step = 0; step < 3; ++step) {
     take_comm_totals();
@@ -55,7 +62,7 @@ Use run(const Config& config) {
     use.comm = rows(take_comm_totals());
   }
   if (evaluates) engine.evaluate(validation);
-  use.peak = memory_peak(kCpu);
+  use.peak = memory_peak(device());
   use.peak.total -= before.total;
   for (std::size_t i = 0; i < kMemoryOwners; ++i) use.peak.by_owner[i] -= before.by_owner[i];
   return use;
@@ -66,9 +73,9 @@ void check(Options options, const Options& more) {
   std::string described;
   for (const auto& [key, value] : options) described += key + "=" + value + " ";
   INFO(described);
-  const Config config = resolve(load_config("", options));
+  const Config config = resolve(load_config("", options), device().type);
   const Use used = run(config);
-  const Plan plan = make_plan(config, world().size());
+  const Plan plan = make_plan(config, ranks().size());
   CHECK(used.peak.total == plan.peak_bytes);
   CHECK(used.peak.by_owner == plan.ledger.by_owner);
   CHECK(used.comm == rows(plan.comm));

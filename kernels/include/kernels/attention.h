@@ -10,7 +10,7 @@ namespace lt::kernels {
 struct AttentionShape {
   Size B, T, H, G, D;
 
-  Size row() const { return (H + 2 * G) * D; }
+  constexpr Size row() const { return (H + 2 * G) * D; }
 };
 
 // out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64).
@@ -18,11 +18,14 @@ template <class S>
 void attention_forward(S stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
                        const AttentionShape& shape, double scale);
 
-// dqkv is overwritten. `workspace` has attention_backward_workspace() bytes.
+// dqkv is overwritten. `workspace` has attention_backward_workspace() bytes of the stream's device.
 template <class S>
 void attention_backward(S stream, DType dtype, void* dqkv, const void* dout_BTHD, const void* qkv, const void* out_BTHD,
                         const void* lse_BHT, void* workspace, const AttentionShape& shape, double scale);
-Size attention_backward_workspace(DType dtype, const AttentionShape& shape);
+// Known without the device, so that a plan is exact anywhere: on CUDA a bound of what either implementation asks.
+// `target` is where the backward will run, cpu or cuda: for tensors on meta, the device that they stand for.
+// On CUDA it depends on set_deterministic(). Throws InternalError for meta.
+Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape);
 
 // For generation: T new queries at positions past .. past+T-1 against a cache of past+T keys and values.
 // q rows are `q_row` elements apart; the caches are [B, capacity, G*D] and already hold the new keys and values.

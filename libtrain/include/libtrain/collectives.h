@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "libtrain/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt {
@@ -20,13 +22,28 @@ struct CollectiveRecord {
   Size bytes;              // that this rank sends
 };
 
-// Totals of one kind of collective since the last take_comm_totals(). Times are 0 on meta.
+// Totals of one kind of collective. Times are 0 on meta.
 struct CommTotal {
   CollectiveOp op;
   Size bytes = 0;  // that this rank sent
   Size calls = 0;
-  double busy_ms = 0;     // from the call to the end of its wait(); overlapping ones each count in full
-  double exposed_ms = 0;  // that wait() blocked
+  double busy_ms = 0;     // from its start to its end; overlapping ones each count in full
+  double exposed_ms = 0;  // that the stream which computes waited for it
+};
+
+// When a collective began and ended, and when the stream that computes came to wait for it.
+struct CollectiveTimes {
+  CollectiveOp op;
+  Moment begin, end, awaited;
+};
+
+// The collectives of some time, of all groups of the process.
+struct CommLap {
+  std::vector<CommTotal> counts;  // without times; one for each kind that occurred
+  std::vector<CollectiveTimes> times;
+
+  // Waits until the device has come to the end of all of them.
+  std::vector<CommTotal> totals() const;
 };
 
 }  // namespace lt

@@ -2,6 +2,7 @@
 // On the CPU and on `meta` there is one stream, program order, so events hold at once.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,43 +20,87 @@ struct Device {
   int index = 0;
 
   bool operator==(const Device&) const = default;
-  bool is_meta() const { return type == DeviceType::meta; }
+  constexpr bool is_meta() const { return type == DeviceType::meta; }
 };
 
 inline constexpr Device kCpu{DeviceType::cpu, 0};
 inline constexpr Device kMeta{DeviceType::meta, 0};
+
+// The meta device on which work for `device` is planned: its index is the type that it stands for, since kernels of
+// another type want other workspaces. kMeta stands for the CPU.
+constexpr Device meta_for(Device device) {
+  return device.is_meta() ? device : Device{DeviceType::meta, static_cast<int>(device.type)};
+}
+// Where the kernels of a device run: of meta, the type that it stands for.
+constexpr DeviceType target_of(Device device) {
+  return device.is_meta() ? static_cast<DeviceType>(device.index) : device.type;
+}
 
 // "cpu", "cuda:1", "meta".
 std::string to_string(Device device);
 
 // Whether this build has devices of the type.
 bool has_device(DeviceType type);
+// cuda where this build has it and this machine a device of it.
+DeviceType best_device();
 // Throws UsageError where this build or this machine does not have the device.
 void require_device(Device device);
 
 // The stream that a CPU kernel is launched on: the calling thread and its OpenMP team.
 struct CpuStream {};
+// The stream that a CUDA kernel is launched on.
+struct CudaStream {
+  void* handle = nullptr;  // a cudaStream_t
+  int device = 0;
+};
 
 class Event;
 
 // An ordered queue of work on a device. Copies name the same queue.
 class Stream {
  public:
-  explicit Stream(Device device = kCpu) : device_(device) {}
+  // A queue of its own. On the CPU and on meta there is one, program order.
+  explicit Stream(Device device = kCpu);
+  // The queue on which the operations of `device` run.
+  static Stream compute(Device device);
 
   Device device() const { return device_; }
+  CudaStream cuda() const { return {handle_.get(), device_.index}; }
   // Later work of this stream starts after the work that `event` marks.
-  void wait(const Event& event);
+  void wait(const Event& event) const;
+  // Blocks until all its work is done.
+  void synchronize() const;
 
  private:
   Device device_;
+  std::shared_ptr<void> handle_;  // null but on CUDA
 };
 
 // A point in a stream. Before the first record() it counts as reached.
 class Event {
  public:
   // Marks the work that `stream` holds now.
-  void record(Stream& stream);
+  void record(const Stream& stream);
+  // Blocks until it is reached.
+  void synchronize() const;
+
+ private:
+  friend class Stream;
+  std::shared_ptr<void> handle_;  // null but on CUDA
+};
+
+// The time at which a stream was done with what it held when the moment was made. Copies name the same one.
+class Moment {
+ public:
+  // None yet.
+  Moment() = default;
+  static Moment on(const Stream& stream);
+  // Milliseconds from `earlier`, on the same device, to this; waits until both have come.
+  double ms_since(const Moment& earlier) const;
+
+ private:
+  std::chrono::steady_clock::time_point time_{};  // but on CUDA
+  std::shared_ptr<void> event_;                   // null but on CUDA
 };
 
 }  // namespace lt

@@ -18,6 +18,7 @@
 namespace lt {
 
 using nn::Recompute;
+class HostStage;
 
 struct ParallelOptions {
   Strategy strategy = Strategy::ddp;
@@ -38,13 +39,18 @@ struct StepOptions {
   bool arena = true;
 };
 
-// Numbers of one step, on the device; reading them waits for it. The engine's own: the next step overwrites them.
-struct StepResult {
-  Tensor loss_value, norm_value;
+// Numbers of one step, on their way from the device; reading them waits for its end. The engine's own: the step after
+// the next one overwrites them.
+class StepResult {
+ public:
+  explicit StepResult(const HostStage& numbers) : numbers_(&numbers) {}
+  // Mean over all tokens of the global batch.
+  float loss() const;
+  // Global L2 norm of the mean gradient, before clipping.
+  float norm() const;
 
-  // Mean over all tokens of the global batch; global L2 norm of the mean gradient, before clipping.
-  float loss() const { return static_cast<float>(loss_value.item()); }
-  float norm() const { return static_cast<float>(norm_value.item()); }
+ private:
+  const HostStage* numbers_;
 };
 
 class Engine {

@@ -1,6 +1,6 @@
-// Group: ranks that communicate. A copyable handle over a back end: `self` (one rank), MPI, or meta (any size; counts
-// bytes and moves nothing). Collectives of one group run in the order in which they are called, which must be the same
-// on all ranks. Groups that should overlap are duplicates of each other.
+// Group: ranks that communicate. A copyable handle over a back end: `self` (one rank), MPI (tensors on the CPU), NCCL
+// (on CUDA devices), or meta (any size; counts bytes and moves nothing). Collectives of one group run in the order in
+// which they are called, which must be the same on all ranks. Groups that should overlap are duplicates of each other.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace lt {
 
-// A collective on its way. Its tensors must stay alive and untouched until wait() has returned. On a GPU wait() makes
-// the current stream wait, on the CPU it blocks. The destructor waits.
+// A collective on its way. Its tensors must stay alive and untouched until wait() has returned. On a GPU it starts
+// after what the compute stream holds at the call, and wait() makes that stream wait; on the CPU wait() blocks. The
+// destructor waits.
 class Work {
  public:
   struct State;
@@ -40,8 +41,16 @@ class Group {
   // One rank, alone.
   Group();
   explicit Group(std::shared_ptr<GroupBackend> backend);
-  // Rank `rank` of `size`, for planning: every call counts its bytes and allocates what the MPI back end would.
-  static Group meta(int rank, int size);
+  // Rank `rank` of `size`, for planning: every call counts its bytes and allocates what it would for tensors of a
+  // device of type `planned` (cpu: MPI, cuda: NCCL).
+  static Group meta(int rank, int size, DeviceType planned = DeviceType::cpu);
+  // The same rank of the same size, planning what this group does with tensors of `device`; a meta group plans on.
+  Group on_meta(Device device) const;
+  // The same ranks with NCCL for tensors on `device`, a CUDA device of its own for each rank; all else goes the way it
+  // went. Groups that are split from it have it too. Every rank must call it. One rank needs no NCCL and gets itself.
+  // Throws UsageError for a build without NCCL or a device that is not there, CommError where NCCL cannot start. The
+  // last copy waits for the collectives that it started; where peers have gone it gives up after 40 s.
+  Group with_nccl(Device device) const;
 
   int rank() const;
   int size() const;
@@ -54,7 +63,8 @@ class Group {
   // Flat, contiguous, one dtype.
   Work all_gather(std::string_view name, const Tensor& full, const Tensor& part) const;
   // `part` (+)= this rank's part of the sum of all ranks' `full`. Values travel as `wire` (f32, f64 or bf16) and are
-  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. `part` may
+  // added in f32 (f64 for f64) in the order of the ranks, so the result depends on no algorithm or timing. On CUDA,
+  // equal parts of f32 or f64 that travel as they are are added in NCCL's order: see pin_nccl_algorithm(). `part` may
   // be the range of `full`; the rest of `full` is left as it was.
   Work reduce_scatter(std::string_view name, const Tensor& part, const Tensor& full, DType wire,
                       bool accumulate = false) const;
@@ -86,8 +96,14 @@ class Group {
   std::shared_ptr<GroupBackend> backend_;
 };
 
-// Totals over all groups of this process since the last call, one entry for each kind that occurred.
-std::vector<CommTotal> take_comm_totals();
+// For deterministic runs, before the first with_nccl(): NCCL adds in an order that depends on size and ranks alone.
+// Sets NCCL_ALGO=Ring and NCCL_PROTO=Simple in the environment where they are not set. Does nothing in a build without
+// NCCL.
+void pin_nccl_algorithm();
+
+// The collectives that were started or waited for since the last call of either.
+CommLap take_comm_lap();
+inline std::vector<CommTotal> take_comm_totals() { return take_comm_lap().totals(); }
 // Milliseconds that this process was blocked because of other ranks since the last call: in waits of collectives,
 // barriers and exchanges of bytes, not in what it does itself around them.
 double take_waiting_ms();

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <string_view>
+#include <vector>
 
+#include "libtrain/device.h"
 #include "libtrain/timeline.h"
 
 namespace lt {
@@ -25,25 +26,44 @@ inline constexpr int kParts = 9;
 inline constexpr std::array<std::string_view, kParts> kPartNames = {
     "data", "forward", "backward", "recompute", "gather_exposed", "reduce_exposed", "optimizer", "checkpoint", "other"};
 
-// Milliseconds by part since the last take().
+// Milliseconds by part; their sum is the wall time.
+using PartTimes = std::array<double, kParts>;
+
+// What a clock saw between two of its laps.
+class Lap {
+ public:
+  // Waits until the device has come to the lap's end.
+  PartTimes times() const;
+
+ private:
+  friend class PartClock;
+  struct Change {
+    Part part;
+    Moment moment;
+  };
+  std::vector<Change> changes_;  // the last one is the end
+};
+
+// By the compute stream of a device: on CUDA a part lasts from the end of the work before it to the end of its own,
+// and the host waits for nothing.
 class PartClock {
  public:
-  PartClock();
+  explicit PartClock(Device device = kCpu);
   // Enters `part` and returns the one that was current.
   Part enter(Part part);
-  // The times so far, whose sum is the wall time since the last take(); starts again from zero.
-  std::array<double, kParts> take();
+  // Ends the lap, and begins the next one in the same part.
+  Lap lap();
 
   // The clock of this thread's step; null: scopes do nothing.
   static PartClock* current();
   static void set_current(PartClock* clock);
 
  private:
-  void settle();
+  void change_to(Part part) { lap_.changes_.push_back({part, Moment::on(stream_)}); }
+  Part part() const { return lap_.changes_.back().part; }
 
-  Part part_ = Part::other;
-  std::chrono::steady_clock::time_point since_;
-  std::array<double, kParts> ms_{};
+  Stream stream_;
+  Lap lap_;
 };
 
 // `clock`, which outlives the scope, is that of this thread's step until the scope ends; null: none is.

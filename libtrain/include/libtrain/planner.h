@@ -26,7 +26,7 @@ struct StepTime {
   double products_ms = 0, attention_ms = 0, traffic_ms = 0;  // of the compute stream
   double exposed_local_ms = 0, exposed_network_ms = 0;       // that it waits for collectives, by their slower link
   double collectives_ms = 0;                                 // that collectives take, hidden or not
-  std::array<double, kParts> parts_ms{};                     // the same by part; adds up to the total
+  PartTimes parts_ms{};                                      // the same by part; adds up to the total
 
   double compute_ms() const { return products_ms + attention_ms + traffic_ms; }
   double exposed_ms() const { return exposed_local_ms + exposed_network_ms; }

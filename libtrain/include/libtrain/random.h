@@ -15,8 +15,8 @@ namespace lt {
 std::uint64_t derive_key(std::uint64_t seed, std::string_view name);
 
 // Four 32-bit words for one counter value.
-inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
-                                           std::uint64_t counter_high = 0) {
+constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                              std::uint64_t counter_high = 0) {
   std::uint32_t c0 = static_cast<std::uint32_t>(counter_low), c1 = static_cast<std::uint32_t>(counter_low >> 32);
   std::uint32_t c2 = static_cast<std::uint32_t>(counter_high), c3 = static_cast<std::uint32_t>(counter_high >> 32);
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
@@ -34,7 +34,7 @@ inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t coun
 inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) { return philox(key, index / 4)[index % 4]; }
 
 // Uniform in [0, 1) with 24 bits.
-inline float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 // values[j] = element (begin + j) of the standard normal stream of `key`, by Box and Muller (1958) in double.
 void fill_normal(float* values, std::uint64_t key, std::uint64_t begin, Size count, float mean, float deviation);

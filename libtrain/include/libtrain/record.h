@@ -29,8 +29,8 @@ struct StepRecord {
   double tokens_per_s = 0, tokens_per_s_per_rank = 0;
   double mfu = -1;  // below 0: the device's peak is not known
   Size memory_peak_bytes = 0, memory_outside_bytes = 0;
-  Size memory_total_bytes = 0;                // of the device (console only)
-  std::array<double, kParts> breakdown_ms{};  // adds up to step_ms
+  Size memory_total_bytes = 0;  // of the device (console only)
+  PartTimes breakdown_ms{};     // adds up to step_ms
   std::vector<CommTotal> comm;
   // Over ranks: of the step, of each part, and of what a rank was busy with itself (the step without the waits for
   // other ranks). Ranks step together, so it is the last that tells a slow one.

@@ -9,8 +9,9 @@
 namespace lt {
 
 // The configuration with everything derived filled in: the model's numbers from the preset and its checks, seq, min_lr,
-// checkpoint.dir. Throws UsageError.
-Config resolve(const Config& config);
+// checkpoint.dir; and train.device=auto becomes `automatic`. Throws UsageError.
+Config resolve(const Config& config, DeviceType automatic);
+inline Config resolve(const Config& config) { return resolve(config, best_device()); }
 nn::TransformerSpec model_spec(const Config& resolved);
 ParallelOptions parallel_options(const Config& resolved);
 StepOptions step_options(const Config& resolved);

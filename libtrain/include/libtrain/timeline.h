@@ -1,5 +1,6 @@
 // What ran when: spans on the lanes of a rank's device. Whoever does something that a person wants to see opens a span;
-// without a timeline that costs one look at a pointer.
+// without a timeline that costs one look at a pointer. On CUDA a span of the lane `compute` lasts from the end of the
+// work before it to the end of its own.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt {
@@ -38,10 +40,11 @@ class Timeline {
  public:
   virtual ~Timeline() = default;
   // Returns the handle for end(), which may come in any order.
-  // Sets the span's begin.
-  virtual std::size_t begin(Span span) = 0;
-  virtual void end(std::size_t handle) = 0;
-  // In the order in which they began.
+  virtual std::size_t begin(Span span, const Moment& moment) = 0;
+  virtual void end(std::size_t handle, const Moment& moment) = 0;
+  // On the stream that computes.
+  virtual Moment now() = 0;
+  // In the order in which they began, with their times, for which it waits.
   virtual const std::vector<Span>& spans() = 0;
 
   // The one that spans of this thread go to, or null.
@@ -49,8 +52,8 @@ class Timeline {
   static void set_current(std::shared_ptr<Timeline> timeline);
 };
 
-// By the clock of the processor; its origin is the moment of the call.
-std::shared_ptr<Timeline> make_cpu_timeline();
+// By the clock of `device`; its origin is the moment of the call.
+std::shared_ptr<Timeline> make_timeline(Device device = kCpu);
 
 // Spans of this thread go to `timeline`, or nowhere where it is null, until the scope ends; then to where they
 // went before.
@@ -71,10 +74,12 @@ class SpanScope {
  public:
   SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {}, bool is_part = false)
       : timeline_(Timeline::current().get()) {
-    if (timeline_ != nullptr) handle_ = timeline_->begin({lane, std::string(name), collective, is_part});
+    if (timeline_ != nullptr) {
+      handle_ = timeline_->begin({lane, std::string(name), collective, is_part}, timeline_->now());
+    }
   }
   ~SpanScope() {
-    if (timeline_ != nullptr) timeline_->end(handle_);
+    if (timeline_ != nullptr) timeline_->end(handle_, timeline_->now());
   }
   SpanScope(const SpanScope&) = delete;
   SpanScope& operator=(const SpanScope&) = delete;

@@ -16,11 +16,24 @@ namespace lt {
 // A collective that has been started. Memory that it was given stays valid until wait() has returned.
 class Transfer {
  public:
+  // Made before the first of its work is given to `stream`.
+  explicit Transfer(Stream stream = Stream::compute(kCpu)) : stream_(std::move(stream)), begin_(Moment::on(stream_)) {}
   virtual ~Transfer() = default;
-  // Blocks until the results are in place. Called at most once.
+  Device device() const { return stream_.device(); }
+  const Moment& begin() const { return begin_; }
+  // After wait().
+  virtual Moment end() const { return Moment::on(stream_); }
+  // Blocks until the results are in place; on CUDA the stream that computes waits instead. Called at most once.
   virtual void wait() = 0;
   // Gives up without waiting, because peers may never come: results no longer arrive, memory may still be read.
   virtual void abandon() noexcept = 0;
+
+ protected:
+  const Stream& stream() const { return stream_; }
+
+ private:
+  Stream stream_;
+  Moment begin_;
 };
 
 // A rank's place in its group and in the whole run.
@@ -33,6 +46,7 @@ struct GroupPlace {
 
 // Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
 struct AllGatherCall {
+  Device device;
   DType dtype;
   Size n;
   void* full_N;
@@ -40,14 +54,30 @@ struct AllGatherCall {
 };
 
 struct ReduceScatterCall {
+  Device device;
   DType dtype, wire;
   Size n;
-  void* part_P;
-  const void* full_N;
   bool accumulate;
-  void* outgoing;  // the elements that staging() asked for, of type `wire`; valid until wait() has returned
-  void* incoming;
+  void* part_P = nullptr;
+  const void* full_N = nullptr;
+  void* outgoing = nullptr;  // the elements that staging() asked for, of type `wire`; valid until wait() has returned
+  void* incoming = nullptr;
 };
+
+struct BroadcastCall {
+  Device device;
+  DType dtype;
+  Size n;
+  void* values_N;
+  int root;
+};
+
+// Whether NCCL itself adds what CUDA ranks contribute, in an order of its own. Otherwise, as on the CPU, all values
+// reach the rank that they are for, which adds them in the order of the ranks: sums of bf16 values would be rounded on
+// the way, and NCCL knows equal parts alone.
+inline bool nccl_adds(const ReduceScatterCall& call, int size) {
+  return call.dtype == call.wire && call.wire != DType::bf16 && call.n % size == 0;
+}
 
 class GroupBackend {
  public:
@@ -65,17 +95,20 @@ class GroupBackend {
   // True: the other ranks exist on paper only.
   virtual bool is_paper() const { return false; }
 
+  // The type whose memory a tensor of `device` takes: its own, and on meta the one that is planned for.
+  virtual DeviceType counted_type(Device device) const { return device.type; }
+
   // Elements of type `wire` that a reduce-scatter needs beside its tensors: converted values to send, and those that
-  // arrive. Memory plans rest on this: meta counts what MPI takes.
+  // arrive. It reads all but the pointers of `call`. Memory plans rest on it, so it holds for every back end.
   struct Staging {
     Size outgoing = 0, incoming = 0;
   };
-  virtual Staging staging(Size n, DType dtype, DType wire) const;
+  Staging staging(const ReduceScatterCall& call) const;
 
   // Null: already done.
   virtual std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) = 0;
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
-  virtual std::unique_ptr<Transfer> broadcast(DType dtype, Size n, void* values_N, int root) = 0;
+  virtual std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) = 0;
   virtual void barrier() = 0;
   virtual void idle_barrier() { barrier(); }
 
@@ -89,6 +122,14 @@ class GroupBackend {
   // This rank's place in the group that split() makes.
   GroupPlace split_place(const std::vector<int>& colors, std::string name) const;
 
+  Size begin_of(Size n, int r) const { return Group::part_begin(n, size(), r); }
+  Size size_of(Size n, int r) const { return Group::part_size(n, size(), r); }
+  // The other ranks, each rank starting at its next neighbour, so that not all send to the same one first.
+  template <class Each>
+  void for_peers(Each&& each) const {
+    for (int i = 1; i < size(); ++i) each((rank() + i) % size());
+  }
+
  private:
   GroupPlace place_;
   CollectiveLog log_;
@@ -96,6 +137,6 @@ class GroupBackend {
 
 // local_groups.cpp
 std::shared_ptr<GroupBackend> make_self_backend(GroupPlace place);
-std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place);
+std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place, DeviceType planned);
 
 }  // namespace lt

@@ -1,6 +1,7 @@
 // The log's ring and the process-wide totals. A call counts where it starts, its time where it is waited for.
 #include "comm/collective_log.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -13,6 +14,7 @@ thread_local bool uncounted = false;
 struct Totals {
   std::mutex mutex;
   std::array<CommTotal, kOps> by_op{};
+  std::vector<CollectiveTimes> times;
   double waiting_ms = 0;
 };
 
@@ -66,13 +68,11 @@ void count_collective(CollectiveOp op, Size bytes) {
   total.calls += 1;
 }
 
-void count_time(CollectiveOp op, double busy_ms, double exposed_ms) {
+void count_times(CollectiveTimes times) {
   if (uncounted) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
-  CommTotal& total = all.by_op[static_cast<std::size_t>(op)];
-  total.busy_ms += busy_ms;
-  total.exposed_ms += exposed_ms;
+  all.times.push_back(std::move(times));
 }
 
 WaitingScope::~WaitingScope() {
@@ -88,16 +88,31 @@ double take_waiting_ms() {
   return std::exchange(all.waiting_ms, 0);
 }
 
-std::vector<CommTotal> take_comm_totals() {
+CommLap take_comm_lap() {
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
-  std::vector<CommTotal> result;
+  CommLap lap;
   for (std::size_t i = 0; i < all.by_op.size(); ++i) {
     all.by_op[i].op = static_cast<CollectiveOp>(i);
-    if (all.by_op[i].calls > 0) result.push_back(all.by_op[i]);
+    if (all.by_op[i].calls > 0) lap.counts.push_back(all.by_op[i]);
     all.by_op[i] = {};
   }
-  return result;
+  lap.times.reserve(all.times.size());  // for the next lap, which is alike
+  std::swap(lap.times, all.times);
+  return lap;
+}
+
+std::vector<CommTotal> CommLap::totals() const {
+  std::vector<CommTotal> totals = counts;
+  for (const CollectiveTimes& entry : times) {
+    auto found =
+        std::find_if(totals.begin(), totals.end(), [&](const CommTotal& total) { return total.op == entry.op; });
+    // Of a collective that began in an earlier lap.
+    if (found == totals.end()) found = totals.insert(found, {entry.op});
+    found->busy_ms += entry.end.ms_since(entry.begin);
+    found->exposed_ms += std::max(0.0, entry.end.ms_since(entry.awaited));
+  }
+  return totals;
 }
 
 }  // namespace lt

@@ -23,9 +23,9 @@ class CollectiveLog {
   std::vector<CollectiveRecord> ring_;
 };
 
-// Add to what take_comm_totals() returns: a call that starts, and the time of one that was waited for.
+// Add to what take_comm_lap() returns: a call that starts, and the times of one that was waited for.
 void count_collective(CollectiveOp op, Size bytes);
-void count_time(CollectiveOp op, double busy_ms, double exposed_ms);
+void count_times(CollectiveTimes times);
 
 // Adds the time of its scope to what take_waiting_ms() returns.
 class WaitingScope {

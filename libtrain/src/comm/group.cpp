@@ -79,19 +79,21 @@ using StatePtr = std::unique_ptr<Work::State>;
 
 void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part) {
   if (full.device().is_meta()) return;
-  state.transfer = state.backend->all_gather({full.dtype(), full.elements(), full.data(), part.data()});
+  state.transfer = state.backend->all_gather({full.device(), full.dtype(), full.elements(), full.data(), part.data()});
 }
 
 void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate) {
   const MemoryScope owner(MemoryOwner::communication);
   const OperationScope operation("reduce_scatter");
-  const auto staging = state.backend->staging(full.elements(), full.dtype(), wire);
+  ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
+  const auto staging = state.backend->staging(call);
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
   if (full.device().is_meta()) return;
-  state.transfer = state.backend->reduce_scatter({full.dtype(), wire, full.elements(), part.data(), full.data(),
-                                                  accumulate, staging.outgoing > 0 ? state.outgoing.data() : nullptr,
-                                                  staging.incoming > 0 ? state.incoming.data() : nullptr});
+  call.part_P = part.data(), call.full_N = full.data();
+  if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
+  if (staging.incoming > 0) call.incoming = state.incoming.data();
+  state.transfer = state.backend->reduce_scatter(call);
 }
 
 void note(GroupBackend& backend, CollectiveOp op, std::string_view name, Size bytes) {
@@ -110,14 +112,14 @@ void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Sta
 
 template <class Wait>
 void run_barrier(GroupBackend& backend, Wait&& wait) {
-  const auto start = Work::State::Clock::now();
+  const Moment begin = Moment::on(Stream::compute(kCpu));
   note(backend, CollectiveOp::barrier, "barrier", 0);
   {
     const WaitingScope waiting;
     wait();
   }
-  const double ms = backend.is_paper() ? 0 : Work::State::ms_since(start);
-  count_time(CollectiveOp::barrier, ms, ms);
+  if (backend.is_paper()) return;
+  count_times({CollectiveOp::barrier, begin, Moment::on(Stream::compute(kCpu)), begin});
 }
 
 }  // namespace
@@ -125,12 +127,14 @@ void run_barrier(GroupBackend& backend, Wait&& wait) {
 Group::Group() : backend_(make_self_backend({})) {}
 Group::Group(std::shared_ptr<GroupBackend> backend) : backend_(std::move(backend)) {}
 
-Group Group::meta(int rank, int size) {
+Group Group::meta(int rank, int size, DeviceType planned) {
   if (size < 1 || rank < 0 || rank >= size) {
     throw UsageError("comm", fmt::format("meta group: rank: expected 0 to size - 1, got {} of size {}", rank, size));
   }
-  return Group(make_meta_backend({rank, size, rank, size, "meta"}));
+  return Group(make_meta_backend({rank, size, rank, size, "meta"}, planned));
 }
+
+Group Group::on_meta(Device device) const { return meta(rank(), size(), backend_->counted_type(device)); }
 
 int Group::rank() const { return backend_->rank(); }
 int Group::size() const { return backend_->size(); }
@@ -143,8 +147,8 @@ Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& 
   const Size bytes = gather_bytes(*backend_, full.elements(), full.dtype());
   note(*backend_, CollectiveOp::all_gather, name, bytes);
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather);
-  state->open_span(name, bytes);
   start_all_gather(*state, full, part);
+  state->open_span(name, bytes);
   return Work(std::move(state));
 }
 
@@ -156,13 +160,12 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
   const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
   note(*backend_, CollectiveOp::reduce_scatter, name, bytes);
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter);
-  state->open_span(name, bytes);
   start_reduce_scatter(*state, part, full, wire, accumulate);
+  state->open_span(name, bytes);
   return Work(std::move(state));
 }
 
 void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) const {
-  const auto start = Work::State::Clock::now();
   const Call call{"all_reduce", name};
   call.require_flat("full", full, *backend_);
   call.require_wire(full.dtype(), wire);
@@ -171,11 +174,12 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   note(*backend_, CollectiveOp::all_reduce, name, bytes);
   const SpanScope span(Lane::reduce, name, {bytes, size(), backend_->place().stride, 2});
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
+  const Stream stream = Stream::compute(full.device());
+  const Moment begin = Moment::on(stream);
   run_half(backend_, CollectiveOp::reduce_scatter,
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
-  const double ms = full.device().is_meta() ? 0 : Work::State::ms_since(start);
-  count_time(CollectiveOp::all_reduce, ms, ms);
+  if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, Moment::on(stream), begin});
 }
 
 Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) const {
@@ -185,10 +189,10 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
   const Size bytes = root == rank() ? (size() - 1) * tensor.bytes() : 0;
   note(*backend_, CollectiveOp::broadcast, name, bytes);
   auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast);
-  state->open_span(name, bytes);
   if (!tensor.device().is_meta()) {
-    state->transfer = backend_->broadcast(tensor.dtype(), tensor.elements(), tensor.data(), root);
+    state->transfer = backend_->broadcast({tensor.device(), tensor.dtype(), tensor.elements(), tensor.data(), root});
   }
+  state->open_span(name, bytes);
   return Work(std::move(state));
 }
 

@@ -1,16 +1,21 @@
-// Back ends without communication: `self`, where a collective is a copy or nothing, and `meta`, whose peers exist on
-// paper only. Staging and bytes are those of the MPI back end for the same size.
+// Back ends without communication: `self`, where a collective is a copy or nothing, on any device, and `meta`, whose
+// peers exist on paper only. Staging and bytes are those of MPI or NCCL for the same size.
 #include <cstring>
 #include <string>
 
 #include "comm/backend.h"
+#include "core/cuda.h"
 #include "kernels/elementwise.h"
+#include "tensor/dispatch.h"
 
 namespace lt {
 
-GroupBackend::Staging GroupBackend::staging(Size n, DType dtype, DType wire) const {
+GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const {
   if (size() == 1) return {};
-  return {dtype == wire ? 0 : n, (size() - 1) * Group::part_size(n, size(), rank())};
+  const Size mine = size_of(call.n, rank());
+  // The sum cannot be added to `part` on the way.
+  if (counted_type(call.device) == DeviceType::cuda && nccl_adds(call, size())) return {0, call.accumulate ? mine : 0};
+  return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine};
 }
 
 GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) const {
@@ -33,7 +38,7 @@ class LocalBackend : public GroupBackend {
   using GroupBackend::GroupBackend;
 
   bool takes(Device) const override { return true; }
-  std::unique_ptr<Transfer> broadcast(DType, Size, void*, int) override { return nullptr; }
+  std::unique_ptr<Transfer> broadcast(const BroadcastCall&) override { return nullptr; }
   void barrier() override {}
   std::vector<std::string> all_gather_bytes(const std::string& mine) override {
     return std::vector<std::string>(static_cast<std::size_t>(size()), mine);
@@ -46,15 +51,21 @@ class SelfBackend final : public LocalBackend {
   using LocalBackend::LocalBackend;
 
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override {
-    if (call.n > 0 && call.full_N != call.part_P) {
-      std::memcpy(call.full_N, call.part_P, static_cast<std::size_t>(call.n * dtype_bytes(call.dtype)));
+    if (call.n == 0 || call.full_N == call.part_P) return nullptr;
+    const Size bytes = call.n * dtype_bytes(call.dtype);
+    if (call.device.type == DeviceType::cpu) {
+      std::memcpy(call.full_N, call.part_P, static_cast<std::size_t>(bytes));
+    } else {
+      cuda::copy(call.full_N, call.part_P, bytes, Stream::compute(call.device).cuda());
     }
     return nullptr;
   }
 
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
     if (call.n > 0 && (call.accumulate || call.full_N != call.part_P)) {
-      kernels::convert(CpuStream{}, call.dtype, call.part_P, call.dtype, call.full_N, call.n, call.accumulate);
+      dispatch(call.device, [&](auto stream) {
+        kernels::convert(stream, call.dtype, call.part_P, call.dtype, call.full_N, call.n, call.accumulate);
+      });
     }
     return nullptr;
   }
@@ -66,14 +77,18 @@ class SelfBackend final : public LocalBackend {
 
 class MetaBackend final : public LocalBackend {
  public:
-  using LocalBackend::LocalBackend;
+  MetaBackend(GroupPlace place, DeviceType planned) : LocalBackend(std::move(place)), planned_(planned) {}
 
   bool is_paper() const override { return true; }
+  DeviceType counted_type(Device) const override { return planned_; }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall&) override { return nullptr; }
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall&) override { return nullptr; }
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
-    return make_meta_backend(split_place(colors, std::move(name)));
+    return make_meta_backend(split_place(colors, std::move(name)), planned_);
   }
+
+ private:
+  DeviceType planned_;
 };
 
 }  // namespace
@@ -82,8 +97,8 @@ std::shared_ptr<GroupBackend> make_self_backend(GroupPlace place) {
   return std::make_shared<SelfBackend>(std::move(place));
 }
 
-std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place) {
-  return std::make_shared<MetaBackend>(std::move(place));
+std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place, DeviceType planned) {
+  return std::make_shared<MetaBackend>(std::move(place), planned);
 }
 
 }  // namespace lt

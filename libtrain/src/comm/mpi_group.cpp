@@ -113,9 +113,9 @@ class MpiBackend final : public GroupBackend {
   bool takes(Device device) const override { return device.type == DeviceType::cpu; }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
-  std::unique_ptr<Transfer> broadcast(DType dtype, Size n, void* values_N, int root) override {
+  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override {
     auto transfer = std::make_unique<MpiTransfer>(comm_.get(), 0);
-    transfer->broadcast(values_N, n, dtype, root);
+    transfer->broadcast(call.values_N, call.n, call.dtype, call.root);
     return transfer;
   }
   void barrier() override { LT_MPI(MPI_Barrier(comm_.get())); }
@@ -128,13 +128,6 @@ class MpiBackend final : public GroupBackend {
   std::unique_ptr<MpiTransfer> next_transfer() {
     return std::make_unique<MpiTransfer>(comm_.get(), static_cast<int>(sequence_++ % kTags));
   }
-  // The other ranks, each rank starting at its next neighbour, so that not all send to the same one first.
-  template <class Each>
-  void for_peers(Each&& each) const {
-    for (int i = 1; i < size(); ++i) each((rank() + i) % size());
-  }
-  Size begin_of(Size n, int r) const { return Group::part_begin(n, size(), r); }
-  Size size_of(Size n, int r) const { return Group::part_size(n, size(), r); }
 
   Communicator comm_;
   std::uint64_t sequence_ = 0;

@@ -36,15 +36,21 @@ Work::~Work() {
 
 void Work::wait() {
   if (state_ == nullptr) return;
-  const auto blocked = State::Clock::now();
   const std::unique_ptr<State> state = std::move(state_);
-  if (state->transfer != nullptr) {
-    const WaitingScope waiting;
-    state->transfer->wait();
+  Timeline* const timeline = state->timeline.get();
+  if (state->transfer == nullptr) {
+    if (timeline != nullptr) timeline->end(state->span, timeline->now());
+    return;
   }
-  state->close_span();
-  if (!state->timed || state->transfer == nullptr) return;
-  count_time(state->op, State::ms_since(state->start), State::ms_since(blocked));
+  Transfer& transfer = *state->transfer;
+  const Moment awaited = Moment::on(Stream::compute(transfer.device()));
+  {
+    const WaitingScope waiting;
+    transfer.wait();
+  }
+  const Moment end = transfer.end();
+  if (timeline != nullptr) timeline->end(state->span, end);
+  if (state->timed) count_times({state->op, transfer.begin(), end, awaited});
 }
 
 }  // namespace lt

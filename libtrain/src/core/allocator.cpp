@@ -1,4 +1,4 @@
-// The allocators of the CPU and of meta. A freed CPU block is kept for the next request of the same size.
+// The allocators of the CPU, of CUDA devices and of meta. A freed block is kept for the next request of the same size.
 #include "core/allocator.h"
 
 #include <sys/mman.h>
@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/cuda.h"
 #include "core/poison.h"
 #include "libtrain/error.h"
 
@@ -87,6 +88,52 @@ class MetaAllocator final : public Allocator {
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
 };
 
+// A freed block is kept for the next request of its size: cudaFree() would wait for the whole device. All its users are
+// on the compute stream, or that stream waits for them before the block is freed, so the next user comes after them.
+class CudaAllocator final : public Allocator {
+ public:
+  explicit CudaAllocator(int device) : device_(device) {}
+
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [bytes, blocks] : free_) {
+      for (void* block : blocks) cuda::deallocate(device_, block);
+    }
+    free_.clear();
+  }
+
+  void* allocate(Size bytes) override {
+    {
+      const std::lock_guard lock(mutex_);
+      auto found = free_.find(bytes);
+      if (found != free_.end() && !found->second.empty()) {
+        void* block = found->second.back();
+        found->second.pop_back();
+        return block;
+      }
+    }
+    ++asked_system;
+    return cuda::allocate(device_, bytes);
+  }
+
+  void deallocate(void* block, Size bytes) override {
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(block);
+  }
+
+ private:
+  int device_;
+  std::mutex mutex_;
+  std::unordered_map<Size, std::vector<void*>> free_;
+};
+
+CudaAllocator& cuda_allocator(int device) {
+  static auto& allocators = *new std::unordered_map<int, CudaAllocator>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  return allocators.try_emplace(device, device).first->second;
+}
+
 CpuAllocator& cpu_allocator() {
   static auto& instance = *new CpuAllocator;
   return instance;
@@ -98,11 +145,13 @@ Allocator& allocator(Device device) {
   static auto& meta = *new MetaAllocator;
   require_device(device);
   if (device.is_meta()) return meta;
+  if (device.type == DeviceType::cuda) return cuda_allocator(device.index);
   return cpu_allocator();
 }
 
 void trim(Device device) {
   if (device.type == DeviceType::cpu) cpu_allocator().trim();
+  if (device.type == DeviceType::cuda) cuda_allocator(device.index).trim();
 }
 
 Size system_allocations() { return asked_system; }

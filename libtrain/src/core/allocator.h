@@ -19,7 +19,7 @@ Allocator& allocator(Device device);
 // Gives freed blocks, which are kept for the next request of their size, back to the system.
 void trim(Device device);
 
-// How often the CPU's allocator has asked the system for memory since the start.
+// How often the allocators have asked the system for memory since the start.
 Size system_allocations();
 
 }  // namespace lt

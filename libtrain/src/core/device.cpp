@@ -1,7 +1,8 @@
-// Devices by name, and which of them this build and machine have. Streams and events of the CPU and of meta are program
-// order.
+// Devices by name, which of them this build and machine have, and their streams and events: on the CPU and on meta
+// program order.
 #include "libtrain/device.h"
 
+#include "core/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -15,16 +16,67 @@ std::string to_string(Device device) {
   return "?";
 }
 
-bool has_device(DeviceType type) { return type != DeviceType::cuda; }
+bool has_device(DeviceType type) { return type != DeviceType::cuda || cuda::is_built(); }
 
-void require_device(Device device) {
-  if (!has_device(device.type)) {
-    throw UsageError("device", "device " + to_string(device) + " is not in this build: it has cpu and meta",
-                     "choose cpu");
-  }
+DeviceType best_device() {
+  static const bool has_cuda = cuda::is_built() && cuda::why_not(0).empty();
+  return has_cuda ? DeviceType::cuda : DeviceType::cpu;
 }
 
-void Stream::wait(const Event&) {}
-void Event::record(Stream&) {}
+void require_device(Device device) {
+  if (device.type != DeviceType::cuda) return;
+  // Asking the driver takes time, and tensors ask for each of theirs.
+  thread_local int known = -1;
+  if (device.index == known) return;
+  if (const std::string reason = cuda::why_not(device.index); !reason.empty()) {
+    throw UsageError("device", "device " + to_string(device) + " " + reason, "choose cpu");
+  }
+  known = device.index;
+}
+
+Stream::Stream(Device device) : device_(device) {
+  if (device.type == DeviceType::cuda) handle_ = cuda::create_stream(device.index);
+}
+
+Stream Stream::compute(Device device) {
+  Stream stream;
+  stream.device_ = device;
+  if (device.type == DeviceType::cuda) stream.handle_ = cuda::compute_stream(device.index);
+  return stream;
+}
+
+void Stream::wait(const Event& event) const {
+  if (handle_ && event.handle_) cuda::wait(handle_.get(), event.handle_.get());
+}
+
+void Stream::synchronize() const {
+  if (handle_) cuda::synchronize_stream(handle_.get());
+}
+
+void Event::record(const Stream& stream) {
+  if (stream.device().type != DeviceType::cuda) return;
+  if (!handle_) handle_ = cuda::create_event(stream.device().index);
+  cuda::record(handle_.get(), stream.cuda().handle);
+}
+
+void Event::synchronize() const {
+  if (handle_) cuda::synchronize_event(handle_.get());
+}
+
+Moment Moment::on(const Stream& stream) {
+  Moment moment;
+  if (stream.device().type == DeviceType::cuda) {
+    moment.event_ = cuda::timed_event(stream.device().index);
+    cuda::record(moment.event_.get(), stream.cuda().handle);
+  } else {
+    moment.time_ = std::chrono::steady_clock::now();
+  }
+  return moment;
+}
+
+double Moment::ms_since(const Moment& earlier) const {
+  if (event_) return cuda::elapsed_ms(earlier.event_.get(), event_.get());
+  return std::chrono::duration<double, std::milli>(time_ - earlier.time_).count();
+}
 
 }  // namespace lt

@@ -1,6 +1,8 @@
 // The part clock: one time stamp at each change of part.
 #include "libtrain/part_clock.h"
 
+#include <utility>
+
 namespace lt {
 namespace {
 thread_local PartClock* current_clock = nullptr;
@@ -9,26 +11,28 @@ thread_local PartClock* current_clock = nullptr;
 PartClock* PartClock::current() { return current_clock; }
 void PartClock::set_current(PartClock* clock) { current_clock = clock; }
 
-PartClock::PartClock() : since_(std::chrono::steady_clock::now()) {}
-
-void PartClock::settle() {
-  const auto now = std::chrono::steady_clock::now();
-  ms_[static_cast<std::size_t>(part_)] += std::chrono::duration<double, std::milli>(now - since_).count();
-  since_ = now;
+PartTimes Lap::times() const {
+  PartTimes ms{};
+  for (std::size_t i = 1; i < changes_.size(); ++i) {
+    ms[static_cast<std::size_t>(changes_[i - 1].part)] += changes_[i].moment.ms_since(changes_[i - 1].moment);
+  }
+  return ms;
 }
 
-Part PartClock::enter(Part part) {
-  settle();
-  const Part previous = part_;
-  part_ = part;
+PartClock::PartClock(Device device) : stream_(Stream::compute(device)) { change_to(Part::other); }
+
+Part PartClock::enter(Part next) {
+  const Part previous = part();
+  change_to(next);
   return previous;
 }
 
-std::array<double, kParts> PartClock::take() {
-  settle();
-  const auto result = ms_;
-  ms_.fill(0);
-  return result;
+Lap PartClock::lap() {
+  change_to(part());
+  Lap next;
+  next.changes_.reserve(lap_.changes_.size());  // laps are alike
+  next.changes_.push_back(lap_.changes_.back());
+  return std::exchange(lap_, std::move(next));
 }
 
 }  // namespace lt

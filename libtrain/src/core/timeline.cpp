@@ -1,7 +1,6 @@
-// The current timeline, and that of the CPU.
+// The current timeline, and that of a device's clock.
 #include "libtrain/timeline.h"
 
-#include <chrono>
 #include <utility>
 
 namespace lt {
@@ -9,22 +8,37 @@ namespace {
 
 thread_local std::shared_ptr<Timeline> current_timeline;
 
-class CpuTimeline final : public Timeline {
+class ClockTimeline final : public Timeline {
  public:
-  std::size_t begin(Span span) override {
-    span.begin_us = now_us();
+  explicit ClockTimeline(Device device) : stream_(Stream::compute(device)), origin_(Moment::on(stream_)) {}
+
+  std::size_t begin(Span span, const Moment& moment) override {
     spans_.push_back(std::move(span));
+    moments_.push_back({moment, {}, false});
     return spans_.size() - 1;
   }
-  void end(std::size_t handle) override { spans_[handle].end_us = now_us(); }
-  const std::vector<Span>& spans() override { return spans_; }
+  void end(std::size_t handle, const Moment& moment) override {
+    moments_[handle].end = moment, moments_[handle].ended = true;
+  }
+  Moment now() override { return Moment::on(stream_); }
+
+  const std::vector<Span>& spans() override {
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      spans_[i].begin_us = moments_[i].begin.ms_since(origin_) * 1e3;
+      if (moments_[i].ended) spans_[i].end_us = moments_[i].end.ms_since(origin_) * 1e3;
+    }
+    return spans_;
+  }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  double now_us() const { return std::chrono::duration<double, std::micro>(Clock::now() - origin_).count(); }
-
-  const Clock::time_point origin_ = Clock::now();
+  struct Moments {
+    Moment begin, end;
+    bool ended;
+  };
+  const Stream stream_;
+  const Moment origin_;
   std::vector<Span> spans_;
+  std::vector<Moments> moments_;  // beside spans_
 };
 
 }  // namespace
@@ -32,6 +46,6 @@ class CpuTimeline final : public Timeline {
 const std::shared_ptr<Timeline>& Timeline::current() { return current_timeline; }
 void Timeline::set_current(std::shared_ptr<Timeline> timeline) { current_timeline = std::move(timeline); }
 
-std::shared_ptr<Timeline> make_cpu_timeline() { return std::make_shared<CpuTimeline>(); }
+std::shared_ptr<Timeline> make_timeline(Device device) { return std::make_shared<ClockTimeline>(device); }
 
 }  // namespace lt

@@ -50,7 +50,8 @@ struct Attention final : Function {
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     const Tensor workspace = [&] {
       const MemoryScope owner(MemoryOwner::workspace);
-      return Tensor::empty({kernels::attention_backward_workspace(qkv.dtype(), shape)}, DType::u8, qkv.device());
+      return Tensor::empty({kernels::attention_backward_workspace(target_of(qkv.device()), qkv.dtype(), shape)},
+                           DType::u8, qkv.device());
     }();
     dispatch(dy.device(), [&](auto s) {
       kernels::attention_backward(s, qkv.dtype(), dqkv.data(), dy.data(), qkv.data(), out_.data(), lse_.data(),

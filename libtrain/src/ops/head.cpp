@@ -17,9 +17,9 @@
 namespace lt::ops {
 namespace {
 
-// Logits held at once: about this many elements, so that they stay in a cache; but at least kMinRows rows, since each
-// chunk passes over the whole weight and its gradient.
-constexpr Size kChunkElements = Size{1} << 17, kMinRows = 256;
+// Logits held at once: about this many elements, on the CPU so that they stay in a cache, on a GPU 512 MiB of bf16;
+// but at least kMinRows rows, since each chunk passes over the whole weight and its gradient.
+constexpr Size kChunkElements = Size{1} << 17, kChunkElementsOnCuda = Size{1} << 28, kMinRows = 256;
 
 struct HeadCrossEntropy final : Function {
   const char* name() const override { return "head_cross_entropy"; }
@@ -69,7 +69,7 @@ struct HeadCrossEntropy final : Function {
   template <class Visit>
   void for_each_chunk(Visit&& visit) {
     const Tensor &x = x_.get(), &weight = weight_.get();
-    const Size chunk = head_chunk_rows(M_, V_);
+    const Size chunk = head_chunk_rows(target_of(x.device()), M_, V_);
     const Tensor buffer = Tensor::empty({chunk, V_}, x.dtype(), x.device());
     for (Size begin = 0; begin < M_; begin += chunk) {
       const Size count = std::min(chunk, M_ - begin);
@@ -142,7 +142,10 @@ struct HeadCrossEntropy final : Function {
 
 }  // namespace
 
-Size head_chunk_rows(Size M, Size V) { return std::min(M, std::max(kMinRows, kChunkElements / V / 64 * 64)); }
+Size head_chunk_rows(DeviceType device, Size M, Size V) {
+  const Size elements = device == DeviceType::cuda ? kChunkElementsOnCuda : kChunkElements;
+  return std::min(M, std::max(kMinRows, elements / V / 64 * 64));
+}
 
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           std::optional<double> loss_gradient) {

@@ -2,11 +2,13 @@
 #include "libtrain/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include "core/allocator.h"
 #include "core/fault.h"
 #include "kernels/adamw.h"
+#include "kernels/deterministic.h"
 #include "kernels/reduce.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
@@ -16,6 +18,7 @@
 #include "parallel/step_memory.h"
 #include "parallel/unit_schedule.h"
 #include "tensor/dispatch.h"
+#include "tensor/host_stage.h"
 
 namespace lt {
 namespace {
@@ -84,6 +87,7 @@ struct Engine::Impl {
         options(options_),
         control(world.duplicate("control")),
         sharding(make_sharding(world, parallel_, options_)) {
+    kernels::set_deterministic(parallel.deterministic);
     for (const nn::UnitInfo& info : model.units()) {
       units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), world.size()), sharding);
     }
@@ -91,7 +95,8 @@ struct Engine::Impl {
     const Device device = options.device;
     const auto count = static_cast<Size>(units.size());
     losses = scalars(options.accum * control.size(), DType::f32, device);
-    loss = scalars(1, DType::f32, device), norm = scalars(1, DType::f32, device);
+    numbers = scalars(2, DType::f32, device);
+    loss = numbers.narrow(0, 0, 1), norm = numbers.narrow(0, 1, 1);
     partials = scalars(count * sharding.reduce.size(), DType::f64, device);
     step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
     evaluation = scalars(1, DType::f32, device);
@@ -113,6 +118,8 @@ struct Engine::Impl {
   // `program` of an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(Program program);
 
+  Batch on_device(const Batch& batch);
+  Tensor on_device(const Tensor& tensor, std::optional<HostStage>& stage) const;
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
   // mean = that of `all`, of which each rank has written its own part.
@@ -128,10 +135,17 @@ struct Engine::Impl {
   std::unique_ptr<UnitSchedule> schedule;
 
   Tensor losses;        // [ranks * accum], this rank's part first written, then gathered
+  Tensor numbers;       // [2]: loss and norm
   Tensor loss, norm;    // [1]
   Tensor evaluation;    // [1]: the loss of the last one
   Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
   Tensor step_scalars;  // kernels::AdamWScalars
+  // Of two steps: the host prepares one while the device is at the other.
+  std::array<HostStage, 2> results{HostStage(options.device, 8), HostStage(options.device, 8)};
+  struct Inputs {
+    std::optional<HostStage> inputs, targets;
+  };
+  std::array<Inputs, 2> staged;
   StepMemory memory{options.device};
   Size steps = 0, samples = 0;
   bool failed = false;  // a step or an evaluation threw half-way
@@ -168,12 +182,33 @@ StepResult Engine::step(const Batch& batch) {
                                    " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
   }
   impl.run(kStepProgram, &Impl::step, batch);
+  HostStage& result = impl.results[static_cast<std::size_t>(impl.steps % 2)];
+  result.receive(impl.numbers);
   ++impl.steps;
   impl.samples += shape.global_samples();
-  return {impl.loss, impl.norm};
+  return StepResult(result);
 }
 
-void Engine::Impl::step(const Batch& batch) {
+float StepResult::loss() const { return static_cast<const float*>(numbers_->received())[0]; }
+float StepResult::norm() const { return static_cast<const float*>(numbers_->received())[1]; }
+
+// A batch may come on the CPU.
+Batch Engine::Impl::on_device(const Batch& batch) {
+  Inputs& stages = staged[static_cast<std::size_t>(steps % 2)];
+  return {on_device(batch.inputs, stages.inputs), on_device(batch.targets, stages.targets)};
+}
+
+Tensor Engine::Impl::on_device(const Tensor& tensor, std::optional<HostStage>& stage) const {
+  if (!tensor.defined() || target_of(tensor.device()) == target_of(options.device)) return tensor;
+  const MemoryScope owner(MemoryOwner::data);
+  const Tensor here = Tensor::empty(tensor.shape(), tensor.dtype(), options.device);
+  if (!stage || stage->bytes() < tensor.bytes()) stage.emplace(options.device, tensor.bytes());
+  stage->send(here, tensor);
+  return here;
+}
+
+void Engine::Impl::step(const Batch& given) {
+  const Batch batch = on_device(given);
   const Tensor own_losses = losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
@@ -210,10 +245,10 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     const UncountedScope uncounted;
     const UncountedMemoryScope no_memory;
     StepOptions on_meta = options;
-    on_meta.device = kMeta;
-    Impl twin(model, Group::meta(control.rank(), control.size()), parallel, adamw, on_meta);
+    on_meta.device = meta_for(options.device);
+    Impl twin(model, control.on_meta(options.device), parallel, adamw, on_meta);
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    return record_program(name, kMeta, [&] { (twin.*program)(shapes); });
+    return record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
   };
 }
 
@@ -279,7 +314,8 @@ Tensor Engine::evaluate(const Batch& batch) {
   return impl.evaluation;
 }
 
-void Engine::Impl::evaluate(const Batch& batch) {
+void Engine::Impl::evaluate(const Batch& given) {
+  const Batch batch = on_device(given);
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
   const Tensor all = Tensor::zeros({control.size()}, DType::f32, options.device);

@@ -9,7 +9,7 @@ namespace {
 Tensor shape_of(const Tensor& tensor) {
   if (!tensor.defined()) return {};
   const UncountedMemoryScope uncounted;
-  return Tensor::empty(tensor.shape(), tensor.dtype(), kMeta);
+  return Tensor::empty(tensor.shape(), tensor.dtype(), meta_for(tensor.device()));
 }
 
 std::string key_of(const std::string& name, const Batch& batch) {

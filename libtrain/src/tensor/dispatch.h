@@ -1,7 +1,7 @@
 // The one place that turns a tensor's device into a call of the right back end.
 #pragma once
 
-#include "libtrain/error.h"
+#include "core/build.h"
 #include "libtrain/tensor.h"
 
 namespace lt {
@@ -12,7 +12,12 @@ void dispatch(Device device, Launch&& launch) {
   switch (device.type) {
     case DeviceType::cpu: launch(CpuStream{}); return;
     case DeviceType::meta: return;
-    case DeviceType::cuda: require_device(device);  // throws: not in this build
+    case DeviceType::cuda:
+      if constexpr (kCudaIsBuilt) {
+        launch(Stream::compute(device).cuda());
+      } else {
+        require_device(device);  // throws
+      }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/buffer.h"
+#include "core/cuda.h"
 #include "kernels/elementwise.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
@@ -34,6 +35,25 @@ Shape contiguous_strides(const Shape& shape) {
 
 [[noreturn]] void throw_too_large(const Shape& shape) {
   throw UsageError("tensor", "a tensor has at most 2^63 - 1 bytes, " + to_string(shape) + " would have more");
+}
+
+// Bytes from or to the host; what is read is there when it returns.
+void write_bytes(Device device, void* to, const void* from, Size bytes) {
+  if (device.type == DeviceType::cpu) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  } else {
+    cuda::copy(to, from, bytes, Stream::compute(device).cuda());
+  }
+}
+
+void read_bytes(Device device, void* to, const void* from, Size bytes) {
+  if (device.type == DeviceType::cpu) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  } else {
+    const Stream stream = Stream::compute(device);
+    cuda::copy(to, from, bytes, stream.cuda());
+    stream.synchronize();
+  }
 }
 
 kernels::Strided strided_space(const Tensor& dst, const Tensor& src) {
@@ -84,7 +104,9 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device
                                    " elements, got " + std::to_string(values.size()));
   }
   Tensor tensor = empty(shape, dtype_of<T>, device);
-  if (!device.is_meta() && !values.empty()) std::memcpy(tensor.data(), values.data(), values.size_bytes());
+  if (!device.is_meta() && !values.empty()) {
+    write_bytes(device, tensor.data(), values.data(), static_cast<Size>(values.size_bytes()));
+  }
   return tensor;
 }
 template Tensor Tensor::from(std::span<const float>, const Shape&, Device);
@@ -155,7 +177,7 @@ std::vector<T> Tensor::to_vector() const {
     copy(values, *this);
   }
   std::vector<T> result(static_cast<std::size_t>(elements()));
-  if (!result.empty()) std::memcpy(result.data(), values.data(), result.size() * sizeof(T));
+  if (!result.empty()) read_bytes(device(), result.data(), values.data(), values.bytes());
   return result;
 }
 template std::vector<float> Tensor::to_vector() const;
@@ -165,7 +187,7 @@ double Tensor::item() const {
   if (elements() != 1) throw UsageError("tensor", "item() wants one element, the shape is " + lt::to_string(shape()));
   require_numbers();
   const auto read = [&]<class T>(T value) {
-    std::memcpy(&value, data(), sizeof(T));
+    read_bytes(device(), &value, data(), sizeof(T));
     return static_cast<double>(value);
   };
   // The loss of every step is read here, so nothing is allocated for the usual dtypes.
@@ -267,12 +289,34 @@ void Tensor::release_values() const {
   if (impl_->recipe) impl_->buffer.reset();
 }
 
+namespace {
+
+// Between devices bytes move as they are: layout and type are changed where the values come from and where they go.
+void copy_across(const Tensor& dst, const Tensor& src) {
+  if (!src.is_contiguous() || src.dtype() != dst.dtype()) {
+    const Tensor staged = Tensor::empty(src.shape(), dst.dtype(), src.device());
+    copy(staged, src);
+    return copy(dst, staged);
+  }
+  if (!dst.is_contiguous()) {
+    const Tensor staged = Tensor::empty(dst.shape(), dst.dtype(), dst.device());
+    copy(staged, src);
+    return copy(dst, staged);
+  }
+  if (src.device() == kCpu) return write_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
+  read_bytes(src.device(), dst.data(), src.data(), dst.bytes());
+}
+
+}  // namespace
+
 void copy(const Tensor& dst, const Tensor& src) {
-  if (!(dst.shape() == src.shape()) || dst.device() != src.device()) {
+  const bool across = dst.device() != src.device();
+  if (!(dst.shape() == src.shape()) || (across && (dst.device().is_meta() || src.device().is_meta()))) {
     throw UsageError("tensor", "cannot copy " + to_string(src.shape()) + " of " + to_string(src.device()) + " to " +
                                    to_string(dst.shape()) + " of " + to_string(dst.device()));
   }
   if (dst.elements() == 0) return;
+  if (across) return copy_across(dst, src);
   if (dst.is_contiguous() && src.is_contiguous()) {
     dispatch(dst.device(), [&](auto stream) {
       kernels::convert(stream, dst.dtype(), dst.data(), src.dtype(), src.data(), dst.elements(), false);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <string>
 
 #include "libtrain/error.h"
@@ -36,6 +38,14 @@ const DeviceModel& find_device_model(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(device.name);
   }
   throw UsageError("plan", fmt::format("device: expected one of {}, got \"{}\"", names, name));
+}
+
+const DeviceModel* device_model_of(std::string_view device_name) {
+  std::string lower(device_name);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto found = std::find_if(std::begin(kDevices), std::end(kDevices),
+                                  [&](const DeviceModel& device) { return lower.find(device.name) != lower.npos; });
+  return found == std::end(kDevices) ? nullptr : &*found;
 }
 
 GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {

@@ -28,6 +28,9 @@ struct DeviceModel {
 // Throws UsageError that lists the names.
 const DeviceModel& find_device_model(std::string_view name);
 
+// By what the driver calls it, "NVIDIA H200"; null where the table does not have it.
+const DeviceModel* device_model_of(std::string_view device_name);
+
 // Where the ranks of a run are: node by node.
 struct NodeLayout {
   int run_ranks = 1, ranks_per_node = 1;

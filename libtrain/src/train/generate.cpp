@@ -13,24 +13,24 @@
 namespace lt {
 namespace {
 
-// tokens[begin, end) as [1, T], on the CPU, or their shape alone.
+// tokens[begin, end) as [1, T], or their shape alone.
 Tensor token_row(const std::vector<std::uint32_t>& tokens, std::size_t begin, Device device) {
   std::vector<std::int32_t> ids(tokens.begin() + static_cast<std::ptrdiff_t>(begin), tokens.end());
   const auto count = static_cast<Size>(ids.size());
-  return device.is_meta() ? Tensor::empty({1, count}, DType::i32, kMeta) : Tensor::from(ids, {1, count});
+  return device.is_meta() ? Tensor::empty({1, count}, DType::i32, device) : Tensor::from(ids, {1, count}, device);
 }
 
 // One pass over new tokens by a model of the same shape without numbers, after `length` tokens in the cache.
-StepMemory::Rehearsal rehearsal(const nn::TransformerSpec& spec, DType dtype, Size length) {
-  return [=](const std::string& name, const Batch& shapes) {
+StepMemory::Rehearsal rehearsal(const nn::TransformerSpec& spec, Device device, DType dtype, Size length) {
+  return [=, meta = meta_for(device)](const std::string& name, const Batch& shapes) {
     const UncountedMemoryScope no_memory;
     const auto twin = nn::make_transformer(spec);
-    twin->materialize(kMeta, dtype, 0);
+    twin->materialize(meta, dtype, 0);
     nn::DecodeState state = twin->decode_state(1, spec.max_seq);
     state.length = length;
     for (ops::KvCache& cache : state.layers) cache.length = length;
-    const Tensor row = Tensor::empty({1, 1, spec.vocab}, DType::f32, kMeta);
-    return record_program(name, kMeta, [&] { copy(row, twin->logits(shapes.inputs, &state)); });
+    const Tensor row = Tensor::empty({1, 1, spec.vocab}, DType::f32, meta);
+    return record_program(name, meta, [&] { copy(row, twin->logits(shapes.inputs, &state)); });
   };
 }
 
@@ -94,7 +94,7 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
     }
     const auto start = std::chrono::steady_clock::now();
     const Tensor tokens = token_row(context, begin, device);
-    memory.run(prefill ? "prefill" : "decode", {tokens, {}}, rehearsal(model.spec(), dtype, state.length),
+    memory.run(prefill ? "prefill" : "decode", {tokens, {}}, rehearsal(model.spec(), device, dtype, state.length),
                [&] { copy(row, model.logits(tokens, &state)); });
     if (device.is_meta()) {  // where memory is planned, one token of each kind tells all
       if (!prefill) break;

@@ -13,7 +13,7 @@
 
 #include "libtrain/record.h"
 #include "libtrain/version.h"
-#include "record/process_memory.h"
+#include "record/system_memory.h"
 
 namespace lt {
 namespace {
@@ -64,7 +64,7 @@ nlohmann::ordered_json machine(const World& world) {
           {"host", host},
           {"processor", processor_name()},
           {"processors", ::sysconf(_SC_NPROCESSORS_ONLN)},
-          {"memory_bytes", machine_memory_bytes()},
+          {"memory_bytes", system_memory_bytes(kCpu)},
           {"ranks", world.size()},
           {"ranks_on_host", world.info().local_size},
           {"ranks_from", world.info().source},

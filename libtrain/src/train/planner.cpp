@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/cuda.h"
 #include "libtrain/engine.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
@@ -87,15 +88,16 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
   }
-  const Config config = resolve(given);
+  const Config config = resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
   const auto model = nn::make_transformer(model_spec(config));
   StepOptions options = step_options(config);
-  options.device = kMeta;
-  const MemoryUse before = memory_live(kMeta);
+  const Device device = meta_for(options.device);
+  options.device = device;
+  const MemoryUse before = memory_live(device);
   std::unique_ptr<Engine> made;
   name_origin(config, [&] {
-    made = std::make_unique<Engine>(*model, Group::meta(0, ranks), parallel_options(config), adamw_options(config),
-                                    options);
+    made = std::make_unique<Engine>(*model, Group::meta(0, ranks, target_of(device)), parallel_options(config),
+                                    adamw_options(config), options);
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
@@ -104,13 +106,13 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.micro_batch = config.train.micro_batch, plan.accum = config.train.accum, plan.seq = config.train.seq;
   const RunBatches batches = batches_on_meta(shape, config);
   engine.rehearse(batches.step, batches.evaluation);
-  reset_memory_peak(kMeta);
+  reset_memory_peak(device);
   take_comm_totals();
   engine.step(batches.step);
   plan.comm = take_comm_totals();
   estimate_time(plan, machine, engine, model->spec(), batches.step);
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
-  const Size stepping_bytes = memory_peak(kMeta).total - before.total;
+  const Size stepping_bytes = memory_peak(device).total - before.total;
   if (config.train.sample_every > 0) engine.with_parameters([&] { sample(*model, {0}, config.train.seed); });
   take_comm_totals();
 
@@ -120,12 +122,15 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
                   counted(spec.heads, "head"), counted(spec.kv_heads, "kv_head"), spec.width, spec.ffn, spec.vocab);
   plan.model_json = to_json(spec, config.train.seq);
   plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
-  plan.ledger = memory_peak(kMeta);
+  plan.ledger = memory_peak(device);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
   plan.ledger.total -= before.total;
+  const Size fixed_bytes = cuda::workspace_bytes(target_of(device));
+  plan.ledger.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] += fixed_bytes;
+  plan.ledger.total += fixed_bytes;
   plan.peak_bytes = plan.ledger.total;
   // Rank 0 samples.
-  plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes);
+  plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
   plan.arena_bytes = engine.arena_bytes();
   for (const MemoryProgram* program : engine.memory_programs()) {

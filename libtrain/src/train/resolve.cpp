@@ -30,7 +30,7 @@ nn::TransformerSpec spec_of(const ModelConfig& model) {
   return spec;
 }
 
-void fill_in(Config& config) {
+void fill_in(Config& config, DeviceType automatic) {
   const nn::TransformerSpec spec = spec_of(config.model);
   ModelConfig& model = config.model;
   model.family = spec.family;
@@ -43,10 +43,7 @@ void fill_in(Config& config) {
     throw UsageError(
         "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
   }
-  if (config.train.device == "auto") config.train.device = "cpu";
-  if (config.train.device == "cuda" && !has_device(DeviceType::cuda)) {
-    throw UsageError("config", "train.device: expected a device of this build, auto or cpu, got cuda");
-  }
+  if (config.train.device == "auto") config.train.device = automatic == DeviceType::cuda ? "cuda" : "cpu";
   if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
   if (config.optim.min_lr > config.optim.lr) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
@@ -64,9 +61,9 @@ void fill_in(Config& config) {
 
 }  // namespace
 
-Config resolve(const Config& given) {
+Config resolve(const Config& given, DeviceType automatic) {
   Config config = given;
-  name_origin(config, [&] { fill_in(config); });
+  name_origin(config, [&] { fill_in(config, automatic); });
   return config;
 }
 

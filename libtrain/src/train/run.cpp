@@ -11,9 +11,10 @@
 #include "libtrain/error.h"
 #include "libtrain/planner.h"
 #include "libtrain/version.h"
-#include "record/process_memory.h"
 #include "record/short_text.h"
+#include "record/system_memory.h"
 #include "train/engine_checkpoint.h"
+#include "train/rank_device.h"
 
 namespace lt {
 
@@ -23,13 +24,15 @@ Run::Run(const Config& resolved, const World& world)
       control(world.group().duplicate("trainer")),
       model(nn::make_transformer(model_spec(resolved))) {
   collectively(control, [&] {
+    const Device device = step_options_of_rank(config, world).device;
     plan = make_plan(config, world.size());
-    require_memory();
+    require_memory(device);
   });
   collectively(control, [&] { open_data(); });
   collectively(control, [&] {
-    engine = std::make_unique<Engine>(*model, world.group(), parallel_options(config), adamw_options(config),
-                                      step_options(config));
+    const StepOptions options = step_options_of_rank(config, world);
+    engine = std::make_unique<Engine>(*model, group_for(world.group(), config, options.device),
+                                      parallel_options(config), adamw_options(config), options);
     const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
     engine->rehearse(batches.step, batches.evaluation);
   });
@@ -48,17 +51,26 @@ Run::Run(const Config& resolved, const World& world)
   reset_memory_peak(device());
 }
 
-void Run::require_memory() const {
-  const Size ranks = world.info().local_size, machine = machine_memory_bytes();
-  if (plan.peak_bytes <= machine / ranks) return;
-  const auto gib = [](Size bytes) { return static_cast<double>(bytes) / (1 << 30); };
+// FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16.
+double Run::mfu(double tokens_per_s_per_rank) const {
+  const double peak_flops = config.train.dtype == "bf16" ? dense_tflops_bf16(device()) * 1e12 : 0;
+  return peak_flops > 0 ? tokens_per_s_per_rank * plan.flops_per_token / peak_flops : -1;
+}
+
+void Run::require_memory(Device device) const {
+  const bool cuda = device.type == DeviceType::cuda;
+  const Size ranks = cuda ? 1 : world.info().local_size;
+  const Size taken = cuda ? system_bytes_in_use(device) - memory_live(device).total : 0;  // by CUDA and other programs
+  const Size bytes = system_memory_bytes(device) - taken;
+  if (plan.peak_bytes <= bytes / ranks) return;
+  const auto gib = [](Size size) { return static_cast<double>(size) / (1 << 30); };
   throw UsageError(
       "config",
-      fmt::format("memory: expected at most {:.3f} GiB on this host, {} rank{} of {:.3f} GiB would take {:.3f} GiB",
-                  gib(machine), ranks, ranks == 1 ? "" : "s", gib(plan.peak_bytes),
-                  static_cast<double>(ranks) * gib(plan.peak_bytes)),
-      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says "
-      "what each takes");
+      fmt::format("memory: expected at most {:.3f} GiB on {}, {} rank{} of {:.3f} GiB would take {:.3f} GiB",
+                  gib(bytes), cuda ? to_string(device) : "this host", ranks, ranks == 1 ? "" : "s",
+                  gib(plan.peak_bytes), static_cast<double>(ranks) * gib(plan.peak_bytes)),
+      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan "
+      "says what each takes");
 }
 
 void Run::open_data() {

@@ -22,6 +22,8 @@ struct Run {
 
   Size steps_done() const { return engine->steps_done(); }
   Device device() const { return engine->options().device; }
+  // Model FLOPs utilization of a rank; below 0 where the device's peak is not known.
+  double mfu(double tokens_per_s_per_rank) const;
 
   const Config config;
   const World& world;
@@ -36,7 +38,7 @@ struct Run {
   RunLog log;
 
  private:
-  void require_memory() const;
+  void require_memory(Device device) const;
   void open_data();
   void load_state();
   void require_same_data() const;

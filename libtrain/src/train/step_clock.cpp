@@ -31,7 +31,7 @@ CollectiveCost StepClock::cost_of(const CollectiveShape& shape) {
   return collective_cost(*use_.device, group->second, shape);
 }
 
-std::size_t StepClock::begin(Span span) {
+std::size_t StepClock::begin(Span span, const Moment&) {
   compute();
   span.begin_us = now_ms_ * 1e3;
   std::optional<CollectiveCost> cost;
@@ -51,7 +51,7 @@ std::size_t StepClock::begin(Span span) {
   return spans_.size() - 1;
 }
 
-void StepClock::end(std::size_t handle) {
+void StepClock::end(std::size_t handle, const Moment&) {
   compute();
   Span& span = spans_[handle];
   if (costs_[handle]) return wait_for(span, *costs_[handle]);

@@ -1,11 +1,13 @@
 // The row of a step: this rank's times and counters, and what the other ranks say of theirs.
 #include "train/step_record.h"
-#include "record/process_memory.h"
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <vector>
+
+#include "record/system_memory.h"
 
 namespace lt {
 namespace {
@@ -42,22 +44,31 @@ void gather_ranks(StepRecord& record, const RankReport& mine, const Group& contr
 
 }  // namespace
 
-StepRecord make_record(const Run& run, const StepResult& result, double lr, double step_ms,
-                       const std::array<double, kParts>& breakdown_ms) {
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, PartClock& clock) {
+  return {run.steps_done(), result, lr, clock.lap(), take_comm_lap(), take_waiting_ms()};
+}
+
+StepRecord make_record(const Run& run, const IssuedStep& issued) {
   StepRecord record;
-  record.step = run.steps_done(), record.steps = run.config.train.steps;
-  record.loss = result.loss(), record.grad_norm = result.norm(), record.lr = lr;
+  record.step = issued.step, record.steps = run.config.train.steps;
+  record.loss = issued.result.loss(), record.grad_norm = issued.result.norm(), record.lr = issued.lr;
   record.tokens = run.engine->batch_shape().global_tokens();
-  record.breakdown_ms = breakdown_ms;
-  record.step_ms = step_ms;
+  record.breakdown_ms = issued.lap.times();
+  record.step_ms = std::accumulate(record.breakdown_ms.begin(), record.breakdown_ms.end(), 0.0);
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tokens_per_s_per_rank = record.tokens_per_s / run.world.size();
+  record.mfu = run.mfu(record.tokens_per_s_per_rank);
   record.memory_peak_bytes = memory_peak(run.device()).total;
   // Pages of a tensor that nothing wrote yet are not resident.
-  record.memory_outside_bytes = std::max<Size>(0, process_resident_bytes() - memory_live(run.device()).total);
-  record.memory_total_bytes = machine_memory_bytes();
-  record.comm = take_comm_totals();
-  gather_ranks(record, {record.step_ms, record.step_ms - take_waiting_ms(), breakdown_ms, record.memory_peak_bytes},
+  record.memory_outside_bytes = std::max<Size>(0, system_bytes_in_use(run.device()) - memory_live(run.device()).total);
+  record.memory_total_bytes = system_memory_bytes(run.device());
+  record.comm = issued.comm.totals();
+  double waiting_ms = issued.waiting_ms;
+  if (run.device().type == DeviceType::cuda) {  // whose host runs ahead
+    waiting_ms = 0;
+    for (const CommTotal& total : record.comm) waiting_ms += total.exposed_ms;
+  }
+  gather_ranks(record, {record.step_ms, record.step_ms - waiting_ms, record.breakdown_ms, record.memory_peak_bytes},
                run.control);
   return record;
 }

@@ -7,9 +7,19 @@
 
 namespace lt {
 
-// All ranks of run.control call it, after the step. Times are this rank's: `step_ms` of wall time, and its parts; the
-// slowest, the mean and the peak of memory are those of all ranks.
-StepRecord make_record(const Run& run, const StepResult& result, double lr, double step_ms,
-                       const std::array<double, kParts>& breakdown_ms);
+// A step that the host has given to the device, which may still be at it.
+struct IssuedStep {
+  Size step = 0;
+  StepResult result;
+  double lr = 0;
+  Lap lap;
+  CommLap comm;
+  double waiting_ms = 0;  // of the host, for other ranks
+};
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, PartClock& clock);
+
+// Waits until the device is done with it. All ranks of run.control call it. Times are this rank's; the slowest, the
+// mean and the peak of memory are those of all ranks.
+StepRecord make_record(const Run& run, const IssuedStep& issued);
 
 }  // namespace lt

@@ -28,7 +28,7 @@ void remove_rank_files(const std::string& folder) {
 bool Trace::before_step(Size step) {
   if (step != begin_ || begin_ == end_) return false;
   run_.control.barrier();  // the ranks' clocks begin together
-  timeline_ = make_cpu_timeline();
+  timeline_ = make_timeline(run_.device());
   current_.emplace(timeline_);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/fault.h"
 #include "core/pending_file.h"
@@ -54,14 +55,23 @@ class Trainer {
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
+      // The device works on this step while the host makes the next one ready.
+      if (run_.device().type != DeviceType::cuda || needs_result(n)) finish_issued();
       if (is_due(train.eval_every, n)) evaluate();
       if (is_due(train.sample_every, n)) sample();
-      if (out_of_time()) return kOutOfTime;
+      if (out_of_time()) return finish_issued(), kOutOfTime;
       // Before the save, whose time is the next step's.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
     }
     return "steps";
+  }
+
+  // Whether what follows step n builds on its numbers.
+  bool needs_result(Size n) const {
+    const TrainConfig& train = run_.config.train;
+    return n == first_step_ || n == train.steps || is_due(train.eval_every, n) || is_due(train.sample_every, n) ||
+           is_due(run_.config.checkpoint.every, n);
   }
 
   Size steps_done() const { return run_.steps_done(); }
@@ -72,10 +82,17 @@ class Trainer {
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
-    const Clock::time_point end = Clock::now();
-    const double step_ms = std::chrono::duration<double, std::milli>(end - step_begin_).count();
-    step_begin_ = end;
-    const StepRecord record = make_record(run_, result, lr, step_ms, clock_.take());
+    const IssuedStep issued = issued_step(run_, result, lr, clock_);
+    finish_issued();
+    issued_ = issued;
+    if (trace_.after_step(steps_done())) leave_out_of_step_time();
+  }
+
+  // Writes down the step that was issued last, unless that was done.
+  void finish_issued() {
+    if (!issued_) return;
+    const StepRecord record = make_record(run_, *issued_);
+    issued_.reset();
     run_.log.step(record);
     // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
     const double step_s = record.step_ms / 1e3;
@@ -83,7 +100,6 @@ class Trainer {
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
-    if (trace_.after_step(record.step)) leave_out_of_step_time();
     if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm)) stop_at_non_finite(record);
   }
 
@@ -156,9 +172,8 @@ class Trainer {
 
   // Opening the run, evaluation, samples and a trace's begin and end are no part of a step.
   void leave_out_of_step_time() {
-    step_begin_ = Clock::now();
-    clock_.take();
-    take_comm_totals();
+    clock_.lap();
+    take_comm_lap();
     take_waiting_ms();
   }
 
@@ -186,9 +201,9 @@ class Trainer {
   Run& run_;
   const Schedule schedule_;
   Trace trace_{run_};
-  PartClock clock_;
+  PartClock clock_{run_.device()};
+  std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
-  Clock::time_point step_begin_ = begin_;
   const Size first_step_ = run_.steps_done() + 1;
   Size last_saved_ = -1;
   double mean_step_s_ = 0;

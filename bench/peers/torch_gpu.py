@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Times training steps (forward, backward, clip, fused AdamW) of PyTorch on CUDA devices, beside libtrain's.
+
+    torch_gpu.py --model gpt2-124m --batch 64 --seq 1024 --steps 20                       # one device, one JSON object
+    torchrun --nproc-per-node 4 torch_gpu.py --strategy fsdp2 --model llama-1b --batch 4 --seq 4096
+    torch_gpu.py ... --serve                                                              # driven by bench/compare_step.py
+
+bf16: `ddp` (and one device) keeps f32 parameters and computes under autocast, the model compiled as a whole; `fsdp2`
+shards f32 parameters block by block (fully_shard), gathers them in bf16 and reduces gradients in f32, each block
+compiled. `zero2` is fsdp2 without resharding after the forward pass.
+
+--serve: prints the settings as one JSON line when warm, then for each line "run N" of standard input runs N timed steps
+and prints {"ms": [...]}; ends with the input. `ltrain bench step --serve` speaks the same.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import torch_models
+
+
+class Trainer:
+    """One model with its optimizer; run(n) trains n steps on one fixed batch and returns their milliseconds."""
+
+    def __init__(self, o):
+        torch.manual_seed(1)
+        self.shape = torch_models.PRESETS[o.model]
+        with torch.device("cuda"):
+            model = torch_models.Model(self.shape)
+        self.autocast = o.strategy == "ddp"
+        if o.strategy == "ddp":
+            model = torch.compile(model) if o.mode == "compile" else model
+            if dist.is_initialized():
+                model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+        else:
+            self._shard(model, o)
+        self.model = model
+        groups = torch_models.decay_groups(model.parameters(), 0.1)
+        self.optimizer = torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
+        tokens = torch.randint(0, self.shape.vocab, (o.batch, o.seq + 1), device="cuda")
+        self.inputs, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+    @staticmethod
+    def _shard(model, o):
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        options = {"mp_policy": policy, "reshard_after_forward": o.strategy == "fsdp2"}
+        for block in model.blocks:
+            if o.mode == "compile":
+                block.compile()
+            fully_shard(block, **options)
+        fully_shard(model, **options)
+
+    def _step(self):
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.autocast):
+            loss = self.model(self.inputs, self.targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def run(self, steps):
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            self._step()
+            mark.record()
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) for begin, end in zip(marks, marks[1:])]
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--model", choices=list(torch_models.PRESETS), default="gpt2-124m")
+    p.add_argument("--strategy", choices=("ddp", "zero2", "fsdp2"), default="ddp")
+    p.add_argument("--mode", choices=("eager", "compile"), default="compile")
+    p.add_argument("--batch", type=int, default=64, help="samples of a rank and step")
+    p.add_argument("--seq", type=int, default=1024, help="tokens of a sample")
+    p.add_argument("--steps", type=int, default=20, help="timed steps")
+    p.add_argument("--warmup", type=int, default=5)
+    p.add_argument("--serve", action="store_true", help="take `run N` from standard input")
+    return p.parse_args()
+
+
+def settings(o, seconds):
+    return {"program": "torch", "version": torch.__version__, "device": torch.cuda.get_device_name(),
+            "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": "bf16",
+            "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
+            "start_and_warmup_s": round(seconds, 1), "peak_bytes": torch.cuda.max_memory_allocated(),
+            "reserved_bytes": torch.cuda.max_memory_reserved()}
+
+
+def serve(trainer, rank):
+    """Rank 0 reads; all ranks step."""
+    while True:
+        line = [sys.stdin.readline() if rank == 0 else None]
+        if dist.is_initialized():
+            dist.broadcast_object_list(line)
+        words = line[0].split()
+        if not words:
+            return
+        if len(words) != 2 or words[0] != "run" or not words[1].isdigit():
+            raise SystemExit(f"standard input: expected `run N`, got {line[0]!r}")
+        ms = trainer.run(int(words[1]))
+        if rank == 0:
+            print(json.dumps({"ms": ms}), flush=True)
+
+
+def main():
+    begin = time.perf_counter()
+    o = options()
+    ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    torch.set_float32_matmul_precision("high")
+    if ranks > 1 or o.strategy != "ddp":
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", "29555")
+        dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", torch.cuda.current_device()))
+    trainer = Trainer(o)
+    trainer.run(o.warmup)
+    if o.serve:
+        if rank == 0:
+            print(json.dumps(settings(o, time.perf_counter() - begin)), flush=True)
+        serve(trainer, rank)
+    else:
+        ms = trainer.run(o.steps)
+        if rank == 0:
+            tokens = o.batch * o.seq * ranks
+            print(json.dumps({**settings(o, time.perf_counter() - begin), "steps": o.steps, "min_ms": min(ms),
+                              "median_ms": statistics.median(ms), "max_ms": max(ms),
+                              "tokens_per_s": tokens / statistics.median(ms) * 1e3}, indent=2))
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

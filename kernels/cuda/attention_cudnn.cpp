@@ -1,0 +1,218 @@
+// Scaled dot product attention of cuDNN on packed rows: q, k, v and their gradients are strided views of one array, so
+// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, as ours. The one file
+// that sees cudnn-frontend, whose headers take most of a minute to compile.
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include "kernels/cuda/attention_cudnn.h"
+
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/cuda.h"
+#include "kernels/attention_options.h"
+#include "kernels/deterministic.h"
+#include "libtrain/error.h"
+
+namespace lt::kernels::cudnn {
+namespace {
+
+namespace fe = cudnn_frontend;
+using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
+using Pointers = std::unordered_map<std::int64_t, void*>;
+
+// A graph of one direction and shape, ready to run; or why there is none.
+struct Plan {
+  std::unique_ptr<fe::graph::Graph> graph;
+  Size workspace_bytes = 0;
+  std::string refusal;
+};
+
+// Of one device. `mutex` is held during a call: a handle serves one thread at a time.
+struct Engine {
+  std::mutex mutex;
+  cudnnHandle_t handle = nullptr;
+  std::string refusal;
+  using Key = std::tuple<bool, bool, Size, Size, Size, Size, Size, float>;
+  std::map<Key, Plan> plans;
+};
+
+// They live as long as the process: at its end the driver takes back what they hold.
+Engine& engine_of(int device) {
+  static std::mutex mutex;
+  static auto& engines = *new std::map<int, std::unique_ptr<Engine>>;
+  const std::lock_guard lock(mutex);
+  auto& engine = engines[device];
+  if (!engine) {
+    engine = std::make_unique<Engine>();
+    const cudnnStatus_t status = cudnnCreate(&engine->handle);
+    if (status != CUDNN_STATUS_SUCCESS) engine->refusal = std::string("cudnnCreate: ") + cudnnGetErrorString(status);
+  }
+  return *engine;
+}
+
+// `heads` heads at [B, T, heads, D] of rows that are `row` elements apart, in the order [B, heads, T, D] of cuDNN.
+struct View {
+  std::vector<std::int64_t> dim, stride;
+};
+View view(const AttentionShape& s, Size heads, Size row) { return {{s.B, heads, s.T, s.D}, {s.T * row, s.D, row, 1}}; }
+View statistics(const AttentionShape& s) { return {{s.B, s.H, s.T, 1}, {s.H * s.T, s.T, 1, 1}}; }
+
+TensorPointer input(fe::graph::Graph& graph, Uid uid, const View& v, fe::DataType_t type) {
+  return graph.tensor(
+      fe::graph::Tensor_attributes().set_uid(uid).set_dim(v.dim).set_stride(v.stride).set_data_type(type));
+}
+void output(const TensorPointer& tensor, Uid uid, const View& v, fe::DataType_t type) {
+  tensor->set_output(true).set_uid(uid).set_dim(v.dim).set_stride(v.stride).set_data_type(type);
+}
+
+void describe(fe::graph::Graph& graph, const AttentionShape& s, float scale, bool backward, bool deterministic) {
+  constexpr auto kBf16 = fe::DataType_t::BFLOAT16, kF32 = fe::DataType_t::FLOAT;
+  const View q = view(s, s.H, s.row()), kv = view(s, s.G, s.row()), out = view(s, s.H, s.H * s.D);
+  graph.set_io_data_type(kBf16).set_intermediate_data_type(kF32).set_compute_data_type(kF32);
+  const TensorPointer q_in = input(graph, kQ, q, kBf16), k_in = input(graph, kK, kv, kBf16),
+                      v_in = input(graph, kV, kv, kBf16);
+  const auto causal = [&](auto options) {
+    options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
+    return options.set_diagonal_band_right_bound(0).set_attn_scale(scale);
+  };
+  if (!backward) {
+    auto options = causal(fe::graph::SDPA_attributes().set_name("attention"));
+    options.set_generate_stats(true);
+    const auto [y, lse] = graph.sdpa(q_in, k_in, v_in, options);
+    output(y, kOut, out, kBf16);
+    output(lse, kLse, statistics(s), kF32);
+    return;
+  }
+  auto options = causal(fe::graph::SDPA_backward_attributes().set_name("attention_backward"));
+  options.set_deterministic_algorithm(deterministic);
+  const auto [dq, dk, dv] =
+      graph.sdpa_backward(q_in, k_in, v_in, input(graph, kOut, out, kBf16), input(graph, kDout, out, kBf16),
+                          input(graph, kLse, statistics(s), kF32), options);
+  output(dq, kDq, q, kBf16);
+  output(dk, kDk, kv, kBf16);
+  output(dv, kDv, kv, kBf16);
+}
+
+Plan build(cudnnHandle_t handle, const AttentionShape& s, float scale, bool backward, bool deterministic) {
+  Plan plan;
+  try {
+    auto graph = std::make_unique<fe::graph::Graph>();
+    describe(*graph, s, scale, backward, deterministic);
+    auto status = graph->build(handle, {fe::HeurMode_t::A});
+    if (status.is_good()) {
+      std::int64_t bytes = 0;
+      auto sized = graph->get_workspace_size(bytes);
+      if (sized.is_bad()) plan.refusal = "the workspace's size: " + sized.get_message();
+      plan.workspace_bytes = bytes;
+      plan.graph = std::move(graph);
+    } else {
+      plan.refusal = status.get_message();
+    }
+  } catch (const std::exception& e) {
+    plan.refusal = e.what();
+  }
+  // An empty text would say that it ran.
+  if (!plan.graph && plan.refusal.empty()) plan.refusal = "no reason given";
+  return plan;
+}
+
+// The caller holds the engine's mutex.
+const Plan& plan_of(Engine& engine, const AttentionShape& s, double scale, bool backward) {
+  const bool deterministic = backward && kernels::deterministic();
+  const auto factor = static_cast<float>(scale);
+  const Engine::Key key{backward, deterministic, s.B, s.T, s.H, s.G, s.D, factor};
+  const auto found = engine.plans.find(key);
+  if (found != engine.plans.end()) return found->second;
+  Plan plan;
+  plan.refusal = engine.refusal;
+  if (plan.refusal.empty()) plan = build(engine.handle, s, factor, backward, deterministic);
+  return engine.plans.emplace(key, std::move(plan)).first->second;
+}
+
+void run(Engine& engine, const Plan& plan, CudaStream stream, Pointers& pointers, void* workspace) {
+  const cudnnStatus_t set = cudnnSetStream(engine.handle, static_cast<cudaStream_t>(stream.handle));
+  if (set != CUDNN_STATUS_SUCCESS) {
+    throw InternalError("attention", std::string("cudnnSetStream: ") + cudnnGetErrorString(set));
+  }
+  auto status = plan.graph->execute(engine.handle, pointers, workspace);
+  if (status.is_bad()) throw InternalError("attention", "cuDNN: " + status.get_message());
+}
+
+// `elements` of bf16 after `array`; cuDNN takes its inputs as void* too.
+void* at(const void* array, Size elements) {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(array)) + 2 * elements;
+}
+
+const std::string& nothing() {
+  static const std::string text;
+  return text;
+}
+
+// The shape of `count` sequences.
+AttentionShape part(AttentionShape s, Size count) {
+  s.B = count;
+  return s;
+}
+
+}  // namespace
+
+const std::string& attention_forward(CudaStream stream, void* out_BTHD, void* lse_BHT, const void* qkv,
+                                     const AttentionShape& s, double scale) {
+  static const std::string too_large = "the forward asks for more scratch memory than there is";
+  Engine& engine = engine_of(stream.device);
+  const std::lock_guard lock(engine.mutex);
+  const Plan& plan = plan_of(engine, s, scale, false);
+  if (!plan.refusal.empty()) return plan.refusal;
+  if (plan.workspace_bytes > cuda::kScratchBytes) return too_large;
+  Pointers pointers{
+      {kQ, at(qkv, 0)}, {kK, at(qkv, s.H * s.D)}, {kV, at(qkv, (s.H + s.G) * s.D)}, {kOut, out_BTHD}, {kLse, lse_BHT}};
+  run(engine, plan, stream, pointers, cuda::scratch(stream, plan.workspace_bytes));
+  return nothing();
+}
+
+const std::string& attention_backward(CudaStream stream, void* dqkv, const void* dout_BTHD, const void* qkv,
+                                      const void* out_BTHD, const void* lse_BHT, void* workspace,
+                                      const AttentionShape& s, double scale) {
+  Engine& engine = engine_of(stream.device);
+  const std::lock_guard lock(engine.mutex);
+  const Size room = attention_backward_workspace(DeviceType::cuda, DType::bf16, s);
+  Size step = cudnn_backward_sequences(s);
+  // Where a processor asks for more than is planned (8.0: two dq in f32), fewer sequences at a time may do.
+  while (step > 1 && plan_of(engine, part(s, step), scale, true).workspace_bytes > room) step = (step + 1) / 2;
+  for (Size b = 0; b < s.B; b += step) {
+    const AttentionShape now = part(s, std::min(step, s.B - b));
+    const Plan& plan = plan_of(engine, now, scale, true);
+    // A refusal of the last, smaller part has the own kernels write all of dqkv again.
+    if (!plan.refusal.empty()) return plan.refusal;
+    if (plan.workspace_bytes > room) {
+      throw InternalError("attention", "cuDNN asks for " + std::to_string(plan.workspace_bytes) +
+                                           " bytes of workspace for the backward, planned were " +
+                                           std::to_string(room));
+    }
+    const Size rows = b * s.T, packed = rows * s.row(), heads = rows * s.H * s.D;
+    const Size k_at = packed + s.H * s.D, v_at = k_at + s.G * s.D;
+    Pointers pointers{
+        {kQ, at(qkv, packed)},       {kK, at(qkv, k_at)},           {kV, at(qkv, v_at)},
+        {kOut, at(out_BTHD, heads)}, {kDout, at(dout_BTHD, heads)}, {kLse, at(lse_BHT, 2 * rows * s.H)},  // of f32
+        {kDq, at(dqkv, packed)},     {kDk, at(dqkv, k_at)},         {kDv, at(dqkv, v_at)}};
+    run(engine, plan, stream, pointers, workspace);
+  }
+  return nothing();
+}
+
+Size backward_workspace(CudaStream stream, const AttentionShape& s, double scale) {
+  Engine& engine = engine_of(stream.device);
+  const std::lock_guard lock(engine.mutex);
+  const Plan& plan = plan_of(engine, part(s, cudnn_backward_sequences(s)), scale, true);
+  return plan.refusal.empty() ? plan.workspace_bytes : -1;
+}
+
+}  // namespace lt::kernels::cudnn

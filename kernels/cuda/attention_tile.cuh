@@ -1,0 +1,183 @@
+// Tiles of rows in shared memory and the two products of attention on them. A block is 16 x 16 threads (ty, tx): thread
+// (ty, tx) owns rows ty*R .. ty*R+R-1 of a tile. The 16 threads of a row are one half of a warp, so what they share of
+// it needs __syncwarp() alone. Legend: DP is D padded to 64, 128 or 256, with zeros; A the type of the arithmetic; R
+// rows and C columns of a thread.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+#include <type_traits>
+
+#include "core/cuda_error.h"
+#include "kernels/attention.h"
+#include "libtrain/error.h"
+
+namespace lt::kernels::tile {
+
+inline constexpr int kSide = 16, kThreads = kSide * kSide;
+
+template <class T>
+using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// Read at once. Rows are one such piece longer than they need, so that 8 threads that read 8 rows meet no bank twice.
+template <class A>
+struct alignas(16) Four {
+  A v[4];
+};
+template <class A, int kColumns>
+inline constexpr int kStride = kColumns + 16 / static_cast<int>(sizeof(A));
+
+template <class A>
+__device__ const Four<A>& four(const A* x) {
+  return *reinterpret_cast<const Four<A>*>(x);
+}
+
+__device__ inline int row_of_thread() { return static_cast<int>(threadIdx.x) / kSide; }
+__device__ inline int column_of_thread() { return static_cast<int>(threadIdx.x) % kSide; }
+
+__device__ inline float exponential(float x) { return expf(x); }
+__device__ inline double exponential(double x) { return exp(x); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+
+template <class A>
+__device__ A hidden_score() {
+  return -static_cast<A>(INFINITY);
+}
+
+// Rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.
+template <int DP, int kRows, class T>
+__device__ void load_rows(Arithmetic<T>* s, const T* x_TD, Size stride, Size begin, Size T_, int D) {
+  using A = Arithmetic<T>;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * DP; i += kThreads) {
+    const int row = i / DP, d = i % DP;
+    const Size t = begin + row;
+    s[row * kStride<A, DP> + d] = t < T_ && d < D ? static_cast<A>(x_TD[t * stride + d]) : A(0);
+  }
+}
+
+// acc[i][j] = a[ty*R + i] . b[tx + 16*j] over D.
+template <int DP, class A, int R, int C>
+__device__ void dot_rows(A (&acc)[R][C], const A* a, const A* b, int D) {
+  constexpr int kRow = kStride<A, DP>;
+  a += row_of_thread() * R * kRow, b += column_of_thread() * kRow;
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+#pragma unroll
+    for (int j = 0; j < C; ++j) acc[i][j] = 0;
+  }
+#pragma unroll 2
+  for (int d = 0; d < D; d += 4) {
+    Four<A> x[R];
+#pragma unroll
+    for (int i = 0; i < R; ++i) x[i] = four(a + i * kRow + d);
+#pragma unroll
+    for (int j = 0; j < C; ++j) {
+      const Four<A> y = four(b + j * kSide * kRow + d);
+#pragma unroll
+      for (int i = 0; i < R; ++i) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) acc[i][j] += x[i].v[e] * y.v[e];
+      }
+    }
+  }
+}
+
+// Where the thread's column c of a product lies: 16 threads share 64 columns, four each.
+__device__ inline int column_of_product(int c) { return c / 4 * 64 + 4 * column_of_thread() + c % 4; }
+
+// acc[i] += sum over n < N of p[ty*R + i][n] * b[n]; b has DP columns.
+template <int DP, int N, class A, int R>
+__device__ void add_product(A (&acc)[R][DP / kSide], const A* p, const A* b) {
+  constexpr int kRow = kStride<A, DP>, kP = kStride<A, N>;
+  p += row_of_thread() * R * kP, b += 4 * column_of_thread();
+#pragma unroll 1
+  for (int n = 0; n < N; n += 4) {
+    Four<A> x[R];
+#pragma unroll
+    for (int i = 0; i < R; ++i) x[i] = four(p + i * kP + n);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+#pragma unroll
+      for (int c = 0; c < DP / 64; ++c) {
+        const Four<A> y = four(b + (n + e) * kRow + c * 64);
+#pragma unroll
+        for (int i = 0; i < R; ++i) {
+#pragma unroll
+          for (int f = 0; f < 4; ++f) acc[i][c * 4 + f] += x[i].v[e] * y.v[f];
+        }
+      }
+    }
+  }
+}
+
+// y_TD[begin + ty*R + i] = factor[i] * acc[i], for rows below T and columns below D.
+template <int DP, class T, int R>
+__device__ void store_rows(T* y_TD, Size stride, Size begin, Size T_, int D, const Arithmetic<T> (&acc)[R][DP / kSide],
+                           const Arithmetic<T> (&factor)[R]) {
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const Size t = begin + row_of_thread() * R + i;
+#pragma unroll
+    for (int c = 0; c < DP / kSide; ++c) {
+      const int d = column_of_product(c);
+      if (t < T_ && d < D) y_TD[t * stride + d] = static_cast<T>(factor[i] * acc[i][c]);
+    }
+  }
+}
+
+// Over the 16 threads of a row; all get the result.
+template <class A>
+__device__ A row_max(A x) {
+#pragma unroll
+  for (int k = kSide / 2; k > 0; k /= 2) {
+    const A other = __shfl_xor_sync(0xffffffffu, x, k);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+template <class A>
+__device__ A row_sum(A x) {
+#pragma unroll
+  for (int k = kSide / 2; k > 0; k /= 2) x += __shfl_xor_sync(0xffffffffu, x, k);
+  return x;
+}
+
+// Dynamic shared memory as an array.
+template <class A>
+__device__ A* shared_array() {
+  extern __shared__ __align__(16) unsigned char memory[];
+  return reinterpret_cast<A*>(memory);
+}
+
+// Calls f.operator()<T>() with the element type of a floating dtype, or with DP as a constant.
+template <class F>
+void dispatch_dtype(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f.template operator()<float>();
+    case DType::f64: return f.template operator()<double>();
+    case DType::bf16: return f.template operator()<bf16>();
+    default: break;
+  }
+  throw InternalError("attention", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+}
+template <class F>
+void dispatch_head_size(Size D, F&& f) {
+  if (D <= 64) return f.template operator()<64>();
+  if (D <= 128) return f.template operator()<128>();
+  if (D <= 256) return f.template operator()<256>();
+  throw UsageError("attention", "expected heads of at most 256 channels on CUDA, got " + std::to_string(D));
+}
+
+// Launches `blocks` blocks with `bytes` of dynamic shared memory, more than 48 KiB where the kernel asks.
+template <class... Parameters, class... Arguments>
+void launch(CudaStream stream, void (*kernel)(Parameters...), Size blocks, Size bytes, Arguments... arguments) {
+  if (blocks == 0) return;
+  LT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  kernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<std::size_t>(bytes),
+           static_cast<cudaStream_t>(stream.handle)>>>(arguments...);
+  LT_CUDA(cudaGetLastError());
+}
+
+}  // namespace lt::kernels::tile

@@ -1,0 +1,134 @@
+// Sums over the rows of a matrix, column by column, in an order that depends on the shape alone: blocks of rows first,
+// into scratch memory, then the blocks in order.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/common.cuh"
+
+namespace lt::kernels {
+
+inline constexpr int kColumnRows = 8;      // threads of a block that share a column
+inline constexpr int kCombiningRows = 32;  // the same, where partial sums are added up
+
+// How R rows are cut: so that a large GPU is full, but no block has few rows.
+struct RowCut {
+  Size rows, count;  // of a block; blocks
+
+  RowCut(Size R, Size blocks_of_columns) {
+    const Size wanted = std::max<Size>(1, 1056 / std::max<Size>(1, blocks_of_columns));
+    rows = std::max<Size>(4 * kColumnRows, (R + wanted - 1) / wanted);
+    count = (R + rows - 1) / rows;
+  }
+};
+
+// partial[block][c] = sum of f(r, c) over the block's rows, where f gives kCount columns from c on as an array. Blocks
+// of 32 * kCount columns x kColumnRows threads.
+template <int kCount, class A, class F>
+__global__ void column_partials_kernel(A* partial, Size R, Size C, Size rows, F f) {
+  __shared__ A sums[kColumnRows][kCount][kWarp];
+  const Size c = (static_cast<Size>(blockIdx.x) * kWarp + threadIdx.x) * kCount;
+  const Size begin = static_cast<Size>(blockIdx.y) * rows, end = begin + rows < R ? begin + rows : R;
+  A sum[kCount] = {};
+  if (c < C) {
+#pragma unroll 4
+    for (Size r = begin + threadIdx.y; r < end; r += kColumnRows) f.add_to(sum, r, c);
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) sums[threadIdx.y][k][threadIdx.x] = sum[k];
+  __syncthreads();
+  if (threadIdx.y > 0 || c >= C) return;
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    A total = sum[k];
+    for (int y = 1; y < kColumnRows; ++y) total += sums[y][k][threadIdx.x];
+    partial[static_cast<Size>(blockIdx.y) * C + c + k] = total;
+  }
+}
+
+// out_C (+)= sum over `blocks` rows of partial sums that stand `stride` apart. Blocks of 32 columns.
+template <class A, class Y>
+__global__ void combine_partials_kernel(Y* out_C, const A* partial, Size blocks, Size stride, Size C, bool accumulate) {
+  __shared__ A sums[kCombiningRows][kWarp];
+  const Size c = static_cast<Size>(blockIdx.x) * kWarp + threadIdx.x;
+  A sum = 0;
+  if (c < C) {
+    for (Size block = threadIdx.y; block < blocks; block += kCombiningRows) sum += partial[block * stride + c];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || c >= C) return;
+  for (int y = 1; y < kCombiningRows; ++y) sum += sums[y][threadIdx.x];
+  out_C[c] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(out_C[c]) + sum : sum));
+}
+
+template <class A, class Y>
+void combine_partials(CudaStream stream, Y* out_C, const A* partial, Size blocks, Size stride, Size C,
+                      bool accumulate) {
+  combine_partials_kernel<<<static_cast<unsigned>((C + kWarp - 1) / kWarp), dim3(kWarp, kCombiningRows), 0,
+                            stream_of(stream)>>>(out_C, partial, blocks, stride, C, accumulate);
+  check_launch("combine_partials");
+}
+
+// What f(r, c) gives, one column at a time.
+template <class F>
+struct OneColumn {
+  F f;
+  template <class A>
+  __device__ void add_to(A (&sum)[1], Size r, Size c) const {
+    sum[0] += f(r, c);
+  }
+};
+
+template <class T>
+struct Element {
+  const T* x_RC;
+  Size C;
+  __device__ Arithmetic<T> operator()(Size r, Size c) const { return load(x_RC[r * C + c]); }
+};
+
+// 16 bytes of a row, which C elements apart are aligned.
+template <class T>
+struct ElementPack {
+  const T* x_RC;
+  Size C;
+  template <class A>
+  __device__ void add_to(A (&sum)[kPack<T>], Size r, Size c) const {
+    const auto pack = *reinterpret_cast<const Pack<T, kPack<T>>*>(x_RC + r * C + c);
+#pragma unroll
+    for (int k = 0; k < kPack<T>; ++k) sum[k] += load(pack.values[k]);
+  }
+};
+
+template <int kCount, class A, class Y, class F>
+void sum_columns_by(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
+  if (C == 0) return;
+  const Size blocks_of_columns = (C + kWarp * kCount - 1) / (kWarp * kCount);
+  const RowCut cut(R, blocks_of_columns);
+  A* const partial = reinterpret_cast<A*>(cuda::scratch(stream, cut.count * C * static_cast<Size>(sizeof(A))));
+  const dim3 grid(static_cast<unsigned>(blocks_of_columns), static_cast<unsigned>(cut.count));
+  if (cut.count > 0) {
+    column_partials_kernel<kCount>
+        <<<grid, dim3(kWarp, kColumnRows), 0, stream_of(stream)>>>(partial, R, C, cut.rows, f);
+    check_launch("column_partials");
+  }
+  combine_partials(stream, out_C, partial, cut.count, C, C, accumulate);
+}
+
+// out_C (+)= sum over r of f(r, c), a function object that gives an A.
+template <class A, class Y, class F>
+void sum_columns(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
+  sum_columns_by<1, A>(stream, out_C, R, C, accumulate, OneColumn<F>{f});
+}
+
+// The sum of a matrix's rows.
+template <class A, class Y, class T>
+void sum_matrix_rows(CudaStream stream, Y* out_C, const T* x_RC, Size R, Size C, bool accumulate) {
+  if (C % kPack<T> == 0 && aligned(x_RC)) {
+    sum_columns_by<kPack<T>, A>(stream, out_C, R, C, accumulate, ElementPack<T>{x_RC, C});
+  } else {
+    sum_columns<A>(stream, out_C, R, C, accumulate, Element<T>{x_RC, C});
+  }
+}
+
+}  // namespace lt::kernels

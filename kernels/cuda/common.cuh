@@ -1,0 +1,133 @@
+// What the CUDA kernels share: element types and their arithmetic, 16-byte packs, sums over a warp and a block, and the
+// shape of a launch. No fmt here: its compile-time checks do not pass nvcc.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "core/cuda.h"
+#include "core/cuda_error.h"
+#include "kernels/common.h"
+#include "libtrain/error.h"
+
+namespace lt::kernels {
+
+// The type in which numbers stored as T are computed: f64 for f64, otherwise f32.
+template <class T>
+using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+__device__ inline Arithmetic<T> load(T x) {
+  return static_cast<Arithmetic<T>>(x);
+}
+// Rounded to nearest even.
+template <class T>
+__device__ inline T store(Arithmetic<T> x) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    const __nv_bfloat16_raw raw = __float2bfloat16_rn(x);
+    bf16 y;
+    y.bits = raw.x;
+    return y;
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+// Calls f.template operator()<T>() with the element type of a floating dtype that the GPU computes with.
+template <class F>
+decltype(auto) dispatch_float(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f.template operator()<float>();
+    case DType::f64: return f.template operator()<double>();
+    case DType::bf16: return f.template operator()<bf16>();
+    default: break;
+  }
+  throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
+// Calls f(std::true_type) or f(std::false_type).
+template <class F>
+decltype(auto) dispatch_flag(bool flag, F&& f) {
+  return flag ? f(std::true_type{}) : f(std::false_type{});
+}
+
+inline cudaStream_t stream_of(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+// kCount elements that are loaded and stored at once, 16 bytes at a time.
+template <class T, int kCount>
+struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Pack {
+  T values[kCount];
+};
+template <class T>
+inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+
+template <class... Pointers>
+bool aligned(Pointers... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+inline constexpr int kThreads = 256;
+inline constexpr int kWarp = 32;
+
+inline int multiprocessors(CudaStream stream) {
+  static thread_local int device = -1, count = 0;
+  if (device != stream.device) {
+    LT_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, stream.device));
+    device = stream.device;
+  }
+  return count;
+}
+
+// Blocks for `items` threads that loop where there are more: at most 16 a multiprocessor.
+inline unsigned blocks_for(CudaStream stream, Size items, int threads = kThreads) {
+  const Size most = Size{16} * multiprocessors(stream), wanted = (items + threads - 1) / threads;
+  return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+// After each launch: bad arguments show here, errors of the kernel itself at the next synchronisation.
+inline void check_launch(const char* kernel) { cuda::check(cudaGetLastError(), kernel); }
+
+__device__ inline Size thread_index() { return static_cast<Size>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ inline Size thread_count() { return static_cast<Size>(gridDim.x) * blockDim.x; }
+
+template <class A>
+__device__ inline A warp_sum(A x) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
+}
+template <class A>
+__device__ inline A warp_max(A x) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    const A other = __shfl_xor_sync(0xffffffffu, x, offset);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
+// The same number in every thread of the block, which has a multiple of 32 threads; summed in a fixed order.
+template <class A>
+__device__ inline A block_sum(A x) {
+  __shared__ A parts[kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  x = warp_sum(x);
+  __syncthreads();  // of an earlier call
+  if (lane == 0) parts[warp] = x;
+  __syncthreads();
+  return warp_sum(lane < static_cast<int>(blockDim.x) / kWarp ? parts[lane] : A(0));
+}
+template <class A>
+__device__ inline A block_max(A x, A least) {
+  __shared__ A parts[kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  x = warp_max(x);
+  __syncthreads();
+  if (lane == 0) parts[warp] = x;
+  __syncthreads();
+  return warp_max(lane < static_cast<int>(blockDim.x) / kWarp ? parts[lane] : least);
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,196 @@
+// Copies, conversions, arithmetic with broadcasting and dropout on the GPU.
+#include "kernels/elementwise.h"
+
+#include "kernels/cuda/map.cuh"
+#include "libtrain/random.h"
+
+namespace lt::kernels {
+namespace {
+
+// Indices of one element of a strided space, from its number in row-major order.
+struct Place {
+  Size out = 0, a = 0, b = 0;
+};
+__device__ inline Place place_of(const Strided& s, Size index) {
+  Place place;
+  for (int d = s.dims - 1; d >= 0; --d) {
+    const Size at = index % s.sizes[d];
+    index /= s.sizes[d];
+    place.out += at * s.out[d], place.a += at * s.a[d], place.b += at * s.b[d];
+  }
+  return place;
+}
+
+template <class F>
+__global__ void strided_kernel(Strided space, Size N, F f) {
+  for (Size i = thread_index(); i < N; i += thread_count()) f(place_of(space, i));
+}
+
+template <class F>
+void for_each_place(CudaStream stream, const Strided& space, F f) {
+  const Size N = space.elements();
+  if (N == 0) return;
+  strided_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(space, N, f);
+  check_launch("strided");
+}
+
+template <class T>
+struct CopyPlace {
+  T* out;
+  const T* a;
+  __device__ void operator()(const Place& p) const { out[p.out] = a[p.a]; }
+};
+template <class T>
+struct AddPlace {
+  T* out;
+  const T* a;
+  __device__ void operator()(const Place& p) const {
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      out[p.out] += a[p.a];
+    } else {
+      out[p.out] = store<T>(load(out[p.out]) + load(a[p.a]));
+    }
+  }
+};
+template <class T>
+struct Sum {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Place& p) const { out[p.out] = store<T>(load(a[p.a]) + load(b[p.b])); }
+};
+template <class T>
+struct Product {
+  T* out;
+  const T *a, *b;
+  bool accumulate;
+  __device__ void operator()(const Place& p) const {
+    const Arithmetic<T> product = load(a[p.a]) * load(b[p.b]);
+    out[p.out] = store<T>(accumulate ? load(out[p.out]) + product : product);
+  }
+};
+
+template <class A>
+struct Constant {
+  A value;
+  __device__ A operator()() const { return value; }
+};
+template <class A>
+struct Identity {
+  __device__ A operator()(A x) const { return x; }
+};
+template <class A>
+struct Times {
+  A factor;
+  __device__ A operator()(A x) const { return factor * x; }
+};
+
+template <class T>
+void copy_places(CudaStream stream, const Strided& space, void* out, const void* a) {
+  for_each_place(stream, space, CopyPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
+}
+template <class T>
+void add_places(CudaStream stream, const Strided& space, void* out, const void* a) {
+  for_each_place(stream, space, AddPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
+}
+
+template <class T>
+__global__ void dropout_kernel(T* y_N, const T* x_N, Size N, float p, Arithmetic<T> factor, std::uint64_t key,
+                               std::uint64_t first, bool accumulate) {
+  // A thread has the four elements of one counter value.
+  const std::uint64_t counters = (first + static_cast<std::uint64_t>(N) + 3) / 4;
+  for (std::uint64_t counter = first / 4 + static_cast<std::uint64_t>(thread_index()); counter < counters;
+       counter += static_cast<std::uint64_t>(thread_count())) {
+    const auto words = philox(key, counter);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const Size i = static_cast<Size>(4 * counter - first) + k;
+      if (i < 0 || i >= N) continue;
+      const Arithmetic<T> kept = uniform_from(words[k]) >= p ? load(x_N[i]) * factor : Arithmetic<T>(0);
+      y_N[i] = store<T>(accumulate ? load(y_N[i]) + kept : kept);
+    }
+  }
+}
+
+}  // namespace
+
+template <>
+void fill_zero(CudaStream stream, void* x, Size bytes) {
+  if (bytes > 0) LT_CUDA(cudaMemsetAsync(x, 0, static_cast<std::size_t>(bytes), stream_of(stream)));
+}
+
+template <>
+void fill(CudaStream stream, DType dtype, void* x_N, double value, Size N) {
+  dispatch_float(dtype, [&]<class T>() {
+    map(stream, static_cast<T*>(x_N), N, false, Constant<Arithmetic<T>>{static_cast<Arithmetic<T>>(value)});
+  });
+}
+
+template <>
+void copy_strided(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, bool accumulate) {
+  if (accumulate) {
+    if (dtype == DType::i32) return add_places<std::int32_t>(stream, space, out, a);
+    return dispatch_float(dtype, [&]<class T>() { add_places<T>(stream, space, out, a); });
+  }
+  switch (dtype_bytes(dtype)) {
+    case 1: return copy_places<std::uint8_t>(stream, space, out, a);
+    case 2: return copy_places<std::uint16_t>(stream, space, out, a);
+    case 4: return copy_places<std::uint32_t>(stream, space, out, a);
+    default: return copy_places<std::uint64_t>(stream, space, out, a);
+  }
+}
+
+template <>
+void convert(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* x_N, Size N, bool accumulate) {
+  if (!is_floating(y_dtype) || !is_floating(x_dtype) || (y_dtype == x_dtype && !accumulate)) {
+    if (y_dtype != x_dtype) {
+      throw InternalError("kernels", "convert: expected types alike, found " + std::string(dtype_name(x_dtype)) +
+                                         " to " + std::string(dtype_name(y_dtype)));
+    }
+    if (accumulate) return copy_strided(stream, y_dtype, {1, {N}, {1}, {1}, {}}, y_N, x_N, true);
+    if (N > 0 && y_N != x_N) cuda::copy(y_N, x_N, N * dtype_bytes(y_dtype), stream);
+    return;
+  }
+  dispatch_float(y_dtype, [&]<class Y>() {
+    dispatch_float(x_dtype, [&]<class X>() {
+      map(stream, static_cast<Y*>(y_N), N, accumulate, Identity<Arithmetic<X>>{}, static_cast<const X*>(x_N));
+    });
+  });
+}
+
+template <>
+void add(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_place(stream, space, Sum<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+  });
+}
+
+template <>
+void mul(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b,
+         bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_place(stream, space,
+                   Product<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
+  });
+}
+
+template <>
+void scale(CudaStream stream, DType dtype, void* y_N, const void* x_N, double alpha, Size N, bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    const auto factor = static_cast<Arithmetic<T>>(alpha);
+    map(stream, static_cast<T*>(y_N), N, accumulate, Times<Arithmetic<T>>{factor}, static_cast<const T*>(x_N));
+  });
+}
+
+template <>
+void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key,
+             std::uint64_t first, bool accumulate) {
+  if (N == 0) return;
+  dispatch_float(dtype, [&]<class T>() {
+    const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
+    dropout_kernel<<<blocks_for(stream, N / 4 + 2), kThreads, 0, stream_of(stream)>>>(
+        static_cast<T*>(y_N), static_cast<const T*>(x_N), N, p, factor, key, first, accumulate);
+  });
+  check_launch("dropout");
+}
+
+}  // namespace lt::kernels

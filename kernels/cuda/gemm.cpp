@@ -1,0 +1,247 @@
+// Matrix products through cuBLASLt. It is column-major, so the row-major D = op(A) op(B) is asked for as D^T = op(B)^T
+// op(A)^T: the operands change places, and a row-major matrix is its own transpose.
+#include "kernels/gemm.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/cuda.h"
+#include "core/cuda_error.h"
+#include "kernels/cuda/cublas_handle.h"
+#include "kernels/deterministic.h"
+#include "kernels/elementwise.h"
+
+namespace lt::kernels {
+namespace {
+
+// Of the algorithms that cuBLASLt puts first so many are tried, where one may be chosen by its time.
+constexpr int kCandidates = 8;
+constexpr int kTimedCalls = 4;             // of each candidate, after one that is not timed
+constexpr double kBetterThanFirst = 0.98;  // of the first one's time: less of a gain may be noise
+constexpr std::uint32_t kMostAlignment = 256;
+
+cudaDataType data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return CUDA_R_64F;
+    case DType::f32: return CUDA_R_32F;
+    case DType::bf16: return CUDA_R_16BF;
+    default: break;
+  }
+  throw InternalError("kernels", "gemm: expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
+// The largest power of two that divides an address.
+std::uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(kMostAlignment, address & (~address + 1)));
+}
+
+// What of a product decides how it is computed.
+struct Problem {
+  std::array<Size, 11> sizes;  // M N K lda ldb ldd ld_add batch stride_a stride_b stride_d
+  std::array<bool, 3> flags;   // transpose_a transpose_b bias
+  DType dtype, out;
+  std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
+  int device;
+
+  auto operator<=>(const Problem&) const = default;
+};
+
+// A product that can be launched: descriptions of the operation and its matrices, and the algorithm.
+struct Prepared {
+  MatmulDescription operation;
+  MatrixLayout a, b, c, d;
+  std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; one is left when it was chosen
+};
+
+class Cublas {
+ public:
+  Cublas() { LT_CUBLAS(cublasLtCreate(&handle_)); }
+
+  static Cublas& of(int device) {
+    static auto& all = *new std::map<int, Cublas>;
+    static auto& mutex = *new std::mutex;
+    const std::lock_guard lock(mutex);
+    return all[device];
+  }
+
+  // Null where cuBLASLt has no algorithm for it.
+  Prepared* prepare(const Problem& problem) {
+    const std::lock_guard lock(mutex_);
+    auto found = prepared_.find(problem);
+    if (found == prepared_.end()) found = prepared_.emplace(problem, make(problem)).first;
+    return found->second.get();
+  }
+
+  void run(Prepared& p, const void* alpha, const void* beta, const Gemm& g, const void* c, CudaStream stream) {
+    if (g.bias_N) {  // a property of the description, which is this thread's alone while the engine runs
+      LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias_N,
+                                               sizeof g.bias_N));
+    }
+    const auto launch = [&](const cublasLtMatmulAlgo_t& algorithm) {
+      LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(),
+                               g.d, p.d.get(), &algorithm, cuda::product_workspace(stream),
+                               static_cast<std::size_t>(cuda::kProductWorkspaceBytes),
+                               static_cast<cudaStream_t>(stream.handle)));
+    };
+    // A call that adds to d cannot be repeated; one that comes later may choose.
+    if (p.candidates.size() > 1 && !g.accumulate && !deterministic()) choose(p.candidates, launch, stream);
+    launch(p.candidates.front());
+  }
+
+ private:
+  // Leaves the candidate that takes least time for this very call.
+  template <class Launch>
+  static void choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
+    const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
+    if (stream.handle != compute.cuda().handle || cuda::is_capturing(stream)) return;
+    std::size_t best = 0;
+    double first_ms = 0, best_ms = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      launch(candidates[i]);
+      const Moment begin = Moment::on(compute);
+      for (int call = 0; call < kTimedCalls; ++call) launch(candidates[i]);
+      const double ms = Moment::on(compute).ms_since(begin);
+      if (i == 0) first_ms = best_ms = ms;
+      if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
+    }
+    candidates = {candidates[best]};
+  }
+
+  static MatrixLayout layout(DType dtype, Size rows, Size columns, Size ld, Size batch, Size stride) {
+    cublasLtMatrixLayout_t made = nullptr;
+    LT_CUBLAS(cublasLtMatrixLayoutCreate(&made, data_type(dtype), static_cast<std::uint64_t>(rows),
+                                         static_cast<std::uint64_t>(columns), ld));
+    MatrixLayout result(made);
+    const auto count = static_cast<std::int32_t>(batch);
+    LT_CUBLAS(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    LT_CUBLAS(
+        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    return result;
+  }
+
+  std::unique_ptr<Prepared> make(const Problem& q) {
+    const auto [M, N, K, lda, ldb, ldd, ld_add, batch, stride_a, stride_b, stride_d] = q.sizes;
+    const auto [transpose_a, transpose_b, bias] = q.flags;
+    const bool f64 = q.dtype == DType::f64;
+    auto p = std::make_unique<Prepared>();
+    cublasLtMatmulDesc_t operation = nullptr;
+    LT_CUBLAS(cublasLtMatmulDescCreate(&operation, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                       f64 ? CUDA_R_64F : CUDA_R_32F));
+    p->operation.reset(operation);
+    const auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
+      LT_CUBLAS(cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof value));
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (bias) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(q.dtype)));
+    }
+    p->a = transpose_b ? layout(q.dtype, K, N, ldb, batch, stride_b) : layout(q.dtype, N, K, ldb, batch, stride_b);
+    p->b = transpose_a ? layout(q.dtype, M, K, lda, batch, stride_a) : layout(q.dtype, K, M, lda, batch, stride_a);
+    p->c = layout(q.out, N, M, ld_add, batch, ld_add == ldd ? stride_d : 0);
+    p->d = layout(q.out, N, M, ldd, batch, stride_d);
+
+    cublasLtMatmulPreference_t made = nullptr;
+    LT_CUBLAS(cublasLtMatmulPreferenceCreate(&made));
+    const MatmulPreference preference(made);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+      LT_CUBLAS(cublasLtMatmulPreferenceSetAttribute(made, name, &value, sizeof value));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(cuda::kProductWorkspaceBytes));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, q.alignment[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, q.alignment[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, q.alignment[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, q.alignment[3]);
+    std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
+    int found = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, operation, p->a.get(), p->b.get(), p->c.get(),
+                                                                 p->d.get(), made, kCandidates, results.data(), &found);
+    if (status != CUBLAS_STATUS_SUCCESS) return nullptr;
+    for (int i = 0; i < found; ++i) {
+      const auto& result = results[static_cast<std::size_t>(i)];
+      if (result.state == CUBLAS_STATUS_SUCCESS) p->candidates.push_back(result.algo);
+    }
+    return p->candidates.empty() ? nullptr : std::move(p);
+  }
+
+  cublasLtHandle_t handle_ = nullptr;
+  std::mutex mutex_;
+  std::map<Problem, std::unique_ptr<Prepared>> prepared_;
+};
+
+// d_MN += x, a matrix, or with x_row = 0 a row for all.
+void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size x_row) {
+  if (x_dtype != g.out) {  // a bias
+    void* const converted = cuda::scratch(stream, g.N * dtype_bytes(g.out));
+    convert(stream, g.out, converted, x_dtype, x, g.N, false);
+    x = converted;
+  }
+  const Size ldd = g.ldd ? g.ldd : g.N;
+  for (Size item = 0; item < g.batch; ++item) {
+    copy_strided(stream, g.out, {2, {g.M, g.N}, {ldd, 1}, {x_row, 1}, {}},
+                 static_cast<std::byte*>(g.d) + item * g.stride_d * dtype_bytes(g.out), x, true);
+  }
+}
+
+// Where there is nothing to multiply, or no algorithm takes what is added.
+void clear(CudaStream stream, const Gemm& g) {
+  if (g.accumulate) return;
+  const Size ldd = g.ldd ? g.ldd : g.N;
+  for (Size item = 0; item < g.batch; ++item) {
+    auto* const d = static_cast<std::byte*>(g.d) + item * g.stride_d * dtype_bytes(g.out);
+    for (Size m = 0; m < g.M; ++m) {
+      fill_zero(stream, d + m * ldd * dtype_bytes(g.out), g.N * dtype_bytes(g.out));
+    }
+  }
+}
+
+}  // namespace
+
+template <>
+void gemm(CudaStream stream, const Gemm& g) {
+  if (g.M == 0 || g.N == 0 || g.batch == 0) return;
+  Gemm product = g;
+  // A residual goes in as C unless d is added to as well; what does not go in is added after.
+  const bool add_as_c = g.add_MN && !g.accumulate;
+  const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N),
+             ldd = g.ldd ? g.ldd : g.N;
+  const void* const c = add_as_c ? g.add_MN : g.d;
+  bool bias_left = false;
+  if (g.K == 0) {
+    clear(stream, g);
+    if (add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);
+    bias_left = g.bias_N != nullptr;
+  } else {
+    const auto problem = [&](bool bias) {
+      return Problem{{g.M, g.N, g.K, lda, ldb, ldd, add_as_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d},
+                     {g.transpose_a, g.transpose_b, bias},
+                     g.dtype,
+                     g.out,
+                     {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
+                     stream.device};
+    };
+    Cublas& cublas = Cublas::of(stream.device);
+    const bool bias_inside = g.bias_N && g.dtype == g.out && g.dtype != DType::f64;
+    Prepared* prepared = cublas.prepare(problem(bias_inside));
+    bias_left = g.bias_N && !(bias_inside && prepared);
+    if (prepared == nullptr && bias_inside) prepared = cublas.prepare(problem(false));
+    if (prepared == nullptr) {
+      throw InternalError("cuda", "cuBLASLt has no algorithm for a product of " + std::to_string(g.M) + " x " +
+                                      std::to_string(g.N) + " x " + std::to_string(g.K));
+    }
+    if (bias_left) product.bias_N = nullptr;
+    const float beta_f32 = g.accumulate || add_as_c ? 1.0f : 0.0f, one_f32 = 1.0f;
+    const double beta_f64 = static_cast<double>(beta_f32), one_f64 = 1.0;
+    const bool f64 = g.dtype == DType::f64;
+    cublas.run(*prepared, f64 ? static_cast<const void*>(&one_f64) : &one_f32,
+               f64 ? static_cast<const void*>(&beta_f64) : &beta_f32, product, c, stream);
+  }
+  if (bias_left) add_to(stream, g, g.bias_N, g.dtype, 0);
+  if (g.add_MN && !add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,25 @@
+// A CUDA build without cuDNN: all attention runs on the own kernels.
+#include "kernels/cuda/attention_cudnn.h"
+
+namespace lt::kernels::cudnn {
+namespace {
+
+const std::string& refusal() {
+  static const std::string text = "this build is without cuDNN";
+  return text;
+}
+
+}  // namespace
+
+const std::string& attention_forward(CudaStream, void*, void*, const void*, const AttentionShape&, double) {
+  return refusal();
+}
+
+const std::string& attention_backward(CudaStream, void*, const void*, const void*, const void*, const void*, void*,
+                                      const AttentionShape&, double) {
+  return refusal();
+}
+
+Size backward_workspace(CudaStream, const AttentionShape&, double) { return -1; }
+
+}  // namespace lt::kernels::cudnn

@@ -1,0 +1,144 @@
+// Sums in a fixed order on the GPU: the order depends on sizes alone.
+#include "kernels/reduce.h"
+
+#include "kernels/cuda/columns.cuh"
+
+namespace lt::kernels {
+namespace {
+
+template <class T>
+__global__ void block_squares_kernel(double* partial, const T* x_N, Size N) {
+  const Size begin = static_cast<Size>(blockIdx.x) * kSumBlock, end = begin + kSumBlock < N ? begin + kSumBlock : N;
+  double sum = 0;
+  for (Size i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    const double x = static_cast<double>(load(x_N[i]));
+    sum += x * x;
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// One block: the thread's elements in order, then the threads.
+template <class Y, class T>
+__global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale) {
+  double sum = 0;
+  for (Size i = threadIdx.x; i < N; i += blockDim.x) sum += static_cast<double>(load(x_N[i]));
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *out = store<Y>(static_cast<Arithmetic<Y>>(scale * sum));
+}
+
+// A warp to each output where the summed elements are next to each other, else a thread.
+template <class T>
+__global__ void sum_within_rows_kernel(T* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
+  const Size o = thread_index() / kWarp;
+  if (o >= O) return;
+  Arithmetic<T> sum = 0;
+  for (Size r = threadIdx.x % kWarp; r < R; r += kWarp) sum += load(x_OR[o * R + r]);
+  sum = warp_sum(sum);
+  if (threadIdx.x % kWarp == 0) out_O[o] = store<T>(accumulate ? load(out_O[o]) + sum : sum);
+}
+
+template <class T>
+__global__ void sum_middle_kernel(T* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
+  for (Size k = thread_index(); k < O * I; k += thread_count()) {
+    const T* const x = x_ORI + k / I * R * I + k % I;
+    Arithmetic<T> sum = 0;
+    for (Size r = 0; r < R; ++r) sum += load(x[r * I]);
+    out_OI[k] = store<T>(accumulate ? load(out_OI[k]) + sum : sum);
+  }
+}
+
+constexpr int kMostRanks = 64;
+template <class X>
+struct Contributions {
+  const X* of[kMostRanks];
+};
+
+template <class Y, class X>
+__global__ void sum_ranks_kernel(Y* y_N, Contributions<X> x, int ranks, Size N, bool accumulate) {
+  for (Size i = thread_index(); i < N; i += thread_count()) {
+    Arithmetic<X> sum = load(x.of[0][i]);
+    for (int rank = 1; rank < ranks; ++rank) sum += load(x.of[rank][i]);
+    y_N[i] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(y_N[i]) + sum : sum));
+  }
+}
+
+}  // namespace
+
+template <>
+void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, Size N) {
+  const Size blocks = (N + kSumBlock - 1) / kSumBlock;
+  double* const partial = reinterpret_cast<double*>(cuda::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
+  dispatch_float(dtype, [&]<class T>() {
+    if (blocks == 0) return;
+    block_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(
+        partial, static_cast<const T*>(x_N), N);
+    check_launch("block_squares");
+  });
+  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(sum, partial, blocks, 1.0);
+  check_launch("sum_squares");
+}
+
+template <>
+void sum_all(CudaStream stream, DType dtype, void* out, const void* x_N, Size N, double scale) {
+  dispatch_float(dtype, [&]<class T>() {
+    sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(static_cast<T*>(out), static_cast<const T*>(x_N), N, scale);
+  });
+  check_launch("sum_all");
+}
+
+template <>
+void sum_middle(CudaStream stream, DType dtype, void* out_OI, const void* x_ORI, Size O, Size R, Size I,
+                bool accumulate) {
+  if (O * I == 0) return;
+  dispatch_float(dtype, [&]<class T>() {
+    T* const out = static_cast<T*>(out_OI);
+    const T* const x = static_cast<const T*>(x_ORI);
+    if (I == 1) {
+      const Size blocks = (O * kWarp + kThreads - 1) / kThreads;
+      sum_within_rows_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(out, x, O, R,
+                                                                                                accumulate);
+    } else if (O == 1) {
+      return sum_matrix_rows<Arithmetic<T>>(stream, out, x, R, I, accumulate);
+    } else {
+      sum_middle_kernel<<<blocks_for(stream, O * I), kThreads, 0, stream_of(stream)>>>(out, x, O, R, I, accumulate);
+    }
+    check_launch("sum_middle");
+  });
+}
+
+template <>
+void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C,
+              bool accumulate) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    const T* const x = static_cast<const T*>(x_RC);
+    if (out_dtype == dtype) return sum_matrix_rows<A>(stream, static_cast<T*>(out_C), x, R, C, accumulate);
+    if (out_dtype != gradient_dtype(dtype)) {
+      throw InternalError("kernels", "sum_rows: expected sums in " + std::string(dtype_name(gradient_dtype(dtype))) +
+                                         ", found " + std::string(dtype_name(out_dtype)));
+    }
+    sum_matrix_rows<A>(stream, static_cast<A*>(out_C), x, R, C, accumulate);
+  });
+}
+
+template <>
+void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
+               bool accumulate) {
+  if (ranks > kMostRanks) {
+    throw InternalError("kernels", "sum_ranks: expected at most " + std::to_string(kMostRanks) + " ranks, got " +
+                                       std::to_string(ranks));
+  }
+  if (N == 0) return;
+  dispatch_float(y_dtype, [&]<class Y>() {
+    dispatch_float(x_dtype, [&]<class X>() {
+      Contributions<X> contributions{};
+      for (int rank = 0; rank < ranks; ++rank) contributions.of[rank] = static_cast<const X*>(x[rank]);
+      sum_ranks_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(static_cast<Y*>(y_N), contributions,
+                                                                                  ranks, N, accumulate);
+    });
+  });
+  check_launch("sum_ranks");
+}
+
+}  // namespace lt::kernels

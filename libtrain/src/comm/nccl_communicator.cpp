@@ -1,0 +1,151 @@
+// How a communicator starts, hands over its work and ends. Ending can hang in the driver or on a peer that is gone, so
+// it happens on a thread of its own, which is left behind after a deadline.
+#include "comm/nccl_communicator.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/cuda_error.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+using NcclClock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kStartDeadline{120};
+constexpr std::chrono::seconds kFinalizeDeadline{30};
+constexpr std::chrono::seconds kAbortDeadline{10};
+
+// Waits until the host's part of what was called is done; false after `deadline`.
+bool settles(ncclComm_t comm, NcclClock::time_point deadline) {
+  constexpr int kEager = 10000;  // polls, about a millisecond: a launch takes some microseconds
+  for (int polls = 0;; ++polls) {
+    ncclResult_t state_of_communicator = ncclInProgress;
+    LT_NCCL(ncclCommGetAsyncError(comm, &state_of_communicator));
+    LT_NCCL(state_of_communicator);
+    if (state_of_communicator != ncclInProgress) return true;
+    if (NcclClock::now() > deadline) return false;
+    polls < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+// Runs `body` on another thread and waits at most `deadline` for it.
+template <class Body>
+void run_within(std::chrono::seconds deadline, Body&& body) noexcept {
+  try {
+    std::packaged_task<void()> task(std::forward<Body>(body));
+    std::future<void> done = task.get_future();
+    std::thread(std::move(task)).detach();
+    done.wait_for(deadline);
+  } catch (...) {
+    // No thread can be had: the communicator stays as it is until the process ends.
+  }
+}
+
+ncclConfig_t communicator_config() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 1;
+  return config;
+}
+
+bool finalizes(ncclComm_t comm) {
+  try {
+    LT_NCCL(ncclCommFinalize(comm));
+    return settles(comm, NcclClock::now() + kFinalizeDeadline);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void check_nccl(ncclResult_t code, const char* expression, const char* file, int line) {
+  if (code == ncclSuccess || code == ncclInProgress) return;
+  const char* slash = std::strrchr(file, '/');
+  const char* last = ncclGetLastError(nullptr);
+  const std::string text = fmt::format("{}: {}{}{} ({}:{})", expression, ncclGetErrorString(code),
+                                       last == nullptr || *last == '\0' ? "" : ": ", last == nullptr ? "" : last,
+                                       slash == nullptr ? file : slash + 1, line);
+  if (code == ncclInternalError || code == ncclInvalidArgument) throw InternalError("comm", text);
+  throw CommError(text, "NCCL_DEBUG=WARN says more; each rank wants a CUDA device of its own");
+}
+
+template <class Launch>
+void NcclCommunicator::start(const std::string& name, Launch&& launch) {
+  try {
+    const auto deadline = NcclClock::now() + kStartDeadline;
+    ncclComm_t const watched = launch();
+    if (!settles(watched, deadline) || (comm_ != nullptr && !settles(comm_, deadline))) {
+      throw CommError(fmt::format("group {}: NCCL did not start within {} s", name, kStartDeadline.count()),
+                      "NCCL_DEBUG=INFO says which ranks and interfaces it uses");
+    }
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) {
+  LT_CUDA(cudaSetDevice(device));
+  ncclUniqueId id{};
+  if (control.rank() == 0) LT_NCCL(ncclGetUniqueId(&id));
+  const std::string bytes = control.broadcast_bytes(std::string(id.internal, sizeof id.internal), 0);
+  std::memcpy(id.internal, bytes.data(), sizeof id.internal);
+  ncclConfig_t config = communicator_config();
+  start(control.place().name, [&] {
+    LT_NCCL(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config));
+    return comm_;
+  });
+}
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank,
+                                   const std::string& name)
+    : parent_(std::move(parent)) {
+  ncclConfig_t config = communicator_config();
+  start(name, [&] {
+    LT_NCCL(ncclCommSplit(parent_->comm_, color, rank, &comm_, &config));
+    return parent_->comm_;
+  });
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (std::uncaught_exceptions() > 0) abort();
+  if (comm_ == nullptr) return;
+  run_within(kFinalizeDeadline + kAbortDeadline,
+             [comm = comm_] { finalizes(comm) ? ncclCommDestroy(comm) : ncclCommAbort(comm); });
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (comm_ == nullptr) return;
+  run_within(kAbortDeadline, [comm = std::exchange(comm_, nullptr)] { ncclCommAbort(comm); });
+}
+
+NcclCommunicator::Operation::Operation(NcclCommunicator& communicator) : communicator_(communicator) {
+  if (communicator.comm_ == nullptr) {
+    throw CommError("expected a group whose collectives were waited for, one was given up while an error passed");
+  }
+  LT_NCCL(ncclGroupStart());
+}
+
+NcclCommunicator::Operation::~Operation() {
+  if (open_) ncclGroupEnd();
+}
+
+void NcclCommunicator::Operation::end() {
+  open_ = false;
+  LT_NCCL(ncclGroupEnd());
+  // No deadline: a peer may have much to do before it comes to the first collective. Whoever watches ends a run that
+  // hangs.
+  settles(communicator_.comm_, NcclClock::time_point::max());
+}
+
+}  // namespace lt

@@ -1,0 +1,64 @@
+// An NCCL communicator from its start to its end. It is non-blocking: the host waits for it here alone, so that it can
+// see errors and has a deadline where peers may be gone. Calls come from one thread.
+#pragma once
+
+#include <nccl.h>
+
+#include <memory>
+#include <string>
+
+#include "comm/backend.h"
+#include "comm/nccl_error.h"
+
+namespace lt {
+
+class NcclCommunicator {
+ public:
+  // For all ranks of `control`, each on a device of its own; every one of them must make it at the same time.
+  NcclCommunicator(GroupBackend& control, int device);
+  // For those ranks of `parent` that give the same color, in their order; kNoColor is that of ranks that want none. All
+  // ranks of `parent` must make it at the same time. It takes over what the parent knows of the machine and shares its
+  // buffers, so it is there in a tenth of the time; where one of the family is aborted none may be used any more.
+  static constexpr int kNoColor = NCCL_SPLIT_NOCOLOR;
+  NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank, const std::string& name);
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  // Waits for what was launched; while an exception passes, aborts it. Within a deadline, after which it is left
+  // behind.
+  ~NcclCommunicator();
+
+  // What call(ncclComm_t) starts is one operation; when launch() returns, the streams named in it hold its work.
+  template <class Call>
+  void launch(Call&& call) {
+    Operation operation(*this);
+    call(comm_);
+    operation.end();
+  }
+
+  // Ends what is on its way, here and now; later launches throw CommError. Within a deadline.
+  void abort() noexcept;
+
+ private:
+  // Ends NCCL's group of calls also where one of them throws.
+  class Operation {
+   public:
+    explicit Operation(NcclCommunicator& communicator);
+    ~Operation();
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+    void end();
+
+   private:
+    NcclCommunicator& communicator_;
+    bool open_ = true;
+  };
+
+  // Makes comm_: launch() returns the communicator that is to be watched until it is there. Aborts where that fails.
+  template <class Launch>
+  void start(const std::string& name, Launch&& launch);
+
+  std::shared_ptr<NcclCommunicator> parent_;  // outlives its children
+  ncclComm_t comm_ = nullptr;                 // null: aborted
+};
+
+}  // namespace lt

@@ -1,0 +1,14 @@
+// LT_NCCL(expression): calls NCCL and throws with the expression, NCCL's text and the place where it failed:
+// InternalError where the call itself is wrong, CommError otherwise. Work that a communicator has begun and not ended
+// (ncclInProgress) is no error.
+#pragma once
+
+#include <nccl.h>
+
+namespace lt {
+
+void check_nccl(ncclResult_t code, const char* expression, const char* file, int line);
+
+}  // namespace lt
+
+#define LT_NCCL(expression) ::lt::check_nccl((expression), #expression, __FILE__, __LINE__)

@@ -1,0 +1,230 @@
+// The NCCL back end, for tensors on a CUDA device. It stands beside a control back end of the same ranks, which carries
+// all else: bytes, barriers, tensors on the CPU. Each group has a communicator and a stream, because NCCL runs one
+// collective of a communicator at a time; events order that stream with the compute stream, and the host waits for
+// none.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "comm/backend.h"
+#include "comm/nccl_communicator.h"
+#include "core/cuda.h"
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+// Of the types that NCCL adds; all others travel as bytes.
+ncclDataType_t nccl_sum_type(DType dtype) { return dtype == DType::f64 ? ncclFloat64 : ncclFloat32; }
+
+class NcclTransfer final : public Transfer {
+ public:
+  NcclTransfer(NcclCommunicator& communicator, const Stream& stream) : Transfer(stream), communicator_(communicator) {}
+  // All its work is in the stream.
+  void launched() {
+    done_.record(stream());
+    end_ = Moment::on(stream());
+  }
+  Moment end() const override { return end_; }
+  void wait() override { Stream::compute(device()).wait(done_); }
+  void abandon() noexcept override { communicator_.abort(); }
+
+ private:
+  NcclCommunicator& communicator_;
+  Event done_;
+  Moment end_;
+};
+
+class NcclBackend final : public GroupBackend {
+ public:
+  NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::shared_ptr<NcclCommunicator> communicator)
+      : GroupBackend(control->place()),
+        control_(std::move(control)),
+        device_(device),
+        stream_(device),
+        communicator_(std::move(communicator)) {}
+
+  bool takes(Device device) const override { return device == device_ || control_->takes(device); }
+  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
+  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override;
+  void barrier() override { control_->barrier(); }
+  void idle_barrier() override { control_->idle_barrier(); }
+  std::vector<std::string> all_gather_bytes(const std::string& mine) override {
+    return control_->all_gather_bytes(mine);
+  }
+  std::string broadcast_bytes(const std::string& value, int root) override {
+    return control_->broadcast_bytes(value, root);
+  }
+  std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
+
+ private:
+  // Later work of the returned stream starts after what the compute stream holds now.
+  CudaStream after_compute() {
+    ready_.record(Stream::compute(device_));
+    stream_.wait(ready_);
+    return stream_.cuda();
+  }
+  // A transfer of what launch(stream) gives to the group's stream.
+  template <class Launch>
+  std::unique_ptr<Transfer> transfer(Launch&& launch) {
+    const CudaStream stream = after_compute();
+    auto transfer = std::make_unique<NcclTransfer>(*communicator_, stream_);
+    launch(stream);
+    transfer->launched();
+    return transfer;
+  }
+  struct Bytes {
+    const void* begin;
+    Size count;
+  };
+  // Sends what outgoing(r) names to each other rank r, and receives into what incoming(r) names; they may be empty.
+  template <class Outgoing, class Incoming>
+  void exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& incoming);
+  void gather(const AllGatherCall& call, CudaStream stream);
+  void add_on_the_way(const ReduceScatterCall& call, CudaStream stream);
+  void add_in_rank_order(const ReduceScatterCall& call, CudaStream stream);
+
+  std::shared_ptr<GroupBackend> control_;
+  Device device_;
+  Event ready_;
+  Stream stream_;
+  std::shared_ptr<NcclCommunicator> communicator_;  // ends before the stream that it works on
+};
+
+cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+template <class Outgoing, class Incoming>
+void NcclBackend::exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& incoming) {
+  communicator_->launch([&](ncclComm_t comm) {
+    for_peers([&](int r) {
+      const Bytes out = outgoing(r), in = incoming(r);
+      const auto sent = static_cast<std::size_t>(out.count), received = static_cast<std::size_t>(in.count);
+      if (sent > 0) LT_NCCL(ncclSend(out.begin, sent, ncclUint8, r, comm, nccl_stream(stream)));
+      if (received > 0) {
+        LT_NCCL(ncclRecv(const_cast<void*>(in.begin), received, ncclUint8, r, comm, nccl_stream(stream)));
+      }
+    });
+  });
+}
+
+std::unique_ptr<Transfer> NcclBackend::all_gather(const AllGatherCall& call) {
+  if (call.device != device_) return control_->all_gather(call);
+  if (call.n == 0) return nullptr;
+  return transfer([&](CudaStream stream) { gather(call, stream); });
+}
+
+void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
+  auto* full = static_cast<std::byte*>(call.full_N);
+  const Size element = dtype_bytes(call.dtype), mine = size_of(call.n, rank()) * element;
+  if (call.n % size() == 0) {
+    return communicator_->launch([&](ncclComm_t comm) {
+      LT_NCCL(ncclAllGather(call.part_P, full, static_cast<std::size_t>(mine), ncclUint8, comm, nccl_stream(stream)));
+    });
+  }
+  std::byte* own = full + begin_of(call.n, rank()) * element;
+  if (mine > 0 && own != call.part_P) cuda::copy(own, call.part_P, mine, stream);
+  exchange(
+      stream,
+      [&](int) {
+        return Bytes{call.part_P, mine};
+      },
+      [&](int r) {
+        return Bytes{full + begin_of(call.n, r) * element, size_of(call.n, r) * element};
+      });
+}
+
+std::unique_ptr<Transfer> NcclBackend::reduce_scatter(const ReduceScatterCall& call) {
+  if (call.device != device_) return control_->reduce_scatter(call);
+  if (call.n == 0) return nullptr;
+  return transfer([&](CudaStream stream) {
+    nccl_adds(call, size()) ? add_on_the_way(call, stream) : add_in_rank_order(call, stream);
+  });
+}
+
+void NcclBackend::add_on_the_way(const ReduceScatterCall& call, CudaStream stream) {
+  const Size mine = call.n / size();
+  void* sum = call.accumulate ? call.incoming : call.part_P;
+  communicator_->launch([&](ncclComm_t comm) {
+    LT_NCCL(ncclReduceScatter(call.full_N, sum, static_cast<std::size_t>(mine), nccl_sum_type(call.dtype), ncclSum,
+                              comm, nccl_stream(stream)));
+  });
+  if (call.accumulate) kernels::convert(stream, call.dtype, call.part_P, call.dtype, sum, mine, true);
+}
+
+void NcclBackend::add_in_rank_order(const ReduceScatterCall& call, CudaStream stream) {
+  const Size element = dtype_bytes(call.wire), mine = size_of(call.n, rank());
+  const auto* outgoing = static_cast<const std::byte*>(call.full_N);
+  // Own values are rounded to the wire's type as well, so that the result does not depend on who adds.
+  if (call.wire != call.dtype) {
+    kernels::convert(stream, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
+    outgoing = static_cast<const std::byte*>(call.outgoing);
+  }
+  std::vector<const void*> contributions(static_cast<std::size_t>(size()));
+  contributions[static_cast<std::size_t>(rank())] = outgoing + begin_of(call.n, rank()) * element;
+  for_peers([&](int r) {
+    contributions[static_cast<std::size_t>(r)] =
+        static_cast<std::byte*>(call.incoming) + (r < rank() ? r : r - 1) * mine * element;
+  });
+  exchange(
+      stream,
+      [&](int r) {
+        return Bytes{outgoing + begin_of(call.n, r) * element, size_of(call.n, r) * element};
+      },
+      [&](int r) {
+        return Bytes{contributions[static_cast<std::size_t>(r)], mine * element};
+      });
+  if (mine == 0) return;
+  kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate);
+}
+
+std::unique_ptr<Transfer> NcclBackend::broadcast(const BroadcastCall& call) {
+  if (call.device != device_) return control_->broadcast(call);
+  if (call.n == 0) return nullptr;
+  const auto bytes = static_cast<std::size_t>(call.n * dtype_bytes(call.dtype));
+  return transfer([&](CudaStream stream) {
+    communicator_->launch([&](ncclComm_t comm) {
+      LT_NCCL(ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream)));
+    });
+  });
+}
+
+std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {
+  std::shared_ptr<GroupBackend> control = control_->split(colors, name);
+  const auto ranks_of = [&](int color) { return std::count(colors.begin(), colors.end(), color); };
+  // One rank takes tensors of any device.
+  if (std::all_of(colors.begin(), colors.end(), [&](int color) { return ranks_of(color) == 1; })) return control;
+  // NCCL wants no negative colors: that of a group is its lowest rank.
+  const auto first = std::find(colors.begin(), colors.end(), colors[static_cast<std::size_t>(rank())]);
+  const int color = control->size() == 1 ? NcclCommunicator::kNoColor : static_cast<int>(first - colors.begin());
+  auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
+  if (control->size() == 1) return control;
+  return std::make_shared<NcclBackend>(std::move(control), device_, std::move(communicator));
+}
+
+}  // namespace
+
+Group Group::with_nccl(Device device) const {
+  collectively(*this, [&] {
+    if (device.type != DeviceType::cuda || backend_->is_paper()) {
+      throw UsageError("comm", "with_nccl: expected ranks that run, each with a CUDA device, got group " +
+                                   backend_->place().name + " and device " + to_string(device));
+    }
+    require_device(device);
+  });
+  if (size() == 1) return *this;
+  std::vector<int> one_color(static_cast<std::size_t>(size()));
+  std::shared_ptr<GroupBackend> control = backend_->split(one_color, backend_->place().name);
+  auto communicator = std::make_shared<NcclCommunicator>(*control, device.index);
+  return Group(std::make_shared<NcclBackend>(std::move(control), device, std::move(communicator)));
+}
+
+void pin_nccl_algorithm() {
+  setenv("NCCL_ALGO", "Ring", 0);
+  setenv("NCCL_PROTO", "Simple", 0);
+}
+
+}  // namespace lt

@@ -1,0 +1,15 @@
+// A build without NCCL: groups take tensors on the CPU alone.
+#include "libtrain/error.h"
+#include "libtrain/group.h"
+
+namespace lt {
+
+Group Group::with_nccl(Device device) const {
+  throw UsageError("comm",
+                   "with_nccl: expected a build with NCCL for device " + to_string(device) + ", this one has MPI",
+                   "configure with -DLIBTRAIN_CUDA=ON, or choose cpu");
+}
+
+void pin_nccl_algorithm() {}
+
+}  // namespace lt

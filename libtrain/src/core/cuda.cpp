@@ -1,0 +1,169 @@
+// CUDA devices through the runtime API. Every function sets the calling thread's device where that matters.
+#include "core/cuda.h"
+
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "core/cuda_error.h"
+#include "core/ledger.h"
+#include "libtrain/error.h"
+
+namespace lt::cuda {
+namespace {
+
+constexpr int kMostDevices = 64;
+
+// What a process keeps of a device until its end: the driver takes it back.
+struct DeviceState {
+  std::once_flag once;
+  std::shared_ptr<void> compute;
+  std::byte* workspace = nullptr;  // scratch memory, then that of cuBLASLt
+  std::mutex mutex;
+  std::vector<cudaEvent_t> timed_events;  // that nobody uses
+};
+
+DeviceState& state(int device) {
+  static auto& states = *new std::array<DeviceState, kMostDevices>;
+  DeviceState& entry = states[static_cast<std::size_t>(device)];
+  std::call_once(entry.once, [&] {
+    entry.compute = create_stream(device);
+    const Size bytes = workspace_bytes(DeviceType::cuda);
+    entry.workspace = static_cast<std::byte*>(allocate(device, bytes));
+    ledger_add({DeviceType::cuda, device}, MemoryOwner::workspace, bytes);
+  });
+  return entry;
+}
+
+cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
+
+}  // namespace
+
+void fail(cudaError_t code, const char* call) {
+  throw InternalError("cuda", std::string(call) + ": " + cudaGetErrorString(code));
+}
+
+bool is_built() { return true; }
+
+std::string why_not(int index) {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) return std::string("cannot be used: ") + cudaGetErrorString(code);
+  if (index < 0 || index >= std::min(count, kMostDevices)) {
+    return "is not there: this host has " + std::to_string(count) + " CUDA device" + (count == 1 ? "" : "s");
+  }
+  return {};
+}
+
+std::string name(int device) {
+  cudaDeviceProp properties{};
+  LT_CUDA(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
+std::shared_ptr<void> create_stream(int device) {
+  LT_CUDA(cudaSetDevice(device));
+  cudaStream_t stream = nullptr;
+  LT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return {stream, [](void* handle) { cudaStreamDestroy(stream_of(handle)); }};
+}
+
+const std::shared_ptr<void>& compute_stream(int device) {
+  DeviceState& entry = state(device);
+  LT_CUDA(cudaSetDevice(device));
+  return entry.compute;
+}
+
+std::shared_ptr<void> create_event(int device) {
+  LT_CUDA(cudaSetDevice(device));
+  cudaEvent_t event = nullptr;
+  LT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return {event, [](void* handle) { cudaEventDestroy(event_of(handle)); }};
+}
+
+std::shared_ptr<void> timed_event(int device) {
+  DeviceState& entry = state(device);
+  cudaEvent_t event = nullptr;
+  {
+    const std::lock_guard lock(entry.mutex);
+    if (!entry.timed_events.empty()) event = entry.timed_events.back(), entry.timed_events.pop_back();
+  }
+  if (event == nullptr) {
+    LT_CUDA(cudaSetDevice(device));
+    LT_CUDA(cudaEventCreate(&event));
+  }
+  return {event, [&entry](void* handle) {
+            const std::lock_guard lock(entry.mutex);
+            entry.timed_events.push_back(event_of(handle));
+          }};
+}
+
+double elapsed_ms(void* begin, void* end) {
+  LT_CUDA(cudaEventSynchronize(event_of(begin)));
+  LT_CUDA(cudaEventSynchronize(event_of(end)));
+  float ms = 0;
+  LT_CUDA(cudaEventElapsedTime(&ms, event_of(begin), event_of(end)));
+  return static_cast<double>(ms);
+}
+
+void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event), stream_of(stream))); }
+void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
+void synchronize_event(void* event) { LT_CUDA(cudaEventSynchronize(event_of(event))); }
+void synchronize_stream(void* stream) { LT_CUDA(cudaStreamSynchronize(stream_of(stream))); }
+
+void* allocate(int device, Size bytes) {
+  LT_CUDA(cudaSetDevice(device));
+  void* block = nullptr;
+  const cudaError_t code = cudaMalloc(&block, static_cast<std::size_t>(bytes));
+  if (code == cudaErrorMemoryAllocation) {
+    std::size_t free = 0, total = 0;
+    static_cast<void>(cudaGetLastError());
+    LT_CUDA(cudaMemGetInfo(&free, &total));
+    throw InternalError("memory", "cuda:" + std::to_string(device) + " has no " + std::to_string(bytes) +
+                                      " bytes left: " + std::to_string(free) + " of " + std::to_string(total) +
+                                      " are free");
+  }
+  check(code, "cudaMalloc");
+  return block;
+}
+
+void deallocate(int device, void* block) {
+  LT_CUDA(cudaSetDevice(device));
+  LT_CUDA(cudaFree(block));
+}
+
+std::shared_ptr<void> allocate_pinned(Size bytes) {
+  void* block = nullptr;
+  LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
+  return {block, [](void* memory) { cudaFreeHost(memory); }};
+}
+
+DeviceMemory memory(int device) {
+  LT_CUDA(cudaSetDevice(device));
+  std::size_t free = 0, total = 0;
+  LT_CUDA(cudaMemGetInfo(&free, &total));
+  return {static_cast<Size>(total - free), static_cast<Size>(total)};
+}
+
+bool is_capturing(CudaStream stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  LT_CUDA(cudaStreamIsCapturing(stream_of(stream.handle), &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void copy(void* to, const void* from, Size bytes, CudaStream stream) {
+  LT_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_of(stream.handle)));
+}
+
+std::byte* scratch(CudaStream stream, Size bytes) {
+  if (bytes > kScratchBytes) {
+    throw InternalError("cuda", "expected at most " + std::to_string(kScratchBytes) + " bytes of scratch memory, got " +
+                                    std::to_string(bytes));
+  }
+  return state(stream.device).workspace;
+}
+
+std::byte* product_workspace(CudaStream stream) { return state(stream.device).workspace + kScratchBytes; }
+
+}  // namespace lt::cuda

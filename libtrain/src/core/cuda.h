@@ -1,0 +1,59 @@
+// What the library asks of CUDA devices beside kernels: memory, streams, events and copies. In a build without CUDA
+// (no_cuda.cpp) there are no devices, and nothing else is called.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "libtrain/device.h"
+#include "libtrain/dtype.h"
+
+namespace lt::cuda {
+
+bool is_built();
+// Why device `index` cannot be used; empty where it can.
+std::string why_not(int index);
+
+std::string name(int device);  // as the driver says it
+
+std::shared_ptr<void> create_stream(int device);
+// The stream of all operations; it lives as long as the process.
+const std::shared_ptr<void>& compute_stream(int device);
+std::shared_ptr<void> create_event(int device);
+void record(void* event, void* stream);
+void wait(void* stream, void* event);
+void synchronize_event(void* event);
+// An event that knows its time; it is kept for the next one who asks when its last user lets go of it.
+std::shared_ptr<void> timed_event(int device);
+// Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
+double elapsed_ms(void* begin, void* end);
+void synchronize_stream(void* stream);
+
+void* allocate(int device, Size bytes);  // throws InternalError where there are no `bytes` bytes
+void deallocate(int device, void* block);
+// Host memory that a device reads and writes without help of the processor. Throws InternalError.
+std::shared_ptr<void> allocate_pinned(Size bytes);
+
+struct DeviceMemory {
+  Size used = 0, total = 0;  // bytes, by all processes
+};
+DeviceMemory memory(int device);
+
+// Whether what is given to the stream is written down for a graph instead of run.
+bool is_capturing(CudaStream stream);
+
+// In stream order; `host` sides of pageable memory make the call wait for what is before it.
+void copy(void* to, const void* from, Size bytes, CudaStream stream);
+
+// Memory of a device that its compute stream's work shares: what one kernel leaves there the next may overwrite. It is
+// there from the first use of the device on, in fixed sizes, so that a plan knows them.
+inline constexpr Size kScratchBytes = Size{64} << 20, kProductWorkspaceBytes = Size{32} << 20;
+constexpr Size workspace_bytes(DeviceType type) {
+  return type == DeviceType::cuda ? kScratchBytes + kProductWorkspaceBytes : 0;
+}
+// Throws InternalError for more than kScratchBytes.
+std::byte* scratch(CudaStream stream, Size bytes);
+// kProductWorkspaceBytes, for cuBLASLt.
+std::byte* product_workspace(CudaStream stream);
+
+}  // namespace lt::cuda

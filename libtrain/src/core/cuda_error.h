@@ -1,0 +1,16 @@
+// Return codes of the CUDA runtime as exceptions. For sources of a build with CUDA alone.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace lt::cuda {
+
+// Throws InternalError naming the call and CUDA's reason.
+[[noreturn]] void fail(cudaError_t code, const char* call);
+inline void check(cudaError_t code, const char* call) {
+  if (code != cudaSuccess) fail(code, call);
+}
+
+}  // namespace lt::cuda
+
+#define LT_CUDA(call) ::lt::cuda::check((call), #call)

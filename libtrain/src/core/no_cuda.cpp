@@ -1,0 +1,35 @@
+// A build without CUDA: there are no devices, so nothing but the first two functions is ever called.
+#include "core/cuda.h"
+#include "libtrain/error.h"
+
+namespace lt::cuda {
+namespace {
+
+[[noreturn]] void not_built() { throw InternalError("device", "CUDA is not in this build"); }
+
+}  // namespace
+
+bool is_built() { return false; }
+std::string why_not(int) { return "is not in this build: it has cpu and meta"; }
+
+std::string name(int) { not_built(); }
+
+std::shared_ptr<void> create_stream(int) { not_built(); }
+const std::shared_ptr<void>& compute_stream(int) { not_built(); }
+std::shared_ptr<void> create_event(int) { not_built(); }
+void record(void*, void*) { not_built(); }
+void wait(void*, void*) { not_built(); }
+void synchronize_event(void*) { not_built(); }
+void synchronize_stream(void*) { not_built(); }
+std::shared_ptr<void> timed_event(int) { not_built(); }
+double elapsed_ms(void*, void*) { not_built(); }
+void* allocate(int, Size) { not_built(); }
+void deallocate(int, void*) { not_built(); }
+std::shared_ptr<void> allocate_pinned(Size) { not_built(); }
+DeviceMemory memory(int) { not_built(); }
+bool is_capturing(CudaStream) { not_built(); }
+void copy(void*, const void*, Size, CudaStream) { not_built(); }
+std::byte* scratch(CudaStream, Size) { not_built(); }
+std::byte* product_workspace(CudaStream) { not_built(); }
+
+}  // namespace lt::cuda

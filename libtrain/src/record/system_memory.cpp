@@ -1,0 +1,31 @@
+// Memory of the process and the machine by the kernel, of CUDA devices by the driver.
+#include "record/system_memory.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/cuda.h"
+
+namespace lt {
+namespace {
+
+Size process_resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  Size total_pages = 0, resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+Size system_bytes_in_use(Device device) {
+  return device.type == DeviceType::cuda ? cuda::memory(device.index).used : process_resident_bytes();
+}
+
+Size system_memory_bytes(Device device) {
+  if (device.type == DeviceType::cuda) return cuda::memory(device.index).total;
+  return static_cast<Size>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace lt

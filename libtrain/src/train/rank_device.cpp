@@ -1,0 +1,38 @@
+// Ranks and devices.
+#include "train/rank_device.h"
+
+#include "core/cuda.h"
+#include "libtrain/error.h"
+#include "train/device_model.h"
+#include "train/origin.h"
+
+namespace lt {
+
+StepOptions step_options_of_rank(const Config& resolved, const World& world) {
+  StepOptions options = step_options(resolved);
+  if (options.device.type != DeviceType::cuda) return options;
+  options.device.index = world.info().local_rank;
+  name_origin(resolved, [&] {
+    try {
+      require_device(options.device);
+    } catch (const UsageError& error) {
+      throw UsageError("config", std::string("train.device: ") + error.what(),
+                       has_device(DeviceType::cuda) ? "a rank a device, or --train.device=cpu" : "--train.device=cpu");
+    }
+  });
+  return options;
+}
+
+Group group_for(const Group& group, const Config& resolved, Device device) {
+  if (device.type != DeviceType::cuda || group.size() == 1) return group;
+  if (resolved.train.deterministic) pin_nccl_algorithm();
+  return group.with_nccl(device);
+}
+
+double dense_tflops_bf16(Device device) {
+  if (device.type != DeviceType::cuda) return 0;
+  const DeviceModel* model = device_model_of(cuda::name(device.index));
+  return model == nullptr ? 0 : model->dense_tflops_bf16;
+}
+
+}  // namespace lt

@@ -1,0 +1,20 @@
+// The device of each rank.
+#pragma once
+
+#include "libtrain/engine.h"
+#include "libtrain/run_options.h"
+#include "libtrain/world.h"
+
+namespace lt {
+
+// step_options() on the device of this rank: of a host's CUDA devices each of its ranks has its own. Throws UsageError
+// where it is not there.
+StepOptions step_options_of_rank(const Config& resolved, const World& world);
+
+// `group` for tensors on those devices: by NCCL on CUDA. All its ranks call it.
+Group group_for(const Group& group, const Config& resolved, Device device);
+
+// Of the device's data sheet; 0 where it is not in the table of docs/planning.md.
+double dense_tflops_bf16(Device device);
+
+}  // namespace lt

@@ -1,0 +1,245 @@
+// Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN each, forward, backward and generation,
+// over dtypes, lengths and head groups. Without a device the tests say why and check nothing.
+#include "core/cuda.h"
+#include "kernels/array.h"
+#include "kernels/attention_options.h"
+#include "kernels/cuda/attention_cudnn.h"
+#include "kernels/deterministic.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using kernels::AttentionPath;
+using kernels::AttentionShape;
+using test::Array;
+
+namespace {
+
+// max |x - y| / max |y| that is allowed.
+struct Tolerance {
+  double out, lse, gradient;
+};
+// The same formula with the sums in another order: f64 2^-53 and f32 2^-24 times sums of some hundred terms. In bf16
+// the results are rounded once, to 8 bits (2^-9), here and there to different sides; dqkv reads such an output.
+constexpr Tolerance own_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return {1e-12, 1e-12, 1e-12};
+    case DType::f32: return {1e-5, 1e-5, 1e-5};
+    default: return {1e-2, 1e-5, 2e-2};
+  }
+}
+// cuDNN rounds probabilities and the gradients of scores to bf16 too, and its exponential and logarithm are
+// approximate.
+constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
+
+bool has_device() {
+  static const std::string reason = cuda::why_not(0);
+  if (!reason.empty()) WARN("skipped: cuda:0 " << reason);
+  return reason.empty();
+}
+
+CudaStream stream() { return Stream::compute({DeviceType::cuda, 0}).cuda(); }
+
+// A copy of an array on the device.
+class DeviceArray {
+ public:
+  explicit DeviceArray(const Array& from) : DeviceArray(from.bytes()) {
+    cuda::copy(data(), from.data(), bytes_, stream());
+  }
+  explicit DeviceArray(Size bytes)
+      : bytes_(bytes), data_(cuda::allocate(0, bytes + 1), [](void* block) { cuda::deallocate(0, block); }) {}
+
+  void* data() { return data_.get(); }
+  void read(Array& to) const {
+    cuda::copy(to.data(), data_.get(), bytes_, stream());
+    cuda::synchronize_stream(stream().handle);
+  }
+
+ private:
+  Size bytes_;
+  std::shared_ptr<void> data_;
+};
+
+// Settings for one scope.
+struct Settings {
+  explicit Settings(AttentionPath path, bool deterministic = false) { set(path, deterministic); }
+  Settings(const Settings&) = delete;
+  ~Settings() { set(AttentionPath::automatic, false); }
+
+ private:
+  static void set(AttentionPath path, bool deterministic) {
+    kernels::set_attention_path(path);
+    kernels::set_deterministic(deterministic);
+  }
+};
+
+double error_of(const Array& x, const Array& y) {
+  double largest = 0, worst = 0;
+  for (Size i = 0; i < y.count(); ++i) {
+    const double e = std::fabs(x[i] - y[i]);
+    worst = std::isfinite(e) ? std::max(worst, e) : HUGE_VAL;
+    largest = std::max(largest, std::fabs(y[i]));
+  }
+  return worst == 0 ? 0 : worst / largest;
+}
+
+struct Inputs {
+  Array qkv, dout;
+  double scale;
+
+  Inputs(const AttentionShape& s, DType dtype)
+      : qkv(Array::random(dtype, s.B * s.T * s.row(), 1)),
+        dout(Array::random(dtype, s.B * s.T * s.H * s.D, 2)),
+        scale(1 / std::sqrt(static_cast<double>(s.D))) {}
+};
+
+struct Outputs {
+  Array out, lse, dqkv;
+
+  Outputs(const AttentionShape& s, DType dtype)
+      : out(dtype, s.B * s.T * s.H * s.D, 99),
+        lse(gradient_dtype(dtype), s.B * s.H * s.T, 99),
+        dqkv(dtype, s.B * s.T * s.row(), 99) {}
+  bool same_bits(const Outputs& o) const {
+    return out.same_bits(o.out) && lse.same_bits(o.lse) && dqkv.same_bits(o.dqkv);
+  }
+};
+
+Outputs on_cpu(const AttentionShape& s, DType dtype, const Inputs& in) {
+  Outputs r(s, dtype);
+  kernels::attention_forward(CpuStream{}, dtype, r.out.data(), r.lse.data(), in.qkv.data(), s, in.scale);
+  kernels::attention_backward(CpuStream{}, dtype, r.dqkv.data(), in.dout.data(), in.qkv.data(), r.out.data(),
+                              r.lse.data(), nullptr, s, in.scale);
+  return r;
+}
+
+Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in) {
+  Outputs r(s, dtype);
+  DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
+  DeviceArray workspace(kernels::attention_backward_workspace(DeviceType::cuda, dtype, s));
+  kernels::attention_forward(stream(), dtype, out.data(), lse.data(), qkv.data(), s, in.scale);
+  kernels::attention_backward(stream(), dtype, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(),
+                              workspace.data(), s, in.scale);
+  out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
+  return r;
+}
+
+void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance) {
+  CAPTURE(s.B, s.T, s.H, s.G, s.D, dtype_name(dtype));
+  const Inputs in(s, dtype);
+  const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in);
+  CHECK(error_of(found.out, expected.out) <= tolerance.out);
+  CHECK(error_of(found.lse, expected.lse) <= tolerance.lse);
+  CHECK(error_of(found.dqkv, expected.dqkv) <= tolerance.gradient);
+}
+
+constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},    {2, 5, 3, 3, 7},    {1, 64, 2, 2, 32},  {2, 65, 4, 2, 16},
+                                      {1, 130, 6, 2, 40}, {1, 200, 2, 1, 64}, {1, 97, 2, 2, 128}, {3, 63, 4, 1, 2},
+                                      {1, 70, 2, 1, 129}, {2, 33, 2, 2, 256}};
+constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},  {2, 65, 4, 2, 16},  {1, 130, 6, 2, 40},
+                                           {1, 200, 2, 1, 64}, {3, 97, 4, 4, 128}, {2, 257, 8, 2, 128},
+                                           {5, 128, 3, 3, 8}};
+
+}  // namespace
+
+TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
+  if (!has_device()) return;
+  const Settings settings(AttentionPath::own);
+  for (const AttentionShape& s : kShapes) {
+    for (const DType dtype : test::kFloats) compare(s, dtype, own_tolerance(dtype));
+  }
+}
+
+TEST_CASE("attention on CUDA: own kernels give the same bits again", "[cuda]") {
+  if (!has_device()) return;
+  const Settings settings(AttentionPath::own);
+  const AttentionShape s{2, 150, 6, 2, 48};
+  for (const DType dtype : test::kFloats) {
+    CAPTURE(dtype_name(dtype));
+    const Inputs in(s, dtype);
+    CHECK(on_cuda(s, dtype, in).same_bits(on_cuda(s, dtype, in)));
+  }
+}
+
+TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudnn]") {
+  if (!has_device() || kernels::cudnn::backward_workspace(stream(), kCudnnShapes[0], 1) < 0) return;
+  for (const bool deterministic : {false, true}) {
+    CAPTURE(deterministic);
+    const Settings settings(AttentionPath::cudnn, deterministic);
+    for (const AttentionShape& s : kCudnnShapes) compare(s, DType::bf16, kCudnnTolerance);
+  }
+}
+
+TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits again", "[cuda][cudnn]") {
+  if (!has_device() || kernels::cudnn::backward_workspace(stream(), kCudnnShapes[0], 1) < 0) return;
+  const Settings settings(AttentionPath::cudnn, true);
+  // The second is done in two parts: 16 heads of 2048^2 gradients of scores are 128 MiB.
+  for (const AttentionShape& s : {AttentionShape{2, 384, 8, 2, 64}, {3, 2048, 16, 16, 64}}) {
+    const Inputs in(s, DType::bf16);
+    const Outputs once = on_cuda(s, DType::bf16, in);
+    CHECK(once.same_bits(on_cuda(s, DType::bf16, in)));
+    kernels::set_deterministic(false);
+    CHECK(error_of(once.dqkv, on_cuda(s, DType::bf16, in).dqkv) <= kCudnnTolerance.gradient);
+    kernels::set_deterministic(true);
+  }
+}
+
+TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda][cudnn]") {
+  if (!has_device() || kernels::cudnn::backward_workspace(stream(), kCudnnShapes[0], 1) < 0) return;
+  for (const AttentionShape& s : {AttentionShape{64, 1024, 12, 12, 64},
+                                  {16, 1024, 25, 25, 64},
+                                  {2, 4096, 32, 8, 128},
+                                  {1, 1000, 12, 12, 64},
+                                  {3, 77, 6, 2, 40},
+                                  {1, 512, 4, 4, 256}}) {
+    for (const bool deterministic : {false, true}) {
+      const Settings settings(AttentionPath::automatic, deterministic);
+      const Size asked = kernels::cudnn::backward_workspace(stream(), s, 0.125);
+      const Size planned = kernels::attention_backward_workspace(DeviceType::cuda, DType::bf16, s);
+      WARN("B=" << s.B << " T=" << s.T << " H=" << s.H << " G=" << s.G << " D=" << s.D
+                << (deterministic ? " deterministic" : "") << ": cuDNN asks " << asked << " bytes, planned "
+                << planned);
+      CHECK(asked <= planned);
+    }
+  }
+}
+
+TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels", "[cuda]") {
+  if (!has_device()) return;
+  const AttentionShape odd{1, 20, 2, 2, 7};
+  compare(odd, DType::bf16, own_tolerance(DType::bf16));
+  compare({2, 1, 2, 2, 64}, DType::bf16, kCudnnTolerance);  // one token: cuDNN has no backward
+  compare({1, 20, 2, 2, 64}, DType::f32, own_tolerance(DType::f32));
+  const Settings settings(AttentionPath::cudnn);
+  CHECK_THROWS_AS(on_cuda(odd, DType::bf16, Inputs(odd, DType::bf16)), InternalError);
+}
+
+TEST_CASE("attention on CUDA: heads of more than 256 channels are refused", "[cuda]") {
+  if (!has_device()) return;
+  const AttentionShape s{1, 2, 1, 1, 257};
+  CHECK_THROWS_AS(on_cuda(s, DType::f32, Inputs(s, DType::f32)), UsageError);
+}
+
+TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[cuda]") {
+  if (!has_device()) return;
+  for (const Size D : {3, 20, 64, 100, 256}) {
+    const Size capacity = 83;
+    for (const DType dtype : test::kFloats) {
+      for (const auto& [past, count] : {std::pair<Size, Size>{0, 70}, {82, 1}, {40, 7}, {0, 1}}) {
+        const AttentionShape s{2, count, 6, 2, D};
+        CAPTURE(D, dtype_name(dtype), past, count);
+        const Array q = Array::random(dtype, s.B * count * s.row(), 1);
+        const Array k = Array::random(dtype, s.B * capacity * s.G * D, 2);
+        const Array v = Array::random(dtype, s.B * capacity * s.G * D, 3);
+        Array expected(dtype, s.B * count * s.H * D, 99), found(dtype, expected.count(), 99);
+        kernels::attention_cached(CpuStream{}, dtype, expected.data(), q.data(), s.row(), k.data(), v.data(), capacity,
+                                  past, s, 0.2);
+        DeviceArray q_copy(q), k_copy(k), v_copy(v), out(found);
+        kernels::attention_cached(stream(), dtype, out.data(), q_copy.data(), s.row(), k_copy.data(), v_copy.data(),
+                                  capacity, past, s, 0.2);
+        out.read(found);
+        CHECK(error_of(found, expected) <= own_tolerance(dtype).out);
+      }
+    }
+  }
+}

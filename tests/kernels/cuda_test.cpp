@@ -1,0 +1,274 @@
+// Every CUDA kernel against the CPU's over the same inputs: all dtypes, odd sizes, sizes that fill a device, with and
+// without accumulation. Attention is in attention_cuda_test.cpp.
+#include "kernels/adamw.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/loss.h"
+#include "kernels/norm.h"
+#include "kernels/on_both.h"
+#include "kernels/reduce.h"
+#include "kernels/rope.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+constexpr Size kCounts[] = {0, 1, 7, 1024, 100'003};
+
+struct Rows {
+  Size R, C;
+};
+constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {512, 768}};
+
+const std::int32_t* as_ids(const void* p) { return static_cast<const std::int32_t*>(p); }
+
+template <class F>
+void for_floats(F f) {
+  if (!has_gpu()) return;
+  for (const DType dtype : kFloats) f(dtype);
+}
+
+}  // namespace
+
+TEST_CASE("cuda: conversions, fills and scaling", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const Size n : kCounts) {
+      for (const bool add : {false, true}) {
+        for (const DType to : kFloats) {
+          OnBoth both;
+          const int x = both.array(dtype, n), y = both.array(to, n), z = both.array(dtype, n), f = both.array(dtype, n),
+                    zero = both.array(dtype, n);
+          both.run([&](auto s, auto at) {
+            convert(s, to, at(y), dtype, at(x), n, add);
+            scale(s, dtype, at(z), at(x), -1.75, n, add);
+            fill(s, dtype, at(f), 0.375, n);
+            fill_zero(s, at(zero), n * dtype_bytes(dtype));
+          });
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: strided copies, sums and products", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const bool add : {false, true}) {
+      OnBoth both;
+      const int a = both.array(dtype, 5 * 33 * 7), b = both.array(dtype, 7), out = both.array(dtype, 33 * 5 * 7),
+                sum = both.array(dtype, 5 * 33 * 7), product = both.array(dtype, 5 * 33 * 7);
+      both.run([&](auto s, auto at) {
+        kernels::copy_strided(s, dtype, {3, {33, 5, 7}, {35, 7, 1}, {7, 231, 1}, {}}, at(out), at(a), add);
+        const Strided rows{2, {165, 7}, {7, 1}, {7, 1}, {0, 1}};
+        kernels::add(s, dtype, rows, at(sum), at(a), at(b));
+        kernels::mul(s, dtype, rows, at(product), at(a), at(b), add);
+      });
+    }
+  });
+}
+
+TEST_CASE("cuda: activations and dropout", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const Size n : kCounts) {
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, n, 6), dy = both.array(dtype, n), y = both.array(dtype, n),
+                  dx = both.array(dtype, n), u = both.array(dtype, n), du = both.array(dtype, n),
+                  d = both.array(dtype, n);
+        both.run([&](auto s, auto at) {
+          gelu_forward(s, dtype, at(y), at(x), n);
+          gelu_backward(s, dtype, at(dx), at(dy), at(x), n, add);
+          silu_forward(s, dtype, at(u), at(x), n);
+          silu_backward(s, dtype, at(du), at(dy), at(x), n, add);
+          kernels::dropout(s, dtype, at(d), at(x), n, 0.3f, 77, 13, add);
+        });
+      }
+    }
+    for (const auto [R, F] : kRows) {
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, R * 2 * F, 3), y = both.array(dtype, R * F), dy = both.array(dtype, R * F),
+                  dx = both.array(dtype, R * 2 * F);
+        both.run([&, R = R, F = F](auto s, auto at) {
+          swiglu_forward(s, dtype, at(y), at(x), R, F);
+          swiglu_backward(s, dtype, at(dx), at(dy), at(x), R, F, add);
+        });
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: norms", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [R, C] : kRows) {
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, R * C), w = both.array(dtype, C), b = both.array(dtype, C),
+                  dy = both.array(dtype, R * C), y = both.array(dtype, R * C), mean = both.array(sums, R),
+                  rstd = both.array(sums, R), dx = both.array(dtype, R * C), dw = both.array(sums, C),
+                  db = both.array(sums, C), y2 = both.array(dtype, R * C), rstd2 = both.array(sums, R),
+                  dx2 = both.array(dtype, R * C), dw2 = both.array(sums, C);
+        both.run(
+            [&, R = R, C = C](auto s, auto at) {
+              layer_norm_forward(s, dtype, at(y), at(mean), at(rstd), at(x), at(w), at(b), R, C, 1e-2f);
+              layer_norm_backward(s, dtype, at(dx), add, at(dw), add, at(db), add, at(dy), at(x), at(w), at(mean),
+                                  at(rstd), R, C);
+              rms_norm_forward(s, dtype, at(y2), at(rstd2), at(x), at(w), R, C, 1e-2f);
+              rms_norm_backward(s, dtype, at(dx2), add, at(dw2), add, at(dy), at(x), at(w), at(rstd2), R, C);
+            },
+            8);  // rstd of a row of few channels is up to 10, and it multiplies what went before
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: softmax and cross-entropy", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [R, C] : kRows) {
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, R * C, 5), dy = both.array(dtype, R * C), y = both.array(dtype, R * C),
+                  dx = both.array(dtype, R * C), losses = both.array(sums, R), lse = both.array(sums, R),
+                  dl = both.array(dtype, R * C), d_loss = both.constant(sums, 1, 0.5), targets = both.ids(R, C);
+        both.run([&, R = R, C = C](auto s, auto at) {
+          softmax_forward(s, dtype, at(y), at(x), R, C);
+          softmax_backward(s, dtype, at(dx), at(dy), at(y), R, C, add);
+          cross_entropy_forward(s, dtype, at(losses), at(lse), at(x), as_ids(at(targets)), R, C);
+          cross_entropy_backward(s, dtype, at(dl), at(x), at(lse), as_ids(at(targets)), at(d_loss), 0.25, R, C, add);
+        });
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: embeddings", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [M, C] : kRows) {
+      for (const bool add : {false, true}) {
+        const Size V = 50, T = M % 2 == 0 ? M / 2 : M, max_T = T + 3;
+        OnBoth both;
+        const int table = both.array(dtype, V * C), positions = both.array(dtype, max_T * C), ids = both.ids(M, V),
+                  y = both.array(dtype, M * C), dy = both.array(dtype, M * C), dtable = both.array(sums, V * C),
+                  dpositions = both.array(sums, max_T * C);
+        both.run([&, M = M, C = C](auto s, auto at) {
+          embedding_forward(s, dtype, at(y), at(table), at(positions), as_ids(at(ids)), M, T, C, 2);
+          embedding_backward(s, dtype, at(dtable), add, at(dpositions), add, at(dy), as_ids(at(ids)), M, T, C, V,
+                             max_T);
+        });
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: sums", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [R, C] : kRows) {
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, R * C), rows = both.array(sums, C), own = both.array(dtype, C),
+                  within = both.array(dtype, R), middle = both.array(dtype, 3 * C),
+                  three = both.array(dtype, 3 * R * C);
+        both.run([&, R = R, C = C](auto s, auto at) {
+          sum_rows(s, sums, at(rows), dtype, at(x), R, C, add);
+          sum_rows(s, dtype, at(own), dtype, at(x), R, C, add);
+          sum_middle(s, dtype, at(within), at(x), R, C, 1, add);
+          sum_middle(s, dtype, at(middle), at(three), 3, R, C, add);
+        });
+      }
+    }
+    for (const Size n : kCounts) {
+      if (dtype == DType::bf16) continue;
+      OnBoth both;
+      const int x = both.array(dtype, n), squares = both.array(DType::f64, 1), all = both.array(dtype, 1);
+      both.run([&](auto s, auto at) {
+        sum_squares(s, dtype, static_cast<double*>(at(squares)), at(x), n);
+        sum_all(s, dtype, at(all), at(x), n, 0.5);
+      });
+    }
+    for (const DType to : kFloats) {
+      OnBoth both;
+      const int a = both.array(dtype, 1003), b = both.array(dtype, 1003), c = both.array(dtype, 1003),
+                y = both.array(to, 1003);
+      both.run([&](auto s, auto at) {
+        const void* parts[] = {at(a), at(b), at(c)};
+        sum_ranks(s, to, at(y), dtype, parts, 3, 1003, true);
+      });
+    }
+  });
+}
+
+TEST_CASE("cuda: rotary positions", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const bool add : {false, true}) {
+      for (const bool inverse : {false, true}) {
+        const Size B = 3, T = 37, heads = 5, D = 12, row = 8 * D;
+        OnBoth both;
+        const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row);
+        both.run([&](auto s, auto at) {
+          rope(s, dtype, at(y), at(x), B, T, row, heads, D, 10000.0, 4, inverse, add);
+          if (!add) rope(s, dtype, at(x), at(x), B, T, row, heads, D, 10000.0, 4, inverse, false);
+        });
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: AdamW", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const Size n : {1, 7, 4096, 100'003}) {
+    OnBoth both;
+    const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
+              g = both.array(DType::f32, n), copy = both.array(DType::bf16, n), loss = both.constant(DType::f32, 1, 2),
+              norm = both.array(DType::f32, 1), partials = both.constant(DType::f64, 5, 3),
+              scalars = both.array(DType::f32, 5);
+    both.run([&](auto s, auto at) {
+      auto* const values = static_cast<AdamWScalars*>(at(scalars));
+      const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
+      adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f, 1e-2f, 0.9f,
+                    0.95f, 3);
+      adamw_update(s, f32(w), f32(m), f32(v), f32(g), at(copy), DType::bf16, n, n / 2, 0.9f, 0.95f, 1e-8f, 0.1f,
+                   values);
+    });
+  }
+}
+
+TEST_CASE("cuda: matrix products", "[cuda]") {
+  struct Case {
+    Size M, N, K;
+    bool ta, tb, accumulate, bias, add;
+    Size batch;
+  };
+  constexpr Case kCases[] = {
+      {1, 1, 1, false, false, false, false, false, 1},     {3, 5, 7, false, true, false, true, false, 1},
+      {64, 96, 128, false, true, false, true, true, 1},    {64, 96, 128, true, false, true, false, false, 1},
+      {65, 33, 17, false, false, true, true, true, 1},     {128, 256, 512, false, true, false, false, true, 1},
+      {31, 16, 40, true, true, false, false, false, 4},    {16, 24, 0, false, false, false, true, true, 1},
+      {257, 384, 128, false, false, false, true, false, 1}};
+  for_floats([&](DType dtype) {
+    for (const Case& c : kCases) {
+      for (const DType out : {dtype, gradient_dtype(dtype)}) {
+        CAPTURE(c.M, c.N, c.K, c.ta, c.tb, c.accumulate, c.bias, c.add, c.batch, dtype_name(dtype), dtype_name(out));
+        OnBoth both;
+        const int a = both.array(dtype, c.batch * c.M * c.K), b = both.array(dtype, c.batch * c.K * c.N),
+                  d = both.array(out, c.batch * c.M * c.N), bias = both.array(dtype, c.N),
+                  add = both.array(out, c.M * c.N);
+        both.run([&](auto s, auto at) {
+          Gemm g{.M = c.M, .N = c.N, .K = c.K, .a = at(a), .b = at(b), .d = at(d)};
+          g.transpose_a = c.ta, g.transpose_b = c.tb, g.accumulate = c.accumulate;
+          g.dtype = dtype, g.out = out;
+          if (c.bias) g.bias_N = at(bias);
+          if (c.add) g.add_MN = at(add);
+          g.batch = c.batch;
+          if (c.batch > 1) g.stride_a = c.M * c.K, g.stride_b = c.K * c.N, g.stride_d = c.M * c.N;
+          gemm(s, g);
+        });
+      }
+    }
+  });
+}
