@@ -100,11 +100,13 @@ def settings(o, seconds):
 
 
 def serve(trainer, rank):
-    """Rank 0 reads; all ranks step."""
+    """Rank 0 reads; all ranks step. They wait on the host: a collective that waits on its device would slow the other
+    program down."""
+    control = dist.new_group(backend="gloo") if dist.is_initialized() else None
     while True:
         line = [sys.stdin.readline() if rank == 0 else None]
-        if dist.is_initialized():
-            dist.broadcast_object_list(line)
+        if control is not None:
+            dist.broadcast_object_list(line, group=control)
         words = line[0].split()
         if not words:
             return

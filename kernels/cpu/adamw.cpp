@@ -61,17 +61,22 @@ void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, bf16* c
 
 }  // namespace
 
+AdamWRates adamw_rates(float lr, float beta1, float beta2, Size step) {
+  const auto bias = [=](float beta) {
+    return static_cast<float>(1 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
+  };
+  return {lr, bias(beta1), bias(beta2)};
+}
+
 template <>
 void adamw_scalars(CpuStream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
-                   float clip, float lr, float beta1, float beta2, Size step) {
+                   float clip, const AdamWRates* rates) {
   double sum = 0;
   for (Size i = 0; i < n; ++i) sum += partials_n[i];
   *norm = static_cast<float>(std::sqrt(sum));
   const bool finite = std::isfinite(*norm) && std::isfinite(*loss);
-  const double steps = static_cast<double>(step);
-  *scalars = {lr, static_cast<float>(1 - std::pow(static_cast<double>(beta1), steps)),
-              static_cast<float>(1 - std::pow(static_cast<double>(beta2), steps)),
-              clip > 0 && *norm > clip ? clip / *norm : 1.0f, finite ? 0.0f : 1.0f};
+  *scalars = {rates->lr, rates->bias1, rates->bias2, clip > 0 && *norm > clip ? clip / *norm : 1.0f,
+              finite ? 0.0f : 1.0f};
 }
 
 template <>

@@ -1,8 +1,6 @@
 // AdamW on the GPU, one pass over memory.
 #include "kernels/adamw.h"
 
-#include <cmath>
-
 #include "kernels/cuda/common.cuh"
 
 namespace lt::kernels {
@@ -13,13 +11,14 @@ struct Rates {
 };
 
 __global__ void adamw_scalars_kernel(AdamWScalars* scalars, float* norm, const double* partials_n, Size n,
-                                     const float* loss, float clip, float lr, float bias1, float bias2) {
+                                     const float* loss, float clip, const AdamWRates* rates) {
   double sum = 0;
   for (Size i = 0; i < n; ++i) sum += partials_n[i];
   const float value = static_cast<float>(sqrt(sum));
   *norm = value;
   const bool finite = isfinite(value) && isfinite(*loss);
-  *scalars = {lr, bias1, bias2, clip > 0 && value > clip ? clip / value : 1.0f, finite ? 0.0f : 1.0f};
+  *scalars = {rates->lr, rates->bias1, rates->bias2, clip > 0 && value > clip ? clip / value : 1.0f,
+              finite ? 0.0f : 1.0f};
 }
 
 template <int kCount, class Copy>
@@ -52,10 +51,8 @@ __global__ void adamw_update_kernel(float* w_N, float* m_N, float* v_N, const fl
 
 template <>
 void adamw_scalars(CudaStream stream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n,
-                   const float* loss, float clip, float lr, float beta1, float beta2, Size step) {
-  const float bias1 = static_cast<float>(1 - std::pow(static_cast<double>(beta1), static_cast<double>(step)));
-  const float bias2 = static_cast<float>(1 - std::pow(static_cast<double>(beta2), static_cast<double>(step)));
-  adamw_scalars_kernel<<<1, 1, 0, stream_of(stream)>>>(scalars, norm, partials_n, n, loss, clip, lr, bias1, bias2);
+                   const float* loss, float clip, const AdamWRates* rates) {
+  adamw_scalars_kernel<<<1, 1, 0, stream_of(stream)>>>(scalars, norm, partials_n, n, loss, clip, rates);
   check_launch("adamw_scalars");
 }
 

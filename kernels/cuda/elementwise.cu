@@ -185,6 +185,9 @@ template <>
 void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key,
              std::uint64_t first, bool accumulate) {
   if (N == 0) return;
+  if (cuda::is_capturing(stream)) {
+    throw UsageError("kernels", "dropout: expected no CUDA graph, whose launches would all drop the same elements");
+  }
   dispatch_float(dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
     dropout_kernel<<<blocks_for(stream, N / 4 + 2), kThreads, 0, stream_of(stream)>>>(

@@ -8,7 +8,7 @@ import program
 SMALL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16",
          "--train.micro_batch=2")
 QUICK = ("--warmup", 1, "--iterations", 5)
-MACHINE = {"version", "commit", "built_with", "libraries", "driver", "host", "processor", "processors", "memory_bytes",
+MACHINE = {"version", "commit", "built_with", "libraries", "driver", "gpu", "host", "processor", "processors", "memory_bytes",
            "ranks", "ranks_on_host", "ranks_from", "omp_num_threads", "unix_time"}
 STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
 
@@ -26,7 +26,7 @@ class Bench(program.CliTest):
         self.assertTrue(result["command"].startswith(f"ltrain bench {arguments[0]}"))
         self.assertEqual(set(result["machine"]), MACHINE)
         self.assertEqual(result["machine"]["ranks"], ranks)
-        self.assertEqual(list(result["machine"]["libraries"]), ["compiler", "onednn", "mpi", "hdf5", "c_library"])
+        self.assertEqual(list(result["machine"]["libraries"]), ["compiler", "cuda", "nccl", "cudnn", "onednn", "mpi", "hdf5", "c_library"])
         self.assertIsNone(result["machine"]["driver"])
         self.assertTrue(result["rows"])
         for row in result["rows"]:

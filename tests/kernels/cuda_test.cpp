@@ -226,12 +226,12 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
     const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
               g = both.array(DType::f32, n), copy = both.array(DType::bf16, n), loss = both.constant(DType::f32, 1, 2),
               norm = both.array(DType::f32, 1), partials = both.constant(DType::f64, 5, 3),
-              scalars = both.array(DType::f32, 5);
+              scalars = both.array(DType::f32, 5), rates = both.constant(DType::f32, 3, 0.01);
     both.run([&](auto s, auto at) {
       auto* const values = static_cast<AdamWScalars*>(at(scalars));
       const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
-      adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f, 1e-2f, 0.9f,
-                    0.95f, 3);
+      adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
+                    static_cast<const AdamWRates*>(at(rates)));
       adamw_update(s, f32(w), f32(m), f32(v), f32(g), at(copy), DType::bf16, n, n / 2, 0.9f, 0.95f, 1e-8f, 0.1f,
                    values);
     });

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fault.h"
 #include "libtrain/engine.h"
 #include "libtrain/models.h"
 #include "libtrain/random.h"
@@ -70,6 +71,7 @@ inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& g
   lt::Engine engine(*model, group, parallel, adamw, options);
   Curve curve;
   for (Size step = 0; step < steps; ++step) {
+    lt::set_fault_step(step + 1);
     const lt::StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));
     curve.losses.push_back(result.loss());
     curve.norms.push_back(result.norm());

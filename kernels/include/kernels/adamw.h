@@ -13,11 +13,17 @@ struct AdamWScalars {
   float skip;            // not 0: leave everything as it is
 };
 
-// norm[0] = sqrt of the sum of partials_n in order; fills `scalars` for step number `step` (from 1) at rate `lr`:
+// What of them the host says before a step, of number `step` from 1 on.
+struct AdamWRates {
+  float lr, bias1, bias2;
+};
+AdamWRates adamw_rates(float lr, float beta1, float beta2, Size step);
+
+// norm[0] = sqrt of the sum of partials_n in order; fills `scalars` from `rates`, which are in device memory too:
 // gradient_scale = clip / norm where clip > 0 and norm > clip, else 1; skip = 1 where norm or loss[0] is not finite.
 template <class S>
 void adamw_scalars(S stream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
-                   float clip, float lr, float beta1, float beta2, Size step);
+                   float clip, const AdamWRates* rates);
 
 // For i in [0, N), with g = scalars->gradient_scale * gradient_i:
 //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,

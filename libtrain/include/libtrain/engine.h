@@ -18,7 +18,6 @@
 namespace lt {
 
 using nn::Recompute;
-class HostStage;
 
 struct ParallelOptions {
   Strategy strategy = Strategy::ddp;
@@ -37,20 +36,24 @@ struct StepOptions {
   std::uint64_t seed = 1337;  // of initial weights and dropout
   // False: each tensor of a step is allocated on its own, to see whether the arena is to blame for something.
   bool arena = true;
+  // On CUDA: from the third step on the whole step, collectives and update included, is one CUDA graph, with the same
+  // bits. It takes batches on the CPU, an arena and no dropout.
+  bool cuda_graph = false;
 };
 
 // Numbers of one step, on their way from the device; reading them waits for its end. The engine's own: the step after
 // the next one overwrites them.
 class StepResult {
  public:
-  explicit StepResult(const HostStage& numbers) : numbers_(&numbers) {}
+  StepResult(const float* numbers, const Event& done) : numbers_(numbers), done_(done) {}
   // Mean over all tokens of the global batch.
-  float loss() const;
+  float loss() const { return done_.synchronize(), numbers_[0]; }
   // Global L2 norm of the mean gradient, before clipping.
-  float norm() const;
+  float norm() const { return done_.synchronize(), numbers_[1]; }
 
  private:
-  const HostStage* numbers_;
+  const float* numbers_;
+  Event done_;
 };
 
 class Engine {

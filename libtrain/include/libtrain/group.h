@@ -51,6 +51,9 @@ class Group {
   // Throws UsageError for a build without NCCL or a device that is not there, CommError where NCCL cannot start. The
   // last copy waits for the collectives that it started; where peers have gone it gives up after 40 s.
   Group with_nccl(Device device) const;
+  // The same for tensors on a CUDA device without NCCL: they travel through memory of the host. Much slower; the sums
+  // are those of the CPU, in the order of the ranks. Throws UsageError.
+  Group through_host(Device device) const;
 
   int rank() const;
   int size() const;
@@ -103,6 +106,8 @@ void pin_nccl_algorithm();
 
 // The collectives that were started or waited for since the last call of either.
 CommLap take_comm_lap();
+// Those of `lap` happened again, or count again.
+void add_comm_lap(const CommLap& lap);
 inline std::vector<CommTotal> take_comm_totals() { return take_comm_lap().totals(); }
 // Milliseconds that this process was blocked because of other ranks since the last call: in waits of collectives,
 // barriers and exchanges of bytes, not in what it does itself around them.

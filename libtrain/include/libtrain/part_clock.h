@@ -53,6 +53,8 @@ class PartClock {
   Part enter(Part part);
   // Ends the lap, and begins the next one in the same part.
   Lap lap();
+  // What another clock of the device saw was part of this lap, just now; then the part is again the one before.
+  void append(const Lap& other);
 
   // The clock of this thread's step; null: scopes do nothing.
   static PartClock* current();

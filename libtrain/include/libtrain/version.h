@@ -14,6 +14,6 @@ std::string built_with();  // "cpu, oneDNN 2.6, Open MPI 4.1, HDF5 1.10": device
 struct BuiltPart {
   std::string name, version;
 };
-std::vector<BuiltPart> built_parts();  // compiler, onednn, mpi, hdf5
+std::vector<BuiltPart> built_parts();  // compiler, cuda, nccl, cudnn, onednn, mpi, hdf5
 
 }  // namespace lt

@@ -102,6 +102,17 @@ CommLap take_comm_lap() {
   return lap;
 }
 
+void add_comm_lap(const CommLap& lap) {
+  if (uncounted) return;
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  for (const CommTotal& count : lap.counts) {
+    CommTotal& total = all.by_op[static_cast<std::size_t>(count.op)];
+    total.bytes += count.bytes, total.calls += count.calls;
+  }
+  all.times.insert(all.times.end(), lap.times.begin(), lap.times.end());
+}
+
 std::vector<CommTotal> CommLap::totals() const {
   std::vector<CommTotal> totals = counts;
   for (const CollectiveTimes& entry : times) {

@@ -10,6 +10,7 @@
 #include "comm/backend.h"
 #include "comm/nccl_communicator.h"
 #include "core/cuda.h"
+#include "core/fault.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
@@ -70,8 +71,9 @@ class NcclBackend final : public GroupBackend {
   }
   // A transfer of what launch(stream) gives to the group's stream.
   template <class Launch>
-  std::unique_ptr<Transfer> transfer(Launch&& launch) {
+  std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch) {
     const CudaStream stream = after_compute();
+    fault_point(point, stream_);
     auto transfer = std::make_unique<NcclTransfer>(*communicator_, stream_);
     launch(stream);
     transfer->launched();
@@ -114,7 +116,7 @@ void NcclBackend::exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& in
 std::unique_ptr<Transfer> NcclBackend::all_gather(const AllGatherCall& call) {
   if (call.device != device_) return control_->all_gather(call);
   if (call.n == 0) return nullptr;
-  return transfer([&](CudaStream stream) { gather(call, stream); });
+  return transfer("gather", [&](CudaStream stream) { gather(call, stream); });
 }
 
 void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
@@ -140,7 +142,7 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
 std::unique_ptr<Transfer> NcclBackend::reduce_scatter(const ReduceScatterCall& call) {
   if (call.device != device_) return control_->reduce_scatter(call);
   if (call.n == 0) return nullptr;
-  return transfer([&](CudaStream stream) {
+  return transfer("reduce", [&](CudaStream stream) {
     nccl_adds(call, size()) ? add_on_the_way(call, stream) : add_in_rank_order(call, stream);
   });
 }
@@ -185,7 +187,7 @@ std::unique_ptr<Transfer> NcclBackend::broadcast(const BroadcastCall& call) {
   if (call.device != device_) return control_->broadcast(call);
   if (call.n == 0) return nullptr;
   const auto bytes = static_cast<std::size_t>(call.n * dtype_bytes(call.dtype));
-  return transfer([&](CudaStream stream) {
+  return transfer("broadcast", [&](CudaStream stream) {
     communicator_->launch([&](ncclComm_t comm) {
       LT_NCCL(ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream)));
     });

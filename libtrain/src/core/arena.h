@@ -21,6 +21,7 @@ class Arena {
   Arena(Size bytes, Device device) : storage_(make_storage(bytes, device)), bytes_(bytes), device_(device) {}
 
   Size bytes() const { return bytes_; }
+  const void* data() const { return storage_->data(); }
   Device device() const { return device_; }
 
   // Runs `body`, whose k-th allocation gets the k-th place of `program`. Throws InternalError, naming the operation,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "core/cuda_error.h"
@@ -62,6 +63,12 @@ std::string name(int device) {
   return properties.name;
 }
 
+std::string driver_version() {
+  int version = 0;
+  if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) return {};
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 std::shared_ptr<void> create_stream(int device) {
   LT_CUDA(cudaSetDevice(device));
   cudaStream_t stream = nullptr;
@@ -82,17 +89,19 @@ std::shared_ptr<void> create_event(int device) {
   return {event, [](void* handle) { cudaEventDestroy(event_of(handle)); }};
 }
 
-std::shared_ptr<void> timed_event(int device) {
-  DeviceState& entry = state(device);
+std::shared_ptr<void> record_timed(CudaStream stream) {
+  DeviceState& entry = state(stream.device);
   cudaEvent_t event = nullptr;
   {
     const std::lock_guard lock(entry.mutex);
     if (!entry.timed_events.empty()) event = entry.timed_events.back(), entry.timed_events.pop_back();
   }
   if (event == nullptr) {
-    LT_CUDA(cudaSetDevice(device));
+    LT_CUDA(cudaSetDevice(stream.device));
     LT_CUDA(cudaEventCreate(&event));
   }
+  const unsigned how = is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+  LT_CUDA(cudaEventRecordWithFlags(event, stream_of(stream.handle), how));
   return {event, [&entry](void* handle) {
             const std::lock_guard lock(entry.mutex);
             entry.timed_events.push_back(event_of(handle));
@@ -111,6 +120,14 @@ void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event)
 void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
 void synchronize_event(void* event) { LT_CUDA(cudaEventSynchronize(event_of(event))); }
 void synchronize_stream(void* stream) { LT_CUDA(cudaStreamSynchronize(stream_of(stream))); }
+
+void sleep(void* stream, std::chrono::milliseconds time) {
+  const auto body = [](void* ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(reinterpret_cast<std::intptr_t>(ms)));
+  };
+  LT_CUDA(
+      cudaLaunchHostFunc(stream_of(stream), body, reinterpret_cast<void*>(static_cast<std::intptr_t>(time.count()))));
+}
 
 void* allocate(int device, Size bytes) {
   LT_CUDA(cudaSetDevice(device));
@@ -144,6 +161,28 @@ DeviceMemory memory(int device) {
   std::size_t free = 0, total = 0;
   LT_CUDA(cudaMemGetInfo(&free, &total));
   return {static_cast<Size>(total - free), static_cast<Size>(total)};
+}
+
+std::shared_ptr<void> capture(void* stream, const std::function<void()>& body) {
+  LT_CUDA(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed));
+  cudaGraph_t graph = nullptr;
+  try {
+    body();
+  } catch (...) {
+    cudaStreamEndCapture(stream_of(stream), &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  LT_CUDA(cudaStreamEndCapture(stream_of(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check(code, "cudaGraphInstantiate");
+  return {executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); }};
+}
+
+void launch(void* graph, void* stream) {
+  LT_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)));
 }
 
 bool is_capturing(CudaStream stream) {

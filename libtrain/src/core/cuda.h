@@ -2,6 +2,8 @@
 // (no_cuda.cpp) there are no devices, and nothing else is called.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +17,7 @@ bool is_built();
 std::string why_not(int index);
 
 std::string name(int device);  // as the driver says it
+std::string driver_version();  // of CUDA that the driver serves, "13.0"; empty where there is none
 
 std::shared_ptr<void> create_stream(int device);
 // The stream of all operations; it lives as long as the process.
@@ -23,11 +26,15 @@ std::shared_ptr<void> create_event(int device);
 void record(void* event, void* stream);
 void wait(void* stream, void* event);
 void synchronize_event(void* event);
-// An event that knows its time; it is kept for the next one who asks when its last user lets go of it.
-std::shared_ptr<void> timed_event(int device);
+// An event that knows its time, recorded in `stream`; it is kept for the next one who asks when its last user lets go
+// of it. Recorded while a graph is captured it has a time after each launch of the graph, and again after the next.
+std::shared_ptr<void> record_timed(CudaStream stream);
 // Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
 double elapsed_ms(void* begin, void* end);
 void synchronize_stream(void* stream);
+
+// Its later work waits so long, and nobody else; for tests.
+void sleep(void* stream, std::chrono::milliseconds time);
 
 void* allocate(int device, Size bytes);  // throws InternalError where there are no `bytes` bytes
 void deallocate(int device, void* block);
@@ -39,6 +46,10 @@ struct DeviceMemory {
 };
 DeviceMemory memory(int device);
 
+// What `body` gives to the stream, and to streams that wait for it meanwhile and for which it waits again, as a graph
+// that can be launched; nothing of it runs yet. Where `body` throws there is none.
+std::shared_ptr<void> capture(void* stream, const std::function<void()>& body);
+void launch(void* graph, void* stream);
 // Whether what is given to the stream is written down for a graph instead of run.
 bool is_capturing(CudaStream stream);
 

@@ -66,8 +66,7 @@ void Event::synchronize() const {
 Moment Moment::on(const Stream& stream) {
   Moment moment;
   if (stream.device().type == DeviceType::cuda) {
-    moment.event_ = cuda::timed_event(stream.device().index);
-    cuda::record(moment.event_.get(), stream.cuda().handle);
+    moment.event_ = cuda::record_timed(stream.cuda());
   } else {
     moment.time_ = std::chrono::steady_clock::now();
   }

@@ -1,9 +1,14 @@
-// Faults that tests ask for: LTRAIN_FAULT=<point>:<rank>:<step>:sleep makes that rank wait 50 ms when it comes to that
-// point of that step. Points: data, forward, collective, save-begin.
+// Faults that tests ask for, of one rank at one point of one step:
+//   LTRAIN_FAULT=<point>:<rank>:<step>:sleep         the rank waits 50 ms, once.
+//                                                    Points: data, forward, collective, save-begin
+//   LTRAIN_FAULT=<point>:<rank>:<step>:device-sleep  the stream waits 100 ms each time, while the host goes on.
+//                                                    Points: gather, reduce, optimizer
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+
+#include "libtrain/device.h"
 
 namespace lt {
 
@@ -12,5 +17,6 @@ void arm_fault(int rank);
 // The step that runs now, or is being saved.
 void set_fault_step(std::int64_t step);
 void fault_point(std::string_view point);
+void fault_point(std::string_view point, const Stream& stream);
 
 }  // namespace lt

@@ -13,6 +13,7 @@ bool is_built() { return false; }
 std::string why_not(int) { return "is not in this build: it has cpu and meta"; }
 
 std::string name(int) { not_built(); }
+std::string driver_version() { return {}; }
 
 std::shared_ptr<void> create_stream(int) { not_built(); }
 const std::shared_ptr<void>& compute_stream(int) { not_built(); }
@@ -21,12 +22,15 @@ void record(void*, void*) { not_built(); }
 void wait(void*, void*) { not_built(); }
 void synchronize_event(void*) { not_built(); }
 void synchronize_stream(void*) { not_built(); }
-std::shared_ptr<void> timed_event(int) { not_built(); }
+std::shared_ptr<void> record_timed(CudaStream) { not_built(); }
 double elapsed_ms(void*, void*) { not_built(); }
+void sleep(void*, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }
 std::shared_ptr<void> allocate_pinned(Size) { not_built(); }
 DeviceMemory memory(int) { not_built(); }
+std::shared_ptr<void> capture(void*, const std::function<void()>&) { not_built(); }
+void launch(void*, void*) { not_built(); }
 bool is_capturing(CudaStream) { not_built(); }
 void copy(void*, const void*, Size, CudaStream) { not_built(); }
 std::byte* scratch(CudaStream, Size) { not_built(); }

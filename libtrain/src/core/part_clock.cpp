@@ -35,4 +35,10 @@ Lap PartClock::lap() {
   return std::exchange(lap_, std::move(next));
 }
 
+void PartClock::append(const Lap& other) {
+  const Part previous = part();
+  lap_.changes_.insert(lap_.changes_.end(), other.changes_.begin(), other.changes_.end());
+  lap_.changes_.back().part = previous;
+}
+
 }  // namespace lt

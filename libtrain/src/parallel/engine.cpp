@@ -16,57 +16,12 @@
 #include "libtrain/part_clock.h"
 #include "parallel/sharded_unit.h"
 #include "parallel/step_memory.h"
+#include "parallel/step_slot.h"
 #include "parallel/unit_schedule.h"
 #include "tensor/dispatch.h"
-#include "tensor/host_stage.h"
 
 namespace lt {
 namespace {
-
-int shard_group_size(const Group& world, const ParallelOptions& options) {
-  const int size = options.shard_size == 0 ? world.size() : options.shard_size;
-  if (size < 1 || world.size() % size != 0) {
-    throw UsageError("config", "parallel.shard_size: expected a divisor of the " + std::to_string(world.size()) +
-                                   (world.size() == 1 ? " rank" : " ranks") + ", got " +
-                                   std::to_string(options.shard_size));
-  }
-  if (size != world.size() && options.strategy == Strategy::ddp) {
-    throw UsageError("config", "parallel.shard_size: ddp shards nothing, got " + std::to_string(options.shard_size),
-                     "take zero1, zero2 or zero3, or leave shard_size out");
-  }
-  return size;
-}
-
-Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
-  if (step.dtype != DType::f32 && step.dtype != DType::bf16) {
-    throw UsageError("config",
-                     "train.dtype: the engine trains in f32 or bf16, got " + std::string(dtype_name(step.dtype)));
-  }
-  if (parallel.reduce_dtype != DType::f32 && parallel.reduce_dtype != DType::bf16) {
-    throw UsageError(
-        "config", "parallel.reduce_dtype: expected f32 or bf16, got " + std::string(dtype_name(parallel.reduce_dtype)));
-  }
-  if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
-    throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");
-  }
-  if (parallel.strategy.optimizer == Placement::replicated &&
-      (parallel.strategy.gradients == Placement::sharded || parallel.strategy.parameters == Placement::sharded)) {
-    throw UsageError("config", "strategy " + std::string(parallel.strategy.name) +
-                                   ": sharded parameters or gradients want a sharded optimizer, it is replicated");
-  }
-  require_device(step.device);
-  const int shard = shard_group_size(world, parallel);
-  const auto shard_group = [=](int rank) { return rank / shard; };
-  return {parallel.strategy,
-          world.split(shard_group, "gather"),
-          world.split(shard_group, "reduce"),
-          world.split([=](int rank) { return rank % shard; }, "replicas"),
-          step.dtype,
-          parallel.reduce_dtype,
-          step.device,
-          parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
-          step.accum > 1};
-}
 
 constexpr const char* kStepProgram = "step";
 constexpr const char* kEvaluationProgram = "evaluation";
@@ -99,6 +54,7 @@ struct Engine::Impl {
     loss = numbers.narrow(0, 0, 1), norm = numbers.narrow(0, 1, 1);
     partials = scalars(count * sharding.reduce.size(), DType::f64, device);
     step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
+    rates = scalars(sizeof(kernels::AdamWRates) / sizeof(float), DType::f32, device);
     evaluation = scalars(1, DType::f32, device);
     bind_model();
   }
@@ -113,13 +69,20 @@ struct Engine::Impl {
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
   using Program = void (Impl::*)(const Batch&);
+  // Throws UsageError after a step that threw.
+  void require_sound() const;
   // Runs `program` in the arena.
   void run(const char* name, Program program, const Batch& batch);
+  bool runs_as_graph(const Batch& batch) const;
+  // The step as a graph, which is captured where the slot has none for such batches.
+  void run_graph(const Batch& batch);
   // `program` of an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(Program program);
 
-  Batch on_device(const Batch& batch);
-  Tensor on_device(const Tensor& tensor, std::optional<HostStage>& stage) const;
+  void make_ready(StepSlot& next, const Batch& batch) {
+    slot = &next;
+    slot->make_ready(batch, kernels::adamw_rates(adamw.lr, adamw.beta1, adamw.beta2, steps + 1));
+  }
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
   // mean = that of `all`, of which each rank has written its own part.
@@ -140,15 +103,14 @@ struct Engine::Impl {
   Tensor evaluation;    // [1]: the loss of the last one
   Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
   Tensor step_scalars;  // kernels::AdamWScalars
-  // Of two steps: the host prepares one while the device is at the other.
-  std::array<HostStage, 2> results{HostStage(options.device, 8), HostStage(options.device, 8)};
-  struct Inputs {
-    std::optional<HostStage> inputs, targets;
-  };
-  std::array<Inputs, 2> staged;
+  Tensor rates;         // kernels::AdamWRates
+  std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
+  StepSlot evaluation_slot{options.device};
+  StepSlot* slot = &evaluation_slot;  // of the program that runs
   StepMemory memory{options.device};
   Size steps = 0, samples = 0;
-  bool failed = false;  // a step or an evaluation threw half-way
+  Size eager_steps = 0;  // of this engine
+  bool failed = false;   // a step or an evaluation threw half-way
 };
 
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
@@ -181,34 +143,18 @@ StepResult Engine::step(const Batch& batch) {
     throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
                                    " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
   }
-  impl.run(kStepProgram, &Impl::step, batch);
-  HostStage& result = impl.results[static_cast<std::size_t>(impl.steps % 2)];
-  result.receive(impl.numbers);
+  impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
+  impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepProgram, &Impl::step, batch);
+  ++impl.eager_steps;
   ++impl.steps;
   impl.samples += shape.global_samples();
-  return StepResult(result);
-}
-
-float StepResult::loss() const { return static_cast<const float*>(numbers_->received())[0]; }
-float StepResult::norm() const { return static_cast<const float*>(numbers_->received())[1]; }
-
-// A batch may come on the CPU.
-Batch Engine::Impl::on_device(const Batch& batch) {
-  Inputs& stages = staged[static_cast<std::size_t>(steps % 2)];
-  return {on_device(batch.inputs, stages.inputs), on_device(batch.targets, stages.targets)};
-}
-
-Tensor Engine::Impl::on_device(const Tensor& tensor, std::optional<HostStage>& stage) const {
-  if (!tensor.defined() || target_of(tensor.device()) == target_of(options.device)) return tensor;
-  const MemoryScope owner(MemoryOwner::data);
-  const Tensor here = Tensor::empty(tensor.shape(), tensor.dtype(), options.device);
-  if (!stage || stage->bytes() < tensor.bytes()) stage.emplace(options.device, tensor.bytes());
-  stage->send(here, tensor);
-  return here;
+  return impl.slot->finish(impl.numbers);
 }
 
 void Engine::Impl::step(const Batch& given) {
-  const Batch batch = on_device(given);
+  for (ShardedUnit& unit : units) unit.publish_late();
+  const Batch batch = slot->on_device(given);
+  slot->send_rates(rates);
   const Tensor own_losses = losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
@@ -221,17 +167,42 @@ void Engine::Impl::step(const Batch& given) {
   update();
 }
 
+void Engine::Impl::require_sound() const {
+  if (!failed) return;
+  throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
+                   "make a new engine and load a checkpoint");
+}
+
 void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
-  if (failed) {
-    throw UsageError("engine", "expected an engine whose steps succeeded: an earlier one ended half-way with an error",
-                     "make a new engine and load a checkpoint");
-  }
+  require_sound();
   const auto body = [&] {
     failed = true;
     (this->*program)(batch);
     failed = false;
   };
   options.arena ? memory.run(name, batch, rehearsal(program), body) : body();
+}
+
+// Whatever is chosen or made at the first use, a kernel's algorithm, is there after two steps; spans belong to eager
+// ones.
+bool Engine::Impl::runs_as_graph(const Batch& batch) const {
+  if (!options.cuda_graph || options.device.is_meta() || eager_steps < 2 || Timeline::current() != nullptr)
+    return false;
+  if (is_on(batch.inputs, options.device) || (batch.targets.defined() && is_on(batch.targets, options.device))) {
+    throw UsageError("engine", "train.cuda_graph: expected batches on the CPU");
+  }
+  return true;
+}
+
+void Engine::Impl::run_graph(const Batch& batch) {
+  require_sound();
+  const Stream stream = Stream::compute(options.device);
+  const StepGraph::Key key{to_string(batch.inputs.shape()), memory.arena()};
+  if (!slot->graph || slot->graph->key() != key) {
+    slot->graph.reset();
+    slot->graph.emplace(key, stream, [&] { run(kStepProgram, &Impl::step, batch); });
+  }
+  slot->graph->launch(stream);
 }
 
 StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
@@ -295,10 +266,11 @@ void Engine::Impl::update() {
     sharding.reduce.all_gather("norm", partials, own).wait();
   }
   const PartScope part(Part::optimizer);
+  fault_point("optimizer", Stream::compute(options.device));
   auto* device_scalars = static_cast<kernels::AdamWScalars*>(step_scalars.data());
   dispatch(options.device, [&](auto stream) {
     kernels::adamw_scalars(stream, device_scalars, norm.data<float>(), partials.data<double>(), partials.elements(),
-                           loss.data<float>(), adamw.clip, adamw.lr, adamw.beta1, adamw.beta2, steps + 1);
+                           loss.data<float>(), adamw.clip, static_cast<const kernels::AdamWRates*>(rates.data()));
   });
   for (ShardedUnit& unit : units) {
     unit.update(adamw, device_scalars);
@@ -310,12 +282,15 @@ void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
+  impl.make_ready(impl.evaluation_slot, batch);
   impl.run(kEvaluationProgram, &Impl::evaluate, batch);
+  impl.slot->finish();
   return impl.evaluation;
 }
 
 void Engine::Impl::evaluate(const Batch& given) {
-  const Batch batch = on_device(given);
+  for (ShardedUnit& unit : units) unit.publish_late();
+  const Batch batch = slot->on_device(given);
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
   const Tensor all = Tensor::zeros({control.size()}, DType::f32, options.device);

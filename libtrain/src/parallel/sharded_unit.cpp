@@ -2,6 +2,7 @@
 #include "parallel/sharded_unit.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/fault.h"
 #include "kernels/elementwise.h"
@@ -76,6 +77,7 @@ void ShardedUnit::bind_parameters(const Tensor& full) {
 }
 
 void ShardedUnit::start_gather() {
+  publish_late();
   if (full_.defined()) return;
   full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
   bind_parameters(full_);
@@ -179,6 +181,12 @@ void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalar
 void ShardedUnit::start_publish() {
   const Strategy& strategy = sharding_.strategy;
   if (is_sharded(strategy.parameters) || !is_sharded(strategy.optimizer)) return;
+  unpublished_ = true;
+  if (!sharding_.publishes_late) publish_late();
+}
+
+void ShardedUnit::publish_late() {
+  if (!std::exchange(unpublished_, false)) return;
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", compute_, part_of(compute_));
 }
 

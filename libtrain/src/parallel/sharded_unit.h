@@ -12,25 +12,12 @@
 #include <vector>
 
 #include "kernels/adamw.h"
-#include "libtrain/group.h"
 #include "libtrain/optim.h"
 #include "libtrain/shard_map.h"
-#include "libtrain/strategy.h"
 #include "parallel/layout.h"
+#include "parallel/sharding.h"
 
 namespace lt {
-
-// What all units of an engine share.
-struct Sharding {
-  Strategy strategy;
-  Group gather, reduce;  // the shard group twice: a group runs one collective after the other
-  Group replicas;        // ranks that hold the same shard; one rank where not hybrid
-  DType dtype, reduce_dtype;
-  Device device;
-  // Each micro-batch is reduced as it comes, also where gradients are replicated.
-  bool reduce_each_micro_batch;
-  bool accumulates;  // more than one micro-batch a step
-};
 
 class ShardedUnit {
  public:
@@ -62,6 +49,8 @@ class ShardedUnit {
   // finish_gather()).
   void update(const AdamW& adamw, const kernels::AdamWScalars* scalars);
   void start_publish();
+  // Where a program begins: what start_publish() put off.
+  void publish_late();
 
   // Writes initial values into the masters.
   void initialise(std::uint64_t seed);
@@ -85,6 +74,7 @@ class ShardedUnit {
   Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
   Tensor gradient_part_;   // this rank's part of the reduced gradient
   bool gradients_bound_ = false;
+  bool unpublished_ = false;  // start_publish() was put off
   Work gather_, reduction_, exchange_;
 };
 

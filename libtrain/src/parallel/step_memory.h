@@ -36,6 +36,7 @@ class StepMemory {
   using Programs = std::map<std::string, std::shared_ptr<const MemoryProgram>>;  // by name and shapes of the batch
   const Programs& programs() const { return programs_; }
   Size arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+  const void* arena() const { return arena_ ? arena_->data() : nullptr; }
 
  private:
   Device device_;

@@ -1,5 +1,4 @@
-// Bytes on their way between the host and a device, in memory that both reach: on CUDA pinned, so that neither waits
-// for the other; on the CPU and on meta plain.
+// Memory of the host whose bytes go to a device and come from it: on CUDA pinned, so that neither waits for the other.
 #pragma once
 
 #include <memory>
@@ -12,20 +11,18 @@ class HostStage {
  public:
   HostStage(Device device, Size bytes);
 
+  void* data() const { return memory_.get(); }
   Size bytes() const { return bytes_; }
-  // The values of `from`, contiguous on the CPU, go to `to` in the order of the compute stream; `from` may change when
-  // it returns. Waits until the last use of this stage is over.
-  void send(const Tensor& to, const Tensor& from);
-  // Those of `from`, on the device, come to the host.
-  void receive(const Tensor& from);
-  // What receive() asked for; waits until it is there. Until the next use.
-  const void* received() const;
+  // Its first bytes become the values of `to`, contiguous and on the device; in the order of the stream that computes,
+  // so whoever writes the memory waits for that. Nothing on meta.
+  void send(const Tensor& to) const;
+  // The values of `from` become its first bytes.
+  void receive(const Tensor& from) const;
 
  private:
   Device device_;
   Size bytes_;
   std::shared_ptr<void> memory_;
-  Event done_;
 };
 
 }  // namespace lt

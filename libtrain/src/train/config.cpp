@@ -31,9 +31,7 @@ struct Unavailable {
   const char* hint;
 };
 constexpr Unavailable kUnavailable[] = {
-    {"parallel.backend", [](const Config& c) { return c.parallel.backend == "nccl"; }, "use auto or mpi"},
     {"train.dtype", [](const Config& c) { return c.train.dtype == "f16"; }, "use bf16 or f32"},
-    {"train.cuda_graph", [](const Config& c) { return c.train.cuda_graph; }, "leave it false"},
     {"checkpoint.async", [](const Config& c) { return c.checkpoint.async; }, "leave it false"},
     {"record.profile_steps", [](const Config& c) { return c.record.profile_steps > 0; }, "leave it 0"},
     {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; },

@@ -68,7 +68,7 @@ std::vector<Key> make_schema() {
     LT_KEY(parallel, recompute, one_of({"none", "selective", "full"}), "activations that backward computes again"),
     LT_KEY(parallel, recompute_every, at_least(1), "recompute every n-th block"),
     LT_KEY(parallel, reduce_dtype, one_of({"f32", "bf16"}), "of gradients on the wire; they are added in f32"),
-    LT_KEY(parallel, backend, one_of({"auto", "mpi", "nccl"}), "of the collectives"),
+    LT_KEY(parallel, backend, one_of({"auto", "mpi", "nccl"}), "of the collectives; auto: nccl on cuda, mpi on cpu"),
 
     LT_KEY(train, steps, at_least(0), "optimizer steps; 0: save the initial state and exit"),
     LT_KEY(train, max_minutes, at_least(0), "stop after this time; 0: no limit"),
@@ -82,7 +82,7 @@ std::vector<Key> make_schema() {
     LT_KEY(train, eval_every, at_least(0), "steps between evaluations; 0: none"),
     LT_KEY(train, eval_steps, at_least(1), "batches of an evaluation"),
     LT_KEY(train, sample_every, at_least(0), "steps between generated samples; 0: none"),
-    LT_KEY(train, cuda_graph, any(), "capture the step as a CUDA graph"),
+    LT_KEY(train, cuda_graph, any(), "run the whole step as one CUDA graph; the same bits"),
 
     LT_KEY(optim, lr, at_least(0), "learning rate after warm-up"),
     LT_KEY(optim, min_lr, any(), "learning rate at the end; negative: lr / 10"),

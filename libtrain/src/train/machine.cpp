@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "core/cuda.h"
 #include "libtrain/record.h"
 #include "libtrain/version.h"
 #include "record/system_memory.h"
@@ -52,6 +53,8 @@ nlohmann::ordered_json libraries() {
 }  // namespace
 
 nlohmann::ordered_json machine(const World& world) {
+  const std::string driver = cuda::driver_version();
+  const bool has_gpu = best_device() == DeviceType::cuda;
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   const auto now =
@@ -60,7 +63,8 @@ nlohmann::ordered_json machine(const World& world) {
           {"commit", commit()},
           {"built_with", built_with()},
           {"libraries", libraries()},
-          {"driver", nullptr},
+          {"driver", driver.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json("CUDA " + driver)},
+          {"gpu", has_gpu ? nlohmann::ordered_json(cuda::name(0)) : nlohmann::ordered_json()},
           {"host", host},
           {"processor", processor_name()},
           {"processors", ::sysconf(_SC_NPROCESSORS_ONLN)},

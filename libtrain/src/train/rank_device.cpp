@@ -25,6 +25,7 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world) {
 
 Group group_for(const Group& group, const Config& resolved, Device device) {
   if (device.type != DeviceType::cuda || group.size() == 1) return group;
+  if (resolved.parallel.backend == "mpi") return group.through_host(device);
   if (resolved.train.deterministic) pin_nccl_algorithm();
   return group.with_nccl(device);
 }

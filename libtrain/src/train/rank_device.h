@@ -11,7 +11,8 @@ namespace lt {
 // where it is not there.
 StepOptions step_options_of_rank(const Config& resolved, const World& world);
 
-// `group` for tensors on those devices: by NCCL on CUDA. All its ranks call it.
+// `group` for tensors on those devices: on CUDA by NCCL, or with parallel.backend=mpi through the host. All its ranks
+// call it.
 Group group_for(const Group& group, const Config& resolved, Device device);
 
 // Of the device's data sheet; 0 where it is not in the table of docs/planning.md.

@@ -44,6 +44,21 @@ void fill_in(Config& config, DeviceType automatic) {
         "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
   }
   if (config.train.device == "auto") config.train.device = automatic == DeviceType::cuda ? "cuda" : "cpu";
+  if (config.parallel.backend == "nccl" && config.train.device != "cuda") {
+    throw UsageError("config", "parallel.backend: expected auto or mpi on cpu, got nccl");
+  }
+  if (config.train.cuda_graph && config.parallel.backend == "mpi") {
+    throw UsageError("config", "train.cuda_graph: expected false with parallel.backend=mpi, where the host takes part");
+  }
+  if (config.train.cuda_graph && config.train.device != "cuda") {
+    throw UsageError("config", fmt::format("train.cuda_graph: expected false on {}, got true", config.train.device));
+  }
+  if (config.train.cuda_graph && model.dropout > 0) {
+    throw UsageError("config",
+                     fmt::format("train.cuda_graph: expected model.dropout 0, whose random numbers change from "
+                                 "step to step, got {}",
+                                 model.dropout));
+  }
   if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
   if (config.optim.min_lr > config.optim.lr) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
@@ -80,12 +95,13 @@ ParallelOptions parallel_options(const Config& resolved) {
 
 StepOptions step_options(const Config& resolved) {
   const TrainConfig& train = resolved.train;
-  return {train.micro_batch,
-          train.accum,
-          train.seq,
-          float_type(train.dtype),
-          {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
-          train.seed};
+  return {.micro_batch = train.micro_batch,
+          .accum = train.accum,
+          .seq = train.seq,
+          .dtype = float_type(train.dtype),
+          .device = {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
+          .seed = train.seed,
+          .cuda_graph = train.cuda_graph};
 }
 
 AdamW adamw_options(const Config& resolved) {

@@ -23,18 +23,26 @@ Run::Run(const Config& resolved, const World& world)
       world(world),
       control(world.group().duplicate("trainer")),
       model(nn::make_transformer(model_spec(resolved))) {
+  started("model");
   collectively(control, [&] {
     const Device device = step_options_of_rank(config, world).device;
     plan = make_plan(config, world.size());
     require_memory(device);
   });
+  started("plan");
   collectively(control, [&] { open_data(); });
+  started("data");
   collectively(control, [&] {
     const StepOptions options = step_options_of_rank(config, world);
-    engine = std::make_unique<Engine>(*model, group_for(world.group(), config, options.device),
-                                      parallel_options(config), adamw_options(config), options);
+    Stream::compute(options.device);  // begins to use the device
+    started("device");
+    const Group group = group_for(world.group(), config, options.device);
+    started("groups");
+    engine = std::make_unique<Engine>(*model, group, parallel_options(config), adamw_options(config), options);
+    started("engine");
     const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
     engine->rehearse(batches.step, batches.evaluation);
+    started("rehearsal");
   });
   collectively(control, [&] {
     if (world.rank() != 0) return;
@@ -48,7 +56,14 @@ Run::Run(const Config& resolved, const World& world)
     if (config.record.csv) log.add(make_csv_sink(config.run.dir + "/metrics.csv"));
     if (config.record.tensorboard) log.add(make_tensorboard_sink(config.run.dir + "/tb", steps_done() + 1));
   });
+  started("state");
   reset_memory_peak(device());
+}
+
+void Run::started(const char* part) {
+  const auto now = std::chrono::steady_clock::now();
+  start_parts.push_back({part, std::chrono::duration<double>(now - part_begin_).count()});
+  part_begin_ = now;
 }
 
 // FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16.
@@ -173,6 +188,15 @@ void announce(Run& run, const std::string& command) {
   if (resumed) say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
 
   using Json = nlohmann::ordered_json;
+  Json start_seconds;
+  std::string start_text;
+  double start_total = 0;
+  for (const StartPart& part : run.start_parts) {
+    start_seconds[part.name] = part.seconds;
+    start_text += fmt::format("{}{} {:.2f}", start_text.empty() ? "" : ", ", part.name, part.seconds);
+    start_total += part.seconds;
+  }
+  say("opened in {:.2f} s: {}", start_total, start_text);
   Json ledger;
   for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
   run.log.event({{"event", "start"},
@@ -194,6 +218,7 @@ void announce(Run& run, const std::string& command) {
                  {"tokens_per_step", plan.tokens_per_step},
                  {"predicted_peak_bytes", plan.peak_bytes},
                  {"ledger", ledger},
+                 {"start_seconds", start_seconds},
                  {"resumed_from", resumed ? Json(run.start.checkpoint) : Json(nullptr)}});
 }
 

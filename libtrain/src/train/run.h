@@ -2,8 +2,10 @@
 // opens, before the first step, once for all ranks.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "libtrain/data.h"
 #include "libtrain/engine.h"
@@ -14,6 +16,12 @@
 #include "train/run_log.h"
 
 namespace lt {
+
+// What a run does before its first step, and how long that took.
+struct StartPart {
+  std::string name;
+  double seconds;
+};
 
 struct Run {
   // All ranks call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of train.seed.
@@ -36,12 +44,17 @@ struct Run {
   std::unique_ptr<Tokenizer> tokenizer;  // null where this version cannot read it
   RunStart start;
   RunLog log;
+  std::vector<StartPart> start_parts;
 
  private:
+  // Ends the part of the start that began where the last one ended.
+  void started(const char* part);
   void require_memory(Device device) const;
   void open_data();
   void load_state();
   void require_same_data() const;
+
+  std::chrono::steady_clock::time_point part_begin_ = std::chrono::steady_clock::now();
 };
 
 // Writes config.toml, env.json and arena.svg, says the lines at the start of a run and the event `start`; all ranks

@@ -1,0 +1,163 @@
+// Collectives of tensors on a CUDA device through memory of the host, by the back end that the group has for it (MPI).
+// Slow: the host waits for the device before each collective, and the device for the host after it. For machines
+// without NCCL between their ranks, and to compare with.
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "comm/backend.h"
+#include "core/cuda.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+// Pinned memory that is kept for the next of its size.
+class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
+ public:
+  std::shared_ptr<std::byte> take(Size bytes) {
+    std::shared_ptr<void> block;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = free_.find(bytes); found != free_.end()) {
+        block = std::move(found->second);
+        free_.erase(found);
+      }
+    }
+    if (!block) block = cuda::allocate_pinned(std::max<Size>(bytes, 1));
+    auto* const memory = static_cast<std::byte*>(block.get());
+    return {memory, [pool = shared_from_this(), block = std::move(block), bytes](std::byte*) mutable {
+              const std::lock_guard lock(pool->mutex_);
+              pool->free_.emplace(bytes, std::move(block));
+            }};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<Size, std::shared_ptr<void>> free_;
+};
+
+using HostMemory = std::shared_ptr<std::byte>;
+
+// A transfer between hosts, after which `bytes` of `result` go to the device.
+class StagedTransfer final : public Transfer {
+ public:
+  StagedTransfer(const Stream& compute, std::unique_ptr<Transfer> inner, std::vector<HostMemory> memory, void* to,
+                 const std::byte* result, Size bytes)
+      : Transfer(compute),
+        inner_(std::move(inner)),
+        memory_(std::move(memory)),
+        to_(to),
+        result_(result),
+        bytes_(bytes) {}
+
+  void wait() override {
+    if (inner_) inner_->wait();
+    if (bytes_ == 0) return;
+    cuda::copy(to_, result_, bytes_, stream().cuda());
+    stream().synchronize();  // the memory is the next one's
+  }
+  void abandon() noexcept override {
+    if (inner_) inner_->abandon();
+  }
+
+ private:
+  std::unique_ptr<Transfer> inner_;
+  std::vector<HostMemory> memory_;
+  void* to_;
+  const std::byte* result_;
+  Size bytes_;
+};
+
+class HostStagedBackend final : public GroupBackend {
+ public:
+  HostStagedBackend(std::shared_ptr<GroupBackend> control, Device device)
+      : GroupBackend(control->place()), control_(std::move(control)), device_(device) {}
+
+  bool takes(Device device) const override { return device == device_ || control_->takes(device); }
+  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
+  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override;
+  void barrier() override { control_->barrier(); }
+  void idle_barrier() override { control_->idle_barrier(); }
+  std::vector<std::string> all_gather_bytes(const std::string& mine) override {
+    return control_->all_gather_bytes(mine);
+  }
+  std::string broadcast_bytes(const std::string& value, int root) override {
+    return control_->broadcast_bytes(value, root);
+  }
+  std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
+    std::shared_ptr<GroupBackend> control = control_->split(colors, std::move(name));
+    if (control->size() == 1) return control;  // one rank takes tensors of any device
+    return std::make_shared<HostStagedBackend>(std::move(control), device_);
+  }
+
+ private:
+  void to_host(std::byte* to, const void* from, Size bytes) const {
+    if (bytes > 0) cuda::copy(to, from, bytes, compute_.cuda());
+  }
+
+  std::shared_ptr<GroupBackend> control_;
+  Device device_;
+  Stream compute_ = Stream::compute(device_);
+  std::shared_ptr<PinnedBuffers> buffers_ = std::make_shared<PinnedBuffers>();
+};
+
+std::unique_ptr<Transfer> HostStagedBackend::all_gather(const AllGatherCall& call) {
+  if (call.device != device_) return control_->all_gather(call);
+  const Size element = dtype_bytes(call.dtype);
+  HostMemory full = buffers_->take(call.n * element);
+  std::byte* const own = full.get() + begin_of(call.n, rank()) * element;
+  to_host(own, call.part_P, size_of(call.n, rank()) * element);
+  compute_.synchronize();
+  auto inner = control_->all_gather({kCpu, call.dtype, call.n, full.get(), own});
+  const std::byte* const result = full.get();
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(full)}, call.full_N, result,
+                                          call.n * element);
+}
+
+std::unique_ptr<Transfer> HostStagedBackend::reduce_scatter(const ReduceScatterCall& call) {
+  if (call.device != device_) return control_->reduce_scatter(call);
+  const Size element = dtype_bytes(call.dtype), part_bytes = size_of(call.n, rank()) * element;
+  HostMemory full = buffers_->take(call.n * element), part = buffers_->take(part_bytes);
+  to_host(full.get(), call.full_N, call.n * element);
+  if (call.accumulate) to_host(part.get(), call.part_P, part_bytes);
+  compute_.synchronize();
+  ReduceScatterCall of_hosts{kCpu, call.dtype, call.wire, call.n, call.accumulate, part.get(), full.get()};
+  const Staging staging = control_->staging(of_hosts);
+  HostMemory outgoing = buffers_->take(staging.outgoing * dtype_bytes(call.wire)),
+             incoming = buffers_->take(staging.incoming * dtype_bytes(call.wire));
+  of_hosts.outgoing = outgoing.get(), of_hosts.incoming = incoming.get();
+  auto inner = control_->reduce_scatter(of_hosts);
+  const std::byte* const result = part.get();
+  return std::make_unique<StagedTransfer>(
+      compute_, std::move(inner),
+      std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming)}, call.part_P, result,
+      part_bytes);
+}
+
+std::unique_ptr<Transfer> HostStagedBackend::broadcast(const BroadcastCall& call) {
+  if (call.device != device_) return control_->broadcast(call);
+  const Size bytes = call.n * dtype_bytes(call.dtype);
+  HostMemory values = buffers_->take(bytes);
+  if (call.root == rank()) to_host(values.get(), call.values_N, bytes);
+  compute_.synchronize();
+  auto inner = control_->broadcast({kCpu, call.dtype, call.n, values.get(), call.root});
+  const std::byte* const result = values.get();
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(values)}, call.values_N,
+                                          result, call.root == rank() ? 0 : bytes);
+}
+
+}  // namespace
+
+Group Group::through_host(Device device) const {
+  require_device(device);
+  if (device.type != DeviceType::cuda || backend_->is_paper()) {
+    throw UsageError("comm", "through_host: expected ranks that run, each with a CUDA device, got group " +
+                                 backend_->place().name + " and device " + to_string(device));
+  }
+  if (size() == 1) return *this;
+  return Group(std::make_shared<HostStagedBackend>(backend_, device));
+}
+
+}  // namespace lt

@@ -1,0 +1,60 @@
+// The options that an engine takes, and the groups that they make.
+#include "parallel/sharding.h"
+
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+int shard_group_size(const Group& world, const ParallelOptions& options) {
+  const int size = options.shard_size == 0 ? world.size() : options.shard_size;
+  if (size < 1 || world.size() % size != 0) {
+    throw UsageError("config", "parallel.shard_size: expected a divisor of the " + std::to_string(world.size()) +
+                                   (world.size() == 1 ? " rank" : " ranks") + ", got " +
+                                   std::to_string(options.shard_size));
+  }
+  if (size != world.size() && options.strategy == Strategy::ddp) {
+    throw UsageError("config", "parallel.shard_size: ddp shards nothing, got " + std::to_string(options.shard_size),
+                     "take zero1, zero2 or zero3, or leave shard_size out");
+  }
+  return size;
+}
+
+}  // namespace
+
+Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
+  if (step.dtype != DType::f32 && step.dtype != DType::bf16) {
+    throw UsageError("config",
+                     "train.dtype: the engine trains in f32 or bf16, got " + std::string(dtype_name(step.dtype)));
+  }
+  if (parallel.reduce_dtype != DType::f32 && parallel.reduce_dtype != DType::bf16) {
+    throw UsageError(
+        "config", "parallel.reduce_dtype: expected f32 or bf16, got " + std::string(dtype_name(parallel.reduce_dtype)));
+  }
+  if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
+    throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");
+  }
+  if (parallel.strategy.optimizer == Placement::replicated &&
+      (parallel.strategy.gradients == Placement::sharded || parallel.strategy.parameters == Placement::sharded)) {
+    throw UsageError("config", "strategy " + std::string(parallel.strategy.name) +
+                                   ": sharded parameters or gradients want a sharded optimizer, it is replicated");
+  }
+  require_device(step.device);
+  const int shard = shard_group_size(world, parallel);
+  const auto shard_group = [=](int rank) { return rank / shard; };
+  if (step.cuda_graph && (step.device.type == DeviceType::cpu || !step.arena)) {
+    throw UsageError("config", "train.cuda_graph: expected a CUDA device and an arena");
+  }
+  return {parallel.strategy,
+          world.split(shard_group, "gather"),
+          world.split(shard_group, "reduce"),
+          world.split([=](int rank) { return rank % shard; }, "replicas"),
+          step.dtype,
+          parallel.reduce_dtype,
+          step.device,
+          parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
+          step.accum > 1,
+          step.cuda_graph};
+}
+
+}  // namespace lt

@@ -1,0 +1,25 @@
+// Sharding: what all units of an engine share, from its options.
+#pragma once
+
+#include "libtrain/engine.h"
+
+namespace lt {
+
+struct Sharding {
+  Strategy strategy;
+  Group gather, reduce;  // the shard group twice: a group runs one collective after the other
+  Group replicas;        // ranks that hold the same shard; one rank where not hybrid
+  DType dtype, reduce_dtype;
+  Device device;
+  // Each micro-batch is reduced as it comes, also where gradients are replicated.
+  bool reduce_each_micro_batch;
+  bool accumulates;  // more than one micro-batch a step
+  // New parameters go to the other ranks when the next program begins, not when they are there: a program is then a
+  // whole that leaves nothing on its way.
+  bool publishes_late;
+};
+
+// Splits `world` into the groups of the options. Throws UsageError for options that no engine takes.
+Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step);
+
+}  // namespace lt

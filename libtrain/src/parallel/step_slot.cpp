@@ -1,0 +1,43 @@
+// Batches and rates to the device, loss and norm from it.
+#include "parallel/step_slot.h"
+
+#include <cstring>
+
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+
+namespace lt {
+
+void StepSlot::make_ready(const Batch& batch, const kernels::AdamWRates& rates) {
+  done_.synchronize();
+  std::memcpy(rates_.data(), &rates, sizeof rates);
+  take(batch.inputs, inputs_);
+  take(batch.targets, targets_);
+}
+
+void StepSlot::take(const Tensor& values, Stage& stage) const {
+  if (!values.defined() || is_on(values, device_) || device_.is_meta()) return;
+  if (!values.is_contiguous()) throw UsageError("engine", "expected contiguous batches");
+  if (!stage || stage->bytes() < values.bytes()) stage.emplace(device_, values.bytes());
+  std::memcpy(stage->data(), values.data(), static_cast<std::size_t>(values.bytes()));
+}
+
+Batch StepSlot::on_device(const Batch& batch) const {
+  return {send(batch.inputs, inputs_), send(batch.targets, targets_)};
+}
+
+Tensor StepSlot::send(const Tensor& values, const Stage& stage) const {
+  if (!values.defined() || is_on(values, device_)) return values;
+  const MemoryScope owner(MemoryOwner::data);
+  const Tensor here = Tensor::empty(values.shape(), values.dtype(), device_);
+  if (stage) stage->send(here);
+  return here;
+}
+
+StepResult StepSlot::finish(const Tensor& numbers) {
+  numbers_.receive(numbers);
+  finish();
+  return {static_cast<const float*>(numbers_.data()), done_};
+}
+
+}  // namespace lt
