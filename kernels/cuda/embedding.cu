@@ -1,7 +1,9 @@
 // Embedding look-up and its gradient on the GPU. Backward, rows are sorted by their id (stably, so rows of one id stay
-// in order) and a block adds the rows of one id up: no atomics, and the same bits each time.
+// in order) and added up in chunks of fixed size, so a frequent id takes many blocks: no atomics, and the same bits
+// each time.
 #include "kernels/embedding.h"
 
+#include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/common.cuh"
@@ -33,16 +35,60 @@ __global__ void row_numbers_kernel(std::int32_t* rows_M, Size M) {
   for (Size m = thread_index(); m < M; m += thread_count()) rows_M[m] = static_cast<std::int32_t>(m);
 }
 
-// A block to each sorted place and 256 columns; only that of an id's first place works.
-template <class T>
-__global__ void add_rows_of_id_kernel(Arithmetic<T>* dtable_VC, const T* dy_MC, const std::int32_t* ids_M,
-                                      const std::int32_t* rows_M, Size M, Size C) {
-  const Size place = blockIdx.x, id = ids_M[place];
-  if (place > 0 && ids_M[place - 1] == id) return;
-  const Size c = static_cast<Size>(blockIdx.y) * blockDim.x + threadIdx.x;
+// Sorted places are cut into chunks. A run of places with one id that lies in a chunk goes into the table at once; of
+// one that crosses chunks each chunk has its own part: [0] where it comes from the chunk before, [1] where it begins
+// here.
+struct Chunks {
+  const std::int32_t *ids_M, *rows_M;  // sorted
+  Size M, C, rows;                     // of a chunk
+
+  __device__ Size begin(Size chunk) const { return chunk * rows; }
+  __device__ Size end(Size chunk) const { return begin(chunk) + rows < M ? begin(chunk) + rows : M; }
+  // Whether places p - 1 and p are of one run.
+  __device__ bool joined(Size p) const { return p > 0 && p < M && ids_M[p - 1] == ids_M[p]; }
+};
+
+constexpr int kColumnThreads = 128;
+
+template <int kCount, class T>
+__global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, Arithmetic<T>* parts, const T* dy_MC, Chunks chunks) {
+  using A = Arithmetic<T>;
+  const Size C = chunks.C, chunk = blockIdx.x, end = chunks.end(chunk);
+  const Size c = (static_cast<Size>(blockIdx.y) * blockDim.x + threadIdx.x) * kCount;
   if (c >= C) return;
-  Arithmetic<T> sum = 0;
-  for (Size k = place; k < M && ids_M[k] == id; ++k) sum += load(dy_MC[static_cast<Size>(rows_M[k]) * C + c]);
+  A sum[kCount] = {};
+  Size run = chunks.begin(chunk);  // where the current one begins in this chunk
+  for (Size p = run; p < end; ++p) {
+    const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(dy_MC + static_cast<Size>(chunks.rows_M[p]) * C + c);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) sum[k] += load(pack.values[k]);
+    const bool goes_on = chunks.joined(p + 1);
+    if (goes_on && p + 1 < end) continue;
+    const bool came = chunks.joined(run);
+    A* const target = came || goes_on ? parts + (2 * chunk + (came ? 0 : 1)) * C + c
+                                      : dtable_VC + static_cast<Size>(chunks.ids_M[p]) * C + c;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      target[k] = came || goes_on ? sum[k] : target[k] + sum[k];
+      sum[k] = 0;
+    }
+    run = p + 1;
+  }
+}
+
+// A block to each chunk whose last run goes on in the next one and begins here: its parts in order.
+template <class A>
+__global__ void add_parts_kernel(A* dtable_VC, const A* parts, Chunks chunks) {
+  const Size first = blockIdx.x, last = chunks.end(first) - 1, id = chunks.ids_M[last], C = chunks.C;
+  const Size c = static_cast<Size>(blockIdx.y) * blockDim.x + threadIdx.x;
+  const bool begins_here = chunks.ids_M[chunks.begin(first)] != id || !chunks.joined(chunks.begin(first));
+  if (c >= C || !chunks.joined(last + 1) || !begins_here) return;
+  A sum = parts[(2 * first + 1) * C + c];
+  for (Size chunk = first + 1;; ++chunk) {
+    sum += parts[2 * chunk * C + c];
+    const Size end = chunks.end(chunk);
+    if (chunks.ids_M[end - 1] != id || !chunks.joined(end)) break;
+  }
   dtable_VC[id * C + c] += sum;
 }
 
@@ -57,26 +103,42 @@ __global__ void add_positions_kernel(Arithmetic<T>* dpositions_TC, const T* dy_M
   }
 }
 
-// The ids sorted, and the rows that they come from, in scratch memory.
-struct SortedRows {
-  std::int32_t *ids_M, *rows_M;
-};
-
-SortedRows sort_rows(CudaStream stream, const std::int32_t* ids_M, Size M) {
+// The table's gradient: the ids sorted, with the rows that they come from, then sums over chunks of them.
+template <class T>
+void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, const T* dy_MC, const std::int32_t* ids_M, Size M, Size C) {
+  using A = Arithmetic<T>;
   const int count = static_cast<int>(M);
   std::size_t work = 0;
   std::int32_t* none = nullptr;
   LT_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, work, ids_M, none, none, none, count, 0, 32, stream_of(stream)));
-  const Size column = (M * 4 + 255) / 256 * 256;
-  std::byte* const memory = cuda::scratch(stream, 3 * column + static_cast<Size>(work));
-  auto* const numbers = reinterpret_cast<std::int32_t*>(memory);
-  SortedRows sorted{reinterpret_cast<std::int32_t*>(memory + column),
-                    reinterpret_cast<std::int32_t*>(memory + 2 * column)};
+  const auto padded = [](Size bytes) { return (bytes + 255) / 256 * 256; };
+  const Size column = padded(M * 4), sorting = 3 * column + padded(static_cast<Size>(work));
+  // Chunks of 64 rows, or larger ones where their parts would not fit.
+  const Size part_bytes = 2 * C * static_cast<Size>(sizeof(A));
+  const Size most = std::max<Size>(1, (cuda::kScratchBytes - sorting) / part_bytes);
+  const Size rows = std::max<Size>(64, (M + most - 1) / most), chunk_count = (M + rows - 1) / rows;
+  std::byte* const memory = cuda::scratch(stream, sorting + chunk_count * part_bytes);
+  auto *const numbers = reinterpret_cast<std::int32_t*>(memory),
+              *const sorted_ids = reinterpret_cast<std::int32_t*>(memory + column),
+              *const sorted_rows = reinterpret_cast<std::int32_t*>(memory + 2 * column);
+  A* const parts = reinterpret_cast<A*>(memory + sorting);
   row_numbers_kernel<<<blocks_for(stream, M), kThreads, 0, stream_of(stream)>>>(numbers, M);
   check_launch("row_numbers");
-  LT_CUDA(cub::DeviceRadixSort::SortPairs(memory + 3 * column, work, ids_M, sorted.ids_M, numbers, sorted.rows_M, count,
-                                          0, 32, stream_of(stream)));
-  return sorted;
+  LT_CUDA(cub::DeviceRadixSort::SortPairs(memory + 3 * column, work, ids_M, sorted_ids, numbers, sorted_rows, count, 0,
+                                          32, stream_of(stream)));
+  const Chunks chunks{sorted_ids, sorted_rows, M, C, rows};
+  const auto grid = [&](Size columns) {
+    return dim3(static_cast<unsigned>(chunk_count),
+                static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads));
+  };
+  dispatch_flag(C % kPack<T> == 0 && aligned(dy_MC), [&](auto whole) {
+    constexpr int kCount = whole.value ? kPack<T> : 1;
+    add_chunks_kernel<kCount>
+        <<<grid(C / kCount), kColumnThreads, 0, stream_of(stream)>>>(dtable_VC, parts, dy_MC, chunks);
+  });
+  check_launch("add_chunks");
+  add_parts_kernel<<<grid(C), kColumnThreads, 0, stream_of(stream)>>>(dtable_VC, parts, chunks);
+  check_launch("add_parts");
 }
 
 }  // namespace
@@ -105,13 +167,7 @@ void embedding_backward(CudaStream stream, DType dtype, void* dtable_VC, bool ac
   dispatch_float(dtype, [&]<class E>() {
     using A = Arithmetic<E>;
     const E* const dy = static_cast<const E*>(dy_MC);
-    if (dtable_VC && M > 0) {
-      const SortedRows sorted = sort_rows(stream, ids_M, M);
-      const dim3 grid(static_cast<unsigned>(M), static_cast<unsigned>((C + kThreads - 1) / kThreads));
-      add_rows_of_id_kernel<<<grid, kThreads, 0, stream_of(stream)>>>(static_cast<A*>(dtable_VC), dy, sorted.ids_M,
-                                                                      sorted.rows_M, M, C);
-      check_launch("add_rows_of_id");
-    }
+    if (dtable_VC && M > 0) add_rows(stream, static_cast<A*>(dtable_VC), dy, ids_M, M, C);
     if (dpositions_TC && max_T > 0) {
       add_positions_kernel<<<blocks_for(stream, max_T * C), kThreads, 0, stream_of(stream)>>>(
           static_cast<A*>(dpositions_TC), dy, M, T, C, max_T, accumulate_positions);

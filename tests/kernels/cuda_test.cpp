@@ -165,6 +165,21 @@ TEST_CASE("cuda: embeddings", "[cuda]") {
   });
 }
 
+TEST_CASE("cuda: gradients of ids that are frequent", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const Size V : {1, 3, 7}) {
+      for (const auto [M, C] : {Rows{64, 8}, Rows{65, 40}, Rows{128, 9}, Rows{1000, 40}, Rows{1411, 136}}) {
+        OnBoth both;
+        const int ids = both.ids(M, V), dy = both.array(dtype, M * C), dtable = both.array(sums, V * C);
+        both.run([&, M = M, C = C](auto s, auto at) {
+          embedding_backward(s, dtype, at(dtable), true, nullptr, false, at(dy), as_ids(at(ids)), M, M, C, V, 0);
+        });
+      }
+    }
+  });
+}
+
 TEST_CASE("cuda: sums", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);

@@ -49,7 +49,7 @@ class Group {
   // The same ranks with NCCL for tensors on `device`, a CUDA device of its own for each rank; all else goes the way it
   // went. Groups that are split from it have it too. Every rank must call it. One rank needs no NCCL and gets itself.
   // Throws UsageError for a build without NCCL or a device that is not there, CommError where NCCL cannot start. The
-  // last copy waits for the collectives that it started; where peers have gone it gives up after 40 s.
+  // last copy waits for the collectives that it started; where peers have gone it gives up after 15 s.
   Group with_nccl(Device device) const;
   // The same for tensors on a CUDA device without NCCL: they travel through memory of the host. Much slower; the sums
   // are those of the CPU, in the order of the ranks. Throws UsageError.

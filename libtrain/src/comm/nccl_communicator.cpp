@@ -21,8 +21,8 @@ namespace {
 using NcclClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStartDeadline{120};
-constexpr std::chrono::seconds kFinalizeDeadline{30};
-constexpr std::chrono::seconds kAbortDeadline{10};
+constexpr std::chrono::seconds kFinalizeDeadline{10};
+constexpr std::chrono::seconds kAbortDeadline{5};
 
 // Waits until the host's part of what was called is done; false after `deadline`.
 bool settles(ncclComm_t comm, NcclClock::time_point deadline) {
@@ -109,7 +109,7 @@ NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) {
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank,
                                    const std::string& name)
-    : parent_(std::move(parent)) {
+    : parent_(std::move(parent)), family_aborted_(parent_->family_aborted_) {
   ncclConfig_t config = communicator_config();
   start(name, [&] {
     LT_NCCL(ncclCommSplit(parent_->comm_, color, rank, &comm_, &config));
@@ -118,19 +118,20 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (std::uncaught_exceptions() > 0) abort();
+  if (std::uncaught_exceptions() > 0 || *family_aborted_) abort();
   if (comm_ == nullptr) return;
   run_within(kFinalizeDeadline + kAbortDeadline,
              [comm = comm_] { finalizes(comm) ? ncclCommDestroy(comm) : ncclCommAbort(comm); });
 }
 
 void NcclCommunicator::abort() noexcept {
+  *family_aborted_ = true;
   if (comm_ == nullptr) return;
   run_within(kAbortDeadline, [comm = std::exchange(comm_, nullptr)] { ncclCommAbort(comm); });
 }
 
 NcclCommunicator::Operation::Operation(NcclCommunicator& communicator) : communicator_(communicator) {
-  if (communicator.comm_ == nullptr) {
+  if (*communicator.family_aborted_) {
     throw CommError("expected a group whose collectives were waited for, one was given up while an error passed");
   }
   LT_NCCL(ncclGroupStart());

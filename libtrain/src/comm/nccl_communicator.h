@@ -58,7 +58,8 @@ class NcclCommunicator {
   void start(const std::string& name, Launch&& launch);
 
   std::shared_ptr<NcclCommunicator> parent_;  // outlives its children
-  ncclComm_t comm_ = nullptr;                 // null: aborted
+  std::shared_ptr<bool> family_aborted_ = std::make_shared<bool>(false);
+  ncclComm_t comm_ = nullptr;  // null: aborted
 };
 
 }  // namespace lt

@@ -26,8 +26,8 @@ class NcclTransfer final : public Transfer {
   NcclTransfer(NcclCommunicator& communicator, const Stream& stream) : Transfer(stream), communicator_(communicator) {}
   // All its work is in the stream.
   void launched() {
-    done_.record(stream());
     end_ = Moment::on(stream());
+    done_.record(stream());  // last: a graph holds nothing that nobody waits for
   }
   Moment end() const override { return end_; }
   void wait() override { Stream::compute(device()).wait(done_); }
