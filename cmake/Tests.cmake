@@ -1,9 +1,12 @@
 # lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [SANITIZE]): one Catch2 program, registered with CTest alone
 # and, with RANKS, under mpirun for each rank count given. A program's main initialises MPI only where it is launched
-# with ranks. CUDA_RANKS are run with a CUDA device each, in a build that has them, and skipped where there are fewer.
+# with ranks. CUDA_RANKS are run with a CUDA device each, in a build that has them, and skipped where there are fewer;
+# lt_cuda_test(NAME) says that the tests of a program want a device anyway. They have the label cuda, and the target
+# cuda_tests builds them.
 # SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which builds the
 # target sanitize_tests and runs no others.
 add_custom_target(sanitize_tests)
+add_custom_target(cuda_tests)
 
 # Open MPI leaks by design, so leaks are looked for in programs that run alone.
 set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
@@ -37,13 +40,23 @@ function(lt_test name)
       set_tests_properties(${name}_${n}ranks PROPERTIES LABELS sanitize)
     endif()
   endforeach()
-  if(NOT LIBTRAIN_CUDA)
+  if(NOT LIBTRAIN_CUDA OR NOT ARG_CUDA_RANKS)
     return()
   endif()
+  add_dependencies(cuda_tests ${name})
   foreach(n ${ARG_CUDA_RANKS})
     add_test(NAME ${name}_cuda_${n}ranks
              COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --allow-run-as-root -n ${n} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}_cuda_${n}ranks PROPERTIES TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ON
-      ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT};LT_TEST_DEVICE=cuda" SKIP_REGULAR_EXPRESSION "skipped: ")
+      ENVIRONMENT "${LIBTRAIN_RANKS_ENVIRONMENT};LT_TEST_DEVICE=cuda" SKIP_REGULAR_EXPRESSION "skipped: " LABELS cuda)
   endforeach()
+endfunction()
+
+function(lt_cuda_test name)
+  if(LIBTRAIN_CUDA)
+    add_dependencies(cuda_tests ${name})
+  endif()
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  list(FILTER tests INCLUDE REGEX "^${name}")
+  set_tests_properties(${tests} PROPERTIES LABELS cuda SKIP_REGULAR_EXPRESSION "skipped: ")
 endfunction()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test that this machine can run: the release build with all tests,
-# then the build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks.
+# Installs what is missing, builds and runs every test that this machine can run: the release build with all tests, the
+# build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks, and, where
+# nvcc is, the CUDA build, whose tests run where there are GPUs and are skipped elsewhere.
 # Closes with the line "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,12 +11,13 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 
 results=() configure_options=()
-build_and_test() {  # preset, target, extra ctest options
-  local preset=$1 target=$2
+build_and_test() {  # preset, targets in one word, extra ctest options
+  local preset=$1 targets
+  read -ra targets <<< "$2"
   shift 2
   cmake --preset "$preset" "${configure_options[@]}" > "build/$preset.configure.log" 2>&1 || { cat "build/$preset.configure.log"; return 1; }
   echo "== building $preset"
-  cmake --build "build/$preset" --target "$target"
+  cmake --build "build/$preset" --target "${targets[@]}"
   echo "== testing $preset"
   results+=("build/$preset/results.xml")
   ctest --test-dir "build/$preset" --output-on-failure --output-junit results.xml "$@" || true
@@ -33,5 +35,12 @@ fi
 build_and_test cpu all
 # Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
 build_and_test debug sanitize_tests --label-regex sanitize
+if command -v nvcc > /dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+  bash launch/deps.sh --cuda
+  configure_options+=(-DCMAKE_UNITY_BUILD=ON)
+  build_and_test cuda "ltrain cuda_tests" --label-regex cuda
+else
+  echo "== no nvcc: the CUDA configuration is not built"
+fi
 
 python3 tests/count_results.py "${results[@]}"
