@@ -1,30 +1,34 @@
-// Attention forward and backward in three ways, each compared with the naive one before it is timed.
+// Attention forward and backward in several ways, each compared with the naive one before it is timed.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "attention_paths.h"
 #include "kernel_case.h"
+#include "kernels/attention_options.h"
 #include "tensor/dispatch.h"
 
 namespace lt::bench {
 namespace {
 
-class TiledAttention final : public AttentionPath {
+class KernelAttention final : public AttentionPath {
  public:
-  explicit TiledAttention(const AttentionInputs& inputs)
+  KernelAttention(const AttentionInputs& inputs, kernels::AttentionPath path)
       : AttentionPath(inputs),
+        path_(path),
         lse_(Tensor::empty({inputs.matrix() / inputs.shape.T}, DType::f32, inputs.qkv.device())),
         workspace_(Tensor::empty(
             {kernels::attention_backward_workspace(inputs.qkv.device().type, inputs.qkv.dtype(), inputs.shape)},
             DType::u8, inputs.qkv.device())) {}
 
   void forward() override {
+    const Chosen path(path_);
     dispatch(out_.device(), [&](auto s) {
       kernels::attention_forward(s, out_.dtype(), out_.data(), lse_.data(), in_.qkv.data(), in_.shape, in_.scale);
     });
   }
   void backward() override {
+    const Chosen path(path_);
     dispatch(out_.device(), [&](auto s) {
       kernels::attention_backward(s, out_.dtype(), dqkv_.data(), in_.dout.data(), in_.qkv.data(), out_.data(),
                                   lse_.data(), workspace_.data(), in_.shape, in_.scale);
@@ -32,24 +36,38 @@ class TiledAttention final : public AttentionPath {
   }
 
  private:
+  struct Chosen {
+    explicit Chosen(kernels::AttentionPath path) { kernels::set_attention_path(path); }
+    ~Chosen() { kernels::set_attention_path(kernels::AttentionPath::automatic); }
+  };
+  kernels::AttentionPath path_;
   Tensor lse_, workspace_;
 };
 
-// T x T matrices that a path keeps, and bytes of their elements where those are not of the inputs' dtype.
+// The first is what the others are compared with. T x T matrices that a path keeps, and bytes of their elements where
+// those are not of the inputs' dtype.
 struct Implementation {
   const char* name;
   std::unique_ptr<AttentionPath> (*make)(const AttentionInputs&);
   Size matrices, element_bytes;
 };
-constexpr Implementation kImplementations[] = {
-    {"naive", naive_attention, 2, 4}, {"tiled", tiled_attention, 0, 0}, {"library", library_attention, 3, 0}};
+using Implementations = std::vector<Implementation>;
+
+Implementations implementations(const kernels::AttentionShape& shape, DType dtype, Device device) {
+  if (device.type != DeviceType::cuda) {
+    return {{"naive", naive_attention, 2, 4}, {"tiled", tiled_attention, 0, 0}, {"library", library_attention, 3, 0}};
+  }
+  Implementations all = {{"naive", library_attention, 3, 0}, {"tiled", tiled_attention, 0, 0}};
+  if (kernels::may_run_on_cudnn(dtype, shape)) all.push_back({"library", cudnn_attention, 0, 0});
+  return all;
+}
 
 // Outputs of about 1. f32: sums of a few thousand terms of 2^-24 each. bf16: the library's scores and their gradients
 // are rounded to 8 bits before they go on, which the other two do not do.
 double tolerance(DType dtype) { return dtype == DType::f32 ? 5e-5 : 5e-2; }
 
-PreparedKernel prepare(const Implementation& implementation, const kernels::AttentionShape& shape, DType dtype,
-                       Device device, bool backward, bool compare) {
+PreparedKernel prepare(const Implementation& implementation, const Implementation& first,
+                       const kernels::AttentionShape& shape, DType dtype, Device device, bool backward, bool compare) {
   const AttentionInputs inputs{shape, 1 / std::sqrt(static_cast<double>(shape.D)),
                                random_values({shape.B, shape.T, shape.row()}, dtype, device),
                                random_values({shape.B, shape.T, shape.H * shape.D}, dtype, device)};
@@ -59,7 +77,7 @@ PreparedKernel prepare(const Implementation& implementation, const kernels::Atte
   path->backward();
   PreparedKernel prepared{[=] { run(*path); }};
   if (compare) {
-    const auto reference = naive_attention(inputs);
+    const auto reference = first.make(inputs);
     reference->forward();
     if (backward) reference->backward();
     prepared.max_error = backward ? error_of(path->dqkv(), reference->dqkv()) : error_of(path->out(), reference->out());
@@ -96,26 +114,35 @@ AttentionPath::AttentionPath(const AttentionInputs& inputs)
       dqkv_(Tensor::empty(inputs.qkv.shape(), inputs.qkv.dtype(), inputs.qkv.device())) {}
 
 std::unique_ptr<AttentionPath> tiled_attention(const AttentionInputs& inputs) {
-  return std::make_unique<TiledAttention>(inputs);
+  return std::make_unique<KernelAttention>(inputs, kernels::AttentionPath::own);
+}
+
+std::unique_ptr<AttentionPath> cudnn_attention(const AttentionInputs& inputs) {
+  return std::make_unique<KernelAttention>(inputs, kernels::AttentionPath::cudnn);
 }
 
 void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {
   const nn::TransformerSpec& spec = sizes.spec;
+  const Device device = sizes.device;
   const kernels::AttentionShape shape{sizes.B, sizes.T, spec.heads, spec.kv_heads, spec.head_dim()};
   const Size matrix = shape.B * shape.H * shape.T * shape.T;
-  const Size naive_bytes = 2 * 4 * matrix;
   for (const DType dtype : kBenchDTypes) {
+    const Implementations all = implementations(shape, dtype, device);
+    const auto matrix_bytes = [=](const Implementation& implementation) {
+      const Size element = implementation.element_bytes > 0 ? implementation.element_bytes : dtype_bytes(dtype);
+      return implementation.matrices * element * matrix;
+    };
     for (const bool backward : {false, true}) {
-      for (const Implementation& implementation : kImplementations) {
-        const Size element = implementation.element_bytes > 0 ? implementation.element_bytes : dtype_bytes(dtype);
-        // Where the naive one is too large to run, the kernel is timed all the same.
-        const bool compare = implementation.make != naive_attention && naive_bytes <= kMostMatrixBytes;
-        cases.push_back(
-            {backward ? "attention.backward" : "attention.forward",
-             fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype, Work::product,
-             flops(shape, backward), bytes(shape, dtype, backward),
-             [=, device = sizes.device] { return prepare(implementation, shape, dtype, device, backward, compare); },
-             implementation.name, 0, tolerance(dtype), implementation.matrices * element * matrix});
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        // Where the first one is too large to run, the kernel is timed all the same.
+        const bool compare = i > 0 && matrix_bytes(all[0]) <= most_matrix_bytes(device);
+        cases.push_back({backward ? "attention.backward" : "attention.forward",
+                         fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype,
+                         Work::product, flops(shape, backward), bytes(shape, dtype, backward),
+                         [=, first = all[0], chosen = all[i]] {
+                           return prepare(chosen, first, shape, dtype, device, backward, compare);
+                         },
+                         all[i].name, 0, tolerance(dtype), matrix_bytes(all[i])});
       }
     }
   }

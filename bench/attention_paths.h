@@ -1,4 +1,4 @@
-// Causal attention in three ways that give the same numbers: what the library's own kernel is held against.
+// Causal attention in several ways that give the same numbers: what the library's own kernels are held against.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,10 @@ class AttentionPath {
 // Plain loops over the formula, which keep the probabilities and their gradients as T x T matrices. On the threads and
 // instructions of the other two, so that what differs is the method. On the CPU.
 std::unique_ptr<AttentionPath> naive_attention(const AttentionInputs& inputs);
-// The kernel: blocks with a running softmax, no T x T matrix.
+// The own kernel: blocks with a running softmax, no T x T matrix.
 std::unique_ptr<AttentionPath> tiled_attention(const AttentionInputs& inputs);
+// That of cuDNN, on CUDA.
+std::unique_ptr<AttentionPath> cudnn_attention(const AttentionInputs& inputs);
 // Products of whole matrices with a softmax between them, as a program without an attention kernel composes it.
 std::unique_ptr<AttentionPath> library_attention(const AttentionInputs& inputs);
 

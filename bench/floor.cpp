@@ -3,17 +3,21 @@
 
 #include <algorithm>
 
+#include "core/cuda.h"
+#include "kernel_case.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/gemm.h"
 #include "libtrain/tensor.h"
+#include "tensor/dispatch.h"
 #include "timing.h"
 
 namespace lt::bench {
 namespace {
 
-constexpr int kCalls = 20;                                               // of each, the shortest counts
-constexpr Size kLeastBytes = Size{1} << 14, kMostBytes = Size{1} << 29;  // of arrays
-constexpr Size kPassedBytes = Size{1} << 26;                             // in one call, by several passes
+constexpr int kCalls = 20;                                                       // of each, the shortest counts
+constexpr Size kLeastBytes = Size{1} << 14, kMostBytes = Size{1} << 29;          // of arrays
+constexpr Size kLeastCopyBytes = Size{1} << 25, kMostCopyBytes = Size{1} << 30;  // on CUDA
+constexpr Size kPassedBytes = Size{1} << 26;                                     // in one call, by several passes
 
 Size threads() { return kernels::parallel_ranges(Size{1} << 30, 1); }
 
@@ -89,21 +93,35 @@ MemoryRate measure_memory(Size bytes) {
   return {bytes, reads, 2 * updates};
 }
 
+Floor measure_cuda_floor(Device device) {
+  Floor floor{1, cuda::multiply_add_flops(device.index), {}};
+  for (Size bytes = kLeastCopyBytes; bytes <= kMostCopyBytes; bytes *= 2) {
+    const Tensor from = Tensor::zeros({bytes}, DType::u8, device), to = Tensor::zeros({bytes}, DType::u8, device);
+    const auto ms = time_calls(
+        1, 20, 200, [&] { copy(to, from); }, device);
+    const double rate = 2e3 * static_cast<double>(bytes) / *std::min_element(ms.begin(), ms.end());
+    floor.memory.push_back({bytes, rate, rate});
+  }
+  return floor;
+}
+
 // D = A B of bf16 matrices, in FLOP/s.
-double product_flops(Size M, Size N, Size K) {
-  const Tensor a = Tensor::zeros({M, K}, DType::bf16), b = Tensor::zeros({K, N}, DType::bf16);
-  const Tensor d = Tensor::empty({M, N}, DType::bf16);
-  fill(a, 1), fill(b, 1);
-  const auto ms = time_calls(1, 20, 200, [&] {
-    kernels::gemm(CpuStream{}, {.M = M,
-                                .N = N,
-                                .K = K,
-                                .a = a.data(),
-                                .b = b.data(),
-                                .d = d.data(),
-                                .dtype = DType::bf16,
-                                .out = DType::bf16});
-  });
+double product_flops(Device device, Size M, Size N, Size K) {
+  const Tensor a = random_values({M, K}, DType::bf16, device), b = random_values({K, N}, DType::bf16, device);
+  const Tensor d = Tensor::empty({M, N}, DType::bf16, device);
+  const auto multiply = [&] {
+    dispatch(device, [&](auto stream) {
+      kernels::gemm(stream, {.M = M,
+                             .N = N,
+                             .K = K,
+                             .a = a.data(),
+                             .b = b.data(),
+                             .d = d.data(),
+                             .dtype = DType::bf16,
+                             .out = DType::bf16});
+    });
+  };
+  const auto ms = time_calls(1, 20, 200, multiply, device);
   return 2 * static_cast<double>(M) * static_cast<double>(N * K) / *std::min_element(ms.begin(), ms.end()) * 1e3;
 }
 
@@ -118,16 +136,21 @@ double Floor::memory_rate(Size footprint) const {
   return best;
 }
 
-Floor measure_floor() {
+Floor measure_floor(Device device) {
+  if (device.type == DeviceType::cuda) return measure_cuda_floor(device);
   Floor floor{threads(), multiply_add_flops(), {}};
   for (Size bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 2) floor.memory.push_back(measure_memory(bytes));
   return floor;
 }
 
-double measure_bf16_products() {
+double measure_bf16_products(Device device) {
+  const bool cuda = device.type == DeviceType::cuda;
+  const Size scale = cuda ? 8 : 1;
   double best = 0;
-  for (const Size n : {256, 512, 1024, 2048}) best = std::max(best, product_flops(n, n, n));
-  for (const Size n : {256, 512, 1024}) best = std::max(best, product_flops(2048, n, n));
+  for (const Size n : {256, 512, 1024, 2048})
+    best = std::max(best, product_flops(device, scale * n, scale * n, scale * n));
+  for (const Size n : {256, 512, 1024})
+    best = std::max(best, product_flops(device, scale * 2048, scale * n, scale * n));
   return best;
 }
 

@@ -1,9 +1,10 @@
-// The limits of this processor: fused multiply-adds in registers, passes over arrays that fit a cache or do not, and
-// the best matrix product. What kernels are held against.
+// The limits of this processor, or of a CUDA device: fused multiply-adds in registers, passes over arrays that fit a
+// cache or do not, and the best matrix product. What kernels are held against.
 #pragma once
 
 #include <vector>
 
+#include "libtrain/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt::bench {
@@ -26,11 +27,12 @@ struct Floor {
   double memory_rate(Size footprint) const;
 };
 
-// Takes one or two seconds. With OMP_NUM_THREADS threads.
-Floor measure_floor();
+// Takes one or two seconds. With OMP_NUM_THREADS threads. On CUDA the rates of memory are those of copies, of 32 MiB to
+// 1 GiB, and the multiply-adds are those that its multiprocessors can start at their highest clock.
+Floor measure_floor(Device device);
 
 // FLOP/s of the best of several products of bf16 matrices: the units for it differ too much between processors for a
 // loop of their instructions.
-double measure_bf16_products();
+double measure_bf16_products(Device device);
 
 }  // namespace lt::bench

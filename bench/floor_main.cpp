@@ -5,7 +5,7 @@
 #include "floor.h"
 
 int main() {
-  const lt::bench::Floor floor = lt::bench::measure_floor();
+  const lt::bench::Floor floor = lt::bench::measure_floor(lt::kCpu);
   std::printf("{\"threads\": %ld, \"f32_gflops\": %.0f", floor.threads, floor.multiply_add_flops * 1e-9);
   for (const lt::bench::MemoryRate& rate : floor.memory) {
     if (rate.bytes >= 1 << 20) std::printf(", \"read_%ldmb_gb_s\": %.1f", rate.bytes >> 20, rate.reads_per_s * 1e-9);

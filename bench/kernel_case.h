@@ -46,7 +46,7 @@ struct KernelSizes {
 };
 
 // A case whose T x T matrices are larger is left out.
-inline constexpr Size kMostMatrixBytes = Size{2} << 30;
+inline Size most_matrix_bytes(Device device) { return Size{device.type == DeviceType::cuda ? 16 : 2} << 30; }
 
 // Each adds the cases of one subject, in f32 and bf16. Kernels that the model's family does not use are among them, at
 // its sizes.

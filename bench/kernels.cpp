@@ -12,6 +12,7 @@
 #include "libtrain/run_options.h"
 #include "table.h"
 #include "timing.h"
+#include "train/rank_device.h"
 
 namespace lt::bench {
 namespace {
@@ -50,11 +51,11 @@ KernelCases chosen_cases(const Config& config, const std::string& filter) {
   return chosen;
 }
 
-Peaks measure_peaks(const KernelCases& cases) {
-  Peaks peaks{measure_floor()};
+Peaks measure_peaks(const KernelCases& cases, Device device) {
+  Peaks peaks{measure_floor(device)};
   for (const KernelCase& c : cases) {
     if (c.work == Work::product && c.dtype == DType::bf16) {
-      peaks.bf16_products = measure_bf16_products();
+      peaks.bf16_products = measure_bf16_products(device);
       break;
     }
   }
@@ -85,11 +86,11 @@ struct MeasuredKernel {
   double max_error = -1;
 
   // Times of a block on arrays of its own.
-  void measure(const KernelCase& c, Size warmup, Size iterations) {
+  void measure(const KernelCase& c, Size warmup, Size iterations, Device device) {
     const PreparedKernel kernel = c.prepare();
     max_error = std::max(max_error, kernel.max_error);
     require_agreement(c, kernel.max_error);
-    blocks.push_back(time_calls(warmup, iterations, kBlockMs, kernel.launch));
+    blocks.push_back(time_calls(warmup, iterations, kBlockMs, kernel.launch, device));
   }
 };
 
@@ -138,20 +139,22 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
   if (world.size() > 1) {
     throw UsageError("bench", fmt::format("kernels: expected one rank, got {}", world.size()), "run it without mpirun");
   }
-  KernelCases cases = chosen_cases(resolve(given), filter);
+  const Config config = resolve(given);
+  const Device device = step_options_of_rank(config, world).device;
+  KernelCases cases = chosen_cases(config, filter);
   Json left_out = Json::array(), rows = Json::array();
   std::erase_if(cases, [&](const KernelCase& c) {
-    if (c.matrix_bytes <= kMostMatrixBytes) return false;
-    left_out.push_back(
-        fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c), c.matrix_bytes, kMostMatrixBytes));
+    if (c.matrix_bytes <= most_matrix_bytes(device)) return false;
+    left_out.push_back(fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c), c.matrix_bytes,
+                                   most_matrix_bytes(device)));
     return true;
   });
-  const Peaks peaks = measure_peaks(cases);
+  const Peaks peaks = measure_peaks(cases, device);
   std::vector<MeasuredKernel> measured(cases.size());
   for (Size b = 0; b < kBlocks; ++b) {
     const Size iterations = block_size(options.iterations, b);
     for (std::size_t i = 0; iterations > 0 && i < cases.size(); ++i) {
-      measured[i].measure(cases[i], options.warmup, iterations);
+      measured[i].measure(cases[i], options.warmup, iterations, device);
     }
   }
   print_header(kKernelColumns);

@@ -12,12 +12,12 @@
 namespace lt::bench {
 namespace {
 
-Tensor causal_mask(Size T, DType dtype) {
+Tensor causal_mask(Size T, DType dtype, Device device) {
   std::vector<float> mask(static_cast<std::size_t>(T * T));
   for (Size i = 0; i < T * T; ++i) {
     if (i % T > i / T) mask[static_cast<std::size_t>(i)] = -std::numeric_limits<float>::infinity();
   }
-  const Tensor exact = Tensor::from(mask, {T, T}), rounded = Tensor::empty({T, T}, dtype);
+  const Tensor exact = Tensor::from(mask, {T, T}, device), rounded = Tensor::empty({T, T}, dtype, device);
   copy(rounded, exact);
   return rounded;
 }
@@ -37,10 +37,10 @@ class LibraryAttention final : public AttentionPath {
         p_(matrix()),
         dp_(matrix()),
         ds_(matrix()),
-        mask_(causal_mask(inputs.shape.T, inputs.qkv.dtype())),
-        scale_(Tensor::empty({1}, inputs.qkv.dtype())),
-        q_(Tensor::empty({inputs.rows(), inputs.shape.H * inputs.shape.D}, inputs.qkv.dtype())),
-        k_(Tensor::empty({inputs.rows(), inputs.shape.G * inputs.shape.D}, inputs.qkv.dtype())) {
+        mask_(causal_mask(inputs.shape.T, inputs.qkv.dtype(), inputs.qkv.device())),
+        scale_(Tensor::empty({1}, inputs.qkv.dtype(), inputs.qkv.device())),
+        q_(Tensor::empty({inputs.rows(), inputs.shape.H * inputs.shape.D}, inputs.qkv.dtype(), inputs.qkv.device())),
+        k_(Tensor::empty({inputs.rows(), inputs.shape.G * inputs.shape.D}, inputs.qkv.dtype(), inputs.qkv.device())) {
     fill(scale_, inputs.scale);
   }
 
@@ -50,7 +50,7 @@ class LibraryAttention final : public AttentionPath {
     for_each_batch([&](Size b, Size r) {
       product(scores(p_, b, r), q(q_, b, r), heads(in_.qkv, b, s.H), s.T, s.T, s.D, false, true, false, &mask_);
     });
-    dispatch(kCpu, [&](auto stream) {
+    dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::softmax_forward(stream, p_.dtype(), p_.data(), p_.data(), s.B * s.H * s.T, s.T);
     });
     for_each_batch([&](Size b, Size r) {
@@ -66,7 +66,7 @@ class LibraryAttention final : public AttentionPath {
       product(scores(dp_, b, r), out_of(in_.dout, b, r), heads(in_.qkv, b, s.H + s.G), s.T, s.T, s.D, false, true);
       product(heads(dqkv_, b, s.H + s.G), scores(p_, b, r), out_of(in_.dout, b, r), s.T, s.D, s.T, true, false, r > 0);
     });
-    dispatch(kCpu, [&](auto stream) {
+    dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::softmax_backward(stream, p_.dtype(), ds_.data(), dp_.data(), p_.data(), s.B * s.H * s.T, s.T, false);
     });
     for_each_batch([&](Size b, Size r) {
@@ -77,7 +77,7 @@ class LibraryAttention final : public AttentionPath {
   }
 
  private:
-  Tensor matrix() const { return Tensor::empty({in_.matrix()}, in_.qkv.dtype()); }
+  Tensor matrix() const { return Tensor::empty({in_.matrix()}, in_.qkv.dtype(), in_.qkv.device()); }
   Size group() const { return in_.shape.H / in_.shape.G; }
 
   // Batches have one query head of each group: number r of its group, so that keys and values are one step apart too.
@@ -108,7 +108,7 @@ class LibraryAttention final : public AttentionPath {
     const Size rows = to.dim(0), columns = to.dim(1);
     const Matrices from{in_.qkv, first, in_.shape.row(), 0};
     kernels::Strided space{2, {rows, columns}, {columns, 1}, {from.row, 1}, {0, 0}};
-    dispatch(kCpu, [&](auto stream) {
+    dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::mul(stream, to.dtype(), space, to.data(), from.data(), scale_.data(), false);
     });
   }
@@ -117,7 +117,7 @@ class LibraryAttention final : public AttentionPath {
                bool transpose_a = false, bool transpose_b = false, bool accumulate = false,
                const Tensor* add = nullptr) const {
     const DType dtype = in_.qkv.dtype();
-    dispatch(kCpu, [&](auto stream) {
+    dispatch(in_.qkv.device(), [&](auto stream) {
       kernels::gemm(stream, {.M = M,
                              .N = N,
                              .K = K,

@@ -1,4 +1,6 @@
 // Inputs of the kernels that are measured.
+#include <algorithm>
+
 #include "kernel_case.h"
 #include "libtrain/random.h"
 
@@ -6,7 +8,7 @@ namespace lt::bench {
 namespace {
 
 // Numbers repeat after so many: large weights would take longer to make than to measure.
-constexpr std::size_t kPeriod = 1000003;
+constexpr Size kPeriod = 1000003;
 
 // The key of no two arrays of a run is the same.
 std::uint64_t next_key() {
@@ -18,11 +20,17 @@ std::uint64_t next_key() {
 
 Tensor random_values(const Shape& shape, DType dtype, Device device) {
   const std::uint64_t key = next_key();
-  std::vector<float> values(static_cast<std::size_t>(shape.elements()));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = i < kPeriod ? 2 * uniform_from(philox_word(key, i)) - 1 : values[i - kPeriod];
+  const Size N = shape.elements();
+  std::vector<float> values(static_cast<std::size_t>(std::min(N, kPeriod)));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 2 * uniform_from(philox_word(key, i)) - 1;
+  const Tensor exact = Tensor::empty(shape, DType::f32, device), flat = exact.view({N});
+  Size filled = static_cast<Size>(values.size());
+  copy(flat.narrow(0, 0, filled), Tensor::from(values, {filled}));
+  while (filled < N) {  // the first numbers again
+    const Size count = std::min(filled, N - filled);
+    copy(flat.narrow(0, filled, count), flat.narrow(0, 0, count));
+    filled += count;
   }
-  const Tensor exact = Tensor::from(values, shape, device);
   if (dtype == DType::f32) return exact;
   const Tensor rounded = Tensor::empty(shape, dtype, device);
   copy(rounded, exact);

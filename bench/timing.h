@@ -1,10 +1,12 @@
-// The one way to time calls of something that has ended when its call returns.
+// The one way to time calls: of something that has ended when its call returns, and on CUDA, by the device's clock, of
+// what calls give to the stream that computes.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "libtrain/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt::bench {
@@ -28,15 +30,27 @@ double best_ms(int calls, F&& f) {
   return best;
 }
 
+// Calls in a row on CUDA that give one time, their mean: the start of a single one would count too.
+inline constexpr int kCallsInARow = 10;
+
+template <class F>
+double time_ms(Device device, F&& f) {
+  if (device.type != DeviceType::cuda) return time_ms(f);
+  const Stream stream = Stream::compute(device);
+  const Moment begin = Moment::on(stream);
+  for (int i = 0; i < kCallsInARow; ++i) f();
+  return Moment::on(stream).ms_since(begin) / kCallsInARow;
+}
+
 // Calls f `warmup` times and then `iterations` times, whose times it returns. What takes longer than `budget_ms` in one
 // of the two has fewer calls, but at least one before and three counted ones, or all that were asked for.
 template <class F>
-std::vector<double> time_calls(Size warmup, Size iterations, double budget_ms, F&& f) {
+std::vector<double> time_calls(Size warmup, Size iterations, double budget_ms, F&& f, Device device = kCpu) {
   const auto run = [&](Size most, Size least) {
     std::vector<double> ms;
     for (double total = 0; static_cast<Size>(ms.size()) < most;) {
       if (total > budget_ms && static_cast<Size>(ms.size()) >= least) break;
-      ms.push_back(time_ms(f));
+      ms.push_back(time_ms(device, f));
       total += ms.back();
     }
     return ms;

@@ -63,6 +63,14 @@ std::string name(int device) {
   return properties.name;
 }
 
+double multiply_add_flops(int device) {
+  constexpr double kLanes = 128, kFlops = 2;  // of a multiprocessor since 8.6, and of 9.0
+  int multiprocessors = 0, kilohertz = 0;
+  LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  LT_CUDA(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device));
+  return multiprocessors * kLanes * kFlops * kilohertz * 1e3;
+}
+
 std::string driver_version() {
   int version = 0;
   if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) return {};

@@ -17,6 +17,7 @@ bool is_built();
 std::string why_not(int index);
 
 std::string name(int device);  // as the driver says it
+double multiply_add_flops(int device);  // f32, FLOP/s that its multiprocessors start at their highest clock
 std::string driver_version();  // of CUDA that the driver serves, "13.0"; empty where there is none
 
 std::shared_ptr<void> create_stream(int device);

@@ -13,6 +13,7 @@ bool is_built() { return false; }
 std::string why_not(int) { return "is not in this build: it has cpu and meta"; }
 
 std::string name(int) { not_built(); }
+double multiply_add_flops(int) { not_built(); }
 std::string driver_version() { return {}; }
 
 std::shared_ptr<void> create_stream(int) { not_built(); }
