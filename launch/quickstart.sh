@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a clone to a trained model: installs what is missing, builds, prepares a corpus of real text, trains a small GPT
-# on two ranks with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report.
-# A second run skips what is done.
+# with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report. On two ranks; where
+# nvidia-smi lists GPUs and nvcc is, on one rank a GPU in bf16. A second run skips what is done.
 #
 #   bash launch/quickstart.sh [--text FILE...]
 set -euo pipefail
@@ -26,14 +26,29 @@ say() { printf '\n== %s\n' "$*"; }
 step_started=$SECONDS
 took() { echo "   ($((SECONDS - step_started)) s)"; step_started=$SECONDS; }
 
+# The devices: GPUs where there are some and their programs can be built.
+ranks=2 device="two ranks of the processor" packages=() build=() training=()
+gpus=0
+if command -v nvidia-smi > /dev/null; then gpus=$(nvidia-smi --list-gpus 2> /dev/null | grep -c '^GPU') || true; fi
+if [ "$gpus" -gt 0 ]; then
+  export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+  if command -v nvcc > /dev/null; then
+    ranks=$gpus device="$gpus GPU(s), one rank each, in bf16"
+    packages=(--cuda) build=(-DLIBTRAIN_CUDA=ON) training=(--train.device=cuda --train.dtype=bf16)
+  else
+    echo "nvidia-smi lists $gpus GPU(s), but nvcc was not found: training on the processor"
+  fi
+fi
+
 say "1/5 packages"
-if [ ${#text[@]} -eq 0 ]; then bash launch/deps.sh --corpus; else bash launch/deps.sh; fi
+if [ ${#text[@]} -eq 0 ]; then packages+=(--corpus); fi
+bash launch/deps.sh "${packages[@]}"
 took
 
 say "2/5 build"
 # Several files of a folder are one compilation: from nothing, half the time.
 cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DLIBTRAIN_TESTS=OFF \
-  -DLIBTRAIN_EXAMPLES=OFF > build.log 2>&1 || { cat build.log; exit 1; }
+  -DLIBTRAIN_EXAMPLES=OFF "${build[@]}" > build.log 2>&1 || { cat build.log; exit 1; }
 rm -f build.log
 cmake --build build/release --target ltrain
 ltrain=build/release/ltrain
@@ -57,10 +72,10 @@ else
 fi
 took
 
-say "4/5 training on two ranks: ZeRO-3, full recomputation"
+say "4/5 training on $device: ZeRO-3, full recomputation"
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-mpirun --oversubscribe --bind-to none -n 2 "$ltrain" train --config examples/configs/quickstart.toml \
-  --data.train="$data/train.bin" --data.val="$data/val.bin" --run.dir="$run"
+mpirun --oversubscribe --bind-to none -n "$ranks" "$ltrain" train --config examples/configs/quickstart.toml \
+  --data.train="$data/train.bin" --data.val="$data/val.bin" --run.dir="$run" "${training[@]}"
 took
 
 say "5/5 sample and report"
@@ -71,5 +86,5 @@ took
 
 say "done in $SECONDS s. Next:"
 echo "   $ltrain sample --checkpoint $run --prompt 'The meaning of life'"
-echo "   $ltrain plan --config examples/configs/quickstart.toml --ranks 2"
+echo "   $ltrain plan --config examples/configs/quickstart.toml --ranks $ranks"
 echo "   docs/quickstart.md"

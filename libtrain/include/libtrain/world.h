@@ -36,10 +36,13 @@ class World {
   LaunchInfo info_;
   Group group_;
   std::shared_ptr<void> mpi_;  // finalises MPI
+  bool over_mpi_ = false;
 };
 
 // Call once, first thing in main(). Initialises MPI with MPI_THREAD_MULTIPLE where the environment says that there is
-// more than one rank (one rank needs no MPI). Throws CommError where ranks cannot meet.
+// more than one rank (one rank needs no MPI). Ranks on GPUs without a launcher that MPI knows meet over TCP at
+// MASTER_ADDR:MASTER_PORT; their groups take tensors on CUDA devices alone, with Group::with_nccl(). Throws CommError
+// where ranks cannot meet.
 World init(int& argc, char**& argv);
 
 }  // namespace lt

@@ -21,11 +21,9 @@ namespace {
 
 constexpr const char* kLaunchHint = "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
 
-// Without one of these MPI would take each process for a run of its own, or end it.
+// Without one MPI would take each process for a run of its own, or end it.
 void require_launcher(const LaunchInfo& info) {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
-    if (std::getenv(name) != nullptr) return;
-  }
+  if (has_mpi_launcher()) return;
   throw CommError(fmt::format("{} says rank {} of {}: expected a launcher that MPI knows, found none", info.source,
                               info.rank, info.size),
                   kLaunchHint);
@@ -49,6 +47,13 @@ void finalise(void*) {
 }
 
 }  // namespace
+
+bool has_mpi_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
 
 void check_mpi(int code, const char* expression, const char* file, int line) {
   if (code == MPI_SUCCESS) return;

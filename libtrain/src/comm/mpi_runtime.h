@@ -11,6 +11,9 @@ namespace lt {
 // it by itself. Throws CommError where MPI does not see these ranks.
 std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv);
 
+// Whether the environment is of a launcher that MPI knows.
+bool has_mpi_launcher();
+
 // Ends all ranks of the run.
 [[noreturn]] void abort_mpi(int exit_code);
 

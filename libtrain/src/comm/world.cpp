@@ -1,29 +1,60 @@
-// The ranks of this run. One rank needs no MPI.
+// The ranks of this run. One rank needs no MPI, and ranks on GPUs may do without.
 #include "libtrain/world.h"
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
+#include "comm/tcp_group.h"
+#include "libtrain/error.h"
 
 namespace lt {
+namespace {
+
+// MASTER_ADDR and MASTER_PORT; no host where they are not both set.
+struct MeetingPlace {
+  std::string host;
+  int port = 0;
+};
+
+MeetingPlace meeting_place() {
+  const char *const host = std::getenv("MASTER_ADDR"), *const port = std::getenv("MASTER_PORT");
+  if (host == nullptr || port == nullptr || *host == '\0' || *port == '\0') return {};
+  const std::string text = port;
+  MeetingPlace place{host, 0};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), place.port);
+  if (error != std::errc() || end != text.data() + text.size() || place.port < 1 || place.port > 65535) {
+    throw CommError("MASTER_PORT: expected a port from 1 to 65535, got \"" + text + "\"");
+  }
+  return place;
+}
+
+}  // namespace
 
 World init(int& argc, char**& argv) {
   World world;
   world.info_ = discover_ranks();
-  if (world.info_.size > 1) {
-    world.mpi_ = start_mpi(world.info_, argc, argv);
-    world.group_ = Group(make_mpi_world_backend());
-    world.info_.rank = world.group_.rank();
+  if (world.info_.size == 1) return world;
+  // Collectives of CPU tensors want MPI; on GPUs NCCL does them.
+  const MeetingPlace place = meeting_place();
+  if (!has_mpi_launcher() && !place.host.empty() && best_device() == DeviceType::cuda) {
+    world.group_ = Group(make_tcp_world_backend(place.host, place.port, world.info_.rank, world.info_.size));
+    return world;
   }
+  world.mpi_ = start_mpi(world.info_, argc, argv);
+  world.over_mpi_ = true;
+  world.group_ = Group(make_mpi_world_backend());
+  world.info_.rank = world.group_.rank();
   return world;
 }
 
 void World::abort(int exit_code) const {
-  if (info_.size > 1) abort_mpi(exit_code);
+  if (over_mpi_) abort_mpi(exit_code);
   std::fflush(nullptr);
-  std::_Exit(exit_code);
+  std::_Exit(exit_code);  // peers that met over TCP see the connection close
 }
 
 }  // namespace lt
