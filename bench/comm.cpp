@@ -24,12 +24,12 @@ float value(int rank, Size i) { return static_cast<float>((i + rank) % kPattern)
 // The arrays of one collective, and what it leaves in them.
 class Collective {
  public:
-  Collective(const Group& group, CollectiveOp op, Size bytes)
+  Collective(const Group& group, CollectiveOp op, Size bytes, Device device)
       : group_(group),
         op_(op),
-        full_(Tensor::empty({bytes / 4}, DType::f32)),
+        full_(Tensor::empty({bytes / 4}, DType::f32, device)),
         part_(full_.narrow(0, begin(), Group::part_size(bytes / 4, group.size(), group.rank()))) {
-    if (op == CollectiveOp::reduce_scatter) part_ = Tensor::empty({part_.elements()}, DType::f32);
+    if (op == CollectiveOp::reduce_scatter) part_ = Tensor::empty({part_.elements()}, DType::f32, device);
   }
 
   void run() const {
@@ -44,15 +44,16 @@ class Collective {
   // All ranks call it. Throws InternalError on all of them where a result is wrong on one. Leaves zeros, which stay
   // what they are however often they are summed.
   void check() const {
-    float* const full = full_.data<float>();
-    for (Size i = 0; i < full_.elements(); ++i) full[i] = value(group_.rank(), i);
+    std::vector<float> mine(static_cast<std::size_t>(full_.elements()));
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = value(group_.rank(), static_cast<Size>(i));
+    copy(full_, Tensor::from(mine, full_.shape()));
     run();
     collectively(group_, [&] {
       const bool scattered = op_ == CollectiveOp::reduce_scatter;
-      const Tensor& result = scattered ? part_ : full_;
-      for (Size i = 0; i < result.elements(); ++i) {
-        const Size at = i + (scattered ? begin() : 0);
-        const float found = result.data<float>()[i], expected = expected_at(at);
+      const std::vector<float> result = (scattered ? part_ : full_).to_vector<float>();
+      for (std::size_t i = 0; i < result.size(); ++i) {
+        const Size at = static_cast<Size>(i) + (scattered ? begin() : 0);
+        const float found = result[i], expected = expected_at(at);
         if (found == expected) continue;
         throw InternalError("bench", fmt::format("{} of {} bytes: element {}: expected {}, got {}", to_string(op_),
                                                  full_.bytes(), at, expected, found));
@@ -89,13 +90,14 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
 }
 
 // Times of `iterations` calls on arrays of their own.
-std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Size warmup, Size iterations) {
-  const Collective collective(group, op, bytes);
+std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device, Size warmup,
+                               Size iterations) {
+  const Collective collective(group, op, bytes, device);
   collective.check();
   std::vector<double> mine;
   for (Size i = 0; i < warmup + iterations; ++i) {
     group.barrier();
-    const double ms = time_ms([&] { collective.run(); });
+    const double ms = time_ms(device, [&] { collective.run(); });
     if (i >= warmup) mine.push_back(ms);
   }
   return slowest(group, mine);
@@ -120,16 +122,16 @@ void print_collective_row(const Json& row) {
                fixed(ms["max"], 4), fixed(row["algbw_gb_per_s"], 2), fixed(row["busbw_gb_per_s"], 2)});
 }
 
-void require_size(const World& world, Size bytes) {
+void require_size(const World& world, Size bytes, Device device) {
   if (bytes < 4 || bytes % 4 != 0) {
     throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
   }
   // A rank holds the array, its part, and what arrives for that: less than three arrays.
-  const Size most = system_memory_bytes(kCpu) / world.info().local_size / 3;
+  const bool cpu = device.type == DeviceType::cpu;
+  const Size most = system_memory_bytes(device) / (cpu ? world.info().local_size : 1) / 3;
   if (bytes > most) {
-    throw UsageError("bench", fmt::format("comm: --sizes: expected at most {} bytes, a third of a rank's share of the "
-                                          "host's memory, got {}",
-                                          most, bytes));
+    throw UsageError("bench", fmt::format("comm: --sizes: expected at most {} bytes, a third of {} memory, got {}",
+                                          most, cpu ? "a rank's share of the host's" : "the device's", bytes));
   }
 }
 
@@ -146,20 +148,21 @@ double bus_factor(CollectiveOp op, int ranks) {
 }
 
 void bench_comm(const World& world, const CommOptions& options) {
-  const Group& group = world.group();
-  if (group.size() < 2) {
+  if (world.size() < 2) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
   }
-  collectively(group, [&] {
-    for (const Size bytes : options.sizes) require_size(world, bytes);
+  collectively(world.group(), [&] {
+    require_device(options.device);
+    for (const Size bytes : options.sizes) require_size(world, bytes, options.device);
   });
+  const Group group = world.group(options.device);
   std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;
   for (Size b = 0; b < kBlocks; ++b) {
     const Size iterations = block_size(options.iterations, b);
     if (iterations == 0) continue;
     for (const CollectiveOp op : kOps) {
       for (const Size bytes : options.sizes) {
-        blocks[{op, bytes}].push_back(time_block(group, op, bytes, options.warmup, iterations));
+        blocks[{op, bytes}].push_back(time_block(group, op, bytes, options.device, options.warmup, iterations));
       }
     }
   }

@@ -81,8 +81,10 @@ lt::Batch make_batch(Size first, Size count) {
 void train(const lt::World& world, const std::string& strategy, Size steps) {
   const Size global_batch = 240;
   Adder model;
-  lt::Engine engine(model, world.group(), {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::full},
-                    lt::AdamW{.lr = 3e-3f, .weight_decay = 0.01f}, {.micro_batch = global_batch / world.size()});
+  const lt::Device device = world.device();  // a GPU where there is one
+  lt::Engine engine(
+      model, world.group(device), {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::full},
+      lt::AdamW{.lr = 3e-3f, .weight_decay = 0.01f}, {.micro_batch = global_batch / world.size(), .device = device});
   const lt::BatchShape shape = engine.batch_shape();
   for (Size step = 1; step <= steps; ++step) {
     const Size first = engine.samples_done() + shape.rank * shape.samples();

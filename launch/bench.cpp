@@ -70,9 +70,13 @@ Run set_up_comm(CLI::App& app) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
+    std::string device = "auto";
   };
   const auto o = std::make_shared<Values>();
   add_length(app, o->options, "calls", 5, 50);
+  app.add_option("--device", o->device, "of the arrays: cuda where it is built and there, cpu")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->option_text("= auto");
   app.add_option("--sizes", o->sizes, "bytes of the whole array; several with commas")
       ->delimiter(',')
       ->check(byte_size())
@@ -81,6 +85,8 @@ Run set_up_comm(CLI::App& app) {
     refuse_config(invocation, "comm");
     if (!o->sizes.empty()) o->options.sizes.clear();
     for (const std::string& text : o->sizes) o->options.sizes.push_back(bytes_of(text));
+    if (o->device == "auto") o->options.device = invocation.world.device();
+    if (o->device == "cuda") o->options.device = {DeviceType::cuda, invocation.world.info().local_rank};
     prepare(o->options, invocation);
     bench::bench_comm(invocation.world, o->options);
     return ExitCode::ok;

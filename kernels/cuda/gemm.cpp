@@ -5,10 +5,12 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "core/cuda.h"
 #include "core/cuda_error.h"
+#include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/deterministic.h"
 #include "kernels/elementwise.h"
@@ -47,6 +49,16 @@ struct Problem {
   int device;
 
   auto operator<=>(const Problem&) const = default;
+
+  // Without spaces.
+  std::string text() const {
+    std::string text = std::string(dtype_name(dtype)) + "," + std::string(dtype_name(out));
+    const auto add = [&](const auto& numbers) {
+      for (const auto number : numbers) text += "," + std::to_string(number);
+    };
+    add(sizes), add(flags), add(alignment);
+    return text;
+  }
 };
 
 // A product that can be launched: descriptions of the operation and its matrices, and the algorithm.
@@ -54,17 +66,18 @@ struct Prepared {
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
   std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; one is left when it was chosen
+  std::string problem;                           // of the file of chosen algorithms
 };
 
 class Cublas {
  public:
-  Cublas() { LT_CUBLAS(cublasLtCreate(&handle_)); }
+  explicit Cublas(int device) : file_(device) { LT_CUBLAS(cublasLtCreate(&handle_)); }
 
   static Cublas& of(int device) {
     static auto& all = *new std::map<int, Cublas>;
     static auto& mutex = *new std::mutex;
     const std::lock_guard lock(mutex);
-    return all[device];
+    return all.try_emplace(device, device).first->second;
   }
 
   // Null where cuBLASLt has no algorithm for it.
@@ -87,16 +100,18 @@ class Cublas {
                                static_cast<cudaStream_t>(stream.handle)));
     };
     // A call that adds to d cannot be repeated; one that comes later may choose.
-    if (p.candidates.size() > 1 && !g.accumulate && !deterministic()) choose(p.candidates, launch, stream);
+    if (p.candidates.size() > 1 && !g.accumulate && !deterministic() && choose(p.candidates, launch, stream)) {
+      file_.add(p.problem, p.candidates.front());
+    }
     launch(p.candidates.front());
   }
 
  private:
-  // Leaves the candidate that takes least time for this very call.
+  // Leaves the candidate that takes least time for this very call. False: not now.
   template <class Launch>
-  static void choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
+  static bool choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
-    if (stream.handle != compute.cuda().handle || cuda::is_capturing(stream)) return;
+    if (stream.handle != compute.cuda().handle || cuda::is_capturing(stream)) return false;
     std::size_t best = 0;
     double first_ms = 0, best_ms = 0;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -108,6 +123,7 @@ class Cublas {
       if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
     }
     candidates = {candidates[best]};
+    return true;
   }
 
   static MatrixLayout layout(DType dtype, Size rows, Size columns, Size ld, Size batch, Size stride) {
@@ -165,9 +181,22 @@ class Cublas {
       const auto& result = results[static_cast<std::size_t>(i)];
       if (result.state == CUBLAS_STATUS_SUCCESS) p->candidates.push_back(result.algo);
     }
-    return p->candidates.empty() ? nullptr : std::move(p);
+    if (p->candidates.empty()) return nullptr;
+    p->problem = q.text();
+    const auto known = deterministic() ? std::nullopt : file_.find(p->problem);
+    if (known && takes(*p, *known)) p->candidates = {*known};
+    return p;
   }
 
+  // Whether the algorithm, which another run chose, is one for this product and its workspace.
+  bool takes(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const {
+    cublasLtMatmulHeuristicResult_t result{};
+    return cublasLtMatmulAlgoCheck(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), &algorithm,
+                                   &result) == CUBLAS_STATUS_SUCCESS &&
+           static_cast<Size>(result.workspaceSize) <= cuda::kProductWorkspaceBytes;
+  }
+
+  AlgorithmFile file_;
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
   std::map<Problem, std::unique_ptr<Prepared>> prepared_;

@@ -49,6 +49,30 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
   }
 }
 
+TEST_CASE("evaluations between the launches of a graph see the parameters of the step before", "[parallel]") {
+  if (device().type != DeviceType::cuda) return;
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    const auto losses = [&](bool graph, Size every) {
+      const auto model = nn::make_transformer(spec);
+      const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .cuda_graph = graph};
+      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, {.lr = 1e-2f}, options);
+      std::vector<double> losses;
+      for (Size step = 0; step < 8; ++step) {
+        losses.push_back(engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab)).loss());
+        if (step % every == every - 1) {
+          losses.push_back(engine.evaluate(rows_of_step(engine.batch_shape(), 99, spec.vocab)).item());
+        }
+      }
+      return losses;
+    };
+    for (const Size every : {1, 2, 3}) {
+      INFO(strategy.name << ", an evaluation every " << every << " steps");
+      CHECK(losses(true, every) == losses(false, every));
+    }
+  }
+}
+
 TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
   if (device().type != DeviceType::cuda) return;
   const nn::TransformerSpec specs[] = {small_spec("gpt-tiny"), small_spec("llama-tiny")};

@@ -70,17 +70,11 @@ class TimelineScope {
   std::shared_ptr<Timeline> previous_;
 };
 
+// Also a range of the profilers of CUDA.
 class SpanScope {
  public:
-  SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {}, bool is_part = false)
-      : timeline_(Timeline::current().get()) {
-    if (timeline_ != nullptr) {
-      handle_ = timeline_->begin({lane, std::string(name), collective, is_part}, timeline_->now());
-    }
-  }
-  ~SpanScope() {
-    if (timeline_ != nullptr) timeline_->end(handle_, timeline_->now());
-  }
+  SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {}, bool is_part = false);
+  ~SpanScope();
   SpanScope(const SpanScope&) = delete;
   SpanScope& operator=(const SpanScope&) = delete;
 

@@ -28,6 +28,11 @@ class World {
   const LaunchInfo& info() const { return info_; }
   const Group& group() const { return group_; }
 
+  // What this rank computes on: the CUDA device of its number on its host where best_device() is cuda, else the CPU.
+  Device device() const;
+  // The group of all ranks for tensors on that device of each: with NCCL on CUDA. Every rank calls it.
+  Group group(Device device) const;
+
   // Ends all ranks of the run at once with this exit code; for a rank that cannot go on while the others can.
   [[noreturn]] void abort(int exit_code) const;
 

@@ -51,6 +51,14 @@ World init(int& argc, char**& argv) {
   return world;
 }
 
+Device World::device() const {
+  return best_device() == DeviceType::cuda ? Device{DeviceType::cuda, info_.local_rank} : kCpu;
+}
+
+Group World::group(Device device) const {
+  return device.type == DeviceType::cuda && size() > 1 ? group_.with_nccl(device) : group_;
+}
+
 void World::abort(int exit_code) const {
   if (over_mpi_) abort_mpi(exit_code);
   std::fflush(nullptr);

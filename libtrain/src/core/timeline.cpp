@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/ranges.h"
+
 namespace lt {
 namespace {
 
@@ -45,6 +47,18 @@ class ClockTimeline final : public Timeline {
 
 const std::shared_ptr<Timeline>& Timeline::current() { return current_timeline; }
 void Timeline::set_current(std::shared_ptr<Timeline> timeline) { current_timeline = std::move(timeline); }
+
+SpanScope::SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective, bool is_part)
+    : timeline_(Timeline::current().get()) {
+  push_range(name);
+  if (timeline_ == nullptr) return;
+  handle_ = timeline_->begin({lane, std::string(name), collective, is_part}, timeline_->now());
+}
+
+SpanScope::~SpanScope() {
+  if (timeline_ != nullptr) timeline_->end(handle_, timeline_->now());
+  pop_range();
+}
 
 std::shared_ptr<Timeline> make_timeline(Device device) { return std::make_shared<ClockTimeline>(device); }
 

@@ -9,6 +9,9 @@
 #include "libtrain/random.h"
 
 namespace lt::nn {
+namespace {
+constexpr Size kValuesOfAThread = Size{1} << 16;
+}
 
 const Tensor& Parameter::tensor() const {
   if (!tensor_.defined()) {
@@ -78,7 +81,13 @@ void initial_values(float* values, const std::string& name, Init init, std::uint
     std::fill(values, values + count, init.mean);
     return;
   }
-  fill_normal(values, derive_key(seed, name), static_cast<std::uint64_t>(begin), count, init.mean, init.deviation);
+  const std::uint64_t key = derive_key(seed, name);
+  // Each value is a function of its index, so threads share the work as they like.
+#pragma omp parallel for schedule(static)
+  for (Size first = 0; first < count; first += kValuesOfAThread) {
+    fill_normal(values + first, key, static_cast<std::uint64_t>(begin + first),
+                std::min(kValuesOfAThread, count - first), init.mean, init.deviation);
+  }
 }
 
 }  // namespace lt::nn

@@ -198,11 +198,18 @@ void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
   const Stream stream = Stream::compute(options.device);
   const StepGraph::Key key{to_string(batch.inputs.shape()), memory.arena()};
+  // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
+  // evaluation before it may have gathered them.
+  const auto put_publishing_off = [&] {
+    for (ShardedUnit& unit : units) unit.start_publish();
+  };
   if (!slot->graph || slot->graph->key() != key) {
     slot->graph.reset();
+    put_publishing_off();
     slot->graph.emplace(key, stream, [&] { run(kStepProgram, &Impl::step, batch); });
   }
   slot->graph->launch(stream);
+  put_publishing_off();
 }
 
 StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/cuda.h"
 #include "core/pending_file.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
@@ -166,7 +167,9 @@ void announce(Run& run, const std::string& command) {
   };
   say("ranks: {} ({})", run.world.size(), run.world.info().source);
   say("ltrain {} ({}), {}", version(), commit(), built_with());
-  say("devices: {} x {}", run.world.size(), to_string(run.device()));
+  const Device device = run.device();
+  say("devices: {} x {}", run.world.size(),
+      device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
   say("model: {} {} x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
       spec.family, counted(spec.layers, "layer"), spec.width, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);

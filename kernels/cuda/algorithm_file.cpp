@@ -1,0 +1,89 @@
+// One line an algorithm: "1 <problem> <its 64 bytes as hex digits>". A line is one write, so ranks may add at a time.
+#include "kernels/cuda/algorithm_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/cuda.h"
+
+namespace lt::kernels {
+namespace {
+
+constexpr const char* kFormat = "1";
+constexpr char kDigits[] = "0123456789abcdef";
+
+std::string cache_folder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/libtrain";
+  const char* const home = std::getenv("HOME");
+  return home == nullptr || *home == '\0' ? std::string() : std::string(home) + "/.cache/libtrain";
+}
+
+std::string file_name(int device) {
+  std::string name = "cublaslt-" + std::to_string(cublasLtGetVersion()) + "-" + cuda::name(device);
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return name + ".txt";
+}
+
+std::string to_hex(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text;
+  for (std::size_t i = 0; i < sizeof algorithm; ++i) {
+    const auto byte = reinterpret_cast<const unsigned char*>(&algorithm)[i];
+    text += kDigits[byte / 16], text += kDigits[byte % 16];
+  }
+  return text;
+}
+
+std::optional<cublasLtMatmulAlgo_t> from_hex(const std::string& text) {
+  cublasLtMatmulAlgo_t algorithm{};
+  if (text.size() != 2 * sizeof algorithm) return std::nullopt;
+  for (std::size_t i = 0; i < sizeof algorithm; ++i) {
+    const char *const high = std::strchr(kDigits, text[2 * i]), *const low = std::strchr(kDigits, text[2 * i + 1]);
+    if (high == nullptr || low == nullptr) return std::nullopt;
+    reinterpret_cast<unsigned char*>(&algorithm)[i] =
+        static_cast<unsigned char>((high - kDigits) * 16 + (low - kDigits));
+  }
+  return algorithm;
+}
+
+}  // namespace
+
+AlgorithmFile::AlgorithmFile(int device) {
+  const std::string folder = cache_folder();
+  if (folder.empty()) return;
+  path_ = folder + "/" + file_name(device);
+  std::ifstream file(path_);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string format, problem, bytes;
+    if (!(words >> format >> problem >> bytes) || format != kFormat) continue;
+    if (const auto algorithm = from_hex(bytes)) algorithms_.insert_or_assign(problem, *algorithm);
+  }
+}
+
+std::optional<cublasLtMatmulAlgo_t> AlgorithmFile::find(const std::string& problem) const {
+  const auto found = algorithms_.find(problem);
+  return found == algorithms_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void AlgorithmFile::add(const std::string& problem, const cublasLtMatmulAlgo_t& algorithm) {
+  algorithms_.insert_or_assign(problem, algorithm);
+  if (path_.empty()) return;
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
+  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) return path_.clear();
+  const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm) + "\n";
+  if (::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) path_.clear();
+  ::close(file);
+}
+
+}  // namespace lt::kernels
