@@ -45,23 +45,26 @@ Training::Training(const Config& config, const Group& group, const StepOptions& 
 std::vector<PartTimes> Training::time_steps(Size count) {
   PartClock clock(engine_.options().device);
   const PartClockScope current(&clock);
-  std::vector<Lap> laps;
-  std::optional<StepResult> issued;
-  const auto check = [&] {
+  std::vector<PartTimes> times;
+  struct Issued {
+    StepResult result;
+    Lap lap;
+  };
+  std::optional<Issued> issued;
+  const auto finish = [&] {  // a graph's times are those of its last launch, so before the next one
     if (!issued) return;
-    if (const float loss = issued->loss(); !std::isfinite(loss)) {
+    if (const float loss = issued->result.loss(); !std::isfinite(loss)) {
       throw NonFiniteError(fmt::format("bench: loss: expected a finite number, got {}", loss));
     }
+    times.push_back(issued->lap.times());
   };
   for (Size i = 0; i < count; ++i) {
     const StepResult result = engine_.step(batch_);
-    laps.push_back(clock.lap());
-    check();
-    issued = result;
+    const Lap lap = clock.lap();
+    finish();
+    issued = Issued{result, lap};
   }
-  check();
-  std::vector<PartTimes> times;
-  for (const Lap& lap : laps) times.push_back(lap.times());
+  finish();
   return times;
 }
 

@@ -68,7 +68,7 @@ if(LIBTRAIN_TESTS)
   endif()
 endif()
 
-# CUDA: the toolkit of the system, or the nvidia/* packages of PyPI in LIBTRAIN_CUDA_ROOT.
+# CUDA: the toolkit of the system. (cuDNN may be that of PyPI's packages, in LIBTRAIN_CUDA_ROOT.)
 set(LIBTRAIN_CUDA_RUNTIME "")
 if(LIBTRAIN_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)

@@ -86,7 +86,7 @@ Run set_up_comm(CLI::App& app) {
     if (!o->sizes.empty()) o->options.sizes.clear();
     for (const std::string& text : o->sizes) o->options.sizes.push_back(bytes_of(text));
     if (o->device == "auto") o->options.device = invocation.world.device();
-    if (o->device == "cuda") o->options.device = {DeviceType::cuda, invocation.world.info().local_rank};
+    if (o->device == "cuda") o->options.device = invocation.world.device(DeviceType::cuda);
     prepare(o->options, invocation);
     bench::bench_comm(invocation.world, o->options);
     return ExitCode::ok;

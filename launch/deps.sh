@@ -72,6 +72,8 @@ finish() {
   command -v nvcc > /dev/null || [ -x "$root/bin/nvcc" ] || absent+=("nvcc (the CUDA toolkit)")
   compgen -G "$root/include/cudnn.h" > /dev/null || compgen -G "/usr/include/cudnn.h" > /dev/null ||
     compgen -G "/usr/include/*/cudnn.h" > /dev/null || absent+=("cudnn.h (cuDNN 9 with headers)")
+  compgen -G "$root/include/nccl.h" > /dev/null || compgen -G "/usr/include/nccl.h" > /dev/null ||
+    absent+=("nccl.h (NCCL with headers)")
   [ ${#absent[@]} -eq 0 ] && exit 0
   printf 'error: [deps] not found: %s\n' "${absent[@]}" >&2
   echo "hint: https://developer.nvidia.com/cuda-downloads and https://developer.nvidia.com/cudnn-downloads" >&2

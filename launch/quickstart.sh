@@ -32,11 +32,15 @@ gpus=0
 if command -v nvidia-smi > /dev/null; then gpus=$(nvidia-smi --list-gpus 2> /dev/null | grep -c '^GPU') || true; fi
 if [ "$gpus" -gt 0 ]; then
   export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-  if command -v nvcc > /dev/null; then
-    ranks=$gpus device="$gpus GPU(s), one rank each, in bf16"
-    packages=(--cuda) build=(-DLIBTRAIN_CUDA=ON) training=(--train.device=cuda --train.dtype=bf16)
-  else
+  if ! command -v nvcc > /dev/null; then
     echo "nvidia-smi lists $gpus GPU(s), but nvcc was not found: training on the processor"
+  elif ! bash launch/deps.sh --cuda; then
+    echo "nvidia-smi lists $gpus GPU(s), but not all that their build needs is here: training on the processor"
+  else
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -V | head -n 1 | tr -d .)
+    ranks=$gpus device="$gpus GPU(s), one rank each, in bf16"
+    build=(-DLIBTRAIN_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=$capability")
+    training=(--train.device=cuda --train.dtype=bf16)
   fi
 fi
 

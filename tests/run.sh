@@ -35,12 +35,13 @@ fi
 build_and_test cpu all
 # Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
 build_and_test debug sanitize_tests --label-regex sanitize
-if command -v nvcc > /dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
-  bash launch/deps.sh --cuda
+if ! command -v nvcc > /dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+  echo "== no nvcc: the CUDA configuration is not built"
+elif ! bash launch/deps.sh --cuda; then
+  echo "== nvcc without the above: the CUDA configuration is not built"
+else
   configure_options+=(-DCMAKE_UNITY_BUILD=ON)
   build_and_test cuda "ltrain cuda_tests" --label-regex cuda
-else
-  echo "== no nvcc: the CUDA configuration is not built"
 fi
 
 python3 tests/count_results.py "${results[@]}"

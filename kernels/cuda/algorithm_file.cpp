@@ -1,4 +1,5 @@
-// One line an algorithm: "1 <problem> <its 64 bytes as hex digits>". A line is one write, so ranks may add at a time.
+// One line an algorithm: "1 <problem> <its 64 bytes as hex digits>". A line is one write, so ranks of a host may
+// add at a time; lines that others cut are passed over.
 #include "kernels/cuda/algorithm_file.h"
 
 #include <fcntl.h>

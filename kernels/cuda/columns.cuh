@@ -15,24 +15,25 @@ inline constexpr int kCombiningRows = 32;  // the same, where partial sums are a
 struct RowCut {
   Size rows, count;  // of a block; blocks
 
-  RowCut(Size R, Size blocks_of_columns) {
-    const Size wanted = std::max<Size>(1, 1056 / std::max<Size>(1, blocks_of_columns));
+  // At most `most` blocks of rows.
+  RowCut(Size R, Size blocks_of_columns, Size most) {
+    const Size wanted = std::clamp<Size>(1056 / std::max<Size>(1, blocks_of_columns), 1, most);
     rows = std::max<Size>(4 * kColumnRows, (R + wanted - 1) / wanted);
     count = (R + rows - 1) / rows;
   }
 };
 
-// partial[block][c] = sum of f(r, c) over the block's rows, where f gives kCount columns from c on as an array. Blocks
-// of 32 * kCount columns x kColumnRows threads.
+// partial[block][c] = sum of f(r, first + c) over the block's rows, for c < C, where f gives kCount columns at a time.
+// Blocks of 32 * kCount columns x kColumnRows threads.
 template <int kCount, class A, class F>
-__global__ void column_partials_kernel(A* partial, Size R, Size C, Size rows, F f) {
+__global__ void column_partials_kernel(A* partial, Size R, Size first, Size C, Size rows, F f) {
   __shared__ A sums[kColumnRows][kCount][kWarp];
   const Size c = (static_cast<Size>(blockIdx.x) * kWarp + threadIdx.x) * kCount;
   const Size begin = static_cast<Size>(blockIdx.y) * rows, end = begin + rows < R ? begin + rows : R;
   A sum[kCount] = {};
   if (c < C) {
 #pragma unroll 4
-    for (Size r = begin + threadIdx.y; r < end; r += kColumnRows) f.add_to(sum, r, c);
+    for (Size r = begin + threadIdx.y; r < end; r += kColumnRows) f.add_to(sum, r, first + c);
   }
 #pragma unroll
   for (int k = 0; k < kCount; ++k) sums[threadIdx.y][k][threadIdx.x] = sum[k];
@@ -102,17 +103,22 @@ struct ElementPack {
 
 template <int kCount, class A, class Y, class F>
 void sum_columns_by(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
-  if (C == 0) return;
-  const Size blocks_of_columns = (C + kWarp * kCount - 1) / (kWarp * kCount);
-  const RowCut cut(R, blocks_of_columns);
-  A* const partial = reinterpret_cast<A*>(cuda::scratch(stream, cut.count * C * static_cast<Size>(sizeof(A))));
-  const dim3 grid(static_cast<unsigned>(blocks_of_columns), static_cast<unsigned>(cut.count));
-  if (cut.count > 0) {
-    column_partials_kernel<kCount>
-        <<<grid, dim3(kWarp, kColumnRows), 0, stream_of(stream)>>>(partial, R, C, cut.rows, f);
-    check_launch("column_partials");
+  // As many columns at a time as have room for a row of partial sums.
+  constexpr Size kMostColumns =
+      cuda::kScratchBytes / static_cast<Size>(sizeof(A)) / (kWarp * kCount) * (kWarp * kCount);
+  for (Size first = 0; first < C; first += kMostColumns) {
+    const Size columns = std::min(kMostColumns, C - first);
+    const Size blocks_of_columns = (columns + kWarp * kCount - 1) / (kWarp * kCount);
+    const RowCut cut(R, blocks_of_columns, cuda::kScratchBytes / (columns * static_cast<Size>(sizeof(A))));
+    A* const partial = reinterpret_cast<A*>(cuda::scratch(stream, cut.count * columns * static_cast<Size>(sizeof(A))));
+    const dim3 grid(static_cast<unsigned>(blocks_of_columns), static_cast<unsigned>(cut.count));
+    if (cut.count > 0) {
+      column_partials_kernel<kCount>
+          <<<grid, dim3(kWarp, kColumnRows), 0, stream_of(stream)>>>(partial, R, first, columns, cut.rows, f);
+      check_launch("column_partials");
+    }
+    combine_partials(stream, out_C + first, partial, cut.count, columns, columns, accumulate);
   }
-  combine_partials(stream, out_C, partial, cut.count, C, C, accumulate);
 }
 
 // out_C (+)= sum over r of f(r, c), a function object that gives an A.

@@ -49,6 +49,7 @@ struct Chunks {
 };
 
 constexpr int kColumnThreads = 128;
+constexpr Size kMostIds = Size{1} << 21;  // whose sorting leaves half of the scratch memory
 
 template <int kCount, class T>
 __global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, Arithmetic<T>* parts, const T* dy_MC, Chunks chunks) {
@@ -107,6 +108,10 @@ __global__ void add_positions_kernel(Arithmetic<T>* dpositions_TC, const T* dy_M
 template <class T>
 void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, const T* dy_MC, const std::int32_t* ids_M, Size M, Size C) {
   using A = Arithmetic<T>;
+  if (M > kMostIds) {
+    throw UsageError("kernels", "embedding: expected at most " + std::to_string(kMostIds) + " ids on CUDA, got " +
+                                    std::to_string(M));
+  }
   const int count = static_cast<int>(M);
   std::size_t work = 0;
   std::int32_t* none = nullptr;

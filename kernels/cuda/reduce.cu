@@ -48,7 +48,7 @@ __global__ void sum_middle_kernel(T* out_OI, const T* x_ORI, Size O, Size R, Siz
   }
 }
 
-constexpr int kMostRanks = 64;
+constexpr int kMostRanks = 64;  // of a launch
 template <class X>
 struct Contributions {
   const X* of[kMostRanks];
@@ -125,17 +125,16 @@ void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, cons
 template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate) {
-  if (ranks > kMostRanks) {
-    throw InternalError("kernels", "sum_ranks: expected at most " + std::to_string(kMostRanks) + " ranks, got " +
-                                       std::to_string(ranks));
-  }
   if (N == 0) return;
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
-      Contributions<X> contributions{};
-      for (int rank = 0; rank < ranks; ++rank) contributions.of[rank] = static_cast<const X*>(x[rank]);
-      sum_ranks_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(static_cast<Y*>(y_N), contributions,
-                                                                                  ranks, N, accumulate);
+      for (int first = 0; first < ranks; first += kMostRanks) {
+        const int count = std::min(kMostRanks, ranks - first);
+        Contributions<X> contributions{};
+        for (int i = 0; i < count; ++i) contributions.of[i] = static_cast<const X*>(x[first + i]);
+        sum_ranks_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(static_cast<Y*>(y_N), contributions,
+                                                                                    count, N, accumulate || first > 0);
+      }
     });
   });
   check_launch("sum_ranks");

@@ -60,6 +60,16 @@ class Config(program.CliTest):
                 documented[f"{section}.{match[1]}"] = match[2]
         self.assertEqual(documented, self.config())
 
+    def test_the_document_says_of_every_key_what_the_help_says(self):
+        def words(text):
+            return " ".join(text.replace("`", "").split())
+
+        help_text = words(program.run("train", "--help").stdout)
+        rows = re.findall(r"^\| `\w+` \| `.*?` \| (\S.*) \|$", DOCUMENT.read_text(), re.M)
+        self.assertGreater(len(rows), 40)
+        for row in rows:
+            self.assertIn(words(row), help_text)
+
     def test_the_document_has_every_preset_with_its_shape(self):
         rows = re.findall(r"^\| `([\w.-]+)` \| (\w+) \| ([\d |]+) \| (yes|no) \|$", DOCUMENT.read_text(), re.M)
         self.assertEqual(len(rows), 9)

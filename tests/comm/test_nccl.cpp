@@ -1,5 +1,5 @@
 // Collectives of tensors on CUDA devices, one for each rank, against those of the CPU for the same values. Skipped
-// where there are fewer devices than ranks; in a build without CUDA with_nccl() must say so.
+// where there are fewer devices than ranks.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,11 @@
 // Ranks that meet over TCP, here as threads of one process.
 #include <fmt/format.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
 #include <thread>
 
 #include "comm/tcp_group.h"
@@ -88,25 +93,47 @@ TEST_CASE("tcp: tensors on the CPU are refused, and who waits for a rank that ha
   CHECK(results[1] == "error: group world: rank 0: has closed the connection");
 }
 
-TEST_CASE("tcp: strangers do not disturb, and ranks that do not come are named", "[comm]") {
+namespace {
+
+// Connects and sends these bytes as they are; the connection stays until the result is gone.
+std::unique_ptr<int, void (*)(int*)> stranger(int port, const std::string& bytes) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET, address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  while (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) std::this_thread::yield();
+  CHECK(::send(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  return {new int(fd), [](int* owned) { ::close(*owned), delete owned; }};
+}
+
+}  // namespace
+
+TEST_CASE("tcp: strangers at the port do not disturb", "[comm]") {
   const int port = free_port();
-  std::thread stranger([port] {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    TcpLink::connect("localhost", port, "rank 0", deadline).send("GET / HTTP/1.1");
+  std::string at_rank_0;
+  std::thread rank_0([&] {
+    const Group group(make_tcp_world_backend("localhost", port, 0, 2));
+    at_rank_0 = joined(group.all_gather_bytes("zero"));
   });
-  std::string message;
-  try {
-    make_tcp_world_backend("localhost", port, 0, 2, std::chrono::seconds(1));
-  } catch (const CommError& error) {
-    message = error.what();
-  }
-  stranger.join();
-  CHECK(message == "group world: rank 1 of 2: expected a connection, none came in time");
-  message.clear();
-  try {
-    make_tcp_world_backend("localhost", port, 1, 2, std::chrono::seconds(0));
-  } catch (const CommError& error) {
-    message = error.what();
-  }
-  CHECK(message.starts_with(fmt::format("group world: rank 0 at localhost:{}: cannot connect: ", port)));
+  stranger(port, "");  // connects and goes
+  const auto silent = stranger(port, "abc"), talks = stranger(port, "GET / HTTP/1.1\r\n\r\n");
+  const Group group(make_tcp_world_backend("localhost", port, 1, 2));
+  CHECK(joined(group.all_gather_bytes("one")) == "zero|one");
+  rank_0.join();
+  CHECK(at_rank_0 == "zero|one");
+}
+
+TEST_CASE("tcp: ranks that do not come are named", "[comm]") {
+  const int port = free_port();
+  const auto refusal = [&](int rank, std::chrono::seconds patience) -> std::string {
+    try {
+      make_tcp_world_backend("localhost", port, rank, 2, patience);
+    } catch (const CommError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(refusal(0, std::chrono::seconds(1)) == "group world: rank 1 of 2: expected a connection, none came in time");
+  CHECK(refusal(1, std::chrono::seconds(0))
+            .starts_with(fmt::format("group world: rank 0 at localhost:{}: cannot connect: ", port)));
 }

@@ -39,6 +39,9 @@ PUBLIC_HEADERS = {
 THIRD_PARTY = {
     "mpi": ["comm"],
     "nccl": ["comm"],
+    "cuda_runtime": ["core", "kernels"],
+    "cublasLt": ["kernels"],
+    "nvtx3": ["core"],
     "hdf5": ["checkpoints"],
     "H5": ["checkpoints"],
     "CLI/": ["launch"],

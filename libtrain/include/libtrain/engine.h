@@ -85,6 +85,9 @@ class Engine {
   // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling).
   void with_parameters(const std::function<void()>& body);
 
+  // Steps that this engine ran as a CUDA graph.
+  Size graph_launches() const;
+
   // Steps done and samples consumed, by all ranks; restored by a checkpoint.
   Size steps_done() const;
   void set_progress(Size steps, Size samples);

@@ -1,6 +1,7 @@
 // Group: ranks that communicate. A copyable handle over a back end: `self` (one rank), MPI (tensors on the CPU), NCCL
 // (on CUDA devices), or meta (any size; counts bytes and moves nothing). Collectives of one group run in the order in
-// which they are called, which must be the same on all ranks. Groups that should overlap are duplicates of each other.
+// which they are called, which must be the same on all ranks. Groups that may overlap are duplicates of each other;
+// over NCCL their collectives still take turns.
 #pragma once
 
 #include <cstdint>

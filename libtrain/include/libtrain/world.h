@@ -28,9 +28,12 @@ class World {
   const LaunchInfo& info() const { return info_; }
   const Group& group() const { return group_; }
 
-  // What this rank computes on: the CUDA device of its number on its host where best_device() is cuda, else the CPU.
-  Device device() const;
-  // The group of all ranks for tensors on that device of each: with NCCL on CUDA. Every rank calls it.
+  // What this rank computes on: of the host's CUDA devices the one of its number there, or the only one that it sees;
+  // by default where best_device() is cuda.
+  Device device(DeviceType type) const;
+  Device device() const { return device(best_device()); }
+  // The group of all ranks for tensors on that device of each: with NCCL on CUDA. Every rank calls it. Throws
+  // UsageError where their devices differ in type, or two ranks have the same one.
   Group group(Device device) const;
 
   // Ends all ranks of the run at once with this exit code; for a rank that cannot go on while the others can.

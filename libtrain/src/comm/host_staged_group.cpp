@@ -15,6 +15,8 @@ namespace {
 // Pinned memory that is kept for the next of its size.
 class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
  public:
+  explicit PinnedBuffers(int device) : device_(device) {}
+
   std::shared_ptr<std::byte> take(Size bytes) {
     std::shared_ptr<void> block;
     {
@@ -24,7 +26,7 @@ class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
         free_.erase(found);
       }
     }
-    if (!block) block = cuda::allocate_pinned(std::max<Size>(bytes, 1));
+    if (!block) block = cuda::allocate_pinned(device_, std::max<Size>(bytes, 1));
     auto* const memory = static_cast<std::byte*>(block.get());
     return {memory, [pool = shared_from_this(), block = std::move(block), bytes](std::byte*) mutable {
               const std::lock_guard lock(pool->mutex_);
@@ -33,6 +35,7 @@ class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
   }
 
  private:
+  int device_;
   std::mutex mutex_;
   std::multimap<Size, std::shared_ptr<void>> free_;
 };
@@ -100,7 +103,7 @@ class HostStagedBackend final : public GroupBackend {
   std::shared_ptr<GroupBackend> control_;
   Device device_;
   Stream compute_ = Stream::compute(device_);
-  std::shared_ptr<PinnedBuffers> buffers_ = std::make_shared<PinnedBuffers>();
+  std::shared_ptr<PinnedBuffers> buffers_ = std::make_shared<PinnedBuffers>(device_.index);
 };
 
 std::unique_ptr<Transfer> HostStagedBackend::all_gather(const AllGatherCall& call) {

@@ -97,8 +97,14 @@ void NcclCommunicator::start(const std::string& name, Launch&& launch) {
 NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) {
   LT_CUDA(cudaSetDevice(device));
   ncclUniqueId id{};
-  if (control.rank() == 0) LT_NCCL(ncclGetUniqueId(&id));
-  const std::string bytes = control.broadcast_bytes(std::string(id.internal, sizeof id.internal), 0);
+  // The others wait for it, so where there is none they get that.
+  std::string bytes;
+  if (control.rank() == 0 && ncclGetUniqueId(&id) == ncclSuccess) bytes.assign(id.internal, sizeof id.internal);
+  bytes = control.broadcast_bytes(bytes, 0);
+  if (bytes.size() != sizeof id.internal) {
+    throw CommError(fmt::format("group {}: NCCL did not start on rank 0", control.place().name),
+                    "NCCL_DEBUG=INFO says which interfaces it uses; NCCL_SOCKET_IFNAME names one");
+  }
   std::memcpy(id.internal, bytes.data(), sizeof id.internal);
   ncclConfig_t config = communicator_config();
   start(control.place().name, [&] {

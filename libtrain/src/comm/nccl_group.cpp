@@ -1,7 +1,9 @@
 // The NCCL back end, for tensors on a CUDA device. It stands beside a control back end of the same ranks, which carries
-// all else: bytes, barriers, tensors on the CPU. Each group has a communicator and a stream, because NCCL runs one
-// collective of a communicator at a time; events order that stream with the compute stream, and the host waits for
-// none.
+// all else: bytes, barriers, tensors on the CPU. Each group has a communicator and a stream; events order that stream
+// with the compute stream, and the host waits for none. The communicators of groups that are split from one share its
+// buffers, for which NCCL runs their collectives one after the other, in the order of the calls.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -209,6 +211,25 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
 
 }  // namespace
 
+namespace {
+
+// NCCL wants it, and says of a violation only that an argument was invalid.
+void require_own_devices(const Group& group, Device device) {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const auto places = group.all_gather_bytes(std::string(host) + " " + cuda::bus_id(device.index));
+  for (std::size_t r = 1; r < places.size(); ++r) {
+    const auto first = std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(r), places[r]);
+    if (first == places.begin() + static_cast<std::ptrdiff_t>(r)) continue;
+    throw UsageError("comm",
+                     "ranks " + std::to_string(first - places.begin()) + " and " + std::to_string(r) +
+                         ": expected a CUDA device for each, both have " + places[r],
+                     "as many ranks on a host as it has devices");
+  }
+}
+
+}  // namespace
+
 Group Group::with_nccl(Device device) const {
   collectively(*this, [&] {
     if (device.type != DeviceType::cuda || backend_->is_paper()) {
@@ -218,6 +239,7 @@ Group Group::with_nccl(Device device) const {
     require_device(device);
   });
   if (size() == 1) return *this;
+  require_own_devices(*this, device);
   std::vector<int> one_color(static_cast<std::size_t>(size()));
   std::shared_ptr<GroupBackend> control = backend_->split(one_color, backend_->place().name);
   auto communicator = std::make_shared<NcclCommunicator>(*control, device.index);

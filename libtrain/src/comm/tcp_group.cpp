@@ -16,7 +16,8 @@ namespace lt {
 namespace {
 
 constexpr std::chrono::seconds kSplitPatience{120};
-constexpr std::chrono::seconds kGreetingPatience{5};
+constexpr std::chrono::seconds kGreetingPatience{2};
+constexpr std::size_t kLongestGreeting = 4096;
 
 // By rank. Rank 0 has one to each other rank, the others have one to rank 0.
 using Links = std::vector<TcpLink>;
@@ -37,8 +38,14 @@ Links accept_all(const TcpListener& listener, const GroupPlace& place, TcpDeadli
         std::find_if(awaited.begin(), awaited.end(), [](const std::string& text) { return !text.empty(); });
     const auto first = static_cast<int>(missing - awaited.begin()) + 1;
     TcpLink link = listener.accept(fmt::format("group {}: rank {} of {}", place.name, first, place.size), deadline);
-    const auto who = std::find(awaited.begin(), awaited.end(), link.receive(in(kGreetingPatience)));
-    if (who == awaited.end() || who->empty()) continue;  // none of ours
+    std::string said;
+    try {
+      said = link.receive(kLongestGreeting, std::min(deadline, in(kGreetingPatience)));
+    } catch (const CommError&) {
+      continue;  // a stranger: ports are scanned
+    }
+    const auto who = std::find(awaited.begin(), awaited.end(), said);
+    if (who == awaited.end() || who->empty()) continue;
     const auto r = static_cast<std::size_t>(who - awaited.begin()) + 1;
     link.set_peer(fmt::format("group {}: rank {}", place.name, r));
     links[r] = std::move(link);

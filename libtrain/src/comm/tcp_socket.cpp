@@ -98,27 +98,28 @@ void TcpLink::send(const std::string& message) const {
   }
 }
 
-std::string TcpLink::receive() const {
-  const auto read = [&](char* to, std::size_t size) {
-    for (std::size_t got = 0; got < size;) {
-      const ssize_t count = ::recv(handle_.get(), to + got, size - got, 0);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail("cannot receive: " + system_error());
-      if (count == 0) fail("has closed the connection");
-      got += static_cast<std::size_t>(count);
-    }
-  };
+void TcpLink::read(char* to, std::size_t size, const TcpDeadline* deadline) const {
+  for (std::size_t got = 0; got < size;) {
+    if (deadline != nullptr && !is_readable(handle_.get(), *deadline)) fail("expected a message, none came in time");
+    const ssize_t count = ::recv(handle_.get(), to + got, size - got, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("cannot receive: " + system_error());
+    if (count == 0) fail("has closed the connection");
+    got += static_cast<std::size_t>(count);
+  }
+}
+
+std::string TcpLink::receive(std::size_t most, const TcpDeadline* deadline) const {
   std::uint64_t length = 0;
-  read(reinterpret_cast<char*>(&length), sizeof length);
-  if (length > kMostBytes) fail(fmt::format("expected a message of at most {} bytes, got {}", kMostBytes, length));
+  read(reinterpret_cast<char*>(&length), sizeof length, deadline);
+  if (length > most) fail(fmt::format("expected a message of at most {} bytes, got one of {}", most, length));
   std::string message(length, '\0');
-  read(message.data(), message.size());
+  read(message.data(), message.size(), deadline);
   return message;
 }
 
-std::string TcpLink::receive(TcpDeadline deadline) const {
-  return is_readable(handle_.get(), deadline) ? receive() : std::string();
-}
+std::string TcpLink::receive() const { return receive(kMostBytes, nullptr); }
+std::string TcpLink::receive(std::size_t most, TcpDeadline deadline) const { return receive(most, &deadline); }
 
 std::string TcpLink::local_address() const {
   sockaddr_storage address{};

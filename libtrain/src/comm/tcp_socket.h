@@ -35,14 +35,16 @@ class TcpLink {
   // Throw CommError where the peer has gone.
   void send(const std::string& message) const;
   std::string receive() const;
-  // Waits at most until the deadline; empty where nothing came.
-  std::string receive(TcpDeadline deadline) const;
+  // Within the deadline, and of at most `most` bytes. Throws CommError where that is not what comes.
+  std::string receive(std::size_t most, TcpDeadline deadline) const;
   // Of this end, as numbers: what others on the network may connect to.
   std::string local_address() const;
   void set_peer(std::string peer) { peer_ = std::move(peer); }
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
+  void read(char* to, std::size_t size, const TcpDeadline* deadline) const;
+  std::string receive(std::size_t most, const TcpDeadline* deadline) const;
 
   TcpHandle handle_;
   std::string peer_;  // for errors

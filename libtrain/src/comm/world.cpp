@@ -1,6 +1,7 @@
 // The ranks of this run. One rank needs no MPI, and ranks on GPUs may do without.
 #include "libtrain/world.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -9,12 +10,14 @@
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
 #include "comm/tcp_group.h"
+#include "core/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt {
 namespace {
 
-// MASTER_ADDR and MASTER_PORT; no host where they are not both set.
+// MASTER_ADDR and MASTER_PORT; no host where they are not both set. torchrun's agent listens at that port itself and
+// says so in TORCHELASTIC_USE_AGENT_STORE: the ranks then take the next one.
 struct MeetingPlace {
   std::string host;
   int port = 0;
@@ -29,6 +32,8 @@ MeetingPlace meeting_place() {
   if (error != std::errc() || end != text.data() + text.size() || place.port < 1 || place.port > 65535) {
     throw CommError("MASTER_PORT: expected a port from 1 to 65535, got \"" + text + "\"");
   }
+  const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent != nullptr && std::string(agent) == "True") place.port = place.port % 65535 + 1;
   return place;
 }
 
@@ -51,18 +56,28 @@ World init(int& argc, char**& argv) {
   return world;
 }
 
-Device World::device() const {
-  return best_device() == DeviceType::cuda ? Device{DeviceType::cuda, info_.local_rank} : kCpu;
+Device World::device(DeviceType type) const {
+  if (type != DeviceType::cuda) return {type, 0};
+  return {type, cuda::is_built() && cuda::count() == 1 ? 0 : info_.local_rank};
 }
 
 Group World::group(Device device) const {
+  const auto types = group_.all_gather_bytes(std::to_string(static_cast<int>(device.type)));
+  const auto other =
+      std::find_if(types.begin(), types.end(), [&](const std::string& type) { return type != types[0]; });
+  if (other != types.end()) {
+    throw UsageError("comm",
+                     "rank " + std::to_string(other - types.begin()) +
+                         ": expected a device of the type that rank 0 has, found another",
+                     "is a GPU of one host not usable?");
+  }
   return device.type == DeviceType::cuda && size() > 1 ? group_.with_nccl(device) : group_;
 }
 
 void World::abort(int exit_code) const {
   if (over_mpi_) abort_mpi(exit_code);
   std::fflush(nullptr);
-  std::_Exit(exit_code);  // peers that met over TCP see the connection close
+  std::_Exit(exit_code);  // without MPI the launcher ends the others: srun --kill-on-bad-exit, torchrun
 }
 
 }  // namespace lt

@@ -47,14 +47,33 @@ void fail(cudaError_t code, const char* call) {
 
 bool is_built() { return true; }
 
+int count() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess ? std::min(devices, kMostDevices) : 0;
+}
+
 std::string why_not(int index) {
-  int count = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
+  int devices = 0;
+  const cudaError_t code = cudaGetDeviceCount(&devices);
   if (code != cudaSuccess) return std::string("cannot be used: ") + cudaGetErrorString(code);
-  if (index < 0 || index >= std::min(count, kMostDevices)) {
-    return "is not there: this host has " + std::to_string(count) + " CUDA device" + (count == 1 ? "" : "s");
+  if (index < 0 || index >= std::min(devices, kMostDevices)) {
+    return "is not there: this host has " + std::to_string(devices) + " CUDA device" + (devices == 1 ? "" : "s");
+  }
+  int major = 0, minor = 0;
+  LT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+  LT_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index));
+  if (10 * major + minor < LIBTRAIN_LEAST_ARCHITECTURE) {
+    return "has compute capability " + std::to_string(major) + "." + std::to_string(minor) + ", this build is for " +
+           std::to_string(LIBTRAIN_LEAST_ARCHITECTURE / 10) + "." + std::to_string(LIBTRAIN_LEAST_ARCHITECTURE % 10) +
+           " and later: configure with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(10 * major + minor);
   }
   return {};
+}
+
+std::string bus_id(int device) {
+  std::array<char, 32> text{};
+  LT_CUDA(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device));
+  return text.data();
 }
 
 std::string name(int device) {
@@ -158,7 +177,8 @@ void deallocate(int device, void* block) {
   LT_CUDA(cudaFree(block));
 }
 
-std::shared_ptr<void> allocate_pinned(Size bytes) {
+std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
+  LT_CUDA(cudaSetDevice(device));
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
   return {block, [](void* memory) { cudaFreeHost(memory); }};

@@ -16,9 +16,11 @@ bool is_built();
 // Why device `index` cannot be used; empty where it can.
 std::string why_not(int index);
 
-std::string name(int device);  // as the driver says it
+int count();                            // of devices
+std::string bus_id(int device);         // tells the devices of a host apart, "0000:1b:00.0"
+std::string name(int device);           // as the driver says it
 double multiply_add_flops(int device);  // f32, FLOP/s that its multiprocessors start at their highest clock
-std::string driver_version();  // of CUDA that the driver serves, "13.0"; empty where there is none
+std::string driver_version();           // of CUDA that the driver serves, "13.0"; empty where there is none
 
 std::shared_ptr<void> create_stream(int device);
 // The stream of all operations; it lives as long as the process.
@@ -40,7 +42,7 @@ void sleep(void* stream, std::chrono::milliseconds time);
 void* allocate(int device, Size bytes);  // throws InternalError where there are no `bytes` bytes
 void deallocate(int device, void* block);
 // Host memory that a device reads and writes without help of the processor. Throws InternalError.
-std::shared_ptr<void> allocate_pinned(Size bytes);
+std::shared_ptr<void> allocate_pinned(int device, Size bytes);
 
 struct DeviceMemory {
   Size used = 0, total = 0;  // bytes, by all processes

@@ -25,6 +25,7 @@ struct Fault {
   std::int64_t step = -1;
   bool of_device = false;
   bool armed = false;
+  int hits = 0;
 };
 Fault fault;
 std::int64_t current_step = 0;
@@ -67,16 +68,19 @@ void arm_fault(int rank) {
   fault = {parts[0], step, of_device, of_rank == rank};
 }
 
+int fault_hits() { return fault.hits; }
 void set_fault_step(std::int64_t step) { current_step = step; }
 
 void fault_point(std::string_view point) {
   if (!fault.armed || fault.of_device || current_step != fault.step || point != fault.point) return;
   fault.armed = false;
+  ++fault.hits;
   std::this_thread::sleep_for(kSleep);
 }
 
 void fault_point(std::string_view point, const Stream& stream) {
   if (!fault.armed || !fault.of_device || current_step != fault.step || point != fault.point) return;
+  ++fault.hits;
   if (stream.device().type == DeviceType::cuda) return cuda::sleep(stream.cuda().handle, kDeviceSleep);
   std::this_thread::sleep_for(kDeviceSleep);
 }

@@ -18,5 +18,7 @@ void arm_fault(int rank);
 void set_fault_step(std::int64_t step);
 void fault_point(std::string_view point);
 void fault_point(std::string_view point, const Stream& stream);
+// How often the fault struck since it was armed.
+int fault_hits();
 
 }  // namespace lt

@@ -12,6 +12,8 @@ namespace {
 bool is_built() { return false; }
 std::string why_not(int) { return "is not in this build: it has cpu and meta"; }
 
+int count() { return 0; }
+std::string bus_id(int) { not_built(); }
 std::string name(int) { not_built(); }
 double multiply_add_flops(int) { not_built(); }
 std::string driver_version() { return {}; }
@@ -28,7 +30,7 @@ double elapsed_ms(void*, void*) { not_built(); }
 void sleep(void*, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }
-std::shared_ptr<void> allocate_pinned(Size) { not_built(); }
+std::shared_ptr<void> allocate_pinned(int, Size) { not_built(); }
 DeviceMemory memory(int) { not_built(); }
 std::shared_ptr<void> capture(void*, const std::function<void()>&) { not_built(); }
 void launch(void*, void*) { not_built(); }

@@ -109,8 +109,9 @@ struct Engine::Impl {
   StepSlot* slot = &evaluation_slot;  // of the program that runs
   StepMemory memory{options.device};
   Size steps = 0, samples = 0;
-  Size eager_steps = 0;  // of this engine
-  bool failed = false;   // a step or an evaluation threw half-way
+  Size steps_of_engine = 0;  // not of checkpoints
+  Size graph_launches = 0;
+  bool failed = false;  // a step or an evaluation threw half-way
 };
 
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
@@ -145,7 +146,7 @@ StepResult Engine::step(const Batch& batch) {
   }
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepProgram, &Impl::step, batch);
-  ++impl.eager_steps;
+  ++impl.steps_of_engine;
   ++impl.steps;
   impl.samples += shape.global_samples();
   return impl.slot->finish(impl.numbers);
@@ -175,6 +176,7 @@ void Engine::Impl::require_sound() const {
 
 void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   require_sound();
+  kernels::set_deterministic(parallel.deterministic);  // another engine may want it otherwise
   const auto body = [&] {
     failed = true;
     (this->*program)(batch);
@@ -186,7 +188,7 @@ void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
 // Whatever is chosen or made at the first use, a kernel's algorithm, is there after two steps; spans belong to eager
 // ones.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
-  if (!options.cuda_graph || options.device.is_meta() || eager_steps < 2 || Timeline::current() != nullptr)
+  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 || Timeline::current() != nullptr)
     return false;
   if (is_on(batch.inputs, options.device) || (batch.targets.defined() && is_on(batch.targets, options.device))) {
     throw UsageError("engine", "train.cuda_graph: expected batches on the CPU");
@@ -209,6 +211,7 @@ void Engine::Impl::run_graph(const Batch& batch) {
     slot->graph.emplace(key, stream, [&] { run(kStepProgram, &Impl::step, batch); });
   }
   slot->graph->launch(stream);
+  ++graph_launches;
   put_publishing_off();
 }
 
@@ -323,6 +326,7 @@ void Engine::with_parameters(const std::function<void()>& body) {
 }
 
 Size Engine::steps_done() const { return impl_->steps; }
+Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
 void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
 

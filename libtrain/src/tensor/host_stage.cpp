@@ -10,7 +10,7 @@ namespace lt {
 namespace {
 
 std::shared_ptr<void> host_memory(Device device, Size bytes) {
-  if (device.type == DeviceType::cuda) return cuda::allocate_pinned(bytes);
+  if (device.type == DeviceType::cuda) return cuda::allocate_pinned(device.index, bytes);
   return std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(bytes)]());
 }
 

@@ -11,7 +11,7 @@ namespace lt {
 StepOptions step_options_of_rank(const Config& resolved, const World& world) {
   StepOptions options = step_options(resolved);
   if (options.device.type != DeviceType::cuda) return options;
-  options.device.index = world.info().local_rank;
+  options.device = world.device(DeviceType::cuda);
   name_origin(resolved, [&] {
     try {
       require_device(options.device);

@@ -36,7 +36,10 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     const StepOptions options = step_options_of_rank(config, world);
     Stream::compute(options.device);  // begins to use the device
-    started("device");
+  });
+  started("device");
+  collectively(control, [&] {
+    const StepOptions options = step_options_of_rank(config, world);
     const Group group = group_for(world.group(), config, options.device);
     started("groups");
     engine = std::make_unique<Engine>(*model, group, parallel_options(config), adamw_options(config), options);
@@ -57,6 +60,7 @@ Run::Run(const Config& resolved, const World& world)
     if (config.record.csv) log.add(make_csv_sink(config.run.dir + "/metrics.csv"));
     if (config.record.tensorboard) log.add(make_tensorboard_sink(config.run.dir + "/tb", steps_done() + 1));
   });
+  dense_flops_ = config.train.dtype == "bf16" ? dense_tflops_bf16(device()) * 1e12 : 0;
   started("state");
   reset_memory_peak(device());
 }
@@ -69,8 +73,7 @@ void Run::started(const char* part) {
 
 // FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16.
 double Run::mfu(double tokens_per_s_per_rank) const {
-  const double peak_flops = config.train.dtype == "bf16" ? dense_tflops_bf16(device()) * 1e12 : 0;
-  return peak_flops > 0 ? tokens_per_s_per_rank * plan.flops_per_token / peak_flops : -1;
+  return dense_flops_ > 0 ? tokens_per_s_per_rank * plan.flops_per_token / dense_flops_ : -1;
 }
 
 void Run::require_memory(Device device) const {

@@ -54,6 +54,7 @@ struct Run {
   void load_state();
   void require_same_data() const;
 
+  double dense_flops_ = 0;  // of the device; 0: not known
   std::chrono::steady_clock::time_point part_begin_ = std::chrono::steady_clock::now();
 };
 
