@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "comm/backend.h"
+#include "comm/device_backend.h"
 #include "core/cuda.h"
 #include "libtrain/error.h"
 
@@ -72,66 +72,52 @@ class StagedTransfer final : public Transfer {
   Size bytes_;
 };
 
-class HostStagedBackend final : public GroupBackend {
+class HostStagedBackend final : public DeviceBackend {
  public:
-  HostStagedBackend(std::shared_ptr<GroupBackend> control, Device device)
-      : GroupBackend(control->place()), control_(std::move(control)), device_(device) {}
+  HostStagedBackend(std::shared_ptr<GroupBackend> control, Device device) : DeviceBackend(std::move(control), device) {}
 
-  bool takes(Device device) const override { return device == device_ || control_->takes(device); }
-  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
-  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
-  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override;
-  void barrier() override { control_->barrier(); }
-  void idle_barrier() override { control_->idle_barrier(); }
-  std::vector<std::string> all_gather_bytes(const std::string& mine) override {
-    return control_->all_gather_bytes(mine);
-  }
-  std::string broadcast_bytes(const std::string& value, int root) override {
-    return control_->broadcast_bytes(value, root);
-  }
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
-    std::shared_ptr<GroupBackend> control = control_->split(colors, std::move(name));
+    std::shared_ptr<GroupBackend> control = this->control().split(colors, std::move(name));
     if (control->size() == 1) return control;  // one rank takes tensors of any device
-    return std::make_shared<HostStagedBackend>(std::move(control), device_);
+    return std::make_shared<HostStagedBackend>(std::move(control), device());
   }
 
  private:
+  std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) override;
+  std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
   void to_host(std::byte* to, const void* from, Size bytes) const {
     if (bytes > 0) cuda::copy(to, from, bytes, compute_.cuda());
   }
 
-  std::shared_ptr<GroupBackend> control_;
-  Device device_;
-  Stream compute_ = Stream::compute(device_);
-  std::shared_ptr<PinnedBuffers> buffers_ = std::make_shared<PinnedBuffers>(device_.index);
+  Stream compute_ = Stream::compute(device());
+  std::shared_ptr<PinnedBuffers> buffers_ = std::make_shared<PinnedBuffers>(device().index);
 };
 
-std::unique_ptr<Transfer> HostStagedBackend::all_gather(const AllGatherCall& call) {
-  if (call.device != device_) return control_->all_gather(call);
+std::unique_ptr<Transfer> HostStagedBackend::gather_on_device(const AllGatherCall& call) {
   const Size element = dtype_bytes(call.dtype);
   HostMemory full = buffers_->take(call.n * element);
   std::byte* const own = full.get() + begin_of(call.n, rank()) * element;
   to_host(own, call.part_P, size_of(call.n, rank()) * element);
   compute_.synchronize();
-  auto inner = control_->all_gather({kCpu, call.dtype, call.n, full.get(), own});
+  auto inner = control().all_gather({kCpu, call.dtype, call.n, full.get(), own});
   const std::byte* const result = full.get();
   return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(full)}, call.full_N, result,
                                           call.n * element);
 }
 
-std::unique_ptr<Transfer> HostStagedBackend::reduce_scatter(const ReduceScatterCall& call) {
-  if (call.device != device_) return control_->reduce_scatter(call);
+std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatterCall& call) {
   const Size element = dtype_bytes(call.dtype), part_bytes = size_of(call.n, rank()) * element;
   HostMemory full = buffers_->take(call.n * element), part = buffers_->take(part_bytes);
   to_host(full.get(), call.full_N, call.n * element);
   if (call.accumulate) to_host(part.get(), call.part_P, part_bytes);
   compute_.synchronize();
   ReduceScatterCall of_hosts{kCpu, call.dtype, call.wire, call.n, call.accumulate, part.get(), full.get()};
-  const Staging staging = control_->staging(of_hosts);
+  const Staging staging = control().staging(of_hosts);
   HostMemory outgoing = buffers_->take(staging.outgoing * dtype_bytes(call.wire)),
              incoming = buffers_->take(staging.incoming * dtype_bytes(call.wire));
   of_hosts.outgoing = outgoing.get(), of_hosts.incoming = incoming.get();
-  auto inner = control_->reduce_scatter(of_hosts);
+  auto inner = control().reduce_scatter(of_hosts);
   const std::byte* const result = part.get();
   return std::make_unique<StagedTransfer>(
       compute_, std::move(inner),
@@ -139,13 +125,12 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_scatter(const ReduceScatterC
       part_bytes);
 }
 
-std::unique_ptr<Transfer> HostStagedBackend::broadcast(const BroadcastCall& call) {
-  if (call.device != device_) return control_->broadcast(call);
+std::unique_ptr<Transfer> HostStagedBackend::broadcast_on_device(const BroadcastCall& call) {
   const Size bytes = call.n * dtype_bytes(call.dtype);
   HostMemory values = buffers_->take(bytes);
   if (call.root == rank()) to_host(values.get(), call.values_N, bytes);
   compute_.synchronize();
-  auto inner = control_->broadcast({kCpu, call.dtype, call.n, values.get(), call.root});
+  auto inner = control().broadcast({kCpu, call.dtype, call.n, values.get(), call.root});
   const std::byte* const result = values.get();
   return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(values)}, call.values_N,
                                           result, call.root == rank() ? 0 : bytes);

@@ -1,10 +1,9 @@
 // Back ends without communication: `self`, where a collective is a copy or nothing, on any device, and `meta`, whose
 // peers exist on paper only. Staging and bytes are those of MPI or NCCL for the same size.
-#include <cstring>
 #include <string>
 
 #include "comm/backend.h"
-#include "core/cuda.h"
+#include "core/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "tensor/dispatch.h"
 
@@ -52,12 +51,7 @@ class SelfBackend final : public LocalBackend {
 
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override {
     if (call.n == 0 || call.full_N == call.part_P) return nullptr;
-    const Size bytes = call.n * dtype_bytes(call.dtype);
-    if (call.device.type == DeviceType::cpu) {
-      std::memcpy(call.full_N, call.part_P, static_cast<std::size_t>(bytes));
-    } else {
-      cuda::copy(call.full_N, call.part_P, bytes, Stream::compute(call.device).cuda());
-    }
+    copy_bytes(call.device, call.full_N, call.part_P, call.n * dtype_bytes(call.dtype));
     return nullptr;
   }
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "comm/backend.h"
+#include "comm/device_backend.h"
 #include "comm/nccl_communicator.h"
 #include "core/cuda.h"
 #include "core/fault.h"
@@ -41,33 +41,20 @@ class NcclTransfer final : public Transfer {
   Moment end_;
 };
 
-class NcclBackend final : public GroupBackend {
+class NcclBackend final : public DeviceBackend {
  public:
   NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::shared_ptr<NcclCommunicator> communicator)
-      : GroupBackend(control->place()),
-        control_(std::move(control)),
-        device_(device),
-        stream_(device),
-        communicator_(std::move(communicator)) {}
+      : DeviceBackend(std::move(control), device), stream_(device), communicator_(std::move(communicator)) {}
 
-  bool takes(Device device) const override { return device == device_ || control_->takes(device); }
-  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
-  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
-  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override;
-  void barrier() override { control_->barrier(); }
-  void idle_barrier() override { control_->idle_barrier(); }
-  std::vector<std::string> all_gather_bytes(const std::string& mine) override {
-    return control_->all_gather_bytes(mine);
-  }
-  std::string broadcast_bytes(const std::string& value, int root) override {
-    return control_->broadcast_bytes(value, root);
-  }
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
 
  private:
+  std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) override;
+  std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
   // Later work of the returned stream starts after what the compute stream holds now.
   CudaStream after_compute() {
-    ready_.record(Stream::compute(device_));
+    ready_.record(Stream::compute(device()));
     stream_.wait(ready_);
     return stream_.cuda();
   }
@@ -92,8 +79,6 @@ class NcclBackend final : public GroupBackend {
   void add_on_the_way(const ReduceScatterCall& call, CudaStream stream);
   void add_in_rank_order(const ReduceScatterCall& call, CudaStream stream);
 
-  std::shared_ptr<GroupBackend> control_;
-  Device device_;
   Event ready_;
   Stream stream_;
   std::shared_ptr<NcclCommunicator> communicator_;  // ends before the stream that it works on
@@ -115,8 +100,7 @@ void NcclBackend::exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& in
   });
 }
 
-std::unique_ptr<Transfer> NcclBackend::all_gather(const AllGatherCall& call) {
-  if (call.device != device_) return control_->all_gather(call);
+std::unique_ptr<Transfer> NcclBackend::gather_on_device(const AllGatherCall& call) {
   if (call.n == 0) return nullptr;
   return transfer("gather", [&](CudaStream stream) { gather(call, stream); });
 }
@@ -141,8 +125,7 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
       });
 }
 
-std::unique_ptr<Transfer> NcclBackend::reduce_scatter(const ReduceScatterCall& call) {
-  if (call.device != device_) return control_->reduce_scatter(call);
+std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
   if (call.n == 0) return nullptr;
   return transfer("reduce", [&](CudaStream stream) {
     nccl_adds(call, size()) ? add_on_the_way(call, stream) : add_in_rank_order(call, stream);
@@ -185,8 +168,7 @@ void NcclBackend::add_in_rank_order(const ReduceScatterCall& call, CudaStream st
   kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate);
 }
 
-std::unique_ptr<Transfer> NcclBackend::broadcast(const BroadcastCall& call) {
-  if (call.device != device_) return control_->broadcast(call);
+std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& call) {
   if (call.n == 0) return nullptr;
   const auto bytes = static_cast<std::size_t>(call.n * dtype_bytes(call.dtype));
   return transfer("broadcast", [&](CudaStream stream) {
@@ -197,7 +179,7 @@ std::unique_ptr<Transfer> NcclBackend::broadcast(const BroadcastCall& call) {
 }
 
 std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {
-  std::shared_ptr<GroupBackend> control = control_->split(colors, name);
+  std::shared_ptr<GroupBackend> control = this->control().split(colors, name);
   const auto ranks_of = [&](int color) { return std::count(colors.begin(), colors.end(), color); };
   // One rank takes tensors of any device.
   if (std::all_of(colors.begin(), colors.end(), [&](int color) { return ranks_of(color) == 1; })) return control;
@@ -206,7 +188,7 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
   const int color = control->size() == 1 ? NcclCommunicator::kNoColor : static_cast<int>(first - colors.begin());
   auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
   if (control->size() == 1) return control;
-  return std::make_shared<NcclBackend>(std::move(control), device_, std::move(communicator));
+  return std::make_shared<NcclBackend>(std::move(control), device(), std::move(communicator));
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ constexpr Size kHugePage = Size{2} << 20;
 std::atomic<Size> asked_system{0};
 
 void* allocate_from_system(Size bytes) {
-  ++asked_system;
   const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;
   void* block = nullptr;
   if (::posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
@@ -32,17 +31,13 @@ void* allocate_from_system(Size bytes) {
   return block;
 }
 
-class CpuAllocator final : public Allocator {
+// A freed block is kept for the next request of its size.
+class CachingAllocator : public Allocator {
  public:
-  ~CpuAllocator() override { trim(); }
-
   void trim() {
     const std::lock_guard lock(mutex_);
     for (auto& [bytes, blocks] : free_) {
-      for (void* block : blocks) {
-        unpoison(block, bytes);
-        std::free(block);
-      }
+      for (void* block : blocks) give_to_system(block, bytes);
     }
     free_.clear();
   }
@@ -54,22 +49,43 @@ class CpuAllocator final : public Allocator {
       if (found != free_.end() && !found->second.empty()) {
         void* block = found->second.back();
         found->second.pop_back();
-        unpoison(block, bytes);
+        reuse(block, bytes);
         return block;
       }
     }
-    return allocate_from_system(bytes);
+    ++asked_system;
+    return take_from_system(bytes);
   }
 
   void deallocate(void* block, Size bytes) override {
-    poison(block, bytes);
+    keep(block, bytes);
     const std::lock_guard lock(mutex_);
     free_[bytes].push_back(block);
   }
 
  private:
+  virtual void* take_from_system(Size bytes) = 0;
+  virtual void give_to_system(void* block, Size bytes) = 0;
+  // A block goes to the kept ones, and comes back from them.
+  virtual void keep(void*, Size) {}
+  virtual void reuse(void*, Size) {}
+
   std::mutex mutex_;
   std::unordered_map<Size, std::vector<void*>> free_;
+};
+
+class CpuAllocator final : public CachingAllocator {
+ public:
+  ~CpuAllocator() override { trim(); }
+
+ private:
+  void* take_from_system(Size bytes) override { return allocate_from_system(bytes); }
+  void give_to_system(void* block, Size bytes) override {
+    unpoison(block, bytes);
+    std::free(block);
+  }
+  void keep(void* block, Size bytes) override { poison(block, bytes); }
+  void reuse(void* block, Size bytes) override { unpoison(block, bytes); }
 };
 
 // Addresses that are distinct and never read.
@@ -88,43 +104,17 @@ class MetaAllocator final : public Allocator {
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
 };
 
-// A freed block is kept for the next request of its size: cudaFree() would wait for the whole device. All its users are
-// on the compute stream, or that stream waits for them before the block is freed, so the next user comes after them.
-class CudaAllocator final : public Allocator {
+// Blocks are kept also because cudaFree() would wait for the whole device. All their users are on the compute stream,
+// or that stream waits for them before the block is freed, so the next user comes after them.
+class CudaAllocator final : public CachingAllocator {
  public:
   explicit CudaAllocator(int device) : device_(device) {}
 
-  void trim() {
-    const std::lock_guard lock(mutex_);
-    for (auto& [bytes, blocks] : free_) {
-      for (void* block : blocks) cuda::deallocate(device_, block);
-    }
-    free_.clear();
-  }
-
-  void* allocate(Size bytes) override {
-    {
-      const std::lock_guard lock(mutex_);
-      auto found = free_.find(bytes);
-      if (found != free_.end() && !found->second.empty()) {
-        void* block = found->second.back();
-        found->second.pop_back();
-        return block;
-      }
-    }
-    ++asked_system;
-    return cuda::allocate(device_, bytes);
-  }
-
-  void deallocate(void* block, Size bytes) override {
-    const std::lock_guard lock(mutex_);
-    free_[bytes].push_back(block);
-  }
-
  private:
+  void* take_from_system(Size bytes) override { return cuda::allocate(device_, bytes); }
+  void give_to_system(void* block, Size) override { cuda::deallocate(device_, block); }
+
   int device_;
-  std::mutex mutex_;
-  std::unordered_map<Size, std::vector<void*>> free_;
 };
 
 CudaAllocator& cuda_allocator(int device) {

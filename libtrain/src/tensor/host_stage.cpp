@@ -1,9 +1,7 @@
 // Copies in stream order, through memory that the stage holds.
 #include "tensor/host_stage.h"
 
-#include <cstring>
-
-#include "core/cuda.h"
+#include "core/copy_bytes.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -12,14 +10,6 @@ namespace {
 std::shared_ptr<void> host_memory(Device device, Size bytes) {
   if (device.type == DeviceType::cuda) return cuda::allocate_pinned(device.index, bytes);
   return std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(bytes)]());
-}
-
-void copy_bytes(Device device, void* to, const void* from, Size bytes) {
-  if (device.type == DeviceType::cuda) {
-    cuda::copy(to, from, bytes, Stream::compute(device).cuda());
-  } else {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  }
 }
 
 void require(const Tensor& tensor, Size bytes) {

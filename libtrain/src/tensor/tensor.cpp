@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/buffer.h"
-#include "core/cuda.h"
+#include "core/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
@@ -37,23 +37,10 @@ Shape contiguous_strides(const Shape& shape) {
   throw UsageError("tensor", "a tensor has at most 2^63 - 1 bytes, " + to_string(shape) + " would have more");
 }
 
-// Bytes from or to the host; what is read is there when it returns.
-void write_bytes(Device device, void* to, const void* from, Size bytes) {
-  if (device.type == DeviceType::cpu) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  } else {
-    cuda::copy(to, from, bytes, Stream::compute(device).cuda());
-  }
-}
-
+// To the host; the bytes are there when it returns.
 void read_bytes(Device device, void* to, const void* from, Size bytes) {
-  if (device.type == DeviceType::cpu) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  } else {
-    const Stream stream = Stream::compute(device);
-    cuda::copy(to, from, bytes, stream.cuda());
-    stream.synchronize();
-  }
+  copy_bytes(device, to, from, bytes);
+  Stream::compute(device).synchronize();
 }
 
 kernels::Strided strided_space(const Tensor& dst, const Tensor& src) {
@@ -105,7 +92,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device
   }
   Tensor tensor = empty(shape, dtype_of<T>, device);
   if (!device.is_meta() && !values.empty()) {
-    write_bytes(device, tensor.data(), values.data(), static_cast<Size>(values.size_bytes()));
+    copy_bytes(device, tensor.data(), values.data(), static_cast<Size>(values.size_bytes()));
   }
   return tensor;
 }
@@ -303,7 +290,7 @@ void copy_across(const Tensor& dst, const Tensor& src) {
     copy(staged, src);
     return copy(dst, staged);
   }
-  if (src.device() == kCpu) return write_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
+  if (src.device() == kCpu) return copy_bytes(dst.device(), dst.data(), src.data(), dst.bytes());
   read_bytes(src.device(), dst.data(), src.data(), dst.bytes());
 }
 

@@ -25,21 +25,18 @@ Run::Run(const Config& resolved, const World& world)
       control(world.group().duplicate("trainer")),
       model(nn::make_transformer(model_spec(resolved))) {
   started("model");
+  StepOptions options;
   collectively(control, [&] {
-    const Device device = step_options_of_rank(config, world).device;
+    options = step_options_of_rank(config, world);
     plan = make_plan(config, world.size());
-    require_memory(device);
+    require_memory(options.device);
   });
   started("plan");
   collectively(control, [&] { open_data(); });
   started("data");
-  collectively(control, [&] {
-    const StepOptions options = step_options_of_rank(config, world);
-    Stream::compute(options.device);  // begins to use the device
-  });
+  collectively(control, [&] { Stream::compute(options.device); });  // begins to use the device
   started("device");
   collectively(control, [&] {
-    const StepOptions options = step_options_of_rank(config, world);
     const Group group = group_for(world.group(), config, options.device);
     started("groups");
     engine = std::make_unique<Engine>(*model, group, parallel_options(config), adamw_options(config), options);
@@ -61,6 +58,7 @@ Run::Run(const Config& resolved, const World& world)
     if (config.record.tensorboard) log.add(make_tensorboard_sink(config.run.dir + "/tb", steps_done() + 1));
   });
   dense_flops_ = config.train.dtype == "bf16" ? dense_tflops_bf16(device()) * 1e12 : 0;
+  device_memory_bytes = system_memory_bytes(device());
   started("state");
   reset_memory_peak(device());
 }

@@ -45,6 +45,7 @@ struct Run {
   RunStart start;
   RunLog log;
   std::vector<StartPart> start_parts;
+  Size device_memory_bytes = 0;  // of the machine, or of the CUDA device
 
  private:
   // Ends the part of the start that began where the last one ended.

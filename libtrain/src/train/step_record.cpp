@@ -61,7 +61,7 @@ StepRecord make_record(const Run& run, const IssuedStep& issued) {
   record.memory_peak_bytes = memory_peak(run.device()).total;
   // Pages of a tensor that nothing wrote yet are not resident.
   record.memory_outside_bytes = std::max<Size>(0, system_bytes_in_use(run.device()) - memory_live(run.device()).total);
-  record.memory_total_bytes = system_memory_bytes(run.device());
+  record.memory_total_bytes = run.device_memory_bytes;
   record.comm = issued.comm.totals();
   double waiting_ms = issued.waiting_ms;
   if (run.device().type == DeviceType::cuda) {  // whose host runs ahead

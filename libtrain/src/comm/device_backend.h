@@ -1,0 +1,49 @@
+// A back end for tensors on one device, beside the control back end of the same ranks, which carries all else: bytes,
+// barriers, tensors on the CPU.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/backend.h"
+
+namespace lt {
+
+class DeviceBackend : public GroupBackend {
+ public:
+  DeviceBackend(std::shared_ptr<GroupBackend> control, Device device)
+      : GroupBackend(control->place()), control_(std::move(control)), device_(device) {}
+
+  bool takes(Device device) const final { return device == device_ || control_->takes(device); }
+  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) final {
+    return call.device == device_ ? gather_on_device(call) : control_->all_gather(call);
+  }
+  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) final {
+    return call.device == device_ ? reduce_on_device(call) : control_->reduce_scatter(call);
+  }
+  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) final {
+    return call.device == device_ ? broadcast_on_device(call) : control_->broadcast(call);
+  }
+  void barrier() final { control_->barrier(); }
+  void idle_barrier() final { control_->idle_barrier(); }
+  std::vector<std::string> all_gather_bytes(const std::string& mine) final { return control_->all_gather_bytes(mine); }
+  std::string broadcast_bytes(const std::string& value, int root) final {
+    return control_->broadcast_bytes(value, root);
+  }
+
+ protected:
+  virtual std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) = 0;
+  virtual std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) = 0;
+  virtual std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) = 0;
+
+  GroupBackend& control() const { return *control_; }
+  Device device() const { return device_; }
+
+ private:
+  std::shared_ptr<GroupBackend> control_;
+  Device device_;
+};
+
+}  // namespace lt
