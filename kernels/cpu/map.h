@@ -1,7 +1,5 @@
-// Flat loops y_i (+)= f(i), and the choice of a compile-time flag.
+// Flat loops y_i (+)= f(i).
 #pragma once
-
-#include <type_traits>
 
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/parallel.h"
@@ -12,16 +10,6 @@ inline constexpr Size kGrain = 16384;  // elements of light work that repay waki
 
 // Rows of C elements that repay waking a thread.
 inline Size row_grain(Size C) { return C > 0 && C < kGrain ? kGrain / C : 1; }
-
-// f(std::true_type) or f(std::false_type).
-template <class F>
-void dispatch_flag(bool flag, F&& f) {
-  if (flag) {
-    f(std::true_type{});
-  } else {
-    f(std::false_type{});
-  }
-}
 
 // y_i (+)= f(i) in the arithmetic of Y. f is a lambda marked LT_VECTOR_BODY that captures by value.
 template <class Y, class F>

@@ -5,19 +5,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/parallel.h"
-#include "libtrain/dtype.h"
-#include "libtrain/error.h"
+#include "kernels/element_types.h"
 
 namespace lt::kernels {
-
-// The type in which numbers stored as T are computed: f64 for f64, otherwise f32.
-template <class T>
-using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // x as a number of the arithmetic type, and back: a bf16 result is rounded to nearest even.
 template <class T>
@@ -27,19 +21,6 @@ LT_INLINE Arithmetic<T> load(const T& x) {
 template <class T>
 LT_INLINE T store(Arithmetic<T> x) {
   return static_cast<T>(x);
-}
-
-// Calls f.template operator()<T>() with the element type of a floating dtype that the CPU computes with.
-// Throws InternalError for any other.
-template <class F>
-decltype(auto) dispatch_float(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f.template operator()<float>();
-    case DType::f64: return f.template operator()<double>();
-    case DType::bf16: return f.template operator()<bf16>();
-    default: break;
-  }
-  throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
 }
 
 // e^x for x <= 88; 0 below -87; NaN gives NaN. The f32 version has no branch and vectorises inside parallel_for bodies;

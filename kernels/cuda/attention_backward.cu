@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
 void attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* dout_BTHD, const void* qkv,
                         const void* out_BTHD, const void* lse_BHT, void* delta_BHT, const AttentionShape& s,
                         double scale) {
-  dispatch_dtype(dtype, [&]<class T>() {
+  dispatch_float(dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
       using A = Arithmetic<T>;
       using Sizes = BackwardTile<A, DP>;

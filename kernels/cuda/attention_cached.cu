@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(CachedArrays<T> x, Att
 template <>
 void attention_cached(CudaStream stream, DType dtype, void* out_BTHD, const void* q, Size q_row, const void* k_cache,
                       const void* v_cache, Size capacity, Size past, const AttentionShape& s, double scale) {
-  dispatch_dtype(dtype, [&]<class T>() {
+  dispatch_float(dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
       const CachedArrays<T> x{static_cast<T*>(out_BTHD),
                               static_cast<const T*>(q),

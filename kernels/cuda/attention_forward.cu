@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
                        const AttentionShape& s, double scale) {
-  dispatch_dtype(dtype, [&]<class T>() {
+  dispatch_float(dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
       using A = Arithmetic<T>;
       using Sizes = ForwardTile<A, DP>;

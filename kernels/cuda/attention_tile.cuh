@@ -7,18 +7,15 @@
 #include <cuda_runtime.h>
 
 #include <string>
-#include <type_traits>
 
 #include "core/cuda_error.h"
 #include "kernels/attention.h"
+#include "kernels/element_types.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels::tile {
 
 inline constexpr int kSide = 16, kThreads = kSide * kSide;
-
-template <class T>
-using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // Read at once. Rows are one such piece longer than they need, so that 8 threads that read 8 rows meet no bank twice.
 template <class A>
@@ -151,17 +148,7 @@ __device__ A* shared_array() {
   return reinterpret_cast<A*>(memory);
 }
 
-// Calls f.operator()<T>() with the element type of a floating dtype, or with DP as a constant.
-template <class F>
-void dispatch_dtype(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f.template operator()<float>();
-    case DType::f64: return f.template operator()<double>();
-    case DType::bf16: return f.template operator()<bf16>();
-    default: break;
-  }
-  throw InternalError("attention", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
-}
+// Calls f.operator()<DP>() with the padded head size as a constant.
 template <class F>
 void dispatch_head_size(Size D, F&& f) {
   if (D <= 64) return f.template operator()<64>();

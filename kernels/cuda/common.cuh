@@ -12,13 +12,10 @@
 #include "core/cuda.h"
 #include "core/cuda_error.h"
 #include "kernels/common.h"
+#include "kernels/element_types.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
-
-// The type in which numbers stored as T are computed: f64 for f64, otherwise f32.
-template <class T>
-using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <class T>
 __device__ inline Arithmetic<T> load(T x) {
@@ -35,24 +32,6 @@ __device__ inline T store(Arithmetic<T> x) {
   } else {
     return static_cast<T>(x);
   }
-}
-
-// Calls f.template operator()<T>() with the element type of a floating dtype that the GPU computes with.
-template <class F>
-decltype(auto) dispatch_float(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f.template operator()<float>();
-    case DType::f64: return f.template operator()<double>();
-    case DType::bf16: return f.template operator()<bf16>();
-    default: break;
-  }
-  throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
-}
-
-// Calls f(std::true_type) or f(std::false_type).
-template <class F>
-decltype(auto) dispatch_flag(bool flag, F&& f) {
-  return flag ? f(std::true_type{}) : f(std::false_type{});
 }
 
 inline cudaStream_t stream_of(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }

@@ -1,0 +1,35 @@
+// From the dtype and the options of a call to types: what the kernels of every device choose their code by.
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "libtrain/dtype.h"
+#include "libtrain/error.h"
+
+namespace lt::kernels {
+
+// The type in which numbers stored as T are computed: f64 for f64, otherwise f32.
+template <class T>
+using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// Calls f.template operator()<T>() with the element type of a floating dtype that kernels compute with.
+// Throws InternalError for any other.
+template <class F>
+decltype(auto) dispatch_float(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f.template operator()<float>();
+    case DType::f64: return f.template operator()<double>();
+    case DType::bf16: return f.template operator()<bf16>();
+    default: break;
+  }
+  throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
+// Calls f(std::true_type) or f(std::false_type).
+template <class F>
+decltype(auto) dispatch_flag(bool flag, F&& f) {
+  return flag ? f(std::true_type{}) : f(std::false_type{});
+}
+
+}  // namespace lt::kernels
