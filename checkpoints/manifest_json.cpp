@@ -172,6 +172,8 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("data_tokens", Json(state.data_tokens).dump());
     add("seed", Json(state.seed).dump());
     add("loss_scale", Json(state.loss_scale).dump());
+    add("loss_scale_steps", Json(state.loss_scale_steps).dump());
+    add("skipped", Json(state.skipped).dump());
     add("world_size", Json(manifest.world_size).dump());
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
@@ -200,6 +202,8 @@ Manifest detail::parse_object(const std::string& text) {
     state.seed = field(json, "seed").get<std::uint64_t>();
     if (!field(json, "loss_scale").is_number()) fail_field("loss_scale", "a number", field(json, "loss_scale").dump());
     state.loss_scale = field(json, "loss_scale").get<double>();
+    state.loss_scale_steps = count_of(json, "loss_scale_steps");
+    state.skipped = count_of(json, "skipped");
     const Size world_size = count_of(json, "world_size");
     if (world_size > 1 << 24) fail_field("world_size", "at most 2^24", std::to_string(world_size));
     manifest.world_size = static_cast<int>(world_size);

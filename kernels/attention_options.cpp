@@ -17,14 +17,14 @@ Size padded(Size n, Size step) { return (n + step - 1) / step * step; }
 // cuDNN pads lengths to its tiles of at most 128 tokens.
 Size padded_length(const AttentionShape& s) { return padded(s.T, 128); }
 
-// Of one sequence: the gradients of its scores in bf16.
+// Of one sequence: the gradients of its scores, two bytes each.
 Size score_gradient_bytes(const AttentionShape& s) { return 2 * s.H * padded_length(s) * padded_length(s); }
 
 // delta = sum_D(dout * out), in the type of the arithmetic.
 Size own_bytes(DType dtype, const AttentionShape& s) { return s.B * s.H * s.T * dtype_bytes(gradient_dtype(dtype)); }
 
 // What cuDNN 9.19 with cudnn-frontend 1.18 asks on processors 9.0 and 10.0 for each query: dq in f32 to add to, delta,
-// and with grouped heads dk and dv of each query head in bf16; in deterministic mode the gradients of the scores in
+// and with grouped heads dk and dv of each query head; in deterministic mode the gradients of the scores in
 // place of dq. Lengths and heads are padded here, and a MiB added, as room for other versions.
 Size cudnn_bytes(const AttentionShape& s) {
   constexpr Size kRoom = Size{1} << 20;
@@ -39,7 +39,7 @@ void set_attention_path(AttentionPath path) { chosen_path = path; }
 AttentionPath attention_path() { return chosen_path; }
 
 bool may_run_on_cudnn(DType dtype, const AttentionShape& s) {
-  return dtype == DType::bf16 && s.D % 8 == 0 && s.D <= 256;
+  return dtype_bytes(dtype) == 2 && s.D % 8 == 0 && s.D <= 256;
 }
 
 Size cudnn_backward_sequences(const AttentionShape& s) {

@@ -21,9 +21,10 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
     case DType::f32: return f.template operator()<float>();
     case DType::f64: return f.template operator()<double>();
     case DType::bf16: return f.template operator()<bf16>();
+    case DType::f16: return f.template operator()<f16>();
     default: break;
   }
-  throw InternalError("kernels", "expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+  throw InternalError("kernels", "expected f32, f64, bf16 or f16, found " + std::string(dtype_name(dtype)));
 }
 
 // Calls f(std::true_type) or f(std::false_type).

@@ -2,8 +2,7 @@
 // into a whole block and updated there, so a range cut anywhere gives the same bits.
 #include "kernels/adamw.h"
 
-#include <cmath>
-
+#include "kernels/adamw_step.h"
 #include "kernels/cpu/map.h"
 
 namespace lt::kernels {
@@ -31,8 +30,8 @@ LT_INLINE void move(T* to, const T* from, Size n) {
   for (Size i = 0; i < n; ++i) to[i] = from[i];
 }
 
-template <bool kCopy>
-void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, bf16* copy_N, Size N, Size decayed,
+template <bool kCopy, class Copy>
+void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, Copy* copy_N, Size N, Size decayed,
             float weight_decay, Factors factors) {
   parallel_for(N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
     const Factors f = factors;
@@ -52,7 +51,7 @@ void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, bf16* c
       if (!whole) move(w_N + i, part[0], n), move(m_N + i, part[1], n), move(v_N + i, part[2], n);
       if constexpr (kCopy) {
 #pragma omp simd
-        for (Size k = 0; k < n; ++k) copy_N[i + k] = store<bf16>(w[k]);
+        for (Size k = 0; k < n; ++k) copy_N[i + k] = store<Copy>(w[k]);
       }
       i += n;
     }
@@ -61,38 +60,26 @@ void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, bf16* c
 
 }  // namespace
 
-AdamWRates adamw_rates(float lr, float beta1, float beta2, Size step) {
-  const auto bias = [=](float beta) {
-    return static_cast<float>(1 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
-  };
-  return {lr, bias(beta1), bias(beta2)};
-}
-
 template <>
 void adamw_scalars(CpuStream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
-                   float clip, const AdamWRates* rates) {
+                   float clip, const AdamWRates* rates, LossScale* scaling) {
   double sum = 0;
   for (Size i = 0; i < n; ++i) sum += partials_n[i];
-  *norm = static_cast<float>(std::sqrt(sum));
-  const bool finite = std::isfinite(*norm) && std::isfinite(*loss);
-  *scalars = {rates->lr, rates->bias1, rates->bias2, clip > 0 && *norm > clip ? clip / *norm : 1.0f,
-              finite ? 0.0f : 1.0f};
+  fill_scalars(scalars, norm, std::sqrt(sum), *loss, clip, *rates, scaling);
 }
 
 template <>
 void adamw_update(CpuStream, float* w_N, float* m_N, float* v_N, const float* gradient_N, void* copy_N,
                   DType copy_dtype, Size N, Size decayed, float beta1, float beta2, float eps, float weight_decay,
                   const AdamWScalars* scalars) {
-  if (copy_N && copy_dtype != DType::bf16) {
-    throw InternalError("kernels",
-                        "adamw_update: expected a copy in bf16, found " + std::string(dtype_name(copy_dtype)));
-  }
   if (scalars->skip != 0.0f) return;
   const Factors factors{
       beta1, beta2, eps, scalars->lr, scalars->gradient_scale, 1.0f / scalars->bias1, 1.0f / scalars->bias2};
-  dispatch_flag(copy_N != nullptr, [&](auto flag) {
-    update<flag>(w_N, m_N, v_N, gradient_N, static_cast<bf16*>(copy_N), N, decayed, weight_decay, factors);
-  });
+  const auto run = [&]<class Copy>(Copy* copy) {
+    dispatch_flag(copy != nullptr,
+                  [&](auto flag) { update<flag>(w_N, m_N, v_N, gradient_N, copy, N, decayed, weight_decay, factors); });
+  };
+  dispatch_copy(copy_N, copy_dtype, run);
 }
 
 }  // namespace lt::kernels

@@ -1,4 +1,5 @@
-// The CPU's matrix product: oneDNN where it is built and knows the processor, own loops otherwise and for f64.
+// The CPU's matrix product: oneDNN where it is built and knows the processor, own loops otherwise and for f64 and
+// f16.
 #include "kernels/gemm.h"
 
 #include <string>
@@ -10,9 +11,9 @@ namespace lt::kernels {
 
 template <>
 void gemm(CpuStream, const Gemm& g) {
-  if (g.out != g.dtype && !(g.dtype == DType::bf16 && g.out == DType::f32)) {
+  if (g.out != g.dtype && !(dtype_bytes(g.dtype) == 2 && g.out == DType::f32)) {
     throw InternalError("kernels", "gemm: expected an output of the inputs' dtype " + std::string(dtype_name(g.dtype)) +
-                                       ", or f32 for bf16, found " + std::string(dtype_name(g.out)));
+                                       ", or f32 for bf16 and f16, found " + std::string(dtype_name(g.out)));
   }
   if (g.M <= 0 || g.N <= 0 || g.batch <= 0) return;
   if (g.K > 0 && g.dtype != DType::f64 && gemm_onednn(g)) return;

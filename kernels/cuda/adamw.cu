@@ -1,6 +1,7 @@
 // AdamW on the GPU, one pass over memory.
 #include "kernels/adamw.h"
 
+#include "kernels/adamw_step.h"
 #include "kernels/cuda/common.cuh"
 
 namespace lt::kernels {
@@ -11,14 +12,10 @@ struct Rates {
 };
 
 __global__ void adamw_scalars_kernel(AdamWScalars* scalars, float* norm, const double* partials_n, Size n,
-                                     const float* loss, float clip, const AdamWRates* rates) {
+                                     const float* loss, float clip, const AdamWRates* rates, LossScale* scaling) {
   double sum = 0;
   for (Size i = 0; i < n; ++i) sum += partials_n[i];
-  const float value = static_cast<float>(sqrt(sum));
-  *norm = value;
-  const bool finite = isfinite(value) && isfinite(*loss);
-  *scalars = {rates->lr, rates->bias1, rates->bias2, clip > 0 && value > clip ? clip / value : 1.0f,
-              finite ? 0.0f : 1.0f};
+  fill_scalars(scalars, norm, sqrt(sum), *loss, clip, *rates, scaling);
 }
 
 template <int kCount, class Copy>
@@ -51,8 +48,8 @@ __global__ void adamw_update_kernel(float* w_N, float* m_N, float* v_N, const fl
 
 template <>
 void adamw_scalars(CudaStream stream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n,
-                   const float* loss, float clip, const AdamWRates* rates) {
-  adamw_scalars_kernel<<<1, 1, 0, stream_of(stream)>>>(scalars, norm, partials_n, n, loss, clip, rates);
+                   const float* loss, float clip, const AdamWRates* rates, LossScale* scaling) {
+  adamw_scalars_kernel<<<1, 1, 0, stream_of(stream)>>>(scalars, norm, partials_n, n, loss, clip, rates, scaling);
   check_launch("adamw_scalars");
 }
 
@@ -71,13 +68,7 @@ void adamw_update(CudaStream stream, float* w_N, float* m_N, float* v_N, const f
                         w_N, m_N, v_N, gradient_N, copy, N, decayed, rates, scalars);
                   });
   };
-  if (copy_N == nullptr) {
-    launch(static_cast<bf16*>(nullptr));
-  } else if (copy_dtype == DType::bf16) {
-    launch(static_cast<bf16*>(copy_N));
-  } else {
-    throw InternalError("kernels", "adamw_update: expected a bf16 copy, found " + std::string(dtype_name(copy_dtype)));
-  }
+  dispatch_copy(copy_N, copy_dtype, launch);
   check_launch("adamw_update");
 }
 

@@ -12,7 +12,7 @@ namespace {
 // Whether cuDNN did it. `attempt` returns cuDNN's refusal.
 template <class Attempt>
 bool on_cudnn(DType dtype, const AttentionShape& shape, Attempt&& attempt) {
-  static const std::string not_asked = "expected bf16 and a head size that is a multiple of 8 up to 256";
+  static const std::string not_asked = "expected bf16 or f16 and a head size that is a multiple of 8 up to 256";
   const AttentionPath path = attention_path();
   if (path == AttentionPath::own) return false;
   const std::string& refusal = may_run_on_cudnn(dtype, shape) ? attempt() : not_asked;
@@ -29,7 +29,7 @@ void attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse
                        const AttentionShape& shape, double scale) {
   if (is_empty(shape)) return;
   const auto attempt = [&]() -> const std::string& {
-    return cudnn::attention_forward(stream, out_BTHD, lse_BHT, qkv, shape, scale);
+    return cudnn::attention_forward(stream, dtype, out_BTHD, lse_BHT, qkv, shape, scale);
   };
   if (!on_cudnn(dtype, shape, attempt)) {
     own::attention_forward(stream, dtype, out_BTHD, lse_BHT, qkv, shape, scale);
@@ -42,7 +42,7 @@ void attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* 
                         double scale) {
   if (is_empty(shape)) return;
   const auto attempt = [&]() -> const std::string& {
-    return cudnn::attention_backward(stream, dqkv, dout_BTHD, qkv, out_BTHD, lse_BHT, workspace, shape, scale);
+    return cudnn::attention_backward(stream, dtype, dqkv, dout_BTHD, qkv, out_BTHD, lse_BHT, workspace, shape, scale);
   };
   if (!on_cudnn(dtype, shape, attempt)) {
     own::attention_backward(stream, dtype, dqkv, dout_BTHD, qkv, out_BTHD, lse_BHT, workspace, shape, scale);

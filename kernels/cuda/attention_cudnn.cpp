@@ -40,7 +40,7 @@ struct Engine {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
   std::string refusal;
-  using Key = std::tuple<bool, bool, Size, Size, Size, Size, Size, float>;
+  using Key = std::tuple<bool, bool, DType, Size, Size, Size, Size, Size, float>;
   std::map<Key, Plan> plans;
 };
 
@@ -73,12 +73,14 @@ void output(const TensorPointer& tensor, Uid uid, const View& v, fe::DataType_t 
   tensor->set_output(true).set_uid(uid).set_dim(v.dim).set_stride(v.stride).set_data_type(type);
 }
 
-void describe(fe::graph::Graph& graph, const AttentionShape& s, float scale, bool backward, bool deterministic) {
-  constexpr auto kBf16 = fe::DataType_t::BFLOAT16, kF32 = fe::DataType_t::FLOAT;
+void describe(fe::graph::Graph& graph, DType dtype, const AttentionShape& s, float scale, bool backward,
+              bool deterministic) {
+  constexpr auto kF32 = fe::DataType_t::FLOAT;
+  const auto type = dtype == DType::f16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
   const View q = view(s, s.H, s.row()), kv = view(s, s.G, s.row()), out = view(s, s.H, s.H * s.D);
-  graph.set_io_data_type(kBf16).set_intermediate_data_type(kF32).set_compute_data_type(kF32);
-  const TensorPointer q_in = input(graph, kQ, q, kBf16), k_in = input(graph, kK, kv, kBf16),
-                      v_in = input(graph, kV, kv, kBf16);
+  graph.set_io_data_type(type).set_intermediate_data_type(kF32).set_compute_data_type(kF32);
+  const TensorPointer q_in = input(graph, kQ, q, type), k_in = input(graph, kK, kv, type),
+                      v_in = input(graph, kV, kv, type);
   const auto causal = [&](auto options) {
     options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
     return options.set_diagonal_band_right_bound(0).set_attn_scale(scale);
@@ -87,25 +89,25 @@ void describe(fe::graph::Graph& graph, const AttentionShape& s, float scale, boo
     auto options = causal(fe::graph::SDPA_attributes().set_name("attention"));
     options.set_generate_stats(true);
     const auto [y, lse] = graph.sdpa(q_in, k_in, v_in, options);
-    output(y, kOut, out, kBf16);
+    output(y, kOut, out, type);
     output(lse, kLse, statistics(s), kF32);
     return;
   }
   auto options = causal(fe::graph::SDPA_backward_attributes().set_name("attention_backward"));
   options.set_deterministic_algorithm(deterministic);
   const auto [dq, dk, dv] =
-      graph.sdpa_backward(q_in, k_in, v_in, input(graph, kOut, out, kBf16), input(graph, kDout, out, kBf16),
+      graph.sdpa_backward(q_in, k_in, v_in, input(graph, kOut, out, type), input(graph, kDout, out, type),
                           input(graph, kLse, statistics(s), kF32), options);
-  output(dq, kDq, q, kBf16);
-  output(dk, kDk, kv, kBf16);
-  output(dv, kDv, kv, kBf16);
+  output(dq, kDq, q, type);
+  output(dk, kDk, kv, type);
+  output(dv, kDv, kv, type);
 }
 
-Plan build(cudnnHandle_t handle, const AttentionShape& s, float scale, bool backward, bool deterministic) {
+Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float scale, bool backward, bool deterministic) {
   Plan plan;
   try {
     auto graph = std::make_unique<fe::graph::Graph>();
-    describe(*graph, s, scale, backward, deterministic);
+    describe(*graph, dtype, s, scale, backward, deterministic);
     auto status = graph->build(handle, {fe::HeurMode_t::A});
     if (status.is_good()) {
       std::int64_t bytes = 0;
@@ -125,15 +127,15 @@ Plan build(cudnnHandle_t handle, const AttentionShape& s, float scale, bool back
 }
 
 // The caller holds the engine's mutex.
-const Plan& plan_of(Engine& engine, const AttentionShape& s, double scale, bool backward) {
+const Plan& plan_of(Engine& engine, DType dtype, const AttentionShape& s, double scale, bool backward) {
   const bool deterministic = backward && kernels::deterministic();
   const auto factor = static_cast<float>(scale);
-  const Engine::Key key{backward, deterministic, s.B, s.T, s.H, s.G, s.D, factor};
+  const Engine::Key key{backward, deterministic, dtype, s.B, s.T, s.H, s.G, s.D, factor};
   const auto found = engine.plans.find(key);
   if (found != engine.plans.end()) return found->second;
   Plan plan;
   plan.refusal = engine.refusal;
-  if (plan.refusal.empty()) plan = build(engine.handle, s, factor, backward, deterministic);
+  if (plan.refusal.empty()) plan = build(engine.handle, dtype, s, factor, backward, deterministic);
   return engine.plans.emplace(key, std::move(plan)).first->second;
 }
 
@@ -146,7 +148,7 @@ void run(Engine& engine, const Plan& plan, CudaStream stream, Pointers& pointers
   if (status.is_bad()) throw InternalError("attention", "cuDNN: " + status.get_message());
 }
 
-// `elements` of bf16 after `array`; cuDNN takes its inputs as void* too.
+// `elements` of two bytes after `array`; cuDNN takes its inputs as void* too.
 void* at(const void* array, Size elements) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(array)) + 2 * elements;
 }
@@ -164,12 +166,12 @@ AttentionShape part(AttentionShape s, Size count) {
 
 }  // namespace
 
-const std::string& attention_forward(CudaStream stream, void* out_BTHD, void* lse_BHT, const void* qkv,
+const std::string& attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
                                      const AttentionShape& s, double scale) {
   static const std::string too_large = "the forward asks for more scratch memory than there is";
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const Plan& plan = plan_of(engine, s, scale, false);
+  const Plan& plan = plan_of(engine, dtype, s, scale, false);
   if (!plan.refusal.empty()) return plan.refusal;
   if (plan.workspace_bytes > cuda::kScratchBytes) return too_large;
   Pointers pointers{
@@ -178,18 +180,18 @@ const std::string& attention_forward(CudaStream stream, void* out_BTHD, void* ls
   return nothing();
 }
 
-const std::string& attention_backward(CudaStream stream, void* dqkv, const void* dout_BTHD, const void* qkv,
-                                      const void* out_BTHD, const void* lse_BHT, void* workspace,
+const std::string& attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* dout_BTHD,
+                                      const void* qkv, const void* out_BTHD, const void* lse_BHT, void* workspace,
                                       const AttentionShape& s, double scale) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const Size room = attention_backward_workspace(DeviceType::cuda, DType::bf16, s);
+  const Size room = attention_backward_workspace(DeviceType::cuda, dtype, s);
   Size step = cudnn_backward_sequences(s);
   // Where a processor asks for more than is planned (8.0: two dq in f32), fewer sequences at a time may do.
-  while (step > 1 && plan_of(engine, part(s, step), scale, true).workspace_bytes > room) step = (step + 1) / 2;
+  while (step > 1 && plan_of(engine, dtype, part(s, step), scale, true).workspace_bytes > room) step = (step + 1) / 2;
   for (Size b = 0; b < s.B; b += step) {
     const AttentionShape now = part(s, std::min(step, s.B - b));
-    const Plan& plan = plan_of(engine, now, scale, true);
+    const Plan& plan = plan_of(engine, dtype, now, scale, true);
     // A refusal of the last, smaller part has the own kernels write all of dqkv again.
     if (!plan.refusal.empty()) return plan.refusal;
     if (plan.workspace_bytes > room) {
@@ -208,10 +210,10 @@ const std::string& attention_backward(CudaStream stream, void* dqkv, const void*
   return nothing();
 }
 
-Size backward_workspace(CudaStream stream, const AttentionShape& s, double scale) {
+Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& s, double scale) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const Plan& plan = plan_of(engine, part(s, cudnn_backward_sequences(s)), scale, true);
+  const Plan& plan = plan_of(engine, dtype, part(s, cudnn_backward_sequences(s)), scale, true);
   return plan.refusal.empty() ? plan.workspace_bytes : -1;
 }
 

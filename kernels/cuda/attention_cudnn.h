@@ -1,4 +1,4 @@
-// Attention through cuDNN, bf16 alone, on packed rows as they are. Each returns why cuDNN does not take the shape,
+// Attention through cuDNN, bf16 and f16, on packed rows as they are. Each returns why cuDNN does not take the shape,
 // having done nothing, or nothing where the work is queued; both strings live as long as the process. Graphs are built
 // at the first call of a shape (host work of up to a second) and kept; later calls allocate nothing on the device and
 // do not wait for it. Without cuDNN (no_cudnn.cpp) every shape is refused.
@@ -10,14 +10,14 @@
 
 namespace lt::kernels::cudnn {
 
-const std::string& attention_forward(CudaStream stream, void* out_BTHD, void* lse_BHT, const void* qkv,
+const std::string& attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
                                      const AttentionShape& shape, double scale);
 // Throws InternalError where attention_backward_workspace() is less than what cuDNN asks.
-const std::string& attention_backward(CudaStream stream, void* dqkv, const void* dout_BTHD, const void* qkv,
-                                      const void* out_BTHD, const void* lse_BHT, void* workspace,
+const std::string& attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* dout_BTHD,
+                                      const void* qkv, const void* out_BTHD, const void* lse_BHT, void* workspace,
                                       const AttentionShape& shape, double scale);
 
 // Bytes that cuDNN asks for the backward; -1 where it refuses. For tests of attention_backward_workspace().
-Size backward_workspace(CudaStream stream, const AttentionShape& shape, double scale);
+Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale);
 
 }  // namespace lt::kernels::cudnn

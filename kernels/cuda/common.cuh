@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -19,7 +20,11 @@ namespace lt::kernels {
 
 template <class T>
 __device__ inline Arithmetic<T> load(T x) {
-  return static_cast<Arithmetic<T>>(x);
+  if constexpr (std::is_same_v<T, f16>) {
+    return __half2float(__half(__half_raw{x.bits}));
+  } else {
+    return static_cast<Arithmetic<T>>(x);
+  }
 }
 // Rounded to nearest even.
 template <class T>
@@ -27,6 +32,11 @@ __device__ inline T store(Arithmetic<T> x) {
   if constexpr (std::is_same_v<T, bf16>) {
     const __nv_bfloat16_raw raw = __float2bfloat16_rn(x);
     bf16 y;
+    y.bits = raw.x;
+    return y;
+  } else if constexpr (std::is_same_v<T, f16>) {
+    const __half_raw raw = __float2half_rn(x);
+    f16 y;
     y.bits = raw.x;
     return y;
   } else {

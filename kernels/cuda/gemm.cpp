@@ -30,9 +30,10 @@ cudaDataType data_type(DType dtype) {
     case DType::f64: return CUDA_R_64F;
     case DType::f32: return CUDA_R_32F;
     case DType::bf16: return CUDA_R_16BF;
+    case DType::f16: return CUDA_R_16F;
     default: break;
   }
-  throw InternalError("kernels", "gemm: expected f32, f64 or bf16, found " + std::string(dtype_name(dtype)));
+  throw InternalError("kernels", "gemm: expected f32, f64, bf16 or f16, found " + std::string(dtype_name(dtype)));
 }
 
 // The largest power of two that divides an address.
@@ -43,7 +44,7 @@ std::uint32_t alignment_of(const void* pointer) {
 
 // What of a product decides how it is computed.
 struct Problem {
-  std::array<Size, 11> sizes;  // M N K lda ldb ldd ld_add batch stride_a stride_b stride_d
+  std::array<Size, 12> sizes;  // M N K lda ldb ldd ld_c batch stride_a stride_b stride_d stride_c
   std::array<bool, 4> flags;   // transpose_a transpose_b bias deterministic
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
@@ -140,7 +141,7 @@ class Cublas {
   }
 
   std::unique_ptr<Prepared> make(const Problem& q) {
-    const auto [M, N, K, lda, ldb, ldd, ld_add, batch, stride_a, stride_b, stride_d] = q.sizes;
+    const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
     const auto [transpose_a, transpose_b, bias, pinned] = q.flags;
     const bool f64 = q.dtype == DType::f64;
     auto p = std::make_unique<Prepared>();
@@ -159,7 +160,7 @@ class Cublas {
     }
     p->a = transpose_b ? layout(q.dtype, K, N, ldb, batch, stride_b) : layout(q.dtype, N, K, ldb, batch, stride_b);
     p->b = transpose_a ? layout(q.dtype, M, K, lda, batch, stride_a) : layout(q.dtype, K, M, lda, batch, stride_a);
-    p->c = layout(q.out, N, M, ld_add, batch, ld_add == ldd ? stride_d : 0);
+    p->c = layout(q.out, N, M, ld_c, batch, stride_c);
     p->d = layout(q.out, N, M, ldd, batch, stride_d);
 
     cublasLtMatmulPreference_t made = nullptr;
@@ -247,7 +248,8 @@ void gemm(CudaStream stream, const Gemm& g) {
     bias_left = g.bias_N != nullptr;
   } else {
     const auto problem = [&](bool bias) {
-      return Problem{{g.M, g.N, g.K, lda, ldb, ldd, add_as_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d},
+      return Problem{{g.M, g.N, g.K, lda, ldb, ldd, add_as_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
+                      add_as_c ? 0 : g.stride_d},
                      {g.transpose_a, g.transpose_b, bias, deterministic()},
                      g.dtype,
                      g.out,

@@ -11,15 +11,15 @@ const std::string& refusal() {
 
 }  // namespace
 
-const std::string& attention_forward(CudaStream, void*, void*, const void*, const AttentionShape&, double) {
+const std::string& attention_forward(CudaStream, DType, void*, void*, const void*, const AttentionShape&, double) {
   return refusal();
 }
 
-const std::string& attention_backward(CudaStream, void*, const void*, const void*, const void*, const void*, void*,
-                                      const AttentionShape&, double) {
+const std::string& attention_backward(CudaStream, DType, void*, const void*, const void*, const void*, const void*,
+                                      void*, const AttentionShape&, double) {
   return refusal();
 }
 
-Size backward_workspace(CudaStream, const AttentionShape&, double) { return -1; }
+Size backward_workspace(CudaStream, DType, const AttentionShape&, double) { return -1; }
 
 }  // namespace lt::kernels::cudnn

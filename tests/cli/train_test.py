@@ -245,6 +245,17 @@ class Train(TrainingTest):
         skipped = [row["step"] for row in self.lines() if row.get("event") == "skip"]
         self.assertTrue(skipped and max(saved, default=0) < skipped[0])
 
+    def test_f16_skips_what_is_not_finite_until_its_loss_scale_is_1(self):
+        done = self.train("--optim.lr=1e30", "--optim.clip=0", "--train.dtype=f16", steps=30, ranks=2)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        rows = self.lines()
+        skips = [row for row in rows if row.get("event") == "skip"]
+        self.assertEqual([skip["loss_scale"] for skip in skips[:-1]], [2.0**n for n in range(16, 0, -1)])
+        self.assertNotIn("loss_scale", skips[-1])
+        self.assertEqual(skips[-1]["step"], skips[0]["step"] + 16)
+        self.assertEqual([row["loss_scale"] for row in rows if "loss_scale" in row and "event" not in row][-1], 1)
+        self.assertIn("no update, gradients beyond f16 at loss scale 65536; it is halved", done.stdout)
+
 
 if __name__ == "__main__":
     program.main()

@@ -1,4 +1,4 @@
-// Element types; bf16 against the definition of rounding to nearest, ties to even, for every bf16 number.
+// Element types; bf16 and f16 against the definition of rounding to nearest, ties to even, for every number of theirs.
 #include "libtrain/dtype.h"
 
 #include <cmath>
@@ -13,6 +13,14 @@ namespace {
 constexpr float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 constexpr float bf16_from_bits(std::uint32_t bits) { return from_bits(bits << 16); }
 
+// By the definition: 2^-24 times the fraction, with the hidden bit shifted by the exponent.
+double f16_from_bits(std::uint32_t bits) {
+  const std::uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, static_cast<int>(exponent) - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
 }  // namespace
 
 // One unit in the last place of bf16 at 1 is 2^-7.
@@ -21,8 +29,15 @@ static_assert(static_cast<float>(bf16(1.0f + 0x1p-8f)) == 1.0f);            // a
 static_assert(static_cast<float>(bf16(1.0f + 0x3p-8f)) == 1.0f + 0x2p-7f);  // a tie: the even neighbour is above
 static_assert(static_cast<float>(bf16(1.0f + 0x1p-8f + 0x1p-23f)) == 1.0f + 0x1p-7f);
 static_assert(bf16(-0.0f).bits == 0x8000);
-static_assert(sizeof(bf16) == 2);
-static_assert(dtype_of<bf16> == DType::bf16 && dtype_of<std::int32_t> == DType::i32 && dtype_of<double> == DType::f64);
+// Of f16 it is 2^-10; the largest number is 65504, the smallest 2^-24.
+static_assert(static_cast<float>(f16(1.0f + 0x1p-11f)) == 1.0f);
+static_assert(static_cast<float>(f16(1.0f + 0x3p-11f)) == 1.0f + 0x2p-10f);
+static_assert(f16(65504.0f).bits == 0x7bff && f16(65519.0f).bits == 0x7bff && f16(65520.0f).bits == 0x7c00);
+static_assert(f16(0x1p-24f).bits == 1 && f16(0x1p-25f).bits == 0 && f16(0x1.8p-24f).bits == 2 &&
+              f16(-0.0f).bits == 0x8000);
+static_assert(sizeof(bf16) == 2 && sizeof(f16) == 2);
+static_assert(dtype_of<bf16> == DType::bf16 && dtype_of<f16> == DType::f16 && dtype_of<std::int32_t> == DType::i32 &&
+              dtype_of<double> == DType::f64);
 
 TEST_CASE("element types: bytes, names, kinds", "[core]") {
   struct Row {
@@ -57,6 +72,38 @@ TEST_CASE("bf16: every number survives, and what lies between two goes to the ne
     }
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("f16: every number survives, and what lies between two goes to the nearer, ties to the even", "[core]") {
+  int wrong = 0;
+  for (std::uint32_t sign : {0u, 0x8000u}) {
+    for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) {
+      const std::uint32_t low = sign | bits, high = low + 1, even = low % 2 == 0 ? low : high;
+      // A float holds the middle exactly, and the floats beside it.
+      const auto middle = static_cast<float>((f16_from_bits(low) + f16_from_bits(high)) / 2);
+      const auto bits_of = [](std::uint32_t value) { return f16(static_cast<float>(f16_from_bits(value))).bits; };
+      f16 number{};
+      number.bits = static_cast<std::uint16_t>(low);
+      wrong += static_cast<double>(static_cast<float>(number)) != f16_from_bits(low);
+      wrong += bits_of(low) != low;
+      wrong += f16(std::nextafter(middle, 0.0f)).bits != low;
+      wrong += f16(middle).bits != even;
+      wrong += f16(std::nextafter(middle, sign ? -1e9f : 1e9f)).bits != high;
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("f16: infinities stay, NaN stays NaN", "[core]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float value : {infinity, std::numeric_limits<float>::max(), 65520.0f}) {
+    CHECK(static_cast<float>(f16(value)) == infinity);
+    CHECK(static_cast<float>(f16(-value)) == -infinity);
+  }
+  for (const std::uint32_t bits : {0x7f800001u, 0x7fc00000u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
+    CHECK(std::isnan(static_cast<float>(f16(from_bits(bits)))));
+    CHECK(f16(from_bits(bits)).bits >> 15 == bits >> 31);
+  }
 }
 
 TEST_CASE("bf16: infinities stay, NaN stays NaN", "[core]") {

@@ -103,7 +103,63 @@ TEST_CASE("adamw_update leaves everything on skip, carries NaN, and refuses othe
   CHECK(not_numbers == 1);
   CHECK(std::isnan(s.copy[70]));
   CHECK_THROWS_AS(adamw_update(CpuStream{}, pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v),
-                               pointer<float>(s.gradient), s.copy.data(), DType::f16, n, n, kBeta1, kBeta2, kEps,
+                               pointer<float>(s.gradient), s.copy.data(), DType::i32, n, n, kBeta1, kBeta2, kEps,
                                kDecay, &kScalars),
                   InternalError);
+}
+
+TEST_CASE("adamw_update: a copy in f16 is the rounded weight", "[kernels]") {
+  const Size n = 1000;
+  State s(n);
+  Array copy(DType::f16, n);
+  adamw_update(CpuStream{}, pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v), pointer<float>(s.gradient),
+               copy.data(), DType::f16, n, n, kBeta1, kBeta2, kEps, kDecay, &kScalars);
+  Size wrong = 0;
+  for (Size i = 0; i < n; ++i) wrong += copy[i] != static_cast<double>(f16(static_cast<float>(s.w[i])));
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("adamw_scalars: norm, clipping, bias and skip of a step", "[kernels]") {
+  const double partials[] = {9, 16};  // norm 5
+  const float loss = 2;
+  const AdamWRates rates{0.01f, kBeta1, kBeta2, 2};
+  AdamWScalars scalars{};
+  float norm = 0;
+  const auto fill = [&](float clip, LossScale* scaling, double factor) {
+    const double scaled[] = {partials[0] * factor, partials[1] * factor};
+    adamw_scalars(CpuStream{}, &scalars, &norm, scaled, 2, &loss, clip, &rates, scaling);
+  };
+  fill(0, nullptr, 1);
+  CHECK(norm == 5);
+  CHECK(scalars.gradient_scale == 1);
+  CHECK(scalars.bias1 == Approx(1 - 0.81));
+  CHECK(scalars.bias2 == Approx(1 - 0.9025));
+  CHECK(scalars.skip == 0);
+  fill(1, nullptr, 1);
+  CHECK(scalars.gradient_scale == Approx(0.2));
+
+  LossScale scaling{1024, 7, 1};
+  fill(1, &scaling, 1024 * 1024.0);
+  CHECK(norm == 5);
+  CHECK(scalars.gradient_scale == Approx(0.2 / 1024));
+  CHECK(scalars.bias1 == Approx(0.1));  // the first update: the other step was skipped
+  CHECK(scaling.scale == 1024);
+  CHECK(scaling.steps == 8);
+
+  scaling.steps = kScaleSteps - 1;
+  fill(1, &scaling, 1);
+  CHECK(scaling.scale == 2048);
+  CHECK(scaling.steps == 0);
+
+  for (const double factor : {HUGE_VAL, std::nan("")}) {
+    scaling = {4, 3, 0};
+    fill(1, &scaling, factor);
+    CHECK(scalars.skip == 1);
+    CHECK(scaling.scale == 2);
+    CHECK(scaling.steps == 0);
+    CHECK(scaling.skipped == 1);
+  }
+  scaling = {1, 3, 0};
+  fill(1, &scaling, HUGE_VAL);
+  CHECK(scaling.scale == 1);
 }

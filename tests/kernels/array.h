@@ -44,6 +44,7 @@ class Array {
     switch (dtype_) {
       case DType::f64: return static_cast<const double*>(data())[i];
       case DType::f32: return static_cast<const float*>(data())[i];
+      case DType::f16: return static_cast<const f16*>(data())[i];
       default: return static_cast<const bf16*>(data())[i];
     }
   }
@@ -51,6 +52,7 @@ class Array {
     switch (dtype_) {
       case DType::f64: static_cast<double*>(data())[i] = value; break;
       case DType::f32: static_cast<float*>(data())[i] = static_cast<float>(value); break;
+      case DType::f16: static_cast<f16*>(data())[i] = f16(static_cast<float>(value)); break;
       default: static_cast<bf16*>(data())[i] = bf16(static_cast<float>(value));
     }
   }
@@ -86,6 +88,6 @@ inline double error_of(const Array& x, const std::vector<double>& reference) {
   return worst;
 }
 
-inline constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16};
+inline constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
 }  // namespace lt::test

@@ -20,7 +20,8 @@ struct Tolerance {
   double out, lse, gradient;
 };
 // The same formula with the sums in another order: f64 2^-53 and f32 2^-24 times sums of some hundred terms. In bf16
-// the results are rounded once, to 8 bits (2^-9), here and there to different sides; dqkv reads such an output.
+// and f16 the results are rounded once, to 8 bits (2^-9) or 11, here and there to different sides; dqkv reads such an
+// output.
 constexpr Tolerance own_tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64: return {1e-12, 1e-12, 1e-12};
@@ -28,7 +29,7 @@ constexpr Tolerance own_tolerance(DType dtype) {
     default: return {1e-2, 1e-5, 2e-2};
   }
 }
-// cuDNN rounds probabilities and the gradients of scores to bf16 too, and its exponential and logarithm are
+// cuDNN rounds probabilities and the gradients of scores too, and its exponential and logarithm are
 // approximate.
 constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
 
@@ -162,16 +163,18 @@ TEST_CASE("attention on CUDA: own kernels give the same bits again", "[cuda]") {
 }
 
 TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudnn]") {
-  if (!has_device() || kernels::cudnn::backward_workspace(stream(), kCudnnShapes[0], 1) < 0) return;
+  if (!has_device() || kernels::cudnn::backward_workspace(stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
     const Settings settings(AttentionPath::cudnn, deterministic);
-    for (const AttentionShape& s : kCudnnShapes) compare(s, DType::bf16, kCudnnTolerance);
+    for (const AttentionShape& s : kCudnnShapes) {
+      for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kCudnnTolerance);
+    }
   }
 }
 
 TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits again", "[cuda][cudnn]") {
-  if (!has_device() || kernels::cudnn::backward_workspace(stream(), kCudnnShapes[0], 1) < 0) return;
+  if (!has_device() || kernels::cudnn::backward_workspace(stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
   const Settings settings(AttentionPath::cudnn, true);
   // The second is done in two parts: 16 heads of 2048^2 gradients of scores are 128 MiB.
   for (const AttentionShape& s : {AttentionShape{2, 384, 8, 2, 64}, {3, 2048, 16, 16, 64}}) {
@@ -185,7 +188,7 @@ TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits ag
 }
 
 TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda][cudnn]") {
-  if (!has_device() || kernels::cudnn::backward_workspace(stream(), kCudnnShapes[0], 1) < 0) return;
+  if (!has_device() || kernels::cudnn::backward_workspace(stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
   for (const AttentionShape& s : {AttentionShape{64, 1024, 12, 12, 64},
                                   {16, 1024, 25, 25, 64},
                                   {2, 4096, 32, 8, 128},
@@ -194,7 +197,8 @@ TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda
                                   {1, 512, 4, 4, 256}}) {
     for (const bool deterministic : {false, true}) {
       const Settings settings(AttentionPath::automatic, deterministic);
-      const Size asked = kernels::cudnn::backward_workspace(stream(), s, 0.125);
+      const Size asked = std::max(kernels::cudnn::backward_workspace(stream(), DType::bf16, s, 0.125),
+                                  kernels::cudnn::backward_workspace(stream(), DType::f16, s, 0.125));
       const Size planned = kernels::attention_backward_workspace(DeviceType::cuda, DType::bf16, s);
       WARN("B=" << s.B << " T=" << s.T << " H=" << s.H << " G=" << s.G << " D=" << s.D
                 << (deterministic ? " deterministic" : "") << ": cuDNN asks " << asked << " bytes, planned "

@@ -237,19 +237,24 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
 TEST_CASE("cuda: AdamW", "[cuda]") {
   if (!has_gpu()) return;
   for (const Size n : {1, 7, 4096, 100'003}) {
-    OnBoth both;
-    const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
-              g = both.array(DType::f32, n), copy = both.array(DType::bf16, n), loss = both.constant(DType::f32, 1, 2),
-              norm = both.array(DType::f32, 1), partials = both.constant(DType::f64, 5, 3),
-              scalars = both.array(DType::f32, 5), rates = both.constant(DType::f32, 3, 0.01);
-    both.run([&](auto s, auto at) {
-      auto* const values = static_cast<AdamWScalars*>(at(scalars));
-      const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
-      adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
-                    static_cast<const AdamWRates*>(at(rates)));
-      adamw_update(s, f32(w), f32(m), f32(v), f32(g), at(copy), DType::bf16, n, n / 2, 0.9f, 0.95f, 1e-8f, 0.1f,
-                   values);
-    });
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      for (const float scale : {0.0f, 8.0f}) {  // 0: gradients are not scaled
+        OnBoth both;
+        const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
+                  g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
+                  norm = both.array(DType::f32, 1), partials = both.constant(DType::f64, 5, 3),
+                  scalars = both.array(DType::f32, 5), rates = both.words(AdamWRates{0.01f, 0.9f, 0.95f, 12}),
+                  scaling = both.words(LossScale{scale, kScaleSteps - 1, 2});
+        both.run([&](auto s, auto at) {
+          auto* const values = static_cast<AdamWScalars*>(at(scalars));
+          const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
+          adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
+                        static_cast<const AdamWRates*>(at(rates)),
+                        scale > 0 ? static_cast<LossScale*>(at(scaling)) : nullptr);
+          adamw_update(s, f32(w), f32(m), f32(v), f32(g), at(copy), dtype, n, n / 2, 0.9f, 0.95f, 1e-8f, 0.1f, values);
+        });
+      }
+    }
   }
 }
 
@@ -260,11 +265,12 @@ TEST_CASE("cuda: matrix products", "[cuda]") {
     Size batch;
   };
   constexpr Case kCases[] = {
-      {1, 1, 1, false, false, false, false, false, 1},     {3, 5, 7, false, true, false, true, false, 1},
-      {64, 96, 128, false, true, false, true, true, 1},    {64, 96, 128, true, false, true, false, false, 1},
-      {65, 33, 17, false, false, true, true, true, 1},     {128, 256, 512, false, true, false, false, true, 1},
-      {31, 16, 40, true, true, false, false, false, 4},    {16, 24, 0, false, false, false, true, true, 1},
-      {257, 384, 128, false, false, false, true, false, 1}};
+      {1, 1, 1, false, false, false, false, false, 1},      {3, 5, 7, false, true, false, true, false, 1},
+      {64, 96, 128, false, true, false, true, true, 1},     {64, 96, 128, true, false, true, false, false, 1},
+      {65, 33, 17, false, false, true, true, true, 1},      {128, 256, 512, false, true, false, false, true, 1},
+      {31, 16, 40, true, true, false, false, false, 4},     {16, 24, 0, false, false, false, true, true, 1},
+      {257, 384, 128, false, false, false, true, false, 1}, {64, 64, 32, false, true, false, false, true, 3},
+      {31, 16, 40, false, false, true, true, true, 2}};
   for_floats([&](DType dtype) {
     for (const Case& c : kCases) {
       for (const DType out : {dtype, gradient_dtype(dtype)}) {

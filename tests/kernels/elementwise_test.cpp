@@ -52,7 +52,10 @@ TEST_CASE("convert between all floating types", "[kernels]") {
           const auto expected = expected_of(y, accumulate, [&](Size i) { return x[i]; });
           convert(CpuStream{}, to, y.data(), from, x.data(), n, accumulate);
           INFO(dtype_name(from) << " to " << dtype_name(to) << " n " << n << " accumulate " << accumulate);
-          CHECK(error_of(y, expected) <= (to == DType::bf16 ? 0x1p-8 : to == DType::f32 ? 0x1p-23 : 0x1p-52));
+          CHECK(error_of(y, expected) <= (to == DType::bf16  ? 0x1p-8
+                                          : to == DType::f16 ? 0x1p-11
+                                          : to == DType::f32 ? 0x1p-23
+                                                             : 0x1p-52));
           if (!accumulate && to == DType::bf16 && from == DType::f32) {
             Size wrong = 0;  // rounding to nearest even, to the bit
             for (Size i = 0; i < n; ++i) wrong += y[i] != static_cast<double>(bf16(static_cast<float>(x[i])));

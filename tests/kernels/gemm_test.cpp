@@ -82,7 +82,7 @@ void check(const Case& c, DType dtype, DType out) {
 
 void check(const Case& c) {
   for (const DType dtype : test::kFloats) check(c, dtype, dtype);
-  check(c, DType::bf16, DType::f32);
+  for (const DType dtype : {DType::bf16, DType::f16}) check(c, dtype, DType::f32);
 }
 
 }  // namespace

@@ -32,6 +32,13 @@ class OnBoth {
     entries_.push_back({std::move(values), nullptr, true});
     return static_cast<int>(entries_.size()) - 1;
   }
+  // A struct of four-byte words.
+  template <class T>
+  int words(const T& value) {
+    Array bits(DType::f32, static_cast<Size>(sizeof value / sizeof(float)));
+    std::memcpy(bits.data(), &value, sizeof value);
+    return add(std::move(bits));
+  }
   int ids(Size count, Size limit) {
     const auto values = random_ids(count, limit, static_cast<std::uint64_t>(entries_.size()) + 1);
     Array bits(DType::f32, count);

@@ -69,7 +69,7 @@ TEST_CASE("contexts nest", "[nn]") {
   }
   CHECK(nn::ForwardContext::current().seed == 1);
   CHECK(nn::ForwardContext::current().first_sample == 2);
-  CHECK(nn::ForwardContext::current().loss_gradient == 0.5);
+  CHECK(nn::ForwardContext::current().loss_gradient->factor == 0.5);
 }
 
 TEST_CASE("a model's loss and gradients over a batch are the means over its samples, with dropout", "[nn]") {

@@ -13,7 +13,7 @@ constexpr Size kSteps = 6;
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();
   const nn::TransformerSpec spec = small_spec(preset);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const Size accum : {1, 2}) {
       const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype};
       const Curve expected =

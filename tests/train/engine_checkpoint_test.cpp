@@ -8,9 +8,19 @@
 
 using namespace lt;
 
+namespace {
+
+struct Folder {
+  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string path = (std::filesystem::temp_directory_path() / "lt-engine-XXXXXX").string();
+};
+
+}  // namespace
+
 TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train]") {
-  std::string folder = (std::filesystem::temp_directory_path() / "lt-engine-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const Folder temporary;
+  const std::string& folder = temporary.path;
   nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
   Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   const std::string tokenizer = make_tokenizer("byte")->to_json();
@@ -19,5 +29,29 @@ TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train
   CHECK(load_model(folder + "/with").tokenizer != nullptr);
   save(engine, folder + "/without", Group());
   CHECK(load_model(folder + "/without").tokenizer == nullptr);
-  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("save: the loss scale goes on where it was, and begins anew after another dtype", "[train]") {
+  const Folder folder;
+  const auto engine_in = [](nn::Model& model, DType dtype) {
+    return Engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8, .dtype = dtype});
+  };
+  const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
+  nn::Gpt2 first(spec), second(spec);
+  Engine half = engine_in(first, DType::f16), other = engine_in(second, DType::f16);
+  const auto is = [](const LossScale& scale, float value, Size steps, Size skipped) {
+    return scale.scale == value && scale.steps == steps && scale.skipped == skipped;
+  };
+  CHECK(is(half.loss_scale(), 65536, 0, 0));
+  half.set_loss_scale({512, 123, 7});
+  save(half, folder.path + "/f16", Group());
+  REQUIRE(load(other, folder.path + "/f16", Group()));
+  CHECK(is(other.loss_scale(), 512, 123, 7));
+
+  nn::Gpt2 third(spec), fourth(spec);
+  Engine whole = engine_in(third, DType::f32), again = engine_in(fourth, DType::f16);
+  CHECK(is(whole.loss_scale(), 1, 0, 0));
+  save(whole, folder.path + "/f32", Group());
+  REQUIRE(load(again, folder.path + "/f32", Group()));
+  CHECK(is(again.loss_scale(), 65536, 0, 0));
 }

@@ -72,7 +72,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   const DeviceModel overlapping = round_figures(true), blocking = round_figures(false);
   const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms
   for (const DeviceModel* device : {&overlapping, &blocking}) {
-    StepClock clock({device, {2, 2}, 1, true, 64});
+    StepClock clock({device, {2, 2}, 1, DType::bf16, 64});
     const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
     const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // of that name, and no part
     const auto first = clock.begin({Lane::gather, "one", gather}, {});

@@ -106,6 +106,7 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
     for (const char* strategy : {"ddp", "zero1", "zero3"}) {
       const std::pair<std::string, std::string> chosen{"parallel.strategy", strategy};
       check(model, {chosen, {"train.dtype", "bf16"}});
+      check(model, {chosen, {"train.dtype", "f16"}});
       check(model, {chosen, {"train.dtype", "bf16"}, {"parallel.reduce_dtype", "bf16"}});
       check(model, {chosen, {"train.deterministic", "true"}});
       check(model, {chosen, {"train.eval_every", "1"}, {"parallel.recompute", "full"}});

@@ -13,7 +13,7 @@ enum class AttentionPath { automatic, own, cudnn };
 void set_attention_path(AttentionPath path);
 AttentionPath attention_path();
 
-// Whether cuDNN is asked at all: bf16, D a multiple of 8 up to 256. It may still refuse.
+// Whether cuDNN is asked at all: bf16 or f16, D a multiple of 8 up to 256. It may still refuse.
 bool may_run_on_cudnn(DType dtype, const AttentionShape& shape);
 
 // Sequences that one backward of cuDNN takes: all of them, or, in deterministic mode, as many as have score gradients

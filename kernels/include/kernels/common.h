@@ -5,7 +5,7 @@
 //
 // Legend of the shape suffixes: B sequences, T tokens of each, M = B*T rows, C channels (width), H query heads,
 // G key/value heads, D channels of a head, F channels of the feed-forward layer, V vocabulary, R rows, N elements.
-// `void*` is an array of the `dtype` argument (f32, f64, bf16); arithmetic is in f32, and in f64 for f64.
+// `void*` is an array of the `dtype` argument (f32, f64, bf16, f16); arithmetic is in f32, and in f64 for f64.
 // `accumulate` = true adds to what the output holds, false overwrites it.
 // Gradients of parameters have the type that gradient_dtype() gives. Pointers are aligned to 64 bytes unless said;
 // outputs do not alias inputs unless said.

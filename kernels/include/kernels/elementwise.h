@@ -25,11 +25,11 @@ struct Strided {
 
 template <class S>
 void fill_zero(S stream, void* x, Size bytes);
-// Every element is `value`, rounded to dtype (f32, f64, bf16).
+// Every element is `value`, rounded to dtype (f32, f64, bf16, f16).
 template <class S>
 void fill(S stream, DType dtype, void* x_N, double value, Size N);
 
-// y_N (+)= x_N, converting between any two of f32, f64, bf16 (and i32 to i32). y may be x where types are equal.
+// y_N (+)= x_N, converting between any two of f32, f64, bf16, f16 (and i32 to i32). y may be x where types are equal.
 template <class S>
 void convert(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* x_N, Size N, bool accumulate);
 

@@ -15,7 +15,7 @@ struct Gemm {
   Size lda = 0, ldb = 0, ldd = 0;  // 0: contiguous rows
   bool transpose_a = false, transpose_b = false;
   DType dtype = DType::f32;  // of a, b and bias
-  DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 inputs
+  DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 and f16 inputs
   bool accumulate = false;
   const void* bias_N = nullptr;                              // added to every row
   const void* add_MN = nullptr;                              // a residual, contiguous, one for all items; may not be d

@@ -82,8 +82,14 @@ class TapeScope {
   Tape* previous_;
 };
 
-// Runs `tape` backward from the scalar `loss` with d(loss) = seed.
-void backward(Tape& tape, const Tensor& loss, double seed = 1.0);
+// What a backward pass begins with: d(loss) = factor * scale[0].
+struct LossGradient {
+  LossGradient(double factor_ = 1, Tensor scale_ = {}) : factor(factor_), scale(std::move(scale_)) {}
+  double factor;
+  Tensor scale;  // [1], f32, on the loss's device; undefined: 1
+};
+// Runs `tape` backward from the scalar `loss`.
+void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});
 
 // A tensor that backward needs. get() recomputes the values first where selective recomputation dropped them.
 class Saved {

@@ -17,12 +17,13 @@ namespace lt::checkpoint {
 
 // Everything of a run's state that is not a tensor.
 struct RunState {
-  Size step = 0;           // steps done
-  Size samples = 0;        // data position
-  Size data_tokens = 0;    // of all training files together; 0: not known
-  std::uint64_t seed = 0;  // of initial weights and dropout
-  double loss_scale = 1;   // fp16
-  std::string config;      // the whole configuration, TOML
+  Size step = 0;                           // steps done
+  Size samples = 0;                        // data position
+  Size data_tokens = 0;                    // of all training files together; 0: not known
+  std::uint64_t seed = 0;                  // of initial weights and dropout
+  double loss_scale = 1;                   // f16
+  Size loss_scale_steps = 0, skipped = 0;  // f16: steps since the scale changed; steps without an update
+  std::string config;                      // the whole configuration, TOML
   std::string config_hash;
   std::string model;      // what export and sample need to know of the model: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty

@@ -57,6 +57,32 @@ struct bf16 {
   }
 };
 
+// IEEE 754 binary16. Conversion from f32 rounds to nearest, ties to even; from 65520 on it is infinity; NaN stays NaN.
+struct f16 {
+  std::uint16_t bits;
+
+  f16() = default;
+  constexpr explicit f16(float value) : bits(round(value)) {}
+  constexpr operator float() const {
+    // The exponents of the two types differ by 112; the product also makes subnormal numbers whole.
+    const std::uint32_t magnitude = bits & 0x7fffu, sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+    const std::uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;  // infinity and NaN
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
+  }
+
+ private:
+  static constexpr std::uint16_t round(float value) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(value), magnitude = u & 0x7fffffffu;
+    const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    // Below 2^-14 the last place is 2^-24, that of a float at 1/2: the addition rounds there.
+    const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+    const std::uint32_t large = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;  // NaN, infinity
+    const std::uint32_t result = magnitude < 0x38800000u ? subnormal : magnitude < 0x47800000u ? normal : large;
+    return static_cast<std::uint16_t>(result | (u >> 16 & 0x8000u));
+  }
+};
+
 // The DType of a C++ element type.
 template <class T>
 struct DTypeOf;
@@ -71,6 +97,10 @@ struct DTypeOf<double> {
 template <>
 struct DTypeOf<bf16> {
   static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<f16> {
+  static constexpr DType value = DType::f16;
 };
 template <>
 struct DTypeOf<std::int32_t> {

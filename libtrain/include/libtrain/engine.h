@@ -31,7 +31,8 @@ struct ParallelOptions {
 
 struct StepOptions {
   Size micro_batch = 1, accum = 1, seq = 1;
-  DType dtype = DType::f32;  // of parameters in use and activations: f32 or bf16; masters and sums are f32
+  // Of parameters in use and activations: f32, bf16, or f16, whose loss is scaled. Masters and sums are f32.
+  DType dtype = DType::f32;
   Device device = kCpu;
   std::uint64_t seed = 1337;  // of initial weights and dropout
   // False: each tensor of a step is allocated on its own, to see whether the arena is to blame for something.
@@ -50,10 +51,19 @@ class StepResult {
   float loss() const { return done_.synchronize(), numbers_[0]; }
   // Global L2 norm of the mean gradient, before clipping.
   float norm() const { return done_.synchronize(), numbers_[1]; }
+  // With which the step was computed: 1 but in f16.
+  float loss_scale() const { return done_.synchronize(), numbers_[2]; }
 
  private:
   const float* numbers_;
   Event done_;
+};
+
+// Dynamic loss scaling of f16: docs/numerics.md.
+struct LossScale {
+  float scale = 1;
+  Size steps = 0;    // with finite gradients since it changed
+  Size skipped = 0;  // steps so far that had no update
 };
 
 class Engine {
@@ -73,8 +83,9 @@ class Engine {
   void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
   // One step on this rank's rows of the global batch (batch_shape().samples() of them): forward and backward of each
-  // micro-batch, reduction, clipping, update. Where loss or norm is not finite the update is suppressed on the device.
-  // An engine of which a step or an evaluation threw half-way refuses all further ones (UsageError).
+  // micro-batch, reduction, clipping, update. Where loss or norm is not finite the update is suppressed on the device;
+  // f16 then halves its scale. An engine of which a step or an evaluation threw half-way refuses all further ones
+  // (UsageError).
   StepResult step(const Batch& batch);
   // The rate of the next steps; AdamW::lr until it is called.
   void set_learning_rate(double lr);
@@ -92,6 +103,9 @@ class Engine {
   Size steps_done() const;
   void set_progress(Size steps, Size samples);
   Size samples_done() const;
+  // Of the next step; waits for those before it. Without f16 it is 1, and set_loss_scale() does nothing.
+  LossScale loss_scale() const;
+  void set_loss_scale(const LossScale& scale);
 
   // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call
   // parameters_changed(), which brings copies and other ranks up to date.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/autograd.h"
 #include "libtrain/batch.h"
 #include "libtrain/tensor.h"
 
@@ -143,10 +144,10 @@ void initial_values(float* values, const std::string& name, Init init, std::uint
 
 // What a forward pass needs beside its inputs; the same for every rank count.
 struct ForwardContext {
-  bool training = false;                // dropout is on
-  std::uint64_t seed = 0;               // of dropout
-  std::uint64_t first_sample = 0;       // index, in the run, of the batch's first sample
-  std::optional<double> loss_gradient;  // with which backward() will be seeded, where known
+  bool training = false;                      // dropout is on
+  std::uint64_t seed = 0;                     // of dropout
+  std::uint64_t first_sample = 0;             // index, in the run, of the batch's first sample
+  std::optional<LossGradient> loss_gradient;  // what backward() will be seeded with, where known
   static const ForwardContext& current();
 };
 

@@ -94,9 +94,9 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
 
 // Mean cross-entropy of logits = x [..., C] weight[V, C]^T against targets [...], in chunks of rows: at no time are all
 // logits held. f32 scalar (f64 for f64). Targets as in cross_entropy().
-// With `loss_gradient`, the number with which backward() will be seeded, the gradients are computed chunk by chunk in
+// With `loss_gradient`, what backward() will be seeded with, the gradients are computed chunk by chunk in
 // the forward pass, while the logits are there; without it the backward pass computes the logits again.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                          std::optional<double> loss_gradient = std::nullopt);
+                          const std::optional<LossGradient>& loss_gradient = std::nullopt);
 
 }  // namespace lt::ops

@@ -25,6 +25,7 @@ struct StepRecord {
   Size tokens = 0;           // of the global batch
   float loss = 0, grad_norm = 0;
   double lr = 0;
+  float loss_scale = 0;  // of f16; 0: not scaled, and not in the row
   double step_ms = 0;
   double tokens_per_s = 0, tokens_per_s_per_rank = 0;
   double mfu = -1;  // below 0: the device's peak is not known

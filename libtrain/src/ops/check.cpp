@@ -19,8 +19,8 @@ void require_present(std::string_view op, std::string_view argument, const Tenso
 
 void require_float(std::string_view op, std::string_view argument, const Tensor& tensor) {
   require_present(op, argument, tensor);
-  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f64 && tensor.dtype() != DType::bf16) {
-    fail(op, argument, "f32, f64 or bf16", std::string(dtype_name(tensor.dtype())));
+  if (!is_floating(tensor.dtype())) {
+    fail(op, argument, "f32, f64, bf16 or f16", std::string(dtype_name(tensor.dtype())));
   }
 }
 

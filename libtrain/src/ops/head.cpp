@@ -31,7 +31,7 @@ struct HeadCrossEntropy final : Function {
   Size M_ = 0, V_ = 0, C_ = 0;
 
   Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                 const std::optional<double>& loss_gradient) {
+                 const std::optional<LossGradient>& loss_gradient) {
     x_ = x, weight_ = weight, targets_ = targets;
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
     computed_ =
@@ -46,7 +46,7 @@ struct HeadCrossEntropy final : Function {
         kernels::cross_entropy_forward(s, x.dtype(), row(losses, begin, 1), row(lse_, begin, 1), logits.data(),
                                        targets.template data<std::int32_t>() + begin, count, V_);
       });
-      if (computed_) chunk_gradients(begin, count, logits, nullptr, *loss_gradient, dx_, false);
+      if (computed_) chunk_gradients(begin, count, logits, *loss_gradient, dx_, false);
     });
     dispatch(x.device(),
              [&](auto s) { kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_)); });
@@ -61,7 +61,7 @@ struct HeadCrossEntropy final : Function {
     GradientTarget dx{};
     if (x_.slot() != nullptr) dx = x_.slot()->next();
     for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
-      chunk_gradients(begin, count, logits, &dy, 1.0, dx.dst, dx.accumulate);
+      chunk_gradients(begin, count, logits, {1, dy}, dx.dst, dx.accumulate);
     });
   }
 
@@ -92,7 +92,7 @@ struct HeadCrossEntropy final : Function {
   }
 
   // The logits of rows [begin, begin + count) become their gradient, and that goes into dW and dx.
-  void chunk_gradients(Size begin, Size count, const Tensor& logits, const Tensor* dy, double seed, const Tensor& dx,
+  void chunk_gradients(Size begin, Size count, const Tensor& logits, const LossGradient& seed, const Tensor& dx,
                        bool accumulate_dx) {
     const Tensor &x = x_.get(), &weight = weight_.get();
     const DType dtype = x.dtype();
@@ -100,7 +100,7 @@ struct HeadCrossEntropy final : Function {
     dispatch(x.device(), [&](auto s) {
       kernels::cross_entropy_backward(
           s, dtype, logits.data(), logits.data(), row(lse_, begin, 1), targets_.template data<std::int32_t>() + begin,
-          dy == nullptr ? nullptr : dy->data(), seed / static_cast<double>(M_), count, V_, false);
+          seed.scale.defined() ? seed.scale.data() : nullptr, seed.factor / static_cast<double>(M_), count, V_, false);
     });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();
@@ -148,7 +148,7 @@ Size head_chunk_rows(DeviceType device, Size M, Size V) {
 }
 
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                          std::optional<double> loss_gradient) {
+                          const std::optional<LossGradient>& loss_gradient) {
   require_float("head_cross_entropy", "x", x);
   require_min_dims("head_cross_entropy", "x", x, 1);
   require_like("head_cross_entropy", "weight", weight, x);

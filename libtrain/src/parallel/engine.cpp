@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 
 #include "core/allocator.h"
@@ -50,12 +51,17 @@ struct Engine::Impl {
     const Device device = options.device;
     const auto count = static_cast<Size>(units.size());
     losses = scalars(options.accum * control.size(), DType::f32, device);
-    numbers = scalars(2, DType::f32, device);
+    numbers = scalars(3, DType::f32, device);
     loss = numbers.narrow(0, 0, 1), norm = numbers.narrow(0, 1, 1);
     partials = scalars(count * sharding.reduce.size(), DType::f64, device);
     step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
     rates = scalars(sizeof(kernels::AdamWRates) / sizeof(float), DType::f32, device);
     evaluation = scalars(1, DType::f32, device);
+    fill(numbers.narrow(0, 2, 1), 1);
+    if (options.dtype == DType::f16) {
+      scaling = scalars(sizeof(kernels::LossScale) / sizeof(float), DType::f32, device);
+      fill(scaling.narrow(0, 0, 1), kernels::kFirstLossScale);
+    }
     bind_model();
   }
   ~Impl() { model.set_observer(nullptr); }
@@ -81,7 +87,7 @@ struct Engine::Impl {
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
-    slot->make_ready(batch, kernels::adamw_rates(adamw.lr, adamw.beta1, adamw.beta2, steps + 1));
+    slot->make_ready(batch, {adamw.lr, adamw.beta1, adamw.beta2, static_cast<std::int32_t>(steps + 1)});
   }
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
@@ -98,12 +104,13 @@ struct Engine::Impl {
   std::unique_ptr<UnitSchedule> schedule;
 
   Tensor losses;        // [ranks * accum], this rank's part first written, then gathered
-  Tensor numbers;       // [2]: loss and norm
+  Tensor numbers;       // [3]: loss, norm, loss scale
   Tensor loss, norm;    // [1]
   Tensor evaluation;    // [1]: the loss of the last one
   Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
   Tensor step_scalars;  // kernels::AdamWScalars
   Tensor rates;         // kernels::AdamWRates
+  Tensor scaling;       // kernels::LossScale, in f16
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
   StepSlot* slot = &evaluation_slot;  // of the program that runs
@@ -235,7 +242,8 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   const auto ranks = static_cast<Size>(control.size());
-  const double seed_gradient = 1.0 / static_cast<double>(options.accum * ranks);
+  const LossGradient seed_gradient(1.0 / static_cast<double>(options.accum * ranks),
+                                   scaling.defined() ? scaling.narrow(0, 0, 1) : Tensor());
   const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
   const nn::ForwardScope context({true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
@@ -278,9 +286,12 @@ void Engine::Impl::update() {
   const PartScope part(Part::optimizer);
   fault_point("optimizer", Stream::compute(options.device));
   auto* device_scalars = static_cast<kernels::AdamWScalars*>(step_scalars.data());
+  auto* device_scaling = scaling.defined() ? static_cast<kernels::LossScale*>(scaling.data()) : nullptr;
+  if (scaling.defined()) copy(numbers.narrow(0, 2, 1), scaling.narrow(0, 0, 1));
   dispatch(options.device, [&](auto stream) {
     kernels::adamw_scalars(stream, device_scalars, norm.data<float>(), partials.data<double>(), partials.elements(),
-                           loss.data<float>(), adamw.clip, static_cast<const kernels::AdamWRates*>(rates.data()));
+                           loss.data<float>(), adamw.clip, static_cast<const kernels::AdamWRates*>(rates.data()),
+                           device_scaling);
   });
   for (ShardedUnit& unit : units) {
     unit.update(adamw, device_scalars);
@@ -329,6 +340,20 @@ Size Engine::steps_done() const { return impl_->steps; }
 Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
 void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
+
+LossScale Engine::loss_scale() const {
+  const Tensor& scaling = impl_->scaling;
+  if (!scaling.defined()) return {};
+  const std::vector<float> words = scaling.to_vector<float>();
+  return {words[0], std::bit_cast<std::int32_t>(words[1]), std::bit_cast<std::int32_t>(words[2])};
+}
+
+void Engine::set_loss_scale(const LossScale& scale) {
+  const auto word = [](Size count) { return std::bit_cast<float>(static_cast<std::int32_t>(count)); };
+  const Tensor& scaling = impl_->scaling;
+  if (!scaling.defined()) return;
+  copy(scaling, Tensor::from(std::vector<float>{scale.scale, word(scale.steps), word(scale.skipped)}, {3}));
+}
 
 ShardMap Engine::shard_map() const {
   ShardMap map;

@@ -23,9 +23,9 @@ int shard_group_size(const Group& world, const ParallelOptions& options) {
 }  // namespace
 
 Sharding make_sharding(const Group& world, const ParallelOptions& parallel, const StepOptions& step) {
-  if (step.dtype != DType::f32 && step.dtype != DType::bf16) {
+  if (step.dtype != DType::f32 && step.dtype != DType::bf16 && step.dtype != DType::f16) {
     throw UsageError("config",
-                     "train.dtype: the engine trains in f32 or bf16, got " + std::string(dtype_name(step.dtype)));
+                     "train.dtype: the engine trains in f32, bf16 or f16, got " + std::string(dtype_name(step.dtype)));
   }
   if (parallel.reduce_dtype != DType::f32 && parallel.reduce_dtype != DType::bf16) {
     throw UsageError(

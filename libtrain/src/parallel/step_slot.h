@@ -14,14 +14,14 @@ namespace lt {
 class StepSlot {
  public:
   explicit StepSlot(Device device)
-      : device_(device), rates_(device, sizeof(kernels::AdamWRates)), numbers_(device, 2 * sizeof(float)) {}
+      : device_(device), rates_(device, sizeof(kernels::AdamWRates)), numbers_(device, 3 * sizeof(float)) {}
 
   // Waits until the last run is over, and takes what the next one needs.
   void make_ready(const Batch& batch, const kernels::AdamWRates& rates);
   // In the program: a batch that came on the CPU on its way to the device, and the rates.
   Batch on_device(const Batch& batch) const;
   void send_rates(const Tensor& rates) const { rates_.send(rates); }
-  // After it: `numbers`, loss and norm, come to the host.
+  // After it: `numbers`, loss, norm and loss scale, come to the host.
   StepResult finish(const Tensor& numbers);
   void finish() { done_.record(Stream::compute(device_)); }
 

@@ -41,7 +41,7 @@ std::string fewer_transfers(const Evidence& e) {
 
 void add_gather(Findings& findings, const Evidence& e) {
   const double ms = e.costs.gather;
-  const double width = e.summary.dtype == "bf16" ? 2 : 4;
+  const double width = e.summary.dtype == "f32" ? 4 : 2;
   const double more = e.run.parameters * width * (1 - 1 / std::max(1.0, e.run.ranks));
   const bool could_keep = e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more;
   if (e.share(ms) < (could_keep ? kGathered : kExposed)) return;

@@ -56,7 +56,7 @@ Tape* Tape::current() { return current_tape; }
 TapeScope::TapeScope(Tape* tape) : previous_(current_tape) { current_tape = tape; }
 TapeScope::~TapeScope() { current_tape = previous_; }
 
-void backward(Tape& tape, const Tensor& loss, double seed) {
+void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   if (loss.elements() != 1) {
     throw UsageError("autograd", "backward() wants a loss of one element, its shape is " + to_string(loss.shape()));
   }
@@ -64,7 +64,13 @@ void backward(Tape& tape, const Tensor& loss, double seed) {
     throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");
   const OperationScope operation("backward");
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
-  fill(gradient, seed);
+  fill(gradient, seed.factor);
+  if (seed.scale.defined()) {
+    if (seed.scale.dtype() != loss.dtype()) throw UsageError("autograd", "a loss whose gradient is scaled is f32");
+    dispatch(loss.device(), [&](auto stream) {
+      kernels::scale(stream, loss.dtype(), gradient.data(), seed.scale.data(), seed.factor, 1, false);
+    });
+  }
   loss.gradient_slot()->add(std::move(gradient));
   const TapeScope no_recording(nullptr);
   tape.run_backward();

@@ -99,6 +99,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device
 template Tensor Tensor::from(std::span<const float>, const Shape&, Device);
 template Tensor Tensor::from(std::span<const double>, const Shape&, Device);
 template Tensor Tensor::from(std::span<const bf16>, const Shape&, Device);
+template Tensor Tensor::from(std::span<const f16>, const Shape&, Device);
 template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&, Device);
 
 const Shape& Tensor::shape() const { return impl_->shape; }
@@ -144,6 +145,7 @@ T* Tensor::data() const {
 template float* Tensor::data() const;
 template double* Tensor::data() const;
 template bf16* Tensor::data() const;
+template f16* Tensor::data() const;
 template std::int32_t* Tensor::data() const;
 template std::uint8_t* Tensor::data() const;
 

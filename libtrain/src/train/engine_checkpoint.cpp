@@ -1,7 +1,6 @@
 // Saving and loading an engine: its shard map handed to the checkpoint format.
 #include <cstdio>
 
-#include "libtrain/checkpoint.h"
 #include "libtrain/engine_checkpoint.h"
 #include "libtrain/models.h"
 #include "train/engine_checkpoint.h"
@@ -9,17 +8,29 @@
 
 namespace lt {
 
+checkpoint::RunState state_of(const Engine& engine) {
+  const LossScale scale = engine.loss_scale();
+  checkpoint::RunState state;
+  state.step = engine.steps_done(), state.samples = engine.samples_done();
+  state.loss_scale = scale.scale, state.loss_scale_steps = scale.steps, state.skipped = scale.skipped;
+  return state;
+}
+
 void load_engine(Engine& engine, const std::string& step_directory, const Group& group) {
   collectively(group, [&] { checkpoint::load(step_directory, engine.shard_map()); });
   engine.parameters_changed();
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   engine.set_progress(state.step, state.samples);
+  // A run in another dtype has none; one of f16 that came down to 1 has skipped steps.
+  if (state.loss_scale != 1 || state.skipped > 0) {
+    engine.set_loss_scale({static_cast<float>(state.loss_scale), state.loss_scale_steps, state.skipped});
+  }
 }
 
 std::string save(const Engine& engine, const std::string& directory, const Group& group, int keep,
                  const std::string& tokenizer) {
-  checkpoint::RunState state;
-  state.step = engine.steps_done(), state.samples = engine.samples_done(), state.seed = engine.options().seed;
+  checkpoint::RunState state = state_of(engine);
+  state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
   // What `ltrain sample` and `export` need; a model of one's own is read by its own program alone.
   if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {

@@ -3,11 +3,15 @@
 
 #include <string>
 
+#include "libtrain/checkpoint.h"
 #include "libtrain/engine.h"
 
 namespace lt {
 
-// Masters, m, v, step and data position; all ranks of `group` call it. Throws DataError.
+// The engine's own part of a run's state: step, data position, loss scale.
+checkpoint::RunState state_of(const Engine& engine);
+
+// Masters, m, v and that state; all ranks of `group` call it. Throws DataError.
 void load_engine(Engine& engine, const std::string& step_directory, const Group& group);
 
 }  // namespace lt

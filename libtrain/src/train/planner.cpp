@@ -54,7 +54,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   const DeviceUse use{&device,
                       {plan.ranks, plan.machine.ranks_per_node},
                       machine.cores,
-                      engine.options().dtype == DType::bf16,
+                      engine.options().dtype,
                       spec.width / spec.heads};
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);
@@ -68,7 +68,7 @@ void add_rates(Plan& plan) {
   const double seconds = plan.step_time.total_ms() / 1e3;
   plan.tokens_per_s = static_cast<double>(plan.tokens_per_step) / seconds;
   const double dense_flops = find_device_model(plan.machine.device).dense_tflops_bf16 * 1e12;
-  if (dense_flops > 0 && plan.dtype == "bf16")
+  if (dense_flops > 0 && plan.dtype != "f32")
     plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 

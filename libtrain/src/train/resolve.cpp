@@ -8,7 +8,9 @@
 namespace lt {
 namespace {
 
-DType float_type(const std::string& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+DType float_type(const std::string& name) {
+  return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
+}
 
 // What a shape follows from when only part of it is given: the feed-forward width from a changed width, key/value heads
 // from changed heads.

@@ -57,7 +57,7 @@ Run::Run(const Config& resolved, const World& world)
     if (config.record.csv) log.add(make_csv_sink(config.run.dir + "/metrics.csv"));
     if (config.record.tensorboard) log.add(make_tensorboard_sink(config.run.dir + "/tb", steps_done() + 1));
   });
-  dense_flops_ = config.train.dtype == "bf16" ? dense_tflops_bf16(device()) * 1e12 : 0;
+  dense_flops_ = config.train.dtype != "f32" ? dense_tflops_bf16(device()) * 1e12 : 0;
   device_memory_bytes = system_memory_bytes(device());
   started("state");
   reset_memory_peak(device());
@@ -69,7 +69,7 @@ void Run::started(const char* part) {
   part_begin_ = now;
 }
 
-// FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16.
+// FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16 and f16.
 double Run::mfu(double tokens_per_s_per_rank) const {
   return dense_flops_ > 0 ? tokens_per_s_per_rank * plan.flops_per_token / dense_flops_ : -1;
 }

@@ -8,11 +8,13 @@ namespace lt {
 void StepClock::compute() {
   const WorkCount& now = work_count();
   const DeviceModel& device = *use_.device;
+  // A GPU multiplies f16 as fast as bf16; processors have no instructions for it that are used here.
+  const bool low = use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && device.dense_tflops_bf16 > 0);
   const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
   const double per_tera = 1e-9 / use_.cores;  // ms for 1 FLOP at 1 TFLOP/s
   const double products = (now.product_flops - counted_.product_flops) * per_tera /
-                          (use_.bf16 ? device.product_tflops_bf16 : device.product_tflops_f32);
-  const double slower = use_.bf16 ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
+                          (low ? device.product_tflops_bf16 : device.product_tflops_f32);
+  const double slower = low ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
   const double attention =
       ((now.attention_forward_flops - counted_.attention_forward_flops) / device.attention_forward_tflops[wide] +
        (now.attention_backward_flops - counted_.attention_backward_flops) / device.attention_backward_tflops[wide]) *

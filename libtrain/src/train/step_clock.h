@@ -18,7 +18,7 @@ struct DeviceUse {
   const DeviceModel* device = nullptr;
   NodeLayout layout;
   int cores = 1;  // that a rank computes with; 1 on a GPU
-  bool bf16 = false;
+  DType dtype = DType::f32;
   Size head_dim = 0;
 };
 

@@ -52,6 +52,7 @@ StepRecord make_record(const Run& run, const IssuedStep& issued) {
   StepRecord record;
   record.step = issued.step, record.steps = run.config.train.steps;
   record.loss = issued.result.loss(), record.grad_norm = issued.result.norm(), record.lr = issued.lr;
+  if (run.engine->options().dtype == DType::f16) record.loss_scale = issued.result.loss_scale();
   record.tokens = run.engine->batch_shape().global_tokens();
   record.breakdown_ms = issued.lap.times();
   record.step_ms = std::accumulate(record.breakdown_ms.begin(), record.breakdown_ms.end(), 0.0);

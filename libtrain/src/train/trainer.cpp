@@ -15,6 +15,7 @@
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
 #include "record/short_text.h"
+#include "train/engine_checkpoint.h"
 #include "train/model_json.h"
 #include "train/run.h"
 #include "train/same_run.h"
@@ -100,7 +101,14 @@ class Trainer {
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
-    if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm)) stop_at_non_finite(record);
+    if (std::isfinite(record.loss) && std::isfinite(record.grad_norm)) return;
+    if (record.loss_scale <= 1) stop_at_non_finite(record);
+    run_.log.event({{"event", "skip"},
+                    {"step", record.step},
+                    {"reason", "gradients beyond f16"},
+                    {"loss_scale", record.loss_scale}});
+    run_.log.say(fmt::format("step {:>5}: no update, gradients beyond f16 at loss scale {:g}; it is halved",
+                             record.step, record.loss_scale));
   }
 
   Batch next_batch() {
@@ -183,8 +191,7 @@ class Trainer {
     fault_point("save-begin");
     const Clock::time_point begin = Clock::now();
     collectively(run_.control, [&] { run_.log.sync(); });
-    checkpoint::RunState state;
-    state.step = steps_done(), state.samples = run_.engine->samples_done();
+    checkpoint::RunState state = state_of(*run_.engine);
     state.data_tokens = run_.data == nullptr ? 0 : run_.data->tokens();
     state.seed = run_.config.train.seed;
     state.config = to_toml(run_.config), state.config_hash = config_hash(run_.config);
