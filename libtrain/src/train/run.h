@@ -41,7 +41,7 @@ struct Run {
   Plan plan;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TokenLoader> data, validation;  // null where the configuration names none
-  std::unique_ptr<KernelProfile> kernels;  // null without record.profile_steps
+  std::unique_ptr<KernelProfile> kernels;         // null without record.profile_steps
   std::string tokenizer_text;            // the tokenizer.json beside the training data; empty where there is none
   std::unique_ptr<Tokenizer> tokenizer;  // null where this version cannot read it
   RunStart start;
