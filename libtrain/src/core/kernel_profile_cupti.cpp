@@ -7,9 +7,12 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
+#include <iterator>
 #include <mutex>
+#include <new>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/cuda.h"
@@ -52,7 +55,8 @@ RawRecord moved(DeviceWork kind, const CUpti_Activity& activity) {
   const auto& a = reinterpret_cast<const Activity&>(activity);
   RawRecord record{kind, CUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN, a.streamId, nullptr, static_cast<Size>(a.bytes), a.start,
                    a.end};
-  if constexpr (requires { a.copyKind; }) record.copy_kind = a.copyKind;
+  if constexpr (std::is_same_v<Activity, CUpti_ActivityMemcpy6>) record.copy_kind = a.copyKind;
+  if constexpr (std::is_same_v<Activity, CUpti_ActivityMemcpyPtoP4>) record.copy_kind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
   return record;
 }
 
@@ -97,21 +101,23 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
+// By CUpti_ActivityMemcpyKind.
+constexpr std::string_view kCopies[] = {"",
+                                        " host to device",
+                                        " device to host",
+                                        " host to array",
+                                        " array to host",
+                                        " array to array",
+                                        " array to device",
+                                        " device to array",
+                                        " device to device",
+                                        " host to host",
+                                        " peer to peer"};
+
 std::string name_of(const RawRecord& record) {
-  constexpr std::array<const char*, 11> kCopies = {"",
-                                                   " host to device",
-                                                   " device to host",
-                                                   " host to array",
-                                                   " array to host",
-                                                   " array to array",
-                                                   " array to device",
-                                                   " device to array",
-                                                   " device to device",
-                                                   " host to host",
-                                                   " peer to peer"};
   if (record.kind == DeviceWork::kernel) return demangled(record.name);
   if (record.kind == DeviceWork::memset) return "memset";
-  return std::string("memcpy") + (record.copy_kind < kCopies.size() ? kCopies[record.copy_kind] : "");
+  return "memcpy" + std::string(record.copy_kind < std::size(kCopies) ? kCopies[record.copy_kind] : "");
 }
 
 class CuptiProfile final : public KernelProfile {

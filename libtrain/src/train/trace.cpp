@@ -36,7 +36,7 @@ Trace::Trace(Run& run)
 bool Trace::before_step(Size step) {
   if (step != begin_ || begin_ == end_) return false;
   records_kernels_ = begin_ < kernels_end_;
-  if (records_kernels_) run_.kernels->start();
+  if (records_kernels_) collectively(run_.control, [&] { run_.kernels->start(); });
   run_.control.barrier();  // the ranks' clocks begin together
   timeline_ = records_kernels_ ? make_timeline(run_.device(), run_.kernels->mark()) : make_timeline(run_.device());
   current_.emplace(timeline_);
