@@ -100,6 +100,18 @@ if(LIBTRAIN_CUDA)
   target_link_libraries(lt_nccl INTERFACE ${NCCL_LIBRARY})
 endif()
 
+# CUPTI: its header alone, since kernel profiles load the library when they begin.
+set(LIBTRAIN_HAS_CUPTI OFF)
+if(LIBTRAIN_CUDA)
+  find_path(LIBTRAIN_CUPTI_INCLUDE_DIR cupti.h
+            HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI/include)
+  if(LIBTRAIN_CUPTI_INCLUDE_DIR)
+    set(LIBTRAIN_HAS_CUPTI ON)
+  else()
+    message(STATUS "cupti.h was not found: no kernel profiles (apt-get install cuda-cupti-dev-13-0)")
+  endif()
+endif()
+
 # cuDNN with the headers of cudnn-frontend, which `bash launch/deps.sh --cuda` puts into build/third_party. The library is
 # the toolkit's, the system's, or that of nvidia-cudnn in LIBTRAIN_CUDA_ROOT.
 set(LIBTRAIN_HAS_CUDNN OFF)

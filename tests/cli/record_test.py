@@ -138,6 +138,15 @@ class Record(TrainingTest):
         self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json"])
         self.assertEqual((trace / "all.json").read_text(), (trace / "rank-0.json").read_text())
 
+    def test_kernels_are_those_of_a_cuda_device(self):
+        for device in ("cpu", "auto"):
+            done = self.train(f"--train.device={device}", "--record.profile_steps=2", "--record.trace_steps=1", ranks=2,
+                              environment={"CUDA_VISIBLE_DEVICES": ""})
+            self.assert_error(done, 2, "[config] record.profile_steps: needs train.device=cuda, whose kernels it records, "
+                                       "got cpu (from the command line)",
+                              "record.trace_steps records spans on every device")
+            self.assertFalse((self.folder / "run").exists())
+
     def test_the_parts_add_up_to_the_step(self):
         for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
             self.trained("--parallel.strategy=zero3", run=f"run-{attempt}", ranks=2, steps=30, model=("--train.seq=128",))

@@ -1,9 +1,19 @@
-// The current timeline: who has it, and that it is given back.
+// A timeline's origin. The current timeline: who has it, and that it is given back.
 #include "libtrain/timeline.h"
 
 #include "test_main/catch.h"
 
 using namespace lt;
+
+TEST_CASE("timeline: times count from the origin that is given", "[core]") {
+  const Stream stream = Stream::compute(kCpu);
+  const Moment origin = Moment::on(stream);
+  const Moment begin = Moment::on(stream);
+  const auto timeline = make_timeline(kCpu, origin);
+  timeline->end(timeline->begin({Lane::compute, "span"}, begin), begin);
+  CHECK(timeline->spans()[0].begin_us == begin.ms_since(origin) * 1e3);
+  CHECK(timeline->spans()[0].begin_us >= 0);
+}
 
 TEST_CASE("timeline: a scope gives back what was current, also where an exception passes", "[core]") {
   REQUIRE(Timeline::current() == nullptr);

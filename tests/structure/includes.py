@@ -41,6 +41,7 @@ THIRD_PARTY = {
     "nccl": ["comm"],
     "cuda_runtime": ["core", "kernels"],
     "cublasLt": ["kernels"],
+    "cupti": ["core"],
     "nvtx3": ["core"],
     "hdf5": ["checkpoints"],
     "H5": ["checkpoints"],

@@ -54,6 +54,8 @@ class Timeline {
 
 // By the clock of `device`; its origin is the moment of the call.
 std::shared_ptr<Timeline> make_timeline(Device device = kCpu);
+// The same with an origin that is a moment of the device's compute stream.
+std::shared_ptr<Timeline> make_timeline(Device device, const Moment& origin);
 
 // Spans of this thread go to `timeline`, or nowhere where it is null, until the scope ends; then to where they
 // went before.

@@ -12,7 +12,7 @@ thread_local std::shared_ptr<Timeline> current_timeline;
 
 class ClockTimeline final : public Timeline {
  public:
-  explicit ClockTimeline(Device device) : stream_(Stream::compute(device)), origin_(Moment::on(stream_)) {}
+  ClockTimeline(Device device, const Moment& origin) : stream_(Stream::compute(device)), origin_(origin) {}
 
   std::size_t begin(Span span, const Moment& moment) override {
     spans_.push_back(std::move(span));
@@ -60,6 +60,11 @@ SpanScope::~SpanScope() {
   pop_range();
 }
 
-std::shared_ptr<Timeline> make_timeline(Device device) { return std::make_shared<ClockTimeline>(device); }
+std::shared_ptr<Timeline> make_timeline(Device device) {
+  return make_timeline(device, Moment::on(Stream::compute(device)));
+}
+std::shared_ptr<Timeline> make_timeline(Device device, const Moment& origin) {
+  return std::make_shared<ClockTimeline>(device, origin);
+}
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Spans in the Trace Event Format of Chrome.
+// Spans and kernels in the Trace Event Format of Chrome.
 #include "record/chrome_trace.h"
 
 #include <fmt/format.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace lt {
@@ -15,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 // No two processes or threads of the file share a number, and none is 0: Perfetto takes that, and a thread with the
 // number of another process, for something else.
-constexpr int kNumbersOfRank = 10;
+constexpr int kNumbersOfRank = 1000;
 int process_of(int rank) { return kNumbersOfRank * (rank + 1); }
 int thread_of(int rank, std::size_t lane) { return process_of(rank) + 1 + static_cast<int>(lane); }
 
@@ -23,9 +24,49 @@ Json name_of(const char* what, int process, int thread, const std::string& name)
   return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
+constexpr std::string_view kWorkNames[] = {"kernel", "memcpy", "memset"};  // in the order of DeviceWork
+
+struct StreamRow {
+  int thread = 0;
+  double free_us = 0;
+};
+
+// After the lanes, a row for each stream, by its number.
+std::map<Size, StreamRow> rows_of(int rank, const std::vector<KernelRecord>& kernels) {
+  std::map<Size, StreamRow> rows;
+  for (const KernelRecord& kernel : kernels) rows[kernel.stream];
+  std::size_t row = std::size(kLaneNames);
+  for (auto& entry : rows) entry.second.thread = thread_of(rank, row++);
+  return rows;
+}
+
+std::string kernel_events(int rank, const std::vector<KernelRecord>& kernels) {
+  std::string text;
+  auto rows = rows_of(rank, kernels);
+  for (const auto& [stream, row] : rows) {
+    text += ",\n" + name_of("thread_name", process_of(rank), row.thread, fmt::format("stream {}", stream)).dump();
+  }
+  for (const KernelRecord& kernel : kernels) {
+    StreamRow& row = rows.at(kernel.stream);
+    const double begin_us = std::min(std::max(kernel.begin_us, row.free_us), kernel.end_us);
+    Json event = {{"name", kernel.name},
+                  {"cat", kWorkNames[static_cast<std::size_t>(kernel.kind)]},
+                  {"ph", "X"},
+                  {"pid", process_of(rank)},
+                  {"tid", row.thread},
+                  {"ts", begin_us},
+                  {"dur", kernel.end_us - begin_us}};
+    if (kernel.bytes >= 0) event["args"]["bytes"] = kernel.bytes;
+    if (begin_us > kernel.begin_us) event["args"]["began_us"] = kernel.begin_us;
+    row.free_us = std::max(row.free_us, kernel.end_us);
+    text += ",\n" + event.dump();
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string trace_events(int rank, const std::vector<Span>& spans) {
+std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels) {
   const int process = process_of(rank);
   std::string text = name_of("process_name", process, process, fmt::format("rank {}", rank)).dump();
   std::array<double, std::size(kLaneNames)> free_us{};
@@ -52,7 +93,7 @@ std::string trace_events(int rank, const std::vector<Span>& spans) {
     event["dur"] = end_us - begin_us;
     text += ",\n" + event.dump();
   }
-  return text;
+  return text + kernel_events(rank, kernels);
 }
 
 std::string trace_document(const std::vector<std::string>& events_of_ranks) {

@@ -1,18 +1,22 @@
 // Spans in the Trace Event Format of Chrome, which ui.perfetto.dev and chrome://tracing open: one process a rank, one
-// thread a lane.
+// thread a lane and one a CUDA stream.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "core/kernel_profile.h"
 #include "libtrain/timeline.h"
 
 namespace lt {
 
-// The events of one rank, as JSON objects separated by commas; lanes that no span used are left out. A lane shows one
+// The events of one rank, as JSON objects separated by commas; lanes that no span used, and streams without work, are
+// left out. A lane shows one
 // span at a time, nested ones apart: of collectives that overlap, each begins where the one before it ended, and says
 // when it was posted. A span that is still open is drawn to the last time in `spans`, and its argument `open` says so.
-std::string trace_events(int rank, const std::vector<Span>& spans);
+// `kernels` are in the order in which they began, on the clock of the spans. Of those of a stream that overlap, each
+// begins where the one before it ended, and says when it began.
+std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels = {});
 
 // The whole file from the events of one or more ranks.
 std::string trace_document(const std::vector<std::string>& events_of_ranks);

@@ -32,7 +32,6 @@ struct Unavailable {
 };
 constexpr Unavailable kUnavailable[] = {
     {"checkpoint.async", [](const Config& c) { return c.checkpoint.async; }, "leave it false"},
-    {"record.profile_steps", [](const Config& c) { return c.record.profile_steps > 0; }, "leave it 0"},
     {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; },
      "leave it out"},
     {"watchdog.collective_s", [](const Config& c) { return c.watchdog.collective_s != WatchdogConfig().collective_s; },

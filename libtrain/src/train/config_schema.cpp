@@ -102,7 +102,7 @@ std::vector<Key> make_schema() {
 
     LT_KEY(record, every, at_least(1), "steps between console lines"),
     LT_KEY(record, trace_steps, at_least(0), "steps in the trace, from the second one of the start on"),
-    LT_KEY(record, profile_steps, at_least(0), "steps in the kernel profile"),
+    LT_KEY(record, profile_steps, at_least(0), "steps of the trace with their kernels, from its first one on; on cuda"),
     LT_KEY(record, tensorboard, any(), "write event files of TensorBoard to <run.dir>/tb"),
     LT_KEY(record, csv, any(), "write <run.dir>/metrics.csv"),
 

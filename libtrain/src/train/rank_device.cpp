@@ -23,6 +23,19 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world) {
   return options;
 }
 
+std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device device) {
+  if (resolved.record.profile_steps == 0) return nullptr;
+  std::unique_ptr<KernelProfile> profile;
+  name_origin(resolved, [&] {
+    try {
+      profile = make_kernel_profile(device);
+    } catch (const UsageError& error) {
+      throw UsageError("config", std::string("record.profile_steps: ") + error.what(), error.hint());
+    }
+  });
+  return profile;
+}
+
 Group group_for(const Group& group, const Config& resolved, Device device) {
   if (device.type != DeviceType::cuda || group.size() == 1) return group;
   if (resolved.parallel.backend == "mpi") return group.through_host(device);

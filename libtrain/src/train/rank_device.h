@@ -1,6 +1,9 @@
 // The device of each rank.
 #pragma once
 
+#include <memory>
+
+#include "core/kernel_profile.h"
 #include "libtrain/engine.h"
 #include "libtrain/run_options.h"
 #include "libtrain/world.h"
@@ -14,6 +17,9 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world);
 // `group` for tensors on those devices: on CUDA by NCCL, or with parallel.backend=mpi through the host. All its ranks
 // call it.
 Group group_for(const Group& group, const Config& resolved, Device device);
+
+// Null without record.profile_steps. Throws UsageError where kernels cannot be recorded.
+std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device device);
 
 // Of the device's data sheet; 0 where it is not in the table of docs/planning.md.
 double dense_tflops_bf16(Device device);

@@ -61,6 +61,12 @@ void fill_in(Config& config, DeviceType automatic) {
                                  "step to step, got {}",
                                  model.dropout));
   }
+  if (config.record.profile_steps > 0 && config.train.device != "cuda") {
+    throw UsageError("config",
+                     fmt::format("record.profile_steps: needs train.device=cuda, whose kernels it records, got {}",
+                                 config.train.device),
+                     "record.trace_steps records spans on every device");
+  }
   if (config.optim.min_lr < 0) config.optim.min_lr = config.optim.lr / 10;
   if (config.optim.min_lr > config.optim.lr) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,

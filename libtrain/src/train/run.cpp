@@ -36,6 +36,10 @@ Run::Run(const Config& resolved, const World& world)
   started("data");
   collectively(control, [&] { Stream::compute(options.device); });  // begins to use the device
   started("device");
+  if (config.record.profile_steps > 0) {
+    collectively(control, [&] { kernels = kernel_profile_for(config, options.device); });
+    started("profiler");
+  }
   collectively(control, [&] {
     const Group group = group_for(world.group(), config, options.device);
     started("groups");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernel_profile.h"
 #include "libtrain/data.h"
 #include "libtrain/engine.h"
 #include "libtrain/models.h"
@@ -40,6 +41,7 @@ struct Run {
   Plan plan;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TokenLoader> data, validation;  // null where the configuration names none
+  std::unique_ptr<KernelProfile> kernels;         // null without record.profile_steps
   std::string tokenizer_text;            // the tokenizer.json beside the training data; empty where there is none
   std::unique_ptr<Tokenizer> tokenizer;  // null where this version cannot read it
   RunStart start;

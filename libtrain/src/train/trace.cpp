@@ -1,9 +1,11 @@
-// The timeline of some steps, gathered over the ranks.
+// The timeline and the kernels of some steps, gathered over the ranks.
 #include "train/trace.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/pending_file.h"
 #include "libtrain/error.h"
@@ -25,20 +27,40 @@ void remove_rank_files(const std::string& folder) {
 
 }  // namespace
 
+Trace::Trace(Run& run)
+    : run_(run),
+      begin_(run.steps_done() + 2),
+      end_(begin_ + std::max(run.config.record.trace_steps, run.config.record.profile_steps)),
+      kernels_end_(begin_ + run.config.record.profile_steps) {}
+
 bool Trace::before_step(Size step) {
   if (step != begin_ || begin_ == end_) return false;
+  records_kernels_ = begin_ < kernels_end_;
+  if (records_kernels_) collectively(run_.control, [&] { run_.kernels->start(); });
   run_.control.barrier();  // the ranks' clocks begin together
-  timeline_ = make_timeline(run_.device());
+  timeline_ = records_kernels_ ? make_timeline(run_.device(), run_.kernels->mark()) : make_timeline(run_.device());
   current_.emplace(timeline_);
   return true;
 }
 
 bool Trace::after_step(Size step) {
   if (timeline_ == nullptr) return false;
+  const bool stops_kernels = records_kernels_ && step + 1 == kernels_end_;
+  if (stops_kernels) stop_kernels();
   if (step + 1 == end_) stop();
-  if (step != end_) return false;
+  if (step != end_) return stops_kernels;
   write();
   return true;
+}
+
+void Trace::stop() {
+  stop_kernels();
+  current_.reset();
+}
+
+void Trace::stop_kernels() {
+  if (records_kernels_) kernels_ = run_.kernels->stop();
+  records_kernels_ = false;
 }
 
 void Trace::finish() {
@@ -49,7 +71,8 @@ void Trace::finish() {
 }
 
 void Trace::write() {
-  const auto ranks = run_.control.all_gather_bytes(trace_events(run_.world.rank(), timeline_->spans()));
+  const auto ranks =
+      run_.control.all_gather_bytes(trace_events(run_.world.rank(), timeline_->spans(), kernels_.records));
   collectively(run_.control, [&] {
     if (run_.world.rank() != 0) return;
     const std::string all = run_.log.in_folder("trace", "all.json");
@@ -61,8 +84,24 @@ void Trace::write() {
     write_whole_file("record", all, trace_document(ranks));
     run_.log.say("trace: " + all);
   });
+  if (kernels_end_ > begin_) say_kernels();
   timeline_.reset();
+  kernels_ = {};
   written_ = true;
+}
+
+void Trace::say_kernels() const {
+  const nlohmann::json mine = {kernels_.records.size(), kernels_.lost, kernels_.error_us};
+  Size records = 0, lost = 0;
+  double error_us = 0;
+  for (const std::string& text : run_.control.all_gather_bytes(mine.dump())) {
+    const auto rank = nlohmann::json::parse(text);
+    records += rank[0].get<Size>(), lost += rank[1].get<Size>();
+    error_us = std::max(error_us, rank[2].get<double>());
+  }
+  if (run_.world.rank() != 0) return;
+  run_.log.say(fmt::format("kernels: {} in the trace, within {:.1f} us of its spans' clock", records, error_us));
+  if (lost > 0) run_.log.say(fmt::format("warning: CUPTI lost {} kernels, which the trace has not", lost));
 }
 
 }  // namespace lt
