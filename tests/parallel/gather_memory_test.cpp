@@ -134,14 +134,14 @@ TEST_CASE("gather memory: a larger arena comes when the smaller one is back", "[
   const auto source = std::make_shared<Source>();
   StepMemory memory(kCpu, source);
   const auto run = [&](Size elements) {
-    const Batch batch{Tensor::empty({elements}), {}};
+    const Batch batch{Tensor::empty({elements}, DType::f32), {}};
     memory.run(
         "program", batch,
         [&](const std::string& name, const Batch& shapes) {
           return record_program(name, kMeta, [&] { Tensor::empty(shapes.inputs.shape(), DType::f32, kMeta); });
         },
         [&] {
-          const Tensor block = Tensor::empty({elements});
+          const Tensor block = Tensor::empty({elements}, DType::f32);
           CHECK(source->holds(block.data()));
         });
     CHECK(source->live.size() == 1);

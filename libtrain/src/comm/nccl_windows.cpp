@@ -101,9 +101,10 @@ class WindowMemory final : public BlockSource {
   }
 
   // The handle of a symmetric window lies in the device's memory; elsewhere that of a plain registration stands for it.
-  bool is_symmetric(const Window& window) const {
+  static bool is_symmetric(const Window& window) {
+    if (window.handle == nullptr) return false;
     cudaPointerAttributes attributes{};
-    if (window.handle == nullptr || cudaPointerGetAttributes(&attributes, window.handle) != cudaSuccess) return false;
+    LT_CUDA(cudaPointerGetAttributes(&attributes, window.handle));
     return attributes.type == cudaMemoryTypeDevice;
   }
 
