@@ -104,8 +104,9 @@ class WindowMemory final : public BlockSource {
   static bool is_symmetric(const Window& window) {
     if (window.handle == nullptr) return false;
     cudaPointerAttributes attributes{};
-    LT_CUDA(cudaPointerGetAttributes(&attributes, window.handle));
-    return attributes.type == cudaMemoryTypeDevice;
+    const bool known = cudaPointerGetAttributes(&attributes, window.handle) == cudaSuccess;
+    if (!known) static_cast<void>(cudaGetLastError());
+    return known && attributes.type == cudaMemoryTypeDevice;
   }
 
   // While an exception passes the device may wait for a peer for ever: the memory stays to the end of the process.
