@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "core/buffer.h"
 #include "libtrain/error.h"
 #include "record/system_memory.h"
 #include "table.h"
@@ -14,8 +15,18 @@
 namespace lt::bench {
 namespace {
 
-constexpr CollectiveOp kOps[] = {CollectiveOp::all_gather, CollectiveOp::reduce_scatter, CollectiveOp::all_reduce,
-                                 CollectiveOp::broadcast};
+// A collective, and whether its array lies in the group's memory for gathers: a row "window" of its own.
+struct Measured {
+  CollectiveOp op;
+  bool in_window = false;
+  auto operator<=>(const Measured&) const = default;
+};
+
+constexpr Measured kMeasured[] = {{CollectiveOp::all_gather},
+                                  {CollectiveOp::all_gather, true},
+                                  {CollectiveOp::reduce_scatter},
+                                  {CollectiveOp::all_reduce},
+                                  {CollectiveOp::broadcast}};
 constexpr Size kPattern = 97;  // numbers repeat after so many: a part at the wrong place shows
 
 // What rank r holds at element i. Sums over 5000 ranks stay below 2^24, so they are exact.
@@ -89,10 +100,13 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
   return most;
 }
 
-// Times of `iterations` calls on arrays of their own.
-std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device, Size warmup,
-                               Size iterations) {
-  const Collective collective(group, op, bytes, device);
+// Times of `iterations` calls on arrays of their own, from `source` where that is not null.
+std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device,
+                               const std::shared_ptr<BlockSource>& source, Size warmup, Size iterations) {
+  const Collective collective = [&] {
+    const AllocationScope scope(source, device);
+    return Collective(group, op, bytes, device);
+  }();
   collective.check();
   std::vector<double> mine;
   for (Size i = 0; i < warmup + iterations; ++i) {
@@ -103,23 +117,30 @@ std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, 
   return slowest(group, mine);
 }
 
-Json row_of(const Group& group, CollectiveOp op, Size bytes, const std::vector<std::vector<double>>& blocks) {
+Json row_of(const Group& group, Measured measured, Size bytes, const std::vector<std::vector<double>>& blocks) {
   const Json ms = times(blocks);
   const double rate = static_cast<double>(bytes) / ms["median"].get<double>() * 1e-6;
-  return {{"name", to_string(op)},  {"shape", fmt::format("{} bytes", bytes)},
-          {"dtype", "f32"},         {"ranks", group.size()},
-          {"bytes", bytes},         {"ms", ms},
-          {"algbw_gb_per_s", rate}, {"busbw_gb_per_s", rate * bus_factor(op, group.size())}};
+  Json row = {{"name", to_string(measured.op)}};
+  if (measured.in_window) row["implementation"] = "window";
+  row.update({{"shape", fmt::format("{} bytes", bytes)},
+              {"dtype", "f32"},
+              {"ranks", group.size()},
+              {"bytes", bytes},
+              {"ms", ms},
+              {"algbw_gb_per_s", rate},
+              {"busbw_gb_per_s", rate * bus_factor(measured.op, group.size())}});
+  return row;
 }
 
-constexpr Column kCollectiveColumns[] = {{"collective", -16}, {"bytes", 12},      {"median ms", 10}, {"min ms", 10},
+constexpr Column kCollectiveColumns[] = {{"collective", -17}, {"bytes", 12},      {"median ms", 10}, {"min ms", 10},
                                          {"max ms", 10},      {"algbw GB/s", 12}, {"busbw GB/s", 12}};
 
 void print_collective_row(const Json& row) {
   const Json& ms = row["ms"];
+  const std::string name = row["name"].get<std::string>() + (row.contains("implementation") ? " window" : "");
   print_cells(kCollectiveColumns,
-              {row["name"].get<std::string>(), row["bytes"].dump(), fixed(ms["median"], 4), fixed(ms["min"], 4),
-               fixed(ms["max"], 4), fixed(row["algbw_gb_per_s"], 2), fixed(row["busbw_gb_per_s"], 2)});
+              {name, row["bytes"].dump(), fixed(ms["median"], 4), fixed(ms["min"], 4), fixed(ms["max"], 4),
+               fixed(row["algbw_gb_per_s"], 2), fixed(row["busbw_gb_per_s"], 2)});
 }
 
 void require_size(const World& world, Size bytes, Device device) {
@@ -156,23 +177,31 @@ void bench_comm(const World& world, const CommOptions& options) {
     for (const Size bytes : options.sizes) require_size(world, bytes, options.device);
   });
   const Group group = world.group(options.device);
-  std::map<std::pair<CollectiveOp, Size>, std::vector<std::vector<double>>> blocks;
+  const GatherMemory memory = group.gather_memory(options.device);
+  std::vector<Measured> measurements;
+  for (const Measured measured : kMeasured) {
+    if (!measured.in_window || memory.windows != nullptr) measurements.push_back(measured);
+  }
+  std::map<std::pair<Measured, Size>, std::vector<std::vector<double>>> blocks;
   for (Size b = 0; b < kBlocks; ++b) {
     const Size iterations = block_size(options.iterations, b);
     if (iterations == 0) continue;
-    for (const CollectiveOp op : kOps) {
+    for (const Measured measured : measurements) {
+      const auto source = measured.in_window ? memory.windows : nullptr;
       for (const Size bytes : options.sizes) {
-        blocks[{op, bytes}].push_back(time_block(group, op, bytes, options.device, options.warmup, iterations));
+        blocks[{measured, bytes}].push_back(
+            time_block(group, measured.op, bytes, options.device, source, options.warmup, iterations));
       }
     }
   }
   if (world.rank() != 0) return;
   print_header(kCollectiveColumns);
   Json rows = Json::array();
-  for (const CollectiveOp op : kOps) {
+  for (const Measured measured : measurements) {
     for (const Size bytes : options.sizes)
-      print_collective_row(rows.emplace_back(row_of(group, op, bytes, blocks.at({op, bytes}))));
+      print_collective_row(rows.emplace_back(row_of(group, measured, bytes, blocks.at({measured, bytes}))));
   }
+  if (!memory.why_none.empty()) fmt::print(stderr, "no rows of windows: {}\n", memory.why_none);
   write_result(new_result("comm", world, options), std::move(rows), options.out);
 }
 

@@ -22,7 +22,8 @@ double bus_factor(CollectiveOp op, int ranks);
 
 // Rows for all_gather, reduce_scatter, all_reduce and broadcast of f32 over the sizes: `ms`, `algbw_gb_per_s`,
 // `busbw_gb_per_s` (of the median), in units of 10^9 bytes. A call's time is that of the slowest rank, from a barrier
-// on. The result of each operation and size is checked before it is timed: the numbers are small integers, so it is
+// on. Where the group has memory for gathers, rows of all_gather with `implementation` "window" are of arrays in it.
+// The result of each operation and size is checked before it is timed: the numbers are small integers, so it is
 // exact. On CUDA times are the device's, each the mean of several calls in a row. Throws UsageError for one rank, and
 // for sizes that are no multiple of 4.
 void bench_comm(const World& world, const CommOptions& options);

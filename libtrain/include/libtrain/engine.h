@@ -82,10 +82,10 @@ class Engine {
   // has its final size before the first step. Otherwise a rehearsal is made when a batch of new shapes comes.
   void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
-  // One step on this rank's rows of the global batch (batch_shape().samples() of them): forward and backward of each
-  // micro-batch, reduction, clipping, update. Where loss or norm is not finite the update is suppressed on the device;
-  // f16 then halves its scale. An engine of which a step or an evaluation threw half-way refuses all further ones
-  // (UsageError).
+  // One step on this rank's rows of the global batch (batch_shape().samples() of them, of the same shape on all ranks):
+  // forward and backward of each micro-batch, reduction, clipping, update. Where loss or norm is not finite the update
+  // is suppressed on the device; f16 then halves its scale. An engine of which a step or an evaluation threw half-way
+  // refuses all further ones (UsageError).
   StepResult step(const Batch& batch);
   // The rate of the next steps; AdamW::lr until it is called.
   void set_learning_rate(double lr);
@@ -118,6 +118,9 @@ class Engine {
   // The programs that were rehearsed so far, and the size of the arena in which they take turns: the largest one's.
   std::vector<const MemoryProgram*> memory_programs() const;
   Size arena_bytes() const;
+  // Where gathered parameters lie: "symmetric windows", "no symmetric windows (NCCL_WIN_ENABLE=0)"; empty where nothing
+  // is gathered over NCCL.
+  std::string gather_memory() const;
 
   // Elements of all units with their alignment; what the formulas of docs/strategies.md call P.
   Size padded_parameters() const;

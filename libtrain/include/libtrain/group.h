@@ -36,6 +36,15 @@ class Work {
 };
 
 class GroupBackend;  // comm/backend.h
+class BlockSource;   // core/buffer.h
+
+// Where the tensors of a group's gathers lie best.
+struct GatherMemory {
+  // Symmetric windows: memory at the same places on all ranks, which each rank reads and writes itself. Whoever
+  // allocates or releases a block does so on all ranks, in the same order and sizes. Null: any memory will do.
+  std::shared_ptr<BlockSource> windows;
+  std::string why_none;  // why there are no windows where there might be; empty for groups that never have any
+};
 
 class Group {
  public:
@@ -90,6 +99,11 @@ class Group {
   Group split(const std::function<int(int rank)>& color, std::string_view name) const;
   Group split(int color, std::string_view name) const;
   Group duplicate(std::string_view name) const;
+
+  // Tries on the first call whether all ranks can have windows for tensors on `device`, and says so from then on. An
+  // all_gather() takes them where `full` and `part` both lie in blocks, each at the same offset on all ranks; other
+  // collectives are as before. Every rank must call it. Throws CommError.
+  GatherMemory gather_memory(Device device) const;
 
   // The last kLogLength collectives of this group, oldest first.
   static constexpr int kLogLength = 256;

@@ -109,6 +109,7 @@ class GroupBackend {
   virtual std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) = 0;
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) = 0;
+  virtual GatherMemory gather_memory(Device) { return {}; }
   virtual void barrier() = 0;
   virtual void idle_barrier() { barrier(); }
 

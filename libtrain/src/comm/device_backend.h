@@ -39,6 +39,7 @@ class DeviceBackend : public GroupBackend {
   virtual std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) = 0;
 
   GroupBackend& control() const { return *control_; }
+  const std::shared_ptr<GroupBackend>& shared_control() const { return control_; }
   Device device() const { return device_; }
 
  private:

@@ -238,6 +238,8 @@ Group Group::duplicate(std::string_view name) const {
   return Group(backend_->split(std::vector<int>(static_cast<std::size_t>(size())), std::string(name)));
 }
 
+GatherMemory Group::gather_memory(Device device) const { return backend_->gather_memory(device); }
+
 std::vector<CollectiveRecord> Group::log() const { return backend_->log().last(); }
 
 }  // namespace lt

@@ -21,6 +21,7 @@ namespace {
 using NcclClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStartDeadline{120};
+constexpr std::chrono::seconds kWindowDeadline{30};
 constexpr std::chrono::seconds kFinalizeDeadline{10};
 constexpr std::chrono::seconds kAbortDeadline{5};
 
@@ -66,35 +67,41 @@ bool finalizes(ncclComm_t comm) {
   }
 }
 
+// NCCL's text, with what it said last.
+std::string text_of(ncclResult_t code) {
+  const char* const last = ncclGetLastError(nullptr);
+  const bool has_last = last != nullptr && *last != '\0';
+  return fmt::format("{}{}{}", ncclGetErrorString(code), has_last ? ": " : "", has_last ? last : "");
+}
+
 }  // namespace
 
 void check_nccl(ncclResult_t code, const char* expression, const char* file, int line) {
   if (code == ncclSuccess || code == ncclInProgress) return;
   const char* slash = std::strrchr(file, '/');
-  const char* last = ncclGetLastError(nullptr);
-  const std::string text = fmt::format("{}: {}{}{} ({}:{})", expression, ncclGetErrorString(code),
-                                       last == nullptr || *last == '\0' ? "" : ": ", last == nullptr ? "" : last,
-                                       slash == nullptr ? file : slash + 1, line);
+  const std::string text =
+      fmt::format("{}: {} ({}:{})", expression, text_of(code), slash == nullptr ? file : slash + 1, line);
   if (code == ncclInternalError || code == ncclInvalidArgument) throw InternalError("comm", text);
   throw CommError(text, "NCCL_DEBUG=WARN says more; each rank wants a CUDA device of its own");
 }
 
 template <class Launch>
-void NcclCommunicator::start(const std::string& name, Launch&& launch) {
+void NcclCommunicator::start(Launch&& launch) {
   try {
     const auto deadline = NcclClock::now() + kStartDeadline;
     ncclComm_t const watched = launch();
     if (!settles(watched, deadline) || (comm_ != nullptr && !settles(comm_, deadline))) {
-      throw CommError(fmt::format("group {}: NCCL did not start within {} s", name, kStartDeadline.count()),
+      throw CommError(fmt::format("group {}: NCCL did not start within {} s", name_, kStartDeadline.count()),
                       "NCCL_DEBUG=INFO says which ranks and interfaces it uses");
     }
+    check_.emplace([this] { check(); });
   } catch (...) {
     abort();
     throw;
   }
 }
 
-NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) {
+NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) : name_(control.place().name) {
   LT_CUDA(cudaSetDevice(device));
   ncclUniqueId id{};
   // The others wait for it, so where there is none they get that.
@@ -107,7 +114,7 @@ NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) {
   }
   std::memcpy(id.internal, bytes.data(), sizeof id.internal);
   ncclConfig_t config = communicator_config();
-  start(control.place().name, [&] {
+  start([&] {
     LT_NCCL(ncclCommInitRankConfig(&comm_, control.size(), id, control.rank(), &config));
     return comm_;
   });
@@ -115,9 +122,9 @@ NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) {
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank,
                                    const std::string& name)
-    : parent_(std::move(parent)), family_aborted_(parent_->family_aborted_) {
+    : name_(name), parent_(std::move(parent)), family_aborted_(parent_->family_aborted_) {
   ncclConfig_t config = communicator_config();
-  start(name, [&] {
+  start([&] {
     LT_NCCL(ncclCommSplit(parent_->comm_, color, rank, &comm_, &config));
     return parent_->comm_;
   });
@@ -128,6 +135,43 @@ NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
   run_within(kFinalizeDeadline + kAbortDeadline,
              [comm = comm_] { finalizes(comm) ? ncclCommDestroy(comm) : ncclCommAbort(comm); });
+}
+
+ncclWindow_t NcclCommunicator::register_window(void* memory, Size bytes) {
+  auto window = std::make_unique<ncclWindow_t>();  // written when the host's part is done
+  const auto deadline = NcclClock::now() + kWindowDeadline;
+  LT_NCCL(
+      ncclCommWindowRegister(comm_, memory, static_cast<std::size_t>(bytes), window.get(), NCCL_WIN_COLL_SYMMETRIC));
+  if (settles(comm_, deadline)) return *window;
+  static_cast<void>(window.release());  // it may be written yet
+  throw CommError(
+      fmt::format("group {}: {} bytes did not become a window within {} s", name_, bytes, kWindowDeadline.count()),
+      "NCCL_WIN_ENABLE=0 does without windows");
+}
+
+bool NcclCommunicator::deregister_window(ncclWindow_t window) noexcept try {
+  if (comm_ == nullptr || *family_aborted_) return false;
+  LT_NCCL(ncclCommWindowDeregister(comm_, window));
+  return settles(comm_, NcclClock::now() + kWindowDeadline);
+} catch (const Error&) {
+  return false;
+}
+
+void NcclCommunicator::check() {
+  if (comm_ == nullptr || *family_aborted_) return;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t call = ncclCommGetAsyncError(comm_, &state);
+  const ncclResult_t found = call == ncclSuccess ? state : call;
+  if (found == ncclSuccess || found == ncclInProgress) return;
+  const std::string text = text_of(found);
+  abort();
+  throw CommError(fmt::format("group {}: NCCL failed while the device was waited for: {}", name_, text),
+                  "NCCL_DEBUG=WARN says more; has another rank ended?");
+}
+
+void NcclCommunicator::leave() noexcept {
+  check_.reset();
+  comm_ = nullptr;
 }
 
 void NcclCommunicator::abort() noexcept {

@@ -1,14 +1,17 @@
 // An NCCL communicator from its start to its end. It is non-blocking: the host waits for it here alone, so that it can
-// see errors and has a deadline where peers may be gone. Calls come from one thread.
+// see errors and has a deadline where peers may be gone. Errors that come while a device works are seen where the host
+// waits for that. Calls come from one thread.
 #pragma once
 
 #include <nccl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "comm/backend.h"
 #include "comm/nccl_error.h"
+#include "core/wait_checks.h"
 
 namespace lt {
 
@@ -35,8 +38,18 @@ class NcclCommunicator {
     operation.end();
   }
 
+  // Makes memory of ncclMemAlloc() a symmetric window, for the collectives of this communicator; all ranks must do so
+  // at the same time, with the same size. The handle is not null, but not of a symmetric window where NCCL has none
+  // here. Throws CommError where that fails or takes too long; then NCCL may still be at the memory, and the
+  // communicator is good for nothing but leave().
+  ncclWindow_t register_window(void* memory, Size bytes);
+  // When no collective reads or writes it any more. False: NCCL may still be at the memory, as after abort().
+  bool deregister_window(ncclWindow_t window) noexcept;
+
   // Ends what is on its way, here and now; later launches throw CommError. Within a deadline.
   void abort() noexcept;
+  // Leaves it as it is, for ever: it may wait for a peer that does not come. Others of its family go on.
+  void leave() noexcept;
 
  private:
   // Ends NCCL's group of calls also where one of them throws.
@@ -55,11 +68,15 @@ class NcclCommunicator {
 
   // Makes comm_: launch() returns the communicator that is to be watched until it is there. Aborts where that fails.
   template <class Launch>
-  void start(const std::string& name, Launch&& launch);
+  void start(Launch&& launch);
+  // Throws CommError where NCCL has met an error, and aborts.
+  void check();
 
+  std::string name_;                          // of the group
   std::shared_ptr<NcclCommunicator> parent_;  // outlives its children
   std::shared_ptr<bool> family_aborted_ = std::make_shared<bool>(false);
-  ncclComm_t comm_ = nullptr;  // null: aborted
+  ncclComm_t comm_ = nullptr;  // null: aborted, or left
+  std::optional<WaitCheck> check_;
 };
 
 }  // namespace lt

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "comm/device_backend.h"
 #include "comm/nccl_communicator.h"
+#include "comm/nccl_windows.h"
 #include "core/cuda.h"
 #include "core/fault.h"
 #include "kernels/elementwise.h"
@@ -46,6 +48,7 @@ class NcclBackend final : public DeviceBackend {
   NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::shared_ptr<NcclCommunicator> communicator)
       : DeviceBackend(std::move(control), device), stream_(device), communicator_(std::move(communicator)) {}
 
+  GatherMemory gather_memory(Device where) override;
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
 
  private:
@@ -82,6 +85,7 @@ class NcclBackend final : public DeviceBackend {
   Event ready_;
   Stream stream_;
   std::shared_ptr<NcclCommunicator> communicator_;  // ends before the stream that it works on
+  std::optional<GatherMemory> gather_memory_;       // after the first call
 };
 
 cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
@@ -176,6 +180,12 @@ std::unique_ptr<Transfer> NcclBackend::broadcast_on_device(const BroadcastCall& 
       LT_NCCL(ncclBroadcast(call.values_N, call.values_N, bytes, ncclUint8, call.root, comm, nccl_stream(stream)));
     });
   });
+}
+
+GatherMemory NcclBackend::gather_memory(Device where) {
+  if (where != device()) return {};
+  if (!gather_memory_) gather_memory_ = make_gather_memory(shared_control(), communicator_, where);
+  return *gather_memory_;
 }
 
 std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {

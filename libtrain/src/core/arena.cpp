@@ -40,9 +40,9 @@ MemoryProgram Recorder::finish(std::string name) {
   return {std::move(name), std::move(lifetimes_), std::move(packing)};
 }
 
-std::shared_ptr<Buffer> Arena::make_storage(Size bytes, Device device) {
+std::shared_ptr<Buffer> Arena::make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source) {
   const MemoryScope owner(MemoryOwner::slack);
-  const AllocationScope plain(nullptr, device);
+  const AllocationScope scope(std::move(source), device);
   return std::make_shared<Buffer>(bytes, device);
 }
 

@@ -18,10 +18,11 @@ MemoryProgram record_program(std::string name, Device device, F&& body);
 // Memory for one program at a time. Its bytes are in the ledger: as slack, but for what a running program holds.
 class Arena {
  public:
-  Arena(Size bytes, Device device) : storage_(make_storage(bytes, device)), bytes_(bytes), device_(device) {}
+  // Takes its storage from `source`, or from the device's allocator where that is null.
+  Arena(Size bytes, Device device, std::shared_ptr<BlockSource> source = nullptr)
+      : storage_(make_storage(bytes, device, std::move(source))), bytes_(bytes), device_(device) {}
 
   Size bytes() const { return bytes_; }
-  const void* data() const { return storage_->data(); }
   Device device() const { return device_; }
 
   // Runs `body`, whose k-th allocation gets the k-th place of `program`. Throws InternalError, naming the operation,
@@ -32,7 +33,7 @@ class Arena {
 
  private:
   friend class Replay;
-  static std::shared_ptr<Buffer> make_storage(Size bytes, Device device);
+  static std::shared_ptr<Buffer> make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source);
 
   std::shared_ptr<Buffer> storage_;
   Size bytes_;

@@ -8,6 +8,7 @@
 
 #include "core/cuda_error.h"
 #include "core/ledger.h"
+#include "core/wait_checks.h"
 #include "libtrain/error.h"
 
 namespace lt::cuda {
@@ -38,6 +39,23 @@ DeviceState& state(int device) {
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
+
+thread_local bool captures = false;  // within capture()
+
+// What cudaStreamQuery() or cudaEventQuery() has answered.
+bool is_reached(cudaError_t answer, const char* call) {
+  if (answer == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // is no error, but stands where the next launch looks for its own
+    return false;
+  }
+  check(answer, call);
+  return true;
+}
+
+void synchronize(cudaEvent_t event) {
+  if (captures) return LT_CUDA(cudaEventSynchronize(event));
+  wait_until([=] { return is_reached(cudaEventQuery(event), "cudaEventQuery"); });
+}
 
 }  // namespace
 
@@ -136,8 +154,8 @@ std::shared_ptr<void> record_timed(CudaStream stream) {
 }
 
 double elapsed_ms(void* begin, void* end) {
-  LT_CUDA(cudaEventSynchronize(event_of(begin)));
-  LT_CUDA(cudaEventSynchronize(event_of(end)));
+  synchronize(event_of(begin));
+  synchronize(event_of(end));
   float ms = 0;
   LT_CUDA(cudaEventElapsedTime(&ms, event_of(begin), event_of(end)));
   return static_cast<double>(ms);
@@ -145,8 +163,12 @@ double elapsed_ms(void* begin, void* end) {
 
 void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event), stream_of(stream))); }
 void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
-void synchronize_event(void* event) { LT_CUDA(cudaEventSynchronize(event_of(event))); }
-void synchronize_stream(void* stream) { LT_CUDA(cudaStreamSynchronize(stream_of(stream))); }
+void synchronize_event(void* event) { synchronize(event_of(event)); }
+
+void synchronize_stream(void* stream) {
+  if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream)));
+  wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream)), "cudaStreamQuery"); });
+}
 
 void sleep(void* stream, std::chrono::milliseconds time) {
   const auto body = [](void* ms) {
@@ -194,13 +216,16 @@ DeviceMemory memory(int device) {
 std::shared_ptr<void> capture(void* stream, const std::function<void()>& body) {
   LT_CUDA(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed));
   cudaGraph_t graph = nullptr;
+  captures = true;
   try {
     body();
   } catch (...) {
+    captures = false;
     cudaStreamEndCapture(stream_of(stream), &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
+  captures = false;
   LT_CUDA(cudaStreamEndCapture(stream_of(stream), &graph));
   cudaGraphExec_t executable = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);

@@ -28,13 +28,14 @@ const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);
 void record(void* event, void* stream);
 void wait(void* stream, void* event);
+// The host waits, as core/wait_checks.h has it.
 void synchronize_event(void* event);
+void synchronize_stream(void* stream);
 // An event that knows its time, recorded in `stream`; it is kept for the next one who asks when its last user lets go
 // of it. Recorded while a graph is captured it has a time after each launch of the graph, and again after the next.
 std::shared_ptr<void> record_timed(CudaStream stream);
 // Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
 double elapsed_ms(void* begin, void* end);
-void synchronize_stream(void* stream);
 
 // Its later work waits so long, and nobody else; for tests.
 void sleep(void* stream, std::chrono::milliseconds time);

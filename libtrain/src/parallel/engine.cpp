@@ -82,6 +82,11 @@ struct Engine::Impl {
   bool runs_as_graph(const Batch& batch) const;
   // The step as a graph, which is captured where the slot has none for such batches.
   void run_graph(const Batch& batch);
+  // Rehearses `program` for batches like `batch` and reserves the arena, where that is not done.
+  void make_room(const char* name, Program program, const Batch& batch) {
+    memory.prepare(name, batch, rehearsal(program));
+    memory.reserve();
+  }
   // `program` of an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(Program program);
 
@@ -111,10 +116,10 @@ struct Engine::Impl {
   Tensor step_scalars;  // kernels::AdamWScalars
   Tensor rates;         // kernels::AdamWRates
   Tensor scaling;       // kernels::LossScale, in f16
+  StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
   StepSlot* slot = &evaluation_slot;  // of the program that runs
-  StepMemory memory{options.device};
   Size steps = 0, samples = 0;
   Size steps_of_engine = 0;  // not of checkpoints
   Size graph_launches = 0;
@@ -206,7 +211,8 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
 void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
   const Stream stream = Stream::compute(options.device);
-  const StepGraph::Key key{to_string(batch.inputs.shape()), memory.arena()};
+  make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
+  const StepGraph::Key key{to_string(batch.inputs.shape()), memory.arena_number()};
   // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
   // evaluation before it may have gathered them.
   const auto put_publishing_off = [&] {
@@ -236,7 +242,9 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     on_meta.device = meta_for(options.device);
     Impl twin(model, control.on_meta(options.device), parallel, adamw, on_meta);
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    return record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
+    MemoryProgram recorded = record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
+    if (sharding.arena_source() != nullptr) require_same_places(recorded, sharding.gather);
+    return recorded;
   };
 }
 
@@ -374,6 +382,12 @@ std::vector<const MemoryProgram*> Engine::memory_programs() const {
 }
 
 Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
+
+std::string Engine::gather_memory() const {
+  const GatherMemory& memory = impl_->sharding.gather_memory;
+  if (memory.windows != nullptr) return "symmetric windows";
+  return memory.why_none.empty() ? "" : "no symmetric windows (" + memory.why_none + ")";
+}
 
 const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
 const nn::Model& Engine::model() const { return impl_->model; }

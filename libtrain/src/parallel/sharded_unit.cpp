@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/buffer.h"
 #include "core/fault.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
@@ -16,9 +17,11 @@
 namespace lt {
 namespace {
 
-// A flat buffer that belongs to `owner`, zero at first.
-Tensor flat(Size elements, DType dtype, Device device, MemoryOwner owner) {
+// A flat buffer that belongs to `owner`, zero at first; from `source` where that is not null.
+Tensor flat(Size elements, DType dtype, Device device, MemoryOwner owner,
+            const std::shared_ptr<BlockSource>& source = nullptr) {
   const MemoryScope scope(owner);
+  const AllocationScope from(source, device);
   return Tensor::zeros({elements}, dtype, device);
 }
 
@@ -39,7 +42,7 @@ ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding)
   const Size full = layout_.padded();
   const Size compute_size = is_sharded(parameters) ? shard_ : full, master_size = is_sharded(optimizer) ? shard_ : full;
 
-  compute_ = flat(compute_size, sharding_.dtype, device, MemoryOwner::parameters);
+  compute_ = flat(compute_size, sharding_.dtype, device, MemoryOwner::parameters, sharding_.parameter_source());
   if (sharding_.dtype == DType::f32) {
     master_ = compute_size == master_size ? compute_ : part_of(compute_);
   } else {

@@ -45,8 +45,10 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
   if (step.cuda_graph && (step.device.type == DeviceType::cpu || !step.arena)) {
     throw UsageError("config", "train.cuda_graph: expected a CUDA device and an arena");
   }
+  const Group gather = world.split(shard_group, "gather");
+  const bool gathers = parallel.strategy.optimizer == Placement::sharded;
   return {parallel.strategy,
-          world.split(shard_group, "gather"),
+          gather,
           world.split(shard_group, "reduce"),
           world.split([=](int rank) { return rank % shard; }, "replicas"),
           step.dtype,
@@ -54,7 +56,8 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
           step.device,
           parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
           step.accum > 1,
-          step.cuda_graph};
+          step.cuda_graph,
+          gathers && step.arena ? gather.gather_memory(step.device) : GatherMemory{}};
 }
 
 }  // namespace lt

@@ -17,6 +17,14 @@ struct Sharding {
   // New parameters go to the other ranks when the next program begins, not when they are there: a program is then a
   // whole that leaves nothing on its way.
   bool publishes_late;
+  // Of parameters that are gathered in a step: gathers run between each unit's own buffer and the arena, or within the
+  // former. No windows where nothing is gathered or there is no arena.
+  GatherMemory gather_memory;
+
+  std::shared_ptr<BlockSource> parameter_source() const { return gather_memory.windows; }
+  std::shared_ptr<BlockSource> arena_source() const {
+    return strategy.parameters == Placement::sharded ? gather_memory.windows : nullptr;
+  }
 };
 
 // Splits `world` into the groups of the options. Throws UsageError for options that no engine takes.

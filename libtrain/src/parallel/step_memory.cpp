@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "core/crc32c.h"
+#include "libtrain/error.h"
+
 namespace lt {
 namespace {
 
@@ -23,6 +26,15 @@ std::string key_of(const std::string& name, const Batch& batch) {
 
 }  // namespace
 
+void require_same_places(const MemoryProgram& program, const Group& group) {
+  const std::vector<Size>& offsets = program.packing.offsets;
+  const auto all = group.all_gather_bytes(crc_text(crc32c(0, offsets.data(), offsets.size() * sizeof(Size))));
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& crc) { return crc != all[0]; });
+  if (other == all.end()) return;
+  throw InternalError("memory", program.name + ": expected the places of rank 0's program on all ranks, rank " +
+                                    std::to_string(other - all.begin()) + " has others: do batches differ in shape?");
+}
+
 std::shared_ptr<const MemoryProgram> StepMemory::prepare(const std::string& name, const Batch& batch,
                                                          const Rehearsal& rehearse) {
   const std::string key = key_of(name, batch);
@@ -39,7 +51,8 @@ void StepMemory::reserve() {
   if (arena_ && arena_->bytes() >= largest_bytes_) return;
   arena_.reset();  // before there is the larger one
   trim(device_);
-  arena_.emplace(largest_bytes_, device_);
+  arena_.emplace(largest_bytes_, device_, source_);
+  ++arenas_;
 }
 
 }  // namespace lt

@@ -184,6 +184,7 @@ void announce(Run& run, const std::string& command) {
           : "",
       config.parallel.recompute, config.train.dtype, config.train.deterministic ? ", deterministic" : "",
       static_cast<double>(plan.peak_bytes) / (1 << 30));
+  if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
   say("run folder: {}", config.run.dir);
   for (const std::string& line : split_lines(run.start.notes)) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.empty();

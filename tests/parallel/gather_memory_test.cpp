@@ -1,0 +1,176 @@
+// An engine whose group has memory of its own for gathers: what lies there, and that it changes no bit and no count.
+// The memory is the CPU's, so that it runs everywhere; windows of NCCL stand in tests/comm/test_nccl.cpp.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "comm/backend.h"
+#include "comm/mpi_group.h"
+#include "core/buffer.h"
+#include "core/ledger.h"
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+#include "parallel/step_memory.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+// Blocks of the device's allocator that it remembers.
+class Source final : public BlockSource {
+ public:
+  Block allocate(Size bytes, MemoryOwner owner) override {
+    auto* const data = static_cast<std::byte*>(allocator(kCpu).allocate(bytes));
+    ledger_add(kCpu, owner, bytes);
+    live.emplace(made, std::pair{data, bytes});
+    owners.push_back(owner);
+    return {data, made++};
+  }
+  void release(std::size_t index) noexcept override {
+    const auto [data, bytes] = live.at(index);
+    ledger_add(kCpu, owners[index], -bytes);
+    allocator(kCpu).deallocate(data, bytes);
+    live.erase(index);
+  }
+  bool holds(const void* begin) const {
+    for (const auto& [index, block] : live) {
+      if (begin >= block.first && begin < block.first + block.second) return true;
+    }
+    return false;
+  }
+
+  std::size_t made = 0;
+  std::vector<MemoryOwner> owners;
+  std::map<std::size_t, std::pair<std::byte*, Size>> live;
+};
+
+// A group as it is, but with `source` for its gathers, which must lie there altogether.
+class WithMemory final : public GroupBackend {
+ public:
+  WithMemory(std::shared_ptr<GroupBackend> inner, std::shared_ptr<Source> source)
+      : GroupBackend(inner->place()), inner_(std::move(inner)), source_(std::move(source)) {}
+
+  bool takes(Device device) const override { return inner_->takes(device); }
+  GatherMemory gather_memory(Device) override { return {source_, {}}; }
+  std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override {
+    if (place().name == "gather") {
+      CHECK(source_->holds(call.full_N));
+      CHECK(source_->holds(call.part_P));
+    }
+    return inner_->all_gather(call);
+  }
+  std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
+    return inner_->reduce_scatter(call);
+  }
+  std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override { return inner_->broadcast(call); }
+  void barrier() override { inner_->barrier(); }
+  std::vector<std::string> all_gather_bytes(const std::string& mine) override { return inner_->all_gather_bytes(mine); }
+  std::string broadcast_bytes(const std::string& value, int root) override {
+    return inner_->broadcast_bytes(value, root);
+  }
+  std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
+    return std::make_shared<WithMemory>(inner_->split(colors, std::move(name)), source_);
+  }
+
+ private:
+  std::shared_ptr<GroupBackend> inner_;
+  std::shared_ptr<Source> source_;
+};
+
+Group with_memory(const std::shared_ptr<Source>& source) {
+  auto inner = world().size() == 1 ? make_self_backend({}) : make_mpi_world_backend();
+  return Group(std::make_shared<WithMemory>(std::move(inner), source));
+}
+
+}  // namespace
+
+TEST_CASE("gather memory changes no bit", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const ParallelOptions parallel{.strategy = strategy};
+      const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype};
+      const auto source = std::make_shared<Source>();
+      const Curve with = train_curve(small_spec("llama-tiny"), with_memory(source), parallel, options, 3);
+      INFO(strategy.name << " " << dtype_name(dtype));
+      CHECK(with == train_curve(small_spec("llama-tiny"), world().group(), parallel, options, 3));
+      CHECK(source->live.empty());
+    }
+  }
+}
+
+TEST_CASE("gather memory holds each unit's parameters, and the arena where gathers end in it", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("llama-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    const auto source = std::make_shared<Source>();
+    const auto count = [&](MemoryOwner owner) {
+      return static_cast<std::size_t>(std::count(source->owners.begin(), source->owners.end(), owner));
+    };
+    const auto peak = [&](const Group& group) {
+      const auto model = nn::make_transformer(spec);
+      Engine engine(*model, group, {.strategy = strategy}, {}, {.micro_batch = 1, .seq = 16, .dtype = DType::bf16});
+      const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+      engine.rehearse(batch);
+      reset_memory_peak(kCpu);
+      engine.step(batch);
+      if (&group != &world().group()) {
+        INFO(strategy.name);
+        CHECK(engine.gather_memory() == (strategy.optimizer == Placement::sharded ? "symmetric windows" : ""));
+        CHECK(count(MemoryOwner::parameters) == (strategy.optimizer == Placement::sharded ? model->units().size() : 0));
+        CHECK(count(MemoryOwner::slack) == (strategy.parameters == Placement::sharded ? 1 : 0));
+      }
+      return memory_peak_by_owner(kCpu);
+    };
+    const MemoryUse with = peak(with_memory(source)), without = peak(world().group());
+    INFO(strategy.name);
+    CHECK(with.total == without.total);
+    CHECK(with.by_owner == without.by_owner);
+  }
+}
+
+TEST_CASE("gather memory: a larger arena comes when the smaller one is back", "[parallel]") {
+  const auto source = std::make_shared<Source>();
+  StepMemory memory(kCpu, source);
+  const auto run = [&](Size elements) {
+    const Batch batch{Tensor::empty({elements}, DType::f32), {}};
+    memory.run(
+        "program", batch,
+        [&](const std::string& name, const Batch& shapes) {
+          return record_program(name, kMeta, [&] { Tensor::empty(shapes.inputs.shape(), DType::f32, kMeta); });
+        },
+        [&] {
+          const Tensor block = Tensor::empty({elements}, DType::f32);
+          CHECK(source->holds(block.data()));
+        });
+    CHECK(source->live.size() == 1);
+  };
+  run(64);
+  CHECK(memory.arena_number() == 1);
+  run(4096);
+  CHECK(memory.arena_number() == 2);
+  run(64);
+  CHECK(memory.arena_number() == 2);
+  CHECK(source->made == 2);
+}
+
+TEST_CASE("programs of an arena in windows have the same places on all ranks", "[parallel]") {
+  const auto program = [](Size elements) {
+    return record_program("program", kMeta, [&] {
+      const Tensor first = Tensor::empty({elements}, DType::f32, kMeta), second = Tensor::empty({1}, DType::f32, kMeta);
+    });
+  };
+  require_same_places(program(64), world().group());
+  if (world().size() == 1) return;
+  CHECK_THROWS_AS(require_same_places(program(64 * (1 + world().rank() / (world().size() - 1))), world().group()),
+                  InternalError);
+}
+
+TEST_CASE("gather memory: groups of the CPU have none, and say nothing of it", "[parallel]") {
+  for (const Group& group : {Group(), world().group(), Group::meta(0, 4, DeviceType::cuda)}) {
+    const GatherMemory memory = group.gather_memory(kCpu);
+    CHECK(memory.windows == nullptr);
+    CHECK(memory.why_none.empty());
+  }
+}
