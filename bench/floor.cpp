@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kCalls = 20;                                                       // of each, the shortest counts
 constexpr Size kLeastBytes = Size{1} << 14, kMostBytes = Size{1} << 29;          // of arrays
-constexpr Size kLeastCopyBytes = Size{1} << 25, kMostCopyBytes = Size{1} << 30;  // on CUDA
+constexpr Size kLeastCopyBytes = Size{1} << 23, kMostCopyBytes = Size{1} << 30;  // on CUDA
 constexpr Size kPassedBytes = Size{1} << 26;                                     // in one call, by several passes
 
 Size threads() { return kernels::parallel_ranges(Size{1} << 30, 1); }
@@ -94,7 +94,7 @@ MemoryRate measure_memory(Size bytes) {
 }
 
 Floor measure_cuda_floor(Device device) {
-  Floor floor{1, cuda::multiply_add_flops(device.index), {}};
+  Floor floor{1, cuda::multiply_add_flops(device.index), {}, true};
   for (Size bytes = kLeastCopyBytes; bytes <= kMostCopyBytes; bytes *= 2) {
     const Tensor from = Tensor::zeros({bytes}, DType::u8, device), to = Tensor::zeros({bytes}, DType::u8, device);
     const auto ms = time_calls(
@@ -128,6 +128,11 @@ double product_flops(Device device, Size M, Size N, Size K) {
 }  // namespace
 
 double Floor::memory_rate(Size footprint) const {
+  if (copies) {
+    const auto same =
+        std::find_if(memory.begin(), memory.end(), [=](const MemoryRate& r) { return 2 * r.bytes >= footprint; });
+    return (same == memory.end() ? memory.back() : *same).reads_per_s;
+  }
   double best = 0;
   for (const MemoryRate& rate : memory) {
     if (2 * rate.bytes > footprint || &rate == &memory.back())

@@ -20,14 +20,16 @@ struct Floor {
   Size threads = 1;
   double multiply_add_flops = 0;   // f32, per second
   std::vector<MemoryRate> memory;  // by growing size, each twice the one before
+  bool copies = false;             // of arrays to others, on CUDA
 
   // Bytes a second that nothing exceeds by much which works on arrays of `footprint` bytes again and again: the best
   // rate of reads or updates of an array that is larger than half of that. Within the fastest cache of a core what
-  // reads two arrays and writes one may be a little faster.
+  // reads two arrays and writes one may be a little faster. On CUDA: that of the smallest copy between two arrays of at
+  // least so many bytes together, since small arrays end before the memory is at its full rate.
   double memory_rate(Size footprint) const;
 };
 
-// Takes one or two seconds. With OMP_NUM_THREADS threads. On CUDA the rates of memory are those of copies, of 32 MiB to
+// Takes one or two seconds. With OMP_NUM_THREADS threads. On CUDA the rates of memory are those of copies, of 8 MiB to
 // 1 GiB, and the multiply-adds are those that its multiprocessors can start at their highest clock.
 Floor measure_floor(Device device);
 

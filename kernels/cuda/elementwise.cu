@@ -93,21 +93,36 @@ void add_places(CudaStream stream, const Strided& space, void* out, const void* 
   for_each_place(stream, space, AddPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
 }
 
-template <class T>
+// A thread has kCounters counter values at a time, of four elements each. With kWhole they lie within the array and
+// are aligned together.
+template <int kCounters, bool kWhole, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, float p, Arithmetic<T> factor, std::uint64_t key,
                                std::uint64_t first, bool accumulate) {
-  // A thread has the four elements of one counter value.
-  const std::uint64_t counters = (first + static_cast<std::uint64_t>(N) + 3) / 4;
-  for (std::uint64_t counter = first / 4 + static_cast<std::uint64_t>(thread_index()); counter < counters;
-       counter += static_cast<std::uint64_t>(thread_count())) {
-    const auto words = philox(key, counter);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const Size i = static_cast<Size>(4 * counter - first) + k;
-      if (i < 0 || i >= N) continue;
-      const Arithmetic<T> kept = uniform_from(words[k]) >= p ? load(x_N[i]) * factor : Arithmetic<T>(0);
-      y_N[i] = store<T>(accumulate ? load(y_N[i]) + kept : kept);
+  using P = Pack<T, 4 * kCounters>;
+  const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
+  for (Size step = thread_index(); step < steps; step += thread_count()) {
+    P x{}, y{};
+    const Size begin = 4 * kCounters * step - offset;  // in the arrays; before them where the first counter is cut
+    if constexpr (kWhole) {
+      x = *reinterpret_cast<const P*>(x_N + begin);
+      if (accumulate) y = *reinterpret_cast<const P*>(y_N + begin);
     }
+#pragma unroll
+    for (int c = 0; c < kCounters; ++c) {
+      const auto words = philox(key, first / 4 + static_cast<std::uint64_t>(step * kCounters + c));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int at = 4 * c + k;
+        const Size i = begin + at;
+        if (!kWhole && (i < 0 || i >= N)) continue;
+        const Arithmetic<T> value = kWhole ? load(x.values[at]) : load(x_N[i]);
+        const Arithmetic<T> kept = uniform_from(words[k]) >= p ? value * factor : Arithmetic<T>(0);
+        const Arithmetic<T> before = accumulate ? (kWhole ? load(y.values[at]) : load(y_N[i])) : Arithmetic<T>(0);
+        const T result = store<T>(accumulate ? before + kept : kept);
+        kWhole ? y.values[at] = result : y_N[i] = result;
+      }
+    }
+    if constexpr (kWhole) *reinterpret_cast<P*>(y_N + begin) = y;
   }
 }
 
@@ -190,8 +205,14 @@ void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N,
   }
   dispatch_float(dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
-    dropout_kernel<<<blocks_for(stream, N / 4 + 2), kThreads, 0, stream_of(stream)>>>(
-        static_cast<T*>(y_N), static_cast<const T*>(x_N), N, p, factor, key, first, accumulate);
+    T* const y = static_cast<T*>(y_N);
+    const T* const x = static_cast<const T*>(x_N);
+    constexpr int kCounters = std::max(1, kPack<T> / 4);
+    dispatch_flag(first % 4 == 0 && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
+      constexpr int kOwn = whole.value ? kCounters : 1;
+      dropout_kernel<kOwn, whole.value><<<blocks_for(stream, N / (4 * kOwn) + 2), kThreads, 0, stream_of(stream)>>>(
+          y, x, N, p, factor, key, first, accumulate);
+    });
   });
   check_launch("dropout");
 }

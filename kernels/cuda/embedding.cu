@@ -4,6 +4,7 @@
 #include "kernels/embedding.h"
 
 #include <algorithm>
+#include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/common.cuh"
@@ -12,22 +13,29 @@
 namespace lt::kernels {
 namespace {
 
+constexpr int kForwardRows = 4;  // of a block, whose loads are on their way together
+
 template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
-                                         Size tokens, Size C, Size first) {
+                                         Size M, Size tokens, Size C, Size first) {
   using P = Pack<T, kCount>;
-  const Size m = blockIdx.x;
-  const P* const token = reinterpret_cast<const P*>(table_VC + static_cast<Size>(ids_M[m]) * C);
-  const P* const position =
-      positions_TC ? reinterpret_cast<const P*>(positions_TC + (first + m % tokens) * C) : nullptr;
+  const Size begin = static_cast<Size>(blockIdx.x) * kForwardRows;
   for (Size p = threadIdx.x; p < C / kCount; p += blockDim.x) {
-    P row = token[p];
-    if (position) {
-      const P add = position[p];
+    P row[kForwardRows], add[kForwardRows] = {};
 #pragma unroll
-      for (int k = 0; k < kCount; ++k) row.values[k] = store<T>(load(row.values[k]) + load(add.values[k]));
+    for (int i = 0; i < kForwardRows; ++i) {
+      const Size m = begin + i < M ? begin + i : begin;
+      row[i] = reinterpret_cast<const P*>(table_VC + static_cast<Size>(ids_M[m]) * C)[p];
+      if (positions_TC) add[i] = reinterpret_cast<const P*>(positions_TC + (first + m % tokens) * C)[p];
     }
-    reinterpret_cast<P*>(y_MC + m * C)[p] = row;
+#pragma unroll
+    for (int i = 0; i < kForwardRows; ++i) {
+#pragma unroll
+      for (int k = 0; positions_TC && k < kCount; ++k) {
+        row[i].values[k] = store<T>(load(row[i].values[k]) + load(add[i].values[k]));
+      }
+      if (begin + i < M) reinterpret_cast<P*>(y_MC + (begin + i) * C)[p] = row[i];
+    }
   }
 }
 
@@ -51,29 +59,46 @@ struct Chunks {
 constexpr int kColumnThreads = 128;
 constexpr Size kMostIds = Size{1} << 21;  // whose sorting leaves half of the scratch memory
 
+constexpr int kAhead = 8;  // rows whose loads are on their way together
+
+// `fresh`: the table holds zeros.
 template <int kCount, class T>
-__global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, Arithmetic<T>* parts, const T* dy_MC, Chunks chunks) {
+__global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, bool fresh, Arithmetic<T>* parts, const T* dy_MC,
+                                  Chunks chunks) {
   using A = Arithmetic<T>;
+  using Sum = Pack<A, kCount>;
   const Size C = chunks.C, chunk = blockIdx.x, end = chunks.end(chunk);
   const Size c = (static_cast<Size>(blockIdx.y) * blockDim.x + threadIdx.x) * kCount;
   if (c >= C) return;
-  A sum[kCount] = {};
+  Sum sum{};
   Size run = chunks.begin(chunk);  // where the current one begins in this chunk
-  for (Size p = run; p < end; ++p) {
-    const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(dy_MC + static_cast<Size>(chunks.rows_M[p]) * C + c);
+  for (Size group = run; group < end; group += kAhead) {
+    Pack<T, kCount> rows[kAhead];
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) sum[k] += load(pack.values[k]);
-    const bool goes_on = chunks.joined(p + 1);
-    if (goes_on && p + 1 < end) continue;
-    const bool came = chunks.joined(run);
-    A* const target = came || goes_on ? parts + (2 * chunk + (came ? 0 : 1)) * C + c
-                                      : dtable_VC + static_cast<Size>(chunks.ids_M[p]) * C + c;
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      target[k] = came || goes_on ? sum[k] : target[k] + sum[k];
-      sum[k] = 0;
+    for (int i = 0; i < kAhead; ++i) {
+      const Size row = chunks.rows_M[group + i < end ? group + i : group];
+      rows[i] = *reinterpret_cast<const Pack<T, kCount>*>(dy_MC + row * C + c);
     }
-    run = p + 1;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const Size p = group + i;
+      if (p >= end) break;
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) sum.values[k] += load(rows[i].values[k]);
+      const bool goes_on = chunks.joined(p + 1);
+      if (goes_on && p + 1 < end) continue;
+      const bool came = chunks.joined(run), is_part = came || goes_on;
+      A* const target = is_part ? parts + (2 * chunk + (came ? 0 : 1)) * C + c
+                                : dtable_VC + static_cast<Size>(chunks.ids_M[p]) * C + c;
+      if (!is_part && !fresh) {
+        const Sum before = *reinterpret_cast<const Sum*>(target);
+#pragma unroll
+        for (int k = 0; k < kCount; ++k) sum.values[k] = before.values[k] + sum.values[k];
+      }
+      *reinterpret_cast<Sum*>(target) = sum;
+      sum = Sum{};
+      run = p + 1;
+    }
   }
 }
 
@@ -93,29 +118,40 @@ __global__ void add_parts_kernel(A* dtable_VC, const A* parts, Chunks chunks) {
   dtable_VC[id * C + c] += sum;
 }
 
-template <class T>
+template <int kCount, class T>
 __global__ void add_positions_kernel(Arithmetic<T>* dpositions_TC, const T* dy_MC, Size M, Size tokens, Size C,
                                      Size max_tokens, bool accumulate) {
-  for (Size i = thread_index(); i < max_tokens * C; i += thread_count()) {
-    const Size t = i / C, c = i % C;
-    Arithmetic<T> sum = accumulate ? dpositions_TC[i] : Arithmetic<T>(0);
-    for (Size m = t; t < tokens && m < M; m += tokens) sum += load(dy_MC[m * C + c]);
-    dpositions_TC[i] = sum;
+  using Sum = Pack<Arithmetic<T>, kCount>;
+  const Size packs = C / kCount;
+  for (Size i = thread_index(); i < max_tokens * packs; i += thread_count()) {
+    const Size t = i / packs, c = i % packs * kCount;
+    Sum& target = *reinterpret_cast<Sum*>(dpositions_TC + t * C + c);
+    Sum sum = accumulate ? target : Sum{};
+    if (t < tokens) {
+#pragma unroll 8
+      for (Size m = t; m < M; m += tokens) {
+        const auto row = *reinterpret_cast<const Pack<T, kCount>*>(dy_MC + m * C + c);
+#pragma unroll
+        for (int k = 0; k < kCount; ++k) sum.values[k] += load(row.values[k]);
+      }
+    }
+    target = sum;
   }
 }
 
 // The table's gradient: the ids sorted, with the rows that they come from, then sums over chunks of them.
 template <class T>
-void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, const T* dy_MC, const std::int32_t* ids_M, Size M, Size C) {
+void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* dy_MC, const std::int32_t* ids_M,
+              Size M, Size C, Size V) {
   using A = Arithmetic<T>;
   if (M > kMostIds) {
     throw UsageError("kernels", "embedding: expected at most " + std::to_string(kMostIds) + " ids on CUDA, got " +
                                     std::to_string(M));
   }
-  const int count = static_cast<int>(M);
+  const int count = static_cast<int>(M), bits = std::bit_width(static_cast<std::uint32_t>(V));
   std::size_t work = 0;
   std::int32_t* none = nullptr;
-  LT_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, work, ids_M, none, none, none, count, 0, 32, stream_of(stream)));
+  LT_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, work, ids_M, none, none, none, count, 0, bits, stream_of(stream)));
   const auto padded = [](Size bytes) { return (bytes + 255) / 256 * 256; };
   const Size column = padded(M * 4), sorting = 3 * column + padded(static_cast<Size>(work));
   // Chunks of 64 rows, or larger ones where their parts would not fit.
@@ -130,16 +166,16 @@ void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, const T* dy_MC, const
   row_numbers_kernel<<<blocks_for(stream, M), kThreads, 0, stream_of(stream)>>>(numbers, M);
   check_launch("row_numbers");
   LT_CUDA(cub::DeviceRadixSort::SortPairs(memory + 3 * column, work, ids_M, sorted_ids, numbers, sorted_rows, count, 0,
-                                          32, stream_of(stream)));
+                                          bits, stream_of(stream)));
   const Chunks chunks{sorted_ids, sorted_rows, M, C, rows};
   const auto grid = [&](Size columns) {
     return dim3(static_cast<unsigned>(chunk_count),
                 static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads));
   };
-  dispatch_flag(C % kPack<T> == 0 && aligned(dy_MC), [&](auto whole) {
+  dispatch_flag(C % kPack<T> == 0 && aligned(dy_MC, dtable_VC), [&](auto whole) {
     constexpr int kCount = whole.value ? kPack<T> : 1;
     add_chunks_kernel<kCount>
-        <<<grid(C / kCount), kColumnThreads, 0, stream_of(stream)>>>(dtable_VC, parts, dy_MC, chunks);
+        <<<grid(C / kCount), kColumnThreads, 0, stream_of(stream)>>>(dtable_VC, fresh, parts, dy_MC, chunks);
   });
   check_launch("add_chunks");
   add_parts_kernel<<<grid(C), kColumnThreads, 0, stream_of(stream)>>>(dtable_VC, parts, chunks);
@@ -156,8 +192,11 @@ void embedding_forward(CudaStream stream, DType dtype, void* y_MC, const void* t
     E* const y = static_cast<E*>(y_MC);
     const E *const table = static_cast<const E*>(table_VC), *const positions = static_cast<const E*>(positions_TC);
     dispatch_flag(C % kPack<E> == 0 && aligned(y, table, positions), [&](auto whole) {
-      embedding_forward_kernel<whole.value ? kPack<E> : 1>
-          <<<static_cast<unsigned>(M), 128, 0, stream_of(stream)>>>(y, table, positions, ids_M, T, C, first);
+      constexpr int kCount = whole.value ? kPack<E> : 1;
+      const Size packs = std::clamp<Size>((C / kCount + kWarp - 1) / kWarp * kWarp, kWarp, kThreads);
+      embedding_forward_kernel<kCount>
+          <<<static_cast<unsigned>((M + kForwardRows - 1) / kForwardRows), static_cast<unsigned>(packs), 0,
+             stream_of(stream)>>>(y, table, positions, ids_M, M, T, C, first);
     });
   });
   check_launch("embedding_forward");
@@ -172,10 +211,14 @@ void embedding_backward(CudaStream stream, DType dtype, void* dtable_VC, bool ac
   dispatch_float(dtype, [&]<class E>() {
     using A = Arithmetic<E>;
     const E* const dy = static_cast<const E*>(dy_MC);
-    if (dtable_VC && M > 0) add_rows(stream, static_cast<A*>(dtable_VC), dy, ids_M, M, C);
+    if (dtable_VC && M > 0) add_rows(stream, static_cast<A*>(dtable_VC), !accumulate_table, dy, ids_M, M, C, V);
     if (dpositions_TC && max_T > 0) {
-      add_positions_kernel<<<blocks_for(stream, max_T * C), kThreads, 0, stream_of(stream)>>>(
-          static_cast<A*>(dpositions_TC), dy, M, T, C, max_T, accumulate_positions);
+      A* const dpositions = static_cast<A*>(dpositions_TC);
+      dispatch_flag(C % kPack<E> == 0 && aligned(dy, dpositions), [&](auto whole) {
+        constexpr int kCount = whole.value ? kPack<E> : 1;
+        add_positions_kernel<kCount><<<blocks_for(stream, max_T * C / kCount), kThreads, 0, stream_of(stream)>>>(
+            dpositions, dy, M, T, C, max_T, accumulate_positions);
+      });
       check_launch("add_positions");
     }
   });

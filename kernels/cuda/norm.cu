@@ -1,6 +1,7 @@
-// LayerNorm and RMSNorm on the GPU. A team of threads has a row in its registers: a warp where rows are short, a block
-// where they are longer; the longest rows, and those that are not aligned, are read again for each pass. Backward, a
-// team goes from row to row and keeps the columns' sums for the gradients of the parameters.
+// LayerNorm and RMSNorm on the GPU. A block takes a few rows at a time: each thread has the same 16 bytes of every one
+// of them in its registers, and the rows' sums go over the block together. Backward, a block goes from rows to rows and
+// keeps the columns' sums for the gradients of the parameters. Rows that are too long for a block's threads, or not
+// aligned, are read again for each pass.
 #include "kernels/norm.h"
 
 #include "kernels/cuda/columns.cuh"
@@ -8,10 +9,13 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kBlockThreads = 128;         // of a block whose warps have a row each, and of unaligned rows
-constexpr int kTeamThreads = 256;          // of a block that has a row
-constexpr unsigned kBackwardBlocks = 264;  // fixed, because the order of sums depends on it
-constexpr int kMostPacks = 4;              // of 16 bytes, in the registers of a thread
+constexpr int kAnyThreads = 128;  // of a block that reads a row again
+constexpr int kMostThreads = 1024;
+// Of a block that takes kManyRows rows at a time, which keep enough loads on their way; larger ones take kFewRows.
+constexpr int kManyThreads = 256, kManyRows = 4, kFewRows = 2;
+// The backward's blocks, by those that run at a time on one of 132 multiprocessors: fixed, because the order of sums
+// depends on it.
+constexpr int kBackwardUnits = 132, kMostBlocksOfUnit = 8;
 
 template <class A>
 struct NormOptions {
@@ -19,148 +23,152 @@ struct NormOptions {
   Size R, C;
 };
 
-// Where a team and its threads stand. kThreadsPerRow is a warp, or the whole block.
-template <int kThreadsPerRow>
-struct Team {
-  static constexpr int kTeams = kThreadsPerRow == kWarp ? kBlockThreads / kWarp : 1;
-  static constexpr int kBlock = kThreadsPerRow * kTeams;
-  static __device__ int thread() { return static_cast<int>(threadIdx.x) % kThreadsPerRow; }
-  static __device__ int in_block() { return static_cast<int>(threadIdx.x) / kThreadsPerRow; }
-  static __device__ Size first_row() { return static_cast<Size>(blockIdx.x) * kTeams + in_block(); }
-  template <class A>
-  static __device__ A sum(A x) {
-    if constexpr (kThreadsPerRow == kWarp) {
-      return warp_sum(x);
-    } else {
-      return block_sum(x);
+// sums[i] = that of x[i] over the block, in every thread, in a fixed order. `parts` is shared memory that the call
+// before did not use.
+template <int kCount, class A>
+__device__ void block_sums(A (&x)[kCount], A (*parts)[kWarp]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = warp_sum(x[i]);
+  if (warps == 1) return;
+  if (lane < kCount) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (lane == i) parts[i][warp] = x[i];
     }
   }
-};
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = warp_sum(lane < warps ? parts[i][lane] : A(0));
+}
 
-// Pack k of a thread is the row's pack thread + k * kThreadsPerRow; beyond the row's end it is zero.
-template <int kThreadsPerRow, int kPacks, class T>
-struct RowPart {
+// The 16 bytes that a thread has of each of kRows rows; beyond the last row, and beyond a row's end, they are zero.
+template <int kRows, class T>
+struct RowPacks {
   using P = Pack<T, kPack<T>>;
-  P packs[kPacks];
+  P of[kRows];
 
-  static __device__ int place(int k) { return Team<kThreadsPerRow>::thread() + k * kThreadsPerRow; }
-  __device__ void read(const T* row_C, Size C) {
-    const int count = static_cast<int>(C) / kPack<T>;
+  __device__ void read(const T* x_RC, Size first, Size R, Size C) {
 #pragma unroll
-    for (int k = 0; k < kPacks; ++k) packs[k] = place(k) < count ? reinterpret_cast<const P*>(row_C)[place(k)] : P{};
+    for (int i = 0; i < kRows; ++i) of[i] = holds(first + i, R, C) ? *place(x_RC, first + i, C) : P{};
   }
-  __device__ void write(T* row_C, Size C) const {
-    const int count = static_cast<int>(C) / kPack<T>;
+  __device__ void write(T* x_RC, Size first, Size R, Size C) const {
 #pragma unroll
-    for (int k = 0; k < kPacks; ++k) {
-      if (place(k) < count) reinterpret_cast<P*>(row_C)[place(k)] = packs[k];
+    for (int i = 0; i < kRows; ++i) {
+      if (holds(first + i, R, C)) *const_cast<P*>(place(x_RC, first + i, C)) = of[i];
     }
   }
-  __device__ bool holds(int k, Size C) const { return place(k) < static_cast<int>(C) / kPack<T>; }
-  // f(element, its place in the pack's k-th, i-th), for those that the row has.
-  template <class F>
-  __device__ void for_each(Size C, F&& f) {
-#pragma unroll
-    for (int k = 0; k < kPacks; ++k) {
-      if (!holds(k, C)) continue;
-#pragma unroll
-      for (int i = 0; i < kPack<T>; ++i) f(packs[k].values[i], k, i);
-    }
+  static __device__ bool holds(Size r, Size R, Size C) {
+    return r < R && static_cast<Size>(threadIdx.x) < C / kPack<T>;
+  }
+  static __device__ const P* place(const T* x_RC, Size r, Size C) {
+    return reinterpret_cast<const P*>(x_RC + r * C) + threadIdx.x;
   }
 };
 
-template <bool kCentred, int kThreadsPerRow, int kPacks, class T>
-__global__ void __launch_bounds__(Team<kThreadsPerRow>::kBlock)
+template <bool kCentred, int kRows, class T>
+__global__ void __launch_bounds__(kRows == kManyRows ? kManyThreads : kMostThreads)
     norm_forward_kernel(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC, const T* w_C,
                         const T* b_C, NormOptions<Arithmetic<T>> o) {
   using A = Arithmetic<T>;
-  using Row = RowPart<kThreadsPerRow, kPacks, T>;
-  const Size r = Team<kThreadsPerRow>::first_row();
-  if (r >= o.R) return;
-  Row x, w, b;
-  x.read(x_RC + r * o.C, o.C);
-  w.read(w_C, o.C);
-  if (b_C) b.read(b_C, o.C);
+  __shared__ A parts[2][kRows][kWarp];
+  const Size first = static_cast<Size>(blockIdx.x) * kRows;
+  RowPacks<kRows, T> x;
+  RowPacks<1, T> w, b{};
+  x.read(x_RC, first, o.R, o.C);
+  w.read(w_C, 0, 1, o.C);
+  if (b_C) b.read(b_C, 0, 1, o.C);
+  const bool inside = RowPacks<1, T>::holds(0, 1, o.C);
   const A count = static_cast<A>(o.C);
-  A sum = 0, squares = 0, mean = 0;
+  A mean[kRows] = {}, rstd[kRows] = {};
   if constexpr (kCentred) {
-    x.for_each(o.C, [&](const T& value, int, int) { sum += load(value); });
-    mean = Team<kThreadsPerRow>::sum(sum) / count;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int k = 0; k < kPack<T>; ++k) mean[i] += load(x.of[i].values[k]);
+    }
+    block_sums(mean, parts[0]);
   }
-  x.for_each(o.C, [&](const T& value, int, int) {
-    const A d = load(value) - mean;
-    squares += d * d;
-  });
-  const A rstd = A(1) / sqrt(Team<kThreadsPerRow>::sum(squares) / count + o.eps);
-  x.for_each(o.C, [&](T& value, int k, int i) {
-    const A h = (load(value) - mean) * rstd * load(w.packs[k].values[i]);
-    value = store<T>(b_C ? h + load(b.packs[k].values[i]) : h);
-  });
-  x.write(y_RC + r * o.C, o.C);
-  if (Team<kThreadsPerRow>::thread() > 0) return;
-  if (kCentred) mean_R[r] = mean;
-  rstd_R[r] = rstd;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    mean[i] /= count;
+#pragma unroll
+    for (int k = 0; k < kPack<T>; ++k) {
+      const A d = inside ? load(x.of[i].values[k]) - mean[i] : A(0);
+      rstd[i] += d * d;
+    }
+  }
+  block_sums(rstd, parts[1]);
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    rstd[i] = A(1) / sqrt(rstd[i] / count + o.eps);
+#pragma unroll
+    for (int k = 0; k < kPack<T>; ++k) {
+      const A h = (load(x.of[i].values[k]) - mean[i]) * rstd[i] * load(w.of[0].values[k]);
+      x.of[i].values[k] = store<T>(b_C ? h + load(b.of[0].values[k]) : h);
+    }
+    if (threadIdx.x > 0 || first + i >= o.R) continue;
+    if (kCentred) mean_R[first + i] = mean[i];
+    rstd_R[first + i] = rstd[i];
+  }
+  x.write(y_RC, first, o.R, o.C);
 }
 
 // With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
 // partial[block] = its rows' sums of dy * h, then those of dy.
-template <bool kCentred, int kThreadsPerRow, int kPacks, class T>
-__global__ void __launch_bounds__(Team<kThreadsPerRow>::kBlock)
+template <bool kCentred, int kRows, class T>
+__global__ void __launch_bounds__(kRows == kManyRows ? kManyThreads : kMostThreads)
     norm_backward_kernel(T* dx_RC, bool accumulate, Arithmetic<T>* partial, const T* dy_RC, const T* x_RC, const T* w_C,
                          const Arithmetic<T>* mean_R, const Arithmetic<T>* rstd_R, Size R, Size C) {
   using A = Arithmetic<T>;
-  using Row = RowPart<kThreadsPerRow, kPacks, T>;
-  constexpr int kOwn = kPacks * kPack<T>;
-  Row w;
-  w.read(w_C, C);
-  A dw[kOwn] = {}, db[kOwn] = {};
-  const Size stride = static_cast<Size>(gridDim.x) * Team<kThreadsPerRow>::kTeams;
-  for (Size r = Team<kThreadsPerRow>::first_row(); r < R; r += stride) {
-    Row x, dy, dx;
-    x.read(x_RC + r * C, C);
-    dy.read(dy_RC + r * C, C);
-    if (dx_RC && accumulate) dx.read(dx_RC + r * C, C);
-    const A mean = kCentred ? mean_R[r] : A(0), rstd = rstd_R[r];
-    A sum_g = 0, sum_gh = 0;
-    dy.for_each(C, [&](const T& value, int k, int i) {
-      const A d = load(value), g = d * load(w.packs[k].values[i]), h = (load(x.packs[k].values[i]) - mean) * rstd;
-      sum_g += g;
-      sum_gh += g * h;
-      dw[k * kPack<T> + i] += d * h;
-      if (kCentred) db[k * kPack<T> + i] += d;
-    });
-    if (!dx_RC) continue;
-    const A mean_g = kCentred ? Team<kThreadsPerRow>::sum(sum_g) / static_cast<A>(C) : A(0);
-    const A mean_gh = Team<kThreadsPerRow>::sum(sum_gh) / static_cast<A>(C);
-    dx.for_each(C, [&](T& result, int k, int i) {
-      const A g = load(dy.packs[k].values[i]) * load(w.packs[k].values[i]);
-      const A h = (load(x.packs[k].values[i]) - mean) * rstd, value = rstd * (g - mean_g - h * mean_gh);
-      result = store<T>(accumulate ? load(result) + value : value);
-    });
-    dx.write(dx_RC + r * C, C);
-  }
-  if (!partial) return;
-  A* const own = partial + static_cast<Size>(blockIdx.x) * 2 * C;
-  extern __shared__ double shared[];
-  A* const sums = reinterpret_cast<A*>(shared);  // [teams][C] where there are several
-  for (int which = 0; which < (kCentred ? 2 : 1); ++which) {
-    const A* const mine = which == 0 ? dw : db;
-    A* const target = Team<kThreadsPerRow>::kTeams > 1 ? sums + Team<kThreadsPerRow>::in_block() * C : own + which * C;
+  constexpr int kSums = kCentred ? 2 : 1;
+  __shared__ A parts[2][kSums * kRows][kWarp];
+  RowPacks<1, T> w;
+  w.read(w_C, 0, 1, C);
+  A dw[kPack<T>] = {}, db[kPack<T>] = {};
+  int turn = 0;
+  for (Size first = static_cast<Size>(blockIdx.x) * kRows; first < R; first += static_cast<Size>(gridDim.x) * kRows) {
+    RowPacks<kRows, T> x, dy, dx{};
+    x.read(x_RC, first, R, C);
+    dy.read(dy_RC, first, R, C);
+    if (dx_RC && accumulate) dx.read(dx_RC, first, R, C);
+    A mean[kRows], rstd[kRows], sums[kSums * kRows] = {};  // of g * h, then of g
 #pragma unroll
-    for (int k = 0; k < kPacks; ++k) {
-      if (!w.holds(k, C)) continue;
+    for (int i = 0; i < kRows; ++i) {
+      const Size r = first + i < R ? first + i : first;
+      mean[i] = kCentred ? mean_R[r] : A(0), rstd[i] = rstd_R[r];
 #pragma unroll
-      for (int i = 0; i < kPack<T>; ++i) target[Row::place(k) * kPack<T> + i] = mine[k * kPack<T> + i];
-    }
-    if constexpr (Team<kThreadsPerRow>::kTeams > 1) {
-      __syncthreads();
-      for (Size c = threadIdx.x; c < C; c += blockDim.x) {
-        A sum = sums[c];
-        for (int team = 1; team < Team<kThreadsPerRow>::kTeams; ++team) sum += sums[team * C + c];
-        own[which * C + c] = sum;
+      for (int k = 0; k < kPack<T>; ++k) {
+        const A d = load(dy.of[i].values[k]), g = d * load(w.of[0].values[k]);
+        const A h = (load(x.of[i].values[k]) - mean[i]) * rstd[i];
+        sums[i] += g * h;
+        dw[k] += d * h;
+        if constexpr (kCentred) sums[kRows + i] += g, db[k] += d;
       }
-      __syncthreads();
     }
+    if (!dx_RC) continue;
+    block_sums(sums, parts[turn]);
+    turn ^= 1;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const A mean_gh = sums[i] / static_cast<A>(C);
+      const A mean_g = kCentred ? sums[(kSums - 1) * kRows + i] / static_cast<A>(C) : A(0);
+#pragma unroll
+      for (int k = 0; k < kPack<T>; ++k) {
+        const A g = load(dy.of[i].values[k]) * load(w.of[0].values[k]);
+        const A h = (load(x.of[i].values[k]) - mean[i]) * rstd[i], value = rstd[i] * (g - mean_g - h * mean_gh);
+        dx.of[i].values[k] = store<T>(accumulate ? load(dx.of[i].values[k]) + value : value);
+      }
+    }
+    dx.write(dx_RC, first, R, C);
+  }
+  if (!partial || !RowPacks<1, T>::holds(0, 1, C)) return;
+  A* const own = partial + static_cast<Size>(blockIdx.x) * 2 * C + static_cast<Size>(threadIdx.x) * kPack<T>;
+#pragma unroll
+  for (int k = 0; k < kPack<T>; ++k) {
+    own[k] = dw[k];
+    if (kCentred) own[C + k] = db[k];
   }
 }
 
@@ -224,27 +232,29 @@ struct WeightTerm {
   }
 };
 
-// Calls f(threads per row, packs of a thread) for rows that fit into registers, and returns whether they do.
+// Calls f(rows at a time, threads of a block) for rows that fit into the registers of a block, and returns whether they
+// do.
 template <class T, class F>
 bool in_registers(Size C, F&& f) {
   if constexpr (std::is_same_v<T, double>) {  // of checks alone
     return false;
   } else {
-    const auto with = [&](auto threads) {
-      const Size packs = (C / kPack<T> + threads.value - 1) / threads.value;
-      if (packs > kMostPacks) return false;
-      if (packs == 1) {
-        f(threads, std::integral_constant<int, 1>{});
-      } else if (packs == 2) {
-        f(threads, std::integral_constant<int, 2>{});
-      } else {
-        f(threads, std::integral_constant<int, kMostPacks>{});
-      }
-      return true;
-    };
-    if (C % kPack<T> != 0) return false;
-    return with(std::integral_constant<int, kWarp>{}) || with(std::integral_constant<int, kTeamThreads>{});
+    const Size threads = (C / kPack<T> + kWarp - 1) / kWarp * kWarp;
+    if (C % kPack<T> != 0 || threads > kMostThreads) return false;
+    if (threads <= kManyThreads) {
+      f(std::integral_constant<int, kManyRows>{}, static_cast<int>(threads));
+    } else {
+      f(std::integral_constant<int, kFewRows>{}, static_cast<int>(threads));
+    }
+    return true;
   }
+}
+
+// Of the backward, which takes `rows` of R at a time.
+unsigned backward_blocks(Size R, int rows, int threads) {
+  const int together = (rows == kManyRows ? 3 * kManyThreads : kMostThreads) / threads;
+  return static_cast<unsigned>(
+      std::min<Size>((R + rows - 1) / rows, kBackwardUnits * std::clamp(together, 1, kMostBlocksOfUnit)));
 }
 
 template <bool kCentred>
@@ -258,15 +268,15 @@ void norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void
                    *const b = static_cast<const T*>(b_C);
     A *const mean = static_cast<A*>(mean_R), *const rstd = static_cast<A*>(rstd_R);
     const NormOptions<A> options{static_cast<A>(eps), R, C};
-    const bool fits = aligned(y, x, w, b) && in_registers<T>(C, [&](auto threads, auto packs) {
-                        using OfRow = Team<threads.value>;
-                        const auto blocks = static_cast<unsigned>((R + OfRow::kTeams - 1) / OfRow::kTeams);
-                        norm_forward_kernel<kCentred, threads.value, packs.value>
-                            <<<blocks, OfRow::kBlock, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
-                      });
+    const bool fits =
+        aligned(y, x, w, b) && in_registers<T>(C, [&](auto rows, int threads) {
+          norm_forward_kernel<kCentred, rows.value>
+              <<<static_cast<unsigned>((R + rows.value - 1) / rows.value), threads, 0, stream_of(stream)>>>(
+                  y, mean, rstd, x, w, b, options);
+        });
     if (!fits) {
       any_norm_forward_kernel<kCentred>
-          <<<static_cast<unsigned>(R), kBlockThreads, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
+          <<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
     }
   });
   check_launch("norm_forward");
@@ -283,28 +293,25 @@ void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_
     T* const dx = static_cast<T*>(dx_RC);
     A *const dw = static_cast<A*>(dw_C), *const db = static_cast<A*>(db_C);
     const A *const mean = static_cast<const A*>(mean_R), *const rstd = static_cast<const A*>(rstd_R);
-    const bool fits = R > 0 && aligned(dx, dy, x, w) && in_registers<T>(C, [&](auto threads, auto packs) {
-                        using OfRow = Team<threads.value>;
-                        const Size wanted = (R + OfRow::kTeams - 1) / OfRow::kTeams;
-                        const auto blocks = static_cast<unsigned>(std::min<Size>(wanted, kBackwardBlocks));
-                        const Size element = static_cast<Size>(sizeof(A));
-                        A* const partial =
-                            dw || db ? reinterpret_cast<A*>(cuda::scratch(stream, blocks * 2 * C * element)) : nullptr;
-                        const Size shared = OfRow::kTeams > 1 ? OfRow::kTeams * C * element : 0;
-                        norm_backward_kernel<kCentred, threads.value, packs.value>
-                            <<<blocks, OfRow::kBlock, static_cast<std::size_t>(shared), stream_of(stream)>>>(
-                                dx, accumulate_dx, partial, dy, x, w, mean, rstd, R, C);
-                        check_launch("norm_backward");
-                        if (dw) combine_partials(stream, dw, partial, blocks, 2 * C, C, accumulate_dw);
-                        if (db) combine_partials(stream, db, partial + C, blocks, 2 * C, C, accumulate_db);
-                      });
+    const bool fits =
+        R > 0 && aligned(dx, dy, x, w) && in_registers<T>(C, [&](auto rows, int threads) {
+          const unsigned blocks = backward_blocks(R, rows.value, threads);
+          A* const partial =
+              dw || db ? reinterpret_cast<A*>(cuda::scratch(stream, blocks * 2 * C * static_cast<Size>(sizeof(A))))
+                       : nullptr;
+          norm_backward_kernel<kCentred, rows.value>
+              <<<blocks, threads, 0, stream_of(stream)>>>(dx, accumulate_dx, partial, dy, x, w, mean, rstd, R, C);
+          check_launch("norm_backward");
+          if (dw) combine_partials(stream, dw, partial, blocks, 2 * C, C, accumulate_dw);
+          if (db) combine_partials(stream, db, partial + C, blocks, 2 * C, C, accumulate_db);
+        });
     if (fits) return;
     // dx last: it may stand where x or dy does.
     if (dw) sum_columns<A>(stream, dw, R, C, accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
     if (db) sum_matrix_rows<A>(stream, db, dy, R, C, accumulate_db);
     if (dx && R > 0) {
-      any_norm_dx_kernel<kCentred><<<static_cast<unsigned>(R), kBlockThreads, 0, stream_of(stream)>>>(
-          dx, accumulate_dx, dy, x, w, mean, rstd, C);
+      any_norm_dx_kernel<kCentred>
+          <<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(dx, accumulate_dx, dy, x, w, mean, rstd, C);
       check_launch("norm_dx");
     }
   });

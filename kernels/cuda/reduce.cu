@@ -54,12 +54,25 @@ struct Contributions {
   const X* of[kMostRanks];
 };
 
-template <class Y, class X>
+template <int kCount, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, Contributions<X> x, int ranks, Size N, bool accumulate) {
-  for (Size i = thread_index(); i < N; i += thread_count()) {
-    Arithmetic<X> sum = load(x.of[0][i]);
-    for (int rank = 1; rank < ranks; ++rank) sum += load(x.of[rank][i]);
-    y_N[i] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(y_N[i]) + sum : sum));
+  using A = Arithmetic<X>;
+  for (Size p = thread_index(); p < N / kCount; p += thread_count()) {
+    A sum[kCount] = {};
+#pragma unroll 4
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto pack = reinterpret_cast<const Pack<X, kCount>*>(x.of[rank])[p];
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) sum[k] = rank == 0 ? load(pack.values[k]) : sum[k] + load(pack.values[k]);
+    }
+    auto& y = reinterpret_cast<Pack<Y, kCount>*>(y_N)[p];
+    Pack<Y, kCount> result;
+    if (accumulate) result = y;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      result.values[k] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(result.values[k]) + sum[k] : sum[k]));
+    }
+    y = result;
   }
 }
 
@@ -127,13 +140,20 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
                bool accumulate) {
   if (N == 0) return;
   dispatch_float(y_dtype, [&]<class Y>() {
+    Y* const y = static_cast<Y*>(y_N);
     dispatch_float(x_dtype, [&]<class X>() {
       for (int first = 0; first < ranks; first += kMostRanks) {
         const int count = std::min(kMostRanks, ranks - first);
         Contributions<X> contributions{};
         for (int i = 0; i < count; ++i) contributions.of[i] = static_cast<const X*>(x[first + i]);
-        sum_ranks_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(static_cast<Y*>(y_N), contributions,
-                                                                                    count, N, accumulate || first > 0);
+        constexpr int kMost = std::max(kPack<X>, kPack<Y>);
+        bool packs = N % kMost == 0 && aligned(y);
+        for (int i = 0; i < count; ++i) packs = packs && aligned(contributions.of[i]);
+        dispatch_flag(packs, [&](auto whole) {
+          constexpr int kCount = whole.value ? kMost : 1;
+          sum_ranks_kernel<kCount><<<blocks_for(stream, N / kCount), kThreads, 0, stream_of(stream)>>>(
+              y, contributions, count, N, accumulate || first > 0);
+        });
       }
     });
   });

@@ -1,4 +1,4 @@
-// Rotary position embedding on the GPU: a thread to a pair, angles in double.
+// Rotary position embedding on the GPU, angles in double.
 #include "kernels/rope.h"
 
 #include "kernels/cuda/common.cuh"
@@ -6,37 +6,57 @@
 namespace lt::kernels {
 namespace {
 
+constexpr Size kTokens = 8;  // of a block
+
 struct Shape {
   Size B, T, row, heads, D;
 };
 
-// One block to a position: its angles once, in shared memory, for all sequences and heads.
-template <class T, bool kAdd>
+// A block takes kTokens positions of some sequences: their angles once, in shared memory, for all sequences and heads.
+// A thread turns kCount pairs of neighbours at a time.
+template <class T, int kCount, bool kAdd>
 __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s, double base, Size first, double direction) {
   using A = Arithmetic<T>;
-  extern __shared__ double angles[];  // [D/2] cosines, then sines
-  A *const cosine = reinterpret_cast<A*>(angles), *const sine = cosine + s.D / 2;
-  const Size t = blockIdx.x, half = s.D / 2, pairs = s.heads * half, rest = s.row - s.heads * s.D;
-  for (Size d = threadIdx.x; d < half; d += blockDim.x) {
-    const double rate = pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(s.D));
+  using P = Pack<T, kCount>;
+  extern __shared__ double angles[];  // [kTokens, D/2] cosines, then sines
+  const Size half = s.D / 2, begin = static_cast<Size>(blockIdx.x) * kTokens;
+  const Size tokens = begin + kTokens < s.T ? kTokens : s.T - begin;
+  A *const cosines = reinterpret_cast<A*>(angles), *const sines = cosines + kTokens * half;
+  for (Size i = threadIdx.x; i < tokens * half; i += blockDim.x) {
+    const double rate = pow(base, -2.0 * static_cast<double>(i % half) / static_cast<double>(s.D));
     double c, n;
-    sincos(static_cast<double>(first + t) * rate, &n, &c);
-    cosine[d] = static_cast<A>(c), sine[d] = static_cast<A>(direction * n);
+    sincos(static_cast<double>(first + begin + i / half) * rate, &n, &c);
+    cosines[i] = static_cast<A>(c), sines[i] = static_cast<A>(direction * n);
   }
   __syncthreads();
+  const int packs = static_cast<int>(half / kCount), of_token = static_cast<int>(s.heads) * packs;
+  const int all = static_cast<int>(tokens) * of_token;
   for (Size b = blockIdx.y; b < s.B; b += gridDim.y) {
-    const T* const x = x_BTrow + (b * s.T + t) * s.row;
-    T* const y = y_BTrow + (b * s.T + t) * s.row;
-    for (Size i = threadIdx.x; i < pairs; i += blockDim.x) {
-      const Size d = i % half, low = i / half * s.D + d, high = low + half;
-      const A u = load(x[low]), v = load(x[high]);
-      const A p = u * cosine[d] - v * sine[d], q = v * cosine[d] + u * sine[d];
-      y[low] = store<T>(kAdd ? load(y[low]) + p : p);
-      y[high] = store<T>(kAdd ? load(y[high]) + q : q);
+    const T* const x = x_BTrow + (b * s.T + begin) * s.row;
+    T* const y = y_BTrow + (b * s.T + begin) * s.row;
+#pragma unroll 2
+    for (int i = static_cast<int>(threadIdx.x); i < all; i += static_cast<int>(blockDim.x)) {
+      const int t = i / of_token, at = i % of_token, head = at / packs, d = at % packs * kCount;
+      const Size low = t * s.row + head * s.D + d, high = low + half;
+      const P u = *reinterpret_cast<const P*>(x + low), v = *reinterpret_cast<const P*>(x + high);
+      P p{}, q{};
+      if (kAdd) p = *reinterpret_cast<const P*>(y + low), q = *reinterpret_cast<const P*>(y + high);
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        const A cosine = cosines[t * half + d + k], sine = sines[t * half + d + k];
+        const A turned_low = load(u.values[k]) * cosine - load(v.values[k]) * sine;
+        const A turned_high = load(v.values[k]) * cosine + load(u.values[k]) * sine;
+        p.values[k] = store<T>(kAdd ? load(p.values[k]) + turned_low : turned_low);
+        q.values[k] = store<T>(kAdd ? load(q.values[k]) + turned_high : turned_high);
+      }
+      *reinterpret_cast<P*>(y + low) = p;
+      *reinterpret_cast<P*>(y + high) = q;
     }
     if (!kAdd && x == y) continue;
-    for (Size i = s.heads * s.D + threadIdx.x; i < s.heads * s.D + rest; i += blockDim.x) {
-      y[i] = kAdd ? store<T>(load(y[i]) + load(x[i])) : x[i];
+    const Size turned = s.heads * s.D, rest = s.row - turned;
+    for (Size i = threadIdx.x; i < tokens * rest; i += blockDim.x) {
+      const Size at = i / rest * s.row + turned + i % rest;
+      y[at] = kAdd ? store<T>(load(y[at]) + load(x[at])) : x[at];
     }
   }
 }
@@ -48,12 +68,16 @@ void rope(CudaStream stream, DType dtype, void* y_BTrow, const void* x_BTrow, Si
           Size D, double base, Size first, bool inverse, bool accumulate) {
   if (B * T * row == 0) return;
   dispatch_float(dtype, [&]<class E>() {
-    dispatch_flag(accumulate, [&](auto add) {
-      const dim3 grid(static_cast<unsigned>(T), static_cast<unsigned>(B < 8 ? B : 8));
-      const std::size_t shared = static_cast<std::size_t>(D) * sizeof(Arithmetic<E>);
-      rope_kernel<E, add.value><<<grid, kThreads, shared, stream_of(stream)>>>(
-          static_cast<E*>(y_BTrow), static_cast<const E*>(x_BTrow), Shape{B, T, row, heads, D}, base, first,
-          inverse ? -1.0 : 1.0);
+    E* const y = static_cast<E*>(y_BTrow);
+    const E* const x = static_cast<const E*>(x_BTrow);
+    const bool whole_packs = D / 2 % kPack<E> == 0 && D % 2 == 0 && row % kPack<E> == 0 && aligned(y, x);
+    dispatch_flag(whole_packs, [&](auto whole) {
+      dispatch_flag(accumulate, [&](auto add) {
+        const dim3 grid(static_cast<unsigned>((T + kTokens - 1) / kTokens), static_cast<unsigned>(B < 64 ? B : 64));
+        const std::size_t shared = static_cast<std::size_t>(kTokens * D) * sizeof(Arithmetic<E>);
+        rope_kernel<E, whole.value ? kPack<E> : 1, add.value><<<grid, kThreads, shared, stream_of(stream)>>>(
+            y, x, Shape{B, T, row, heads, D}, base, first, inverse ? -1.0 : 1.0);
+      });
     });
   });
   check_launch("rope");
