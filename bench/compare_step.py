@@ -5,8 +5,10 @@
     compare_step.py --device cuda --ranks 4 --strategy ddp zero3 --model gpt2-1.5b --batch 16 --seq 1024 --dtype bf16 ...
 
 Both programs start with --serve: they print one JSON line when warm, then for each line `run N` time N steps and print
-{"ms": [...]}. One of them works at a time, in blocks that alternate, so that a drift of the machine meets both.
-The ratio is that of the medians over all steps. Needs the standard library only.
+{"ms": [...]}. One of them works at a time, in blocks that alternate, so that a drift of the machine meets both; with
+--apart each block has a start of its own, for models of which a device holds one at a time.
+The ratio is that of the medians over all steps. `peak_bytes` of the settings is what the program's own allocator had
+taken at most, on rank 0. Needs the standard library only.
 """
 
 import argparse
@@ -77,21 +79,51 @@ def commands(o, model, dtype, strategy):
     return ["mpirun", *o.mpirun.split(), "-n", str(o.ranks), *ours], [*launcher, *theirs]
 
 
-def compare(o, model, dtype, strategy):
-    ours, theirs = commands(o, model, dtype, strategy)
+def block(o, server):
+    time.sleep(SETTLE_S)
+    server.run(1)  # caches hold the other program's data
+    return server.run(o.steps)
+
+
+def compare_apart(o, ours, theirs, threads):
+    times, settings = {"libtrain": [], "torch": []}, {}
+    for _ in range(o.rounds):
+        for name, command in (("torch", theirs), ("libtrain", ours)):
+            with Server(command, threads) as server:
+                settings[name] = server.settings
+                times[name] += block(o, server)
+    return times, settings
+
+
+def compare_together(o, libtrain, torch):
     times = {"libtrain": [], "torch": []}
+    for _ in range(o.rounds):
+        for name, server in (("libtrain", libtrain), ("torch", torch)):
+            times[name] += block(o, server)
+    return times, {"libtrain": libtrain.settings, "torch": torch.settings}
+
+
+def compare(o, model, dtype):
+    """Rows of one model, of all strategies."""
     threads = {"OMP_NUM_THREADS": str(o.threads)}
-    # The peer first: it compiles, and times its candidates, while nothing else runs.
-    with Server(theirs, threads) as torch, Server(ours, threads) as libtrain:
-        for _ in range(o.rounds):
-            for name, server in (("libtrain", libtrain), ("torch", torch)):
-                time.sleep(SETTLE_S)
-                server.run(1)  # caches hold the other program's data
-                times[name] += server.run(o.steps)
-        result = {"model": model, "dtype": dtype, "strategy": strategy, "ranks": o.ranks, "settings": {"libtrain": libtrain.settings, "torch": torch.settings}}
-    result |= {name: summary(ms) for name, ms in times.items()}
-    result["ratio"] = result["torch"]["median_ms"] / result["libtrain"]["median_ms"]
-    return result
+
+    def row(strategy, times, settings):
+        result = {"model": model, "dtype": dtype, "strategy": strategy, "ranks": o.ranks, "settings": settings}
+        result |= {name: summary(ms) for name, ms in times.items()}
+        result["ratio"] = result["torch"]["median_ms"] / result["libtrain"]["median_ms"]
+        return result
+
+    if o.apart:
+        for strategy in o.strategy:
+            yield row(strategy, *compare_apart(o, *commands(o, model, dtype, strategy), threads))
+        return
+    for peer in dict.fromkeys(PEER_STRATEGY[strategy] for strategy in o.strategy):
+        same = [strategy for strategy in o.strategy if PEER_STRATEGY[strategy] == peer]
+        # The peer first: it compiles, and times its candidates, while nothing else runs.
+        with Server(commands(o, model, dtype, same[0])[1], threads) as torch:
+            for strategy in same:
+                with Server(commands(o, model, dtype, strategy)[0], threads) as libtrain:
+                    yield row(strategy, *compare_together(o, libtrain, torch))
 
 
 def cpu_name():
@@ -106,8 +138,10 @@ def print_row(r):
     cells = [" ".join(f"{r[name][key]:8.2f}" for key in ("median_ms", "min_ms", "max_ms")) for name in ("libtrain", "torch")]
     how = r["settings"]["torch"]
     kind = how.get("precision", how.get("strategy"))
+    peaks = [r["settings"][name].get("peak_bytes") for name in ("libtrain", "torch")]
+    memory = f"  {peaks[0] / 2**30:.1f} / {peaks[1] / 2**30:.1f} GiB" if None not in peaks else ""
     print(f"{r['model']:11} {r['dtype']:5} {r['strategy']:6} | {cells[0]} | {cells[1]} | {r['ratio']:5.2f} x  "
-          f"{how['mode']}, {kind}", flush=True)
+          f"{how['mode']}, {kind}{memory}", flush=True)
 
 
 def main():
@@ -126,6 +160,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=5, help="blocks of each program")
     p.add_argument("--steps", type=int, default=20, help="timed steps of a block")
+    p.add_argument("--apart", action="store_true", help="start the programs anew for each block")
     p.add_argument("--out", help="file for the results as JSON")
     o = p.parse_args()
     print(f"{'':24} | {'libtrain ms':^26} | {'PyTorch ms':^26} | PyTorch / libtrain")
@@ -133,9 +168,9 @@ def main():
     results = []
     for dtype in o.dtype:
         for model in o.model:
-            for strategy in o.strategy:
-                results.append(compare(o, model, dtype, strategy))
-                print_row(results[-1])
+            for result in compare(o, model, dtype):
+                results.append(result)
+                print_row(result)
     if o.out:
         document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "device": o.device, "batch": o.batch,
                     "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "results": results}

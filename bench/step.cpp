@@ -56,7 +56,10 @@ void serve_steps(const Config& given, const World& world, const Options& options
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   if (world.rank() == 0) {
-    const Json ready = {{"program", "libtrain"}, {"tokens_per_step", training.tokens()}, {"machine", machine(world)}};
+    const Json ready = {{"program", "libtrain"},
+                        {"tokens_per_step", training.tokens()},
+                        {"peak_bytes", memory_peak(step_options_of_rank(config, world).device).total},
+                        {"machine", machine(world)}};
     std::cout << ready.dump() << std::endl;
   }
   while (true) {

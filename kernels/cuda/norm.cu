@@ -1,21 +1,21 @@
-// LayerNorm and RMSNorm on the GPU. A block takes a few rows at a time: each thread has the same 16 bytes of every one
-// of them in its registers, and the rows' sums go over the block together. Backward, a block goes from rows to rows and
-// keeps the columns' sums for the gradients of the parameters. Rows that are too long for a block's threads, or not
-// aligned, are read again for each pass.
+// LayerNorm and RMSNorm on the GPU. A block takes a few rows at a time and goes on from rows to rows: each thread has
+// the same 16 bytes of every one of them in its registers, the next rows are on their way meanwhile, and the rows' sums
+// go over the block together. Backward, the threads keep the columns' sums for the gradients of the parameters. Rows
+// that are too long for a block's threads, or not aligned, are read again for each pass.
 #include "kernels/norm.h"
 
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/packed.cuh"
 
 namespace lt::kernels {
 namespace {
 
-constexpr int kAnyThreads = 128;  // of a block that reads a row again
-constexpr int kMostThreads = 1024;
-// Of a block that takes kManyRows rows at a time, which keep enough loads on their way; larger ones take kFewRows.
-constexpr int kManyThreads = 256, kManyRows = 4, kFewRows = 2;
-// The backward's blocks, by those that run at a time on one of 132 multiprocessors: fixed, because the order of sums
-// depends on it.
-constexpr int kBackwardUnits = 132, kMostBlocksOfUnit = 8;
+constexpr int kAnyThreads = 128;                    // of a block that reads a row again
+constexpr int kForwardRows = 4, kBackwardRows = 2;  // that a block with rows in its registers takes at a time
+// Threads of all such blocks together that run at a time on a multiprocessor: of 128 registers each.
+constexpr int kMostThreads = 512;
+// The backward's blocks are those of so many multiprocessors: fixed, because the order of sums depends on it.
+constexpr int kBackwardUnits = 132;
 
 template <class A>
 struct NormOptions {
@@ -23,30 +23,50 @@ struct NormOptions {
   Size R, C;
 };
 
-// sums[i] = that of x[i] over the block, in every thread, in a fixed order. `parts` is shared memory that the call
+// Returns in lane l the warp's sum of x[l / (32 / kCount)], kCount a power of two: half of the values go to the other
+// half of the lanes, until each has one.
+template <int kCount, class A>
+__device__ A warp_sums(A (&x)[kCount]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  int offset = kWarp / 2;
+#pragma unroll
+  for (int count = kCount; count > 1; count /= 2) {
+    const bool upper = (lane & offset) != 0;
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) {
+      const A sent = upper ? x[i] : x[i + count / 2];
+      x[i] = (upper ? x[i + count / 2] : x[i]) + __shfl_xor_sync(0xffffffffu, sent, offset);
+    }
+    offset /= 2;
+  }
+#pragma unroll
+  for (; offset > 0; offset /= 2) x[0] += __shfl_xor_sync(0xffffffffu, x[0], offset);
+  return x[0];
+}
+
+// Each x[i] becomes its sum over the block, in every thread, in a fixed order. `parts` is shared memory that the call
 // before did not use.
 template <int kCount, class A>
-__device__ void block_sums(A (&x)[kCount], A (*parts)[kWarp]) {
+__device__ void block_sums(A (&x)[kCount], A (*parts)[kCount]) {
+  constexpr int kLanesOfValue = kWarp / kCount;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
+  A own = warp_sums(x);
+  if (warps > 1) {
+    if (lane % kLanesOfValue == 0) parts[warp][lane / kLanesOfValue] = own;
+    __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) x[i] = warp_sum(x[i]);
-  if (warps == 1) return;
-  if (lane < kCount) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (lane == i) parts[i][warp] = x[i];
-    }
+    for (int i = 0; i < kCount; ++i) x[i] = lane < warps ? parts[lane][i] : A(0);
+    own = warp_sums(x);
   }
-  __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) x[i] = warp_sum(lane < warps ? parts[i][lane] : A(0));
+  for (int i = 0; i < kCount; ++i) x[i] = __shfl_sync(0xffffffffu, own, i * kLanesOfValue);
 }
 
 // The 16 bytes that a thread has of each of kRows rows; beyond the last row, and beyond a row's end, they are zero.
 template <int kRows, class T>
-struct RowPacks {
-  using P = Pack<T, kPack<T>>;
+struct RowParts {
+  using P = Packed<T>;
   P of[kRows];
 
   __device__ void read(const T* x_RC, Size first, Size R, Size C) {
@@ -60,88 +80,97 @@ struct RowPacks {
     }
   }
   static __device__ bool holds(Size r, Size R, Size C) {
-    return r < R && static_cast<Size>(threadIdx.x) < C / kPack<T>;
+    return r < R && static_cast<Size>(threadIdx.x) < C / P::kCount;
   }
   static __device__ const P* place(const T* x_RC, Size r, Size C) {
     return reinterpret_cast<const P*>(x_RC + r * C) + threadIdx.x;
   }
 };
 
-template <bool kCentred, int kRows, class T>
-__global__ void __launch_bounds__(kRows == kManyRows ? kManyThreads : kMostThreads)
-    norm_forward_kernel(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC, const T* w_C,
-                        const T* b_C, NormOptions<Arithmetic<T>> o) {
-  using A = Arithmetic<T>;
-  __shared__ A parts[2][kRows][kWarp];
-  const Size first = static_cast<Size>(blockIdx.x) * kRows;
-  RowPacks<kRows, T> x;
-  RowPacks<1, T> w, b{};
-  x.read(x_RC, first, o.R, o.C);
+template <bool kCentred, class T>
+__global__ void __launch_bounds__(kMostThreads)
+    norm_forward_kernel(T* y_RC, float* mean_R, float* rstd_R, const T* x_RC, const T* w_C, const T* b_C,
+                        NormOptions<float> o) {
+  constexpr int kRows = kForwardRows;
+  __shared__ alignas(16) float parts[2][kWarp][kRows];
+  RowParts<1, T> w, b{};
   w.read(w_C, 0, 1, o.C);
   if (b_C) b.read(b_C, 0, 1, o.C);
-  const bool inside = RowPacks<1, T>::holds(0, 1, o.C);
-  const A count = static_cast<A>(o.C);
-  A mean[kRows] = {}, rstd[kRows] = {};
-  if constexpr (kCentred) {
+  const bool inside = RowParts<1, T>::holds(0, 1, o.C);
+  const float count = static_cast<float>(o.C);
+  const Size step = static_cast<Size>(gridDim.x) * kRows;
+  RowParts<kRows, T> next;
+  Size first = static_cast<Size>(blockIdx.x) * kRows;
+  next.read(x_RC, first, o.R, o.C);
+  for (int turn = 0; first < o.R; first += step) {
+    RowParts<kRows, T> x = next;
+    next.read(x_RC, first + step, o.R, o.C);
+    float mean[kRows] = {}, rstd[kRows] = {};
+    if constexpr (kCentred) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+        for (int k = 0; k < kPack<T>; ++k) mean[i] += x.of[i][k];
+      }
+      block_sums(mean, parts[turn]);
+      turn ^= 1;
+    }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
+      mean[i] /= count;
 #pragma unroll
-      for (int k = 0; k < kPack<T>; ++k) mean[i] += load(x.of[i].values[k]);
+      for (int k = 0; k < kPack<T>; ++k) {
+        const float d = inside ? x.of[i][k] - mean[i] : 0.0f;
+        rstd[i] += d * d;
+      }
     }
-    block_sums(mean, parts[0]);
-  }
+    block_sums(rstd, parts[turn]);
+    turn ^= 1;
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    mean[i] /= count;
-#pragma unroll
-    for (int k = 0; k < kPack<T>; ++k) {
-      const A d = inside ? load(x.of[i].values[k]) - mean[i] : A(0);
-      rstd[i] += d * d;
+    for (int i = 0; i < kRows; ++i) {
+      rstd[i] = 1.0f / sqrtf(rstd[i] / count + o.eps);
+      const Packed<T> row = x.of[i];
+      x.of[i].fill([&](int k) {
+        const float h = (row[k] - mean[i]) * rstd[i] * w.of[0][k];
+        return b_C ? h + b.of[0][k] : h;
+      });
+      if (threadIdx.x > 0 || first + i >= o.R) continue;
+      if (kCentred) mean_R[first + i] = mean[i];
+      rstd_R[first + i] = rstd[i];
     }
+    x.write(y_RC, first, o.R, o.C);
   }
-  block_sums(rstd, parts[1]);
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    rstd[i] = A(1) / sqrt(rstd[i] / count + o.eps);
-#pragma unroll
-    for (int k = 0; k < kPack<T>; ++k) {
-      const A h = (load(x.of[i].values[k]) - mean[i]) * rstd[i] * load(w.of[0].values[k]);
-      x.of[i].values[k] = store<T>(b_C ? h + load(b.of[0].values[k]) : h);
-    }
-    if (threadIdx.x > 0 || first + i >= o.R) continue;
-    if (kCentred) mean_R[first + i] = mean[i];
-    rstd_R[first + i] = rstd[i];
-  }
-  x.write(y_RC, first, o.R, o.C);
 }
 
 // With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
 // partial[block] = its rows' sums of dy * h, then those of dy.
-template <bool kCentred, int kRows, class T>
-__global__ void __launch_bounds__(kRows == kManyRows ? kManyThreads : kMostThreads)
-    norm_backward_kernel(T* dx_RC, bool accumulate, Arithmetic<T>* partial, const T* dy_RC, const T* x_RC, const T* w_C,
-                         const Arithmetic<T>* mean_R, const Arithmetic<T>* rstd_R, Size R, Size C) {
-  using A = Arithmetic<T>;
-  constexpr int kSums = kCentred ? 2 : 1;
-  __shared__ A parts[2][kSums * kRows][kWarp];
-  RowPacks<1, T> w;
+template <bool kCentred, class T>
+__global__ void __launch_bounds__(kMostThreads)
+    norm_backward_kernel(T* dx_RC, bool accumulate, float* partial, const T* dy_RC, const T* x_RC, const T* w_C,
+                         const float* mean_R, const float* rstd_R, Size R, Size C) {
+  constexpr int kRows = kBackwardRows, kSums = (kCentred ? 2 : 1) * kRows;
+  __shared__ alignas(16) float parts[2][kWarp][kSums];
+  RowParts<1, T> w;
   w.read(w_C, 0, 1, C);
-  A dw[kPack<T>] = {}, db[kPack<T>] = {};
-  int turn = 0;
-  for (Size first = static_cast<Size>(blockIdx.x) * kRows; first < R; first += static_cast<Size>(gridDim.x) * kRows) {
-    RowPacks<kRows, T> x, dy, dx{};
-    x.read(x_RC, first, R, C);
-    dy.read(dy_RC, first, R, C);
+  float dw[kPack<T>] = {}, db[kPack<T>] = {};
+  const float of_count = 1.0f / static_cast<float>(C);
+  const Size step = static_cast<Size>(gridDim.x) * kRows;
+  RowParts<kRows, T> next_x, next_dy;
+  Size first = static_cast<Size>(blockIdx.x) * kRows;
+  next_x.read(x_RC, first, R, C), next_dy.read(dy_RC, first, R, C);
+  for (int turn = 0; first < R; first += step, turn ^= 1) {
+    const RowParts<kRows, T> x = next_x, dy = next_dy;
+    RowParts<kRows, T> dx{};
+    next_x.read(x_RC, first + step, R, C), next_dy.read(dy_RC, first + step, R, C);
     if (dx_RC && accumulate) dx.read(dx_RC, first, R, C);
-    A mean[kRows], rstd[kRows], sums[kSums * kRows] = {};  // of g * h, then of g
+    float mean[kRows], rstd[kRows], sums[kSums] = {};  // of g * h, then of g
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const Size r = first + i < R ? first + i : first;
-      mean[i] = kCentred ? mean_R[r] : A(0), rstd[i] = rstd_R[r];
+      mean[i] = kCentred ? mean_R[r] : 0.0f, rstd[i] = rstd_R[r];
 #pragma unroll
       for (int k = 0; k < kPack<T>; ++k) {
-        const A d = load(dy.of[i].values[k]), g = d * load(w.of[0].values[k]);
-        const A h = (load(x.of[i].values[k]) - mean[i]) * rstd[i];
+        const float d = dy.of[i][k], g = d * w.of[0][k], h = (x.of[i][k] - mean[i]) * rstd[i];
         sums[i] += g * h;
         dw[k] += d * h;
         if constexpr (kCentred) sums[kRows + i] += g, db[k] += d;
@@ -149,22 +178,20 @@ __global__ void __launch_bounds__(kRows == kManyRows ? kManyThreads : kMostThrea
     }
     if (!dx_RC) continue;
     block_sums(sums, parts[turn]);
-    turn ^= 1;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const A mean_gh = sums[i] / static_cast<A>(C);
-      const A mean_g = kCentred ? sums[(kSums - 1) * kRows + i] / static_cast<A>(C) : A(0);
-#pragma unroll
-      for (int k = 0; k < kPack<T>; ++k) {
-        const A g = load(dy.of[i].values[k]) * load(w.of[0].values[k]);
-        const A h = (load(x.of[i].values[k]) - mean[i]) * rstd[i], value = rstd[i] * (g - mean_g - h * mean_gh);
-        dx.of[i].values[k] = store<T>(accumulate ? load(dx.of[i].values[k]) + value : value);
-      }
+      const float mean_gh = sums[i] * of_count, mean_g = kCentred ? sums[kSums - kRows + i] * of_count : 0.0f;
+      const Packed<T> before = dx.of[i];
+      dx.of[i].fill([&](int k) {
+        const float g = dy.of[i][k] * w.of[0][k], h = (x.of[i][k] - mean[i]) * rstd[i];
+        const float value = rstd[i] * (g - mean_g - h * mean_gh);
+        return accumulate ? before[k] + value : value;
+      });
     }
     dx.write(dx_RC, first, R, C);
   }
-  if (!partial || !RowPacks<1, T>::holds(0, 1, C)) return;
-  A* const own = partial + static_cast<Size>(blockIdx.x) * 2 * C + static_cast<Size>(threadIdx.x) * kPack<T>;
+  if (!partial || !RowParts<1, T>::holds(0, 1, C)) return;
+  float* const own = partial + static_cast<Size>(blockIdx.x) * 2 * C + static_cast<Size>(threadIdx.x) * kPack<T>;
 #pragma unroll
   for (int k = 0; k < kPack<T>; ++k) {
     own[k] = dw[k];
@@ -232,29 +259,17 @@ struct WeightTerm {
   }
 };
 
-// Calls f(rows at a time, threads of a block) for rows that fit into the registers of a block, and returns whether they
-// do.
-template <class T, class F>
-bool in_registers(Size C, F&& f) {
-  if constexpr (std::is_same_v<T, double>) {  // of checks alone
-    return false;
-  } else {
-    const Size threads = (C / kPack<T> + kWarp - 1) / kWarp * kWarp;
-    if (C % kPack<T> != 0 || threads > kMostThreads) return false;
-    if (threads <= kManyThreads) {
-      f(std::integral_constant<int, kManyRows>{}, static_cast<int>(threads));
-    } else {
-      f(std::integral_constant<int, kFewRows>{}, static_cast<int>(threads));
-    }
-    return true;
-  }
+// Of a block that has rows in its registers; 0 where they do not fit.
+template <class T>
+int row_threads(Size C) {
+  if (std::is_same_v<T, double> || C % kPack<T> != 0) return 0;  // f64 is for checks alone
+  const Size threads = (C / kPack<T> + kWarp - 1) / kWarp * kWarp;
+  return threads <= kMostThreads ? static_cast<int>(threads) : 0;
 }
 
-// Of the backward, which takes `rows` of R at a time.
-unsigned backward_blocks(Size R, int rows, int threads) {
-  const int together = (rows == kManyRows ? 3 * kManyThreads : kMostThreads) / threads;
-  return static_cast<unsigned>(
-      std::min<Size>((R + rows - 1) / rows, kBackwardUnits * std::clamp(together, 1, kMostBlocksOfUnit)));
+// That run at a time on `units` multiprocessors, but no more than there are rows.
+unsigned blocks_of_rows(Size R, int rows, int threads, int units) {
+  return static_cast<unsigned>(std::min<Size>((R + rows - 1) / rows, units * (kMostThreads / threads)));
 }
 
 template <bool kCentred>
@@ -268,16 +283,16 @@ void norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void
                    *const b = static_cast<const T*>(b_C);
     A *const mean = static_cast<A*>(mean_R), *const rstd = static_cast<A*>(rstd_R);
     const NormOptions<A> options{static_cast<A>(eps), R, C};
-    const bool fits =
-        aligned(y, x, w, b) && in_registers<T>(C, [&](auto rows, int threads) {
-          norm_forward_kernel<kCentred, rows.value>
-              <<<static_cast<unsigned>((R + rows.value - 1) / rows.value), threads, 0, stream_of(stream)>>>(
-                  y, mean, rstd, x, w, b, options);
-        });
-    if (!fits) {
-      any_norm_forward_kernel<kCentred>
-          <<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
+    const int threads = aligned(y, x, w, b) ? row_threads<T>(C) : 0;
+    if constexpr (!std::is_same_v<T, double>) {
+      if (threads > 0) {
+        const unsigned blocks = blocks_of_rows(R, kForwardRows, threads, multiprocessors(stream));
+        norm_forward_kernel<kCentred><<<blocks, threads, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
+        return;
+      }
     }
+    any_norm_forward_kernel<kCentred>
+        <<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
   });
   check_launch("norm_forward");
 }
@@ -293,19 +308,20 @@ void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_
     T* const dx = static_cast<T*>(dx_RC);
     A *const dw = static_cast<A*>(dw_C), *const db = static_cast<A*>(db_C);
     const A *const mean = static_cast<const A*>(mean_R), *const rstd = static_cast<const A*>(rstd_R);
-    const bool fits =
-        R > 0 && aligned(dx, dy, x, w) && in_registers<T>(C, [&](auto rows, int threads) {
-          const unsigned blocks = backward_blocks(R, rows.value, threads);
-          A* const partial =
-              dw || db ? reinterpret_cast<A*>(cuda::scratch(stream, blocks * 2 * C * static_cast<Size>(sizeof(A))))
-                       : nullptr;
-          norm_backward_kernel<kCentred, rows.value>
-              <<<blocks, threads, 0, stream_of(stream)>>>(dx, accumulate_dx, partial, dy, x, w, mean, rstd, R, C);
-          check_launch("norm_backward");
-          if (dw) combine_partials(stream, dw, partial, blocks, 2 * C, C, accumulate_dw);
-          if (db) combine_partials(stream, db, partial + C, blocks, 2 * C, C, accumulate_db);
-        });
-    if (fits) return;
+    const int threads = R > 0 && aligned(dx, dy, x, w) ? row_threads<T>(C) : 0;
+    if constexpr (!std::is_same_v<T, double>) {
+      if (threads > 0) {
+        const unsigned blocks = blocks_of_rows(R, kBackwardRows, threads, kBackwardUnits);
+        const Size partial_bytes = blocks * 2 * C * static_cast<Size>(sizeof(A));
+        A* const partial = dw || db ? reinterpret_cast<A*>(cuda::scratch(stream, partial_bytes)) : nullptr;
+        norm_backward_kernel<kCentred>
+            <<<blocks, threads, 0, stream_of(stream)>>>(dx, accumulate_dx, partial, dy, x, w, mean, rstd, R, C);
+        check_launch("norm_backward");
+        if (dw) combine_partials(stream, dw, partial, blocks, 2 * C, C, accumulate_dw);
+        if (db) combine_partials(stream, db, partial + C, blocks, 2 * C, C, accumulate_db);
+        return;
+      }
+    }
     // dx last: it may stand where x or dy does.
     if (dw) sum_columns<A>(stream, dw, R, C, accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
     if (db) sum_matrix_rows<A>(stream, db, dy, R, C, accumulate_db);

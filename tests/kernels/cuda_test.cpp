@@ -21,7 +21,7 @@ constexpr Size kCounts[] = {0, 1, 7, 1024, 100'003};
 struct Rows {
   Size R, C;
 };
-constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {512, 768}};
+constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {2049, 768}, {301, 1600}, {67, 4096}};
 
 const std::int32_t* as_ids(const void* p) { return static_cast<const std::int32_t*>(p); }
 
@@ -76,13 +76,14 @@ TEST_CASE("cuda: activations and dropout", "[cuda]") {
         OnBoth both;
         const int x = both.array(dtype, n, 6), dy = both.array(dtype, n), y = both.array(dtype, n),
                   dx = both.array(dtype, n), u = both.array(dtype, n), du = both.array(dtype, n),
-                  d = both.array(dtype, n);
+                  d = both.array(dtype, n), whole = both.array(dtype, n);
         both.run([&](auto s, auto at) {
           gelu_forward(s, dtype, at(y), at(x), n);
           gelu_backward(s, dtype, at(dx), at(dy), at(x), n, add);
           silu_forward(s, dtype, at(u), at(x), n);
           silu_backward(s, dtype, at(du), at(dy), at(x), n, add);
           kernels::dropout(s, dtype, at(d), at(x), n, 0.3f, 77, 13, add);
+          kernels::dropout(s, dtype, at(whole), at(x), n, 0.3f, 77, 16, add);
         });
       }
     }
@@ -198,7 +199,7 @@ TEST_CASE("cuda: sums", "[cuda]") {
       }
     }
     for (const Size n : kCounts) {
-      if (dtype == DType::bf16) continue;
+      if (dtype_bytes(dtype) == 2) continue;
       OnBoth both;
       const int x = both.array(dtype, n), squares = both.array(DType::f64, 1), all = both.array(dtype, 1);
       both.run([&](auto s, auto at) {
@@ -207,13 +208,14 @@ TEST_CASE("cuda: sums", "[cuda]") {
       });
     }
     for (const DType to : kFloats) {
-      OnBoth both;
-      const int a = both.array(dtype, 1003), b = both.array(dtype, 1003), c = both.array(dtype, 1003),
-                y = both.array(to, 1003);
-      both.run([&](auto s, auto at) {
-        const void* parts[] = {at(a), at(b), at(c)};
-        sum_ranks(s, to, at(y), dtype, parts, 3, 1003, true);
-      });
+      for (const Size n : {1003, 4096}) {
+        OnBoth both;
+        const int a = both.array(dtype, n), b = both.array(dtype, n), c = both.array(dtype, n), y = both.array(to, n);
+        both.run([&](auto s, auto at) {
+          const void* parts[] = {at(a), at(b), at(c)};
+          sum_ranks(s, to, at(y), dtype, parts, 3, n, true);
+        });
+      }
     }
   });
 }
@@ -222,13 +224,15 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
   for_floats([](DType dtype) {
     for (const bool add : {false, true}) {
       for (const bool inverse : {false, true}) {
-        const Size B = 3, T = 37, heads = 5, D = 12, row = 8 * D;
-        OnBoth both;
-        const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row);
-        both.run([&](auto s, auto at) {
-          rope(s, dtype, at(y), at(x), B, T, row, heads, D, 10000.0, 4, inverse, add);
-          if (!add) rope(s, dtype, at(x), at(x), B, T, row, heads, D, 10000.0, 4, inverse, false);
-        });
+        for (const Size D : {12, 64}) {
+          const Size B = 3, T = 37, heads = 5, row = 8 * D;
+          OnBoth both;
+          const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row);
+          both.run([&](auto s, auto at) {
+            rope(s, dtype, at(y), at(x), B, T, row, heads, D, 10000.0, 4, inverse, add);
+            if (!add) rope(s, dtype, at(x), at(x), B, T, row, heads, D, 10000.0, 4, inverse, false);
+          });
+        }
       }
     }
   });
