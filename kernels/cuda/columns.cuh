@@ -47,27 +47,47 @@ __global__ void column_partials_kernel(A* partial, Size R, Size first, Size C, S
   }
 }
 
-// out_C (+)= sum over `blocks` rows of partial sums that stand `stride` apart. Blocks of 32 columns.
+// Sums over `blocks` rows of partial sums, C columns for out_C and, where `second_C` is not null, C further ones for
+// that, so that a row has `stride` of them. Blocks of 32 columns, those of second_C in grid row 1.
+template <class Y>
+struct ColumnSums {
+  Y* out_C;
+  bool accumulate;
+};
 template <class A, class Y>
-__global__ void combine_partials_kernel(Y* out_C, const A* partial, Size blocks, Size stride, Size C, bool accumulate) {
+__global__ void combine_partials_kernel(ColumnSums<Y> first, ColumnSums<Y> second, const A* partial, Size blocks,
+                                        Size stride, Size C) {
   __shared__ A sums[kCombiningRows][kWarp];
+  const ColumnSums<Y> to = blockIdx.y == 0 ? first : second;
+  if (!to.out_C) return;
   const Size c = static_cast<Size>(blockIdx.x) * kWarp + threadIdx.x;
   A sum = 0;
   if (c < C) {
-    for (Size block = threadIdx.y; block < blocks; block += kCombiningRows) sum += partial[block * stride + c];
+    const A* const own = partial + blockIdx.y * C + c;
+#pragma unroll 8
+    for (Size block = threadIdx.y; block < blocks; block += kCombiningRows) sum += own[block * stride];
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || c >= C) return;
   for (int y = 1; y < kCombiningRows; ++y) sum += sums[y][threadIdx.x];
-  out_C[c] = store<Y>(static_cast<Arithmetic<Y>>(accumulate ? load(out_C[c]) + sum : sum));
+  to.out_C[c] = store<Y>(static_cast<Arithmetic<Y>>(to.accumulate ? load(to.out_C[c]) + sum : sum));
 }
 
+// rows [blocks, C] of partial sums.
 template <class A, class Y>
-void combine_partials(CudaStream stream, Y* out_C, const A* partial, Size blocks, Size stride, Size C,
-                      bool accumulate) {
-  combine_partials_kernel<<<static_cast<unsigned>((C + kWarp - 1) / kWarp), dim3(kWarp, kCombiningRows), 0,
-                            stream_of(stream)>>>(out_C, partial, blocks, stride, C, accumulate);
+void combine_partials(CudaStream stream, Y* out_C, bool accumulate, const A* partial, Size blocks, Size C) {
+  combine_partials_kernel<<<dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp)), dim3(kWarp, kCombiningRows), 0,
+                            stream_of(stream)>>>(ColumnSums<Y>{out_C, accumulate}, {}, partial, blocks, C, C);
+  check_launch("combine_partials");
+}
+// Rows [blocks, 2 C]: those of two outputs, of which either may be null.
+template <class A, class Y>
+void combine_partials(CudaStream stream, Y* first_C, bool accumulate_first, Y* second_C, bool accumulate_second,
+                      const A* partial, Size blocks, Size C) {
+  const dim3 grid(static_cast<unsigned>((C + kWarp - 1) / kWarp), second_C ? 2 : 1);
+  combine_partials_kernel<<<grid, dim3(kWarp, kCombiningRows), 0, stream_of(stream)>>>(
+      ColumnSums<Y>{first_C, accumulate_first}, ColumnSums<Y>{second_C, accumulate_second}, partial, blocks, 2 * C, C);
   check_launch("combine_partials");
 }
 
@@ -117,7 +137,7 @@ void sum_columns_by(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate
           <<<grid, dim3(kWarp, kColumnRows), 0, stream_of(stream)>>>(partial, R, first, columns, cut.rows, f);
       check_launch("column_partials");
     }
-    combine_partials(stream, out_C + first, partial, cut.count, columns, columns, accumulate);
+    combine_partials(stream, out_C + first, accumulate, partial, cut.count, columns);
   }
 }
 

@@ -15,26 +15,33 @@ namespace {
 
 constexpr int kForwardRows = 4;  // of a block, whose loads are on their way together
 
+// A block takes one position of kForwardRows sequences: the position's row is read once for all of them.
 template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
                                          Size M, Size tokens, Size C, Size first) {
   using P = Pack<T, kCount>;
-  const Size begin = static_cast<Size>(blockIdx.x) * kForwardRows;
-  for (Size p = threadIdx.x; p < C / kCount; p += blockDim.x) {
-    P row[kForwardRows], add[kForwardRows] = {};
+  const Size t = blockIdx.x, begin = static_cast<Size>(blockIdx.y) * kForwardRows * tokens + t;
+  if (begin >= M) return;
+  const P* token[kForwardRows];
 #pragma unroll
-    for (int i = 0; i < kForwardRows; ++i) {
-      const Size m = begin + i < M ? begin + i : begin;
-      row[i] = reinterpret_cast<const P*>(table_VC + static_cast<Size>(ids_M[m]) * C)[p];
-      if (positions_TC) add[i] = reinterpret_cast<const P*>(positions_TC + (first + m % tokens) * C)[p];
-    }
+  for (int i = 0; i < kForwardRows; ++i) {
+    const Size m = begin + i * tokens;
+    token[i] = reinterpret_cast<const P*>(table_VC + static_cast<Size>(ids_M[m < M ? m : begin]) * C);
+  }
+  const P* const position = reinterpret_cast<const P*>(positions_TC + (first + t) * C);
+  for (Size p = threadIdx.x; p < C / kCount; p += blockDim.x) {
+    P row[kForwardRows], add{};
+#pragma unroll
+    for (int i = 0; i < kForwardRows; ++i) row[i] = token[i][p];
+    if (positions_TC) add = position[p];
 #pragma unroll
     for (int i = 0; i < kForwardRows; ++i) {
 #pragma unroll
       for (int k = 0; positions_TC && k < kCount; ++k) {
-        row[i].values[k] = store<T>(load(row[i].values[k]) + load(add[i].values[k]));
+        row[i].values[k] = store<T>(load(row[i].values[k]) + load(add.values[k]));
       }
-      if (begin + i < M) reinterpret_cast<P*>(y_MC + (begin + i) * C)[p] = row[i];
+      const Size m = begin + i * tokens;
+      if (m < M) reinterpret_cast<P*>(y_MC + m * C)[p] = row[i];
     }
   }
 }
@@ -194,9 +201,11 @@ void embedding_forward(CudaStream stream, DType dtype, void* y_MC, const void* t
     dispatch_flag(C % kPack<E> == 0 && aligned(y, table, positions), [&](auto whole) {
       constexpr int kCount = whole.value ? kPack<E> : 1;
       const Size packs = std::clamp<Size>((C / kCount + kWarp - 1) / kWarp * kWarp, kWarp, kThreads);
+      const Size tokens = std::min(T, M), sequences = (M + T - 1) / T;
+      const dim3 grid(static_cast<unsigned>(tokens),
+                      static_cast<unsigned>((sequences + kForwardRows - 1) / kForwardRows));
       embedding_forward_kernel<kCount>
-          <<<static_cast<unsigned>((M + kForwardRows - 1) / kForwardRows), static_cast<unsigned>(packs), 0,
-             stream_of(stream)>>>(y, table, positions, ids_M, M, T, C, first);
+          <<<grid, static_cast<unsigned>(packs), 0, stream_of(stream)>>>(y, table, positions, ids_M, M, T, C, first);
     });
   });
   check_launch("embedding_forward");

@@ -23,6 +23,9 @@ struct alignas(16) Packed {
     }
   }
 
+  // Converted elements that the compiler still holds in registers are given up: the next use converts again.
+  __device__ void stay_packed() { asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])); }
+
   // Element k becomes value(k), rounded to nearest even.
   template <class F>
   __device__ void fill(F&& value) {
