@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <deque>
 
 #include "core/allocator.h"
@@ -15,6 +14,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
+#include "parallel/loss_scaling.h"
 #include "parallel/sharded_unit.h"
 #include "parallel/step_memory.h"
 #include "parallel/step_slot.h"
@@ -58,10 +58,6 @@ struct Engine::Impl {
     rates = scalars(sizeof(kernels::AdamWRates) / sizeof(float), DType::f32, device);
     evaluation = scalars(1, DType::f32, device);
     fill(numbers.narrow(0, 2, 1), 1);
-    if (options.dtype == DType::f16) {
-      scaling = scalars(sizeof(kernels::LossScale) / sizeof(float), DType::f32, device);
-      fill(scaling.narrow(0, 0, 1), kernels::kFirstLossScale);
-    }
     bind_model();
   }
   ~Impl() { model.set_observer(nullptr); }
@@ -115,7 +111,7 @@ struct Engine::Impl {
   Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
   Tensor step_scalars;  // kernels::AdamWScalars
   Tensor rates;         // kernels::AdamWRates
-  Tensor scaling;       // kernels::LossScale, in f16
+  LossScaling scaling{options.dtype, options.device};
   StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
@@ -250,8 +246,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   const auto ranks = static_cast<Size>(control.size());
-  const LossGradient seed_gradient(1.0 / static_cast<double>(options.accum * ranks),
-                                   scaling.defined() ? scaling.narrow(0, 0, 1) : Tensor());
+  const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * ranks));
   const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
   const nn::ForwardScope context({true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
@@ -294,12 +289,11 @@ void Engine::Impl::update() {
   const PartScope part(Part::optimizer);
   fault_point("optimizer", Stream::compute(options.device));
   auto* device_scalars = static_cast<kernels::AdamWScalars*>(step_scalars.data());
-  auto* device_scaling = scaling.defined() ? static_cast<kernels::LossScale*>(scaling.data()) : nullptr;
-  if (scaling.defined()) copy(numbers.narrow(0, 2, 1), scaling.narrow(0, 0, 1));
+  scaling.copy_scale(numbers.narrow(0, 2, 1));
   dispatch(options.device, [&](auto stream) {
     kernels::adamw_scalars(stream, device_scalars, norm.data<float>(), partials.data<double>(), partials.elements(),
                            loss.data<float>(), adamw.clip, static_cast<const kernels::AdamWRates*>(rates.data()),
-                           device_scaling);
+                           scaling.on_device());
   });
   for (ShardedUnit& unit : units) {
     unit.update(adamw, device_scalars);
@@ -349,19 +343,8 @@ Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
 void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
 
-LossScale Engine::loss_scale() const {
-  const Tensor& scaling = impl_->scaling;
-  if (!scaling.defined()) return {};
-  const std::vector<float> words = scaling.to_vector<float>();
-  return {words[0], std::bit_cast<std::int32_t>(words[1]), std::bit_cast<std::int32_t>(words[2])};
-}
-
-void Engine::set_loss_scale(const LossScale& scale) {
-  const auto word = [](Size count) { return std::bit_cast<float>(static_cast<std::int32_t>(count)); };
-  const Tensor& scaling = impl_->scaling;
-  if (!scaling.defined()) return;
-  copy(scaling, Tensor::from(std::vector<float>{scale.scale, word(scale.steps), word(scale.skipped)}, {3}));
-}
+LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
+void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
 
 ShardMap Engine::shard_map() const {
   ShardMap map;
