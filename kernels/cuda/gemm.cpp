@@ -2,9 +2,11 @@
 // op(A)^T: the operands change places, and a row-major matrix is its own transpose.
 #include "kernels/gemm.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/deterministic.h"
 #include "kernels/elementwise.h"
+#include "kernels/gemm_then_gelu.h"
 
 namespace lt::kernels {
 namespace {
@@ -45,7 +48,7 @@ std::uint32_t alignment_of(const void* pointer) {
 // What of a product decides how it is computed.
 struct Problem {
   std::array<Size, 12> sizes;  // M N K lda ldb ldd ld_c batch stride_a stride_b stride_d stride_c
-  std::array<bool, 4> flags;   // transpose_a transpose_b bias deterministic
+  std::array<bool, 6> flags;   // transpose_a transpose_b bias deterministic gelu gelu_gradient
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
   int device;
@@ -69,6 +72,7 @@ struct Prepared {
   MatrixLayout a, b, c, d;
   std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; one is left when it was chosen
   std::string problem;                           // of the file of chosen algorithms
+  std::optional<bool> gelu_wins;                 // over a pass of its own; nothing: not known yet
 };
 
 class Cublas {
@@ -95,6 +99,11 @@ class Cublas {
       LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias_N,
                                                sizeof g.bias_N));
     }
+    const void* const gelu = g.gelu_input_MN != nullptr ? g.gelu_input_MN : g.gelu_gradient_of_MN;
+    if (gelu != nullptr) {
+      LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &gelu,
+                                               sizeof gelu));
+    }
     const auto launch = [&](const cublasLtMatmulAlgo_t& algorithm) {
       LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(),
                                g.d, p.d.get(), &algorithm, cuda::product_workspace(stream),
@@ -108,19 +117,40 @@ class Cublas {
     launch(p.candidates.front());
   }
 
+  // With GELU in the product, or in a pass of its own: what the first call finds to be faster.
+  template <class Fused, class Separate>
+  void run_faster(Prepared& p, CudaStream stream, Fused&& fused, Separate&& separate) {
+    if (p.gelu_wins) return *p.gelu_wins ? fused() : separate();
+    fused();
+    if (p.candidates.size() > 1 || !may_time(stream)) return;
+    const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);
+    p.gelu_wins = fused_ms < kBetterThanFirst * separate_ms;
+    if (!*p.gelu_wins) file_.add(p.problem, cublasLtMatmulAlgo_t{});
+  }
+
  private:
+  static bool may_time(CudaStream stream) {
+    const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
+    return stream.handle == compute.cuda().handle && !cuda::is_capturing(stream);
+  }
+  // Of kTimedCalls calls, after one that is not timed.
+  template <class Launch>
+  static double time_ms(CudaStream stream, Launch&& launch) {
+    const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
+    launch();
+    const Moment begin = Moment::on(compute);
+    for (int call = 0; call < kTimedCalls; ++call) launch();
+    return Moment::on(compute).ms_since(begin);
+  }
+
   // Leaves the candidate that takes least time for this very call. False: not now.
   template <class Launch>
   static bool choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
-    const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
-    if (stream.handle != compute.cuda().handle || cuda::is_capturing(stream)) return false;
+    if (!may_time(stream)) return false;
     std::size_t best = 0;
     double first_ms = 0, best_ms = 0;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      launch(candidates[i]);
-      const Moment begin = Moment::on(compute);
-      for (int call = 0; call < kTimedCalls; ++call) launch(candidates[i]);
-      const double ms = Moment::on(compute).ms_since(begin);
+      const double ms = time_ms(stream, [&] { launch(candidates[i]); });
       if (i == 0) first_ms = best_ms = ms;
       if (ms < best_ms && ms < kBetterThanFirst * first_ms) best = i, best_ms = ms;
     }
@@ -142,7 +172,7 @@ class Cublas {
 
   std::unique_ptr<Prepared> make(const Problem& q) {
     const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
-    const auto [transpose_a, transpose_b, bias, pinned] = q.flags;
+    const auto [transpose_a, transpose_b, bias, pinned, gelu, gelu_gradient] = q.flags;
     const bool f64 = q.dtype == DType::f64;
     auto p = std::make_unique<Prepared>();
     cublasLtMatmulDesc_t operation = nullptr;
@@ -154,10 +184,14 @@ class Cublas {
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (bias) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(q.dtype)));
+    if (bias || gelu || gelu_gradient) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, gelu_gradient  ? CUBLASLT_EPILOGUE_DGELU
+                                         : gelu && bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                         : gelu         ? CUBLASLT_EPILOGUE_GELU_AUX
+                                                        : CUBLASLT_EPILOGUE_BIAS);
     }
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(q.dtype)));
+    if (gelu || gelu_gradient) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(N));
     p->a = transpose_b ? layout(q.dtype, K, N, ldb, batch, stride_b) : layout(q.dtype, N, K, ldb, batch, stride_b);
     p->b = transpose_a ? layout(q.dtype, M, K, lda, batch, stride_a) : layout(q.dtype, K, M, lda, batch, stride_a);
     p->c = layout(q.out, N, M, ld_c, batch, stride_c);
@@ -186,10 +220,18 @@ class Cublas {
     if (p->candidates.empty()) return nullptr;
     p->problem = q.text();
     const auto known = pinned ? std::nullopt : file_.find(p->problem);
-    if (known && takes(*p, *known)) p->candidates = {*known};
+    if (known && is_none(*known)) {
+      p->gelu_wins = false;
+    } else if (known && takes(*p, *known)) {
+      p->candidates = {*known}, p->gelu_wins = true;
+    }
     return p;
   }
 
+  // What the file says of a product that is slower with GELU in it.
+  static bool is_none(const cublasLtMatmulAlgo_t& algorithm) {
+    return std::all_of(std::begin(algorithm.data), std::end(algorithm.data), [](auto word) { return word == 0; });
+  }
   // Whether the algorithm, which another run chose, is one for this product and its workspace.
   bool takes(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const {
     cublasLtMatmulHeuristicResult_t result{};
@@ -230,16 +272,42 @@ void clear(CudaStream stream, const Gemm& g) {
   }
 }
 
+// `c` is what goes in beside the product, or d.
+Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
+  const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N),
+             ldd = g.ldd ? g.ldd : g.N;
+  const bool own_c = c != g.d;
+  return {{g.M, g.N, g.K, lda, ldb, ldd, own_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
+           own_c ? 0 : g.stride_d},
+          {g.transpose_a, g.transpose_b, bias, deterministic(), g.gelu_input_MN != nullptr,
+           g.gelu_gradient_of_MN != nullptr},
+          g.dtype,
+          g.out,
+          {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
+          stream.device};
+}
+
+// In deterministic mode, and where cuBLASLt has no such product, GELU is a pass of its own.
+void gemm_with_gelu(CudaStream stream, const Gemm& g) {
+  Cublas& cublas = Cublas::of(stream.device);
+  const bool possible = !deterministic() && dtype_bytes(g.dtype) == 2 && g.out == g.dtype && g.K > 0;
+  Prepared* const prepared = possible ? cublas.prepare(problem_of(stream, g, g.bias_N != nullptr, g.d)) : nullptr;
+  if (prepared == nullptr) return gemm_then_gelu(stream, g);
+  const float one = 1, zero = 0;
+  cublas.run_faster(
+      *prepared, stream, [&] { cublas.run(*prepared, &one, &zero, g, g.d, stream); },
+      [&] { gemm_then_gelu(stream, g); });
+}
+
 }  // namespace
 
 template <>
 void gemm(CudaStream stream, const Gemm& g) {
   if (g.M == 0 || g.N == 0 || g.batch == 0) return;
+  if (g.gelu_input_MN != nullptr || g.gelu_gradient_of_MN != nullptr) return gemm_with_gelu(stream, g);
   Gemm product = g;
   // A residual goes in as C unless d is added to as well; what does not go in is added after.
   const bool add_as_c = g.add_MN && !g.accumulate;
-  const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N),
-             ldd = g.ldd ? g.ldd : g.N;
   const void* const c = add_as_c ? g.add_MN : g.d;
   bool bias_left = false;
   if (g.K == 0) {
@@ -247,20 +315,11 @@ void gemm(CudaStream stream, const Gemm& g) {
     if (add_as_c) add_to(stream, g, g.add_MN, g.out, g.N);
     bias_left = g.bias_N != nullptr;
   } else {
-    const auto problem = [&](bool bias) {
-      return Problem{{g.M, g.N, g.K, lda, ldb, ldd, add_as_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
-                      add_as_c ? 0 : g.stride_d},
-                     {g.transpose_a, g.transpose_b, bias, deterministic()},
-                     g.dtype,
-                     g.out,
-                     {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
-                     stream.device};
-    };
     Cublas& cublas = Cublas::of(stream.device);
     const bool bias_inside = g.bias_N && g.dtype == g.out && g.dtype != DType::f64;
-    Prepared* prepared = cublas.prepare(problem(bias_inside));
+    Prepared* prepared = cublas.prepare(problem_of(stream, g, bias_inside, c));
     bias_left = g.bias_N && !(bias_inside && prepared);
-    if (prepared == nullptr && bias_inside) prepared = cublas.prepare(problem(false));
+    if (prepared == nullptr && bias_inside) prepared = cublas.prepare(problem_of(stream, g, false, c));
     if (prepared == nullptr) {
       throw InternalError("cuda", "cuBLASLt has no algorithm for a product of " + std::to_string(g.M) + " x " +
                                       std::to_string(g.N) + " x " + std::to_string(g.K));

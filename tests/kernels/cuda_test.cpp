@@ -1,5 +1,7 @@
 // Every CUDA kernel against the CPU's over the same inputs: all dtypes, odd sizes, sizes that fill a device, with and
 // without accumulation. Attention is in attention_cuda_test.cpp.
+#include <array>
+
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -260,6 +262,31 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
       }
     }
   }
+}
+
+TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
+      for (const bool bias : {false, true}) {
+        for (const int call : {0, 1}) {  // the first one of a shape ends with the product that has GELU
+          CAPTURE(M, N, K, bias, call, dtype_name(dtype));
+          OnBoth both;
+          const int a = both.array(dtype, M * K), b = both.array(dtype, N * K), d = both.array(dtype, M * N),
+                    pre = both.array(dtype, M * N), dx = both.array(dtype, M * N), n = both.array(dtype, N),
+                    input = both.array(dtype, M * N, 3);
+          both.run([&, M = M, N = N, K = K](auto s, auto at) {
+            Gemm g{.M = M, .N = N, .K = K, .a = at(a), .b = at(b), .d = at(d), .transpose_b = true};
+            g.dtype = g.out = dtype;
+            g.gelu_input_MN = at(pre);
+            if (bias) g.bias_N = at(n);
+            gemm(s, g);
+            g.gelu_input_MN = nullptr, g.bias_N = nullptr, g.gelu_gradient_of_MN = at(input), g.d = at(dx);
+            gemm(s, g);
+          });
+        }
+      }
+    }
+  });
 }
 
 TEST_CASE("cuda: matrix products", "[cuda]") {

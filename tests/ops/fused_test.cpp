@@ -49,23 +49,39 @@ Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads) {
 
 }  // namespace
 
-TEST_CASE("linear: gradients with bias, residual and GELU epilogue", "[ops]") {
+TEST_CASE("linear: gradients with bias and residual", "[ops]") {
   for (const auto& [M, N, K] : {std::tuple<Size, Size, Size>{1, 1, 1}, {3, 5, 7}, {9, 17, 4}}) {
     const Tensor x = normal({M, K}, 1), w = normal({N, K}, 2), b = normal({N}, 3), r = normal({M, N}, 4);
     check_gradient([](auto& t) { return ops::linear(t[0], t[1]); }, {x, w});
     check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2]); }, {x, w, b});
-    check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2], ops::Activation::gelu); }, {x, w, b});
-    check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2], ops::Activation::none, t[3]); }, {x, w, b, r});
+    check_gradient([](auto& t) { return ops::linear(t[0], t[1], t[2], t[3]); }, {x, w, b, r});
   }
   check_gradient([](auto& t) { return ops::linear(t[0], t[1]); }, {normal({2, 3, 5}, 1), normal({4, 5}, 2)});
 }
 
-TEST_CASE("linear equals matmul, add and gelu", "[ops]") {
+TEST_CASE("linear equals matmul and add", "[ops]") {
   const Tensor x = normal({4, 6}, 1), w = normal({5, 6}, 2), b = normal({5}, 3), r = normal({4, 5}, 4);
   const Tensor product = ops::add(ops::matmul(x, ops::transpose(w, 0, 1)), b);
   check_equal(ops::linear(x, w, b), product, 1e-12);
-  check_equal(ops::linear(x, w, b, ops::Activation::gelu), ops::gelu(product), 1e-12);
-  check_equal(ops::linear(x, w, b, ops::Activation::none, r), ops::add(product, r), 1e-12);
+  check_equal(ops::linear(x, w, b, r), ops::add(product, r), 1e-12);
+}
+
+TEST_CASE("gelu_ffn: gradients, and values of what it is made of", "[ops]") {
+  for (const auto& [M, C, F] : {std::tuple<Size, Size, Size>{1, 1, 1}, {3, 5, 7}, {9, 4, 17}}) {
+    const Tensor x = normal({M, C}, 1), up = normal({F, C}, 2), up_bias = normal({F}, 3), down = normal({C, F}, 4),
+                 down_bias = normal({C}, 5), residual = normal({M, C}, 6);
+    check_gradient([](auto& t) { return ops::gelu_ffn(t[0], t[1], {}, t[2], {}); }, {x, up, down});
+    check_gradient([](auto& t) { return ops::gelu_ffn(t[0], t[1], t[2], t[3], t[4], t[5]); },
+                   {x, up, up_bias, down, down_bias, residual});
+    const Tensor expected = ops::linear(ops::gelu(ops::linear(x, up, up_bias)), down, down_bias, residual);
+    check_equal(ops::gelu_ffn(x, up, up_bias, down, down_bias, residual), expected, 1e-12);
+  }
+}
+
+TEST_CASE("gelu_ffn: what does not fit is refused", "[ops]") {
+  const Tensor x = normal({2, 3}, 1), up = normal({4, 3}, 2), down = normal({3, 4}, 3);
+  CHECK_THROWS_WITH(ops::gelu_ffn(x, up, {}, up, {}), "gelu_ffn: down: expected shape [N, 4], got [4, 3]");
+  CHECK_THROWS_WITH(ops::gelu_ffn(x, down, {}, down, {}), "gelu_ffn: up: expected shape [N, 3], got [3, 4]");
 }
 
 TEST_CASE("swiglu and rope: gradients and values", "[ops]") {
@@ -195,8 +211,8 @@ TEST_CASE("selective recomputation drops cheap outputs and gives the same gradie
     const Size before = memory_live(kCpu).total;
     Tensor loss;
     {
-      const Tensor h = ops::linear(ops::rms_norm(x, g), w, {}, ops::Activation::gelu);
-      loss = ops::sum(ops::matmul(ops::silu(h), w));
+      const Tensor h = ops::gelu(ops::linear(ops::rms_norm(x, g), w));
+      loss = ops::sum(ops::matmul(ops::silu(ops::gelu_ffn(h, w, {}, w, {})), w));
     }
     tape.release_values(loss);
     *live_after_forward = memory_live(kCpu).total - before;
@@ -207,6 +223,6 @@ TEST_CASE("selective recomputation drops cheap outputs and gives the same gradie
   Size kept = 0, dropped = 0;
   const auto expected = gradient(true, &kept), actual = gradient(false, &dropped);
   CHECK(expected == actual);
-  // The outputs of rms_norm, gelu and silu: three tensors of 16 x 8 doubles.
-  CHECK(kept - dropped == 3 * 16 * 8 * 8);
+  // The outputs of rms_norm, gelu and silu, and what gelu_ffn keeps after GELU: four tensors of 16 x 8 doubles.
+  CHECK(kept - dropped == 4 * 16 * 8 * 8);
 }

@@ -17,8 +17,11 @@ struct Gemm {
   DType dtype = DType::f32;  // of a, b and bias
   DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 and f16 inputs
   bool accumulate = false;
-  const void* bias_N = nullptr;                              // added to every row
-  const void* add_MN = nullptr;                              // a residual, contiguous, one for all items; may not be d
+  const void* bias_N = nullptr;  // added to every row
+  const void* add_MN = nullptr;  // a residual, contiguous, one for all items; may not be d
+  // With x the product and its bias, both contiguous as d, and without accumulate, add_MN or batch:
+  void* gelu_input_MN = nullptr;                             // receives x; d = gelu(x)
+  const void* gelu_gradient_of_MN = nullptr;                 // d = x * gelu'(this)
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
 };
 

@@ -6,17 +6,18 @@
 
 namespace lt::nn {
 
-// y = activation(x W^T + b) + residual; weight [out, in], bias [out].
+// y = x W^T + b + residual; weight [out, in], bias [out].
 class Linear : public Module {
  public:
   Linear(Size in, Size out, bool bias, Init init)
       : weight_(add_parameter("weight", {out, in}, init)),
         bias_(bias ? &add_parameter("bias", {out}, Init::constant(0)) : nullptr) {}
 
-  Tensor operator()(const Tensor& x, ops::Activation activation = ops::Activation::none,
-                    const Tensor& residual = {}) const {
-    return ops::linear(x, weight_.tensor(), bias_ != nullptr ? bias_->tensor() : Tensor(), activation, residual);
+  Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
+    return ops::linear(x, weight(), bias(), residual);
   }
+  const Tensor& weight() const { return weight_.tensor(); }
+  Tensor bias() const { return bias_ != nullptr ? bias_->tensor() : Tensor(); }  // or undefined
 
  private:
   Parameter& weight_;

@@ -57,12 +57,14 @@ Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first 
 
 // --- The fused set: what the transformers use. ---
 
-enum class Activation { none, gelu };
+// x [..., K] weight[N, K]^T + bias [N] + residual [..., N]. bias and residual may be undefined. The residual's gradient
+// is passed on without a copy.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
 
-// activation(x [..., K] weight[N, K]^T + bias [N]) + residual [..., N]. bias and residual may be undefined. With an
-// activation there is no residual. The residual's gradient is passed on without a copy.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none,
-              const Tensor& residual = {});
+// gelu(x [..., K] up[F, K]^T + up_bias [F]) down[N, F]^T + down_bias [N] + residual [..., N]. Biases and residual may
+// be undefined. Where that is faster, GELU and its gradient are part of the products.
+Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
+                const Tensor& residual = {});
 
 // silu(x[..., :F]) * x[..., F:] for x [..., 2F] (Shazeer 2020).
 Tensor swiglu(const Tensor& x);

@@ -9,6 +9,10 @@ struct Ffn : Module {
       : up(add<Linear>("up", spec.width, spec.ffn, true, kInit)),
         down(add<Linear>("down", spec.ffn, spec.width, true, residual_init(spec))) {}
 
+  Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
+    return ops::gelu_ffn(x, up.weight(), up.bias(), down.weight(), down.bias(), residual);
+  }
+
   Linear &up, &down;
 };
 
@@ -24,8 +28,8 @@ struct GptBlock final : Transformer::Block {
   Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
     const Tensor a = attention.attend(attention.qkv(norm1(x)), cache);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
-    const Tensor h = ffn.up(norm2(y), ops::Activation::gelu);
-    return add_residual(ffn.down, h, y, dropout_p, site + ".ffn");
+    const Tensor n = norm2(y);
+    return dropout_p == 0 ? ffn(n, y) : ops::add(y, dropout(ffn(n), dropout_p, site + ".ffn"));
   }
 
   LayerNorm& norm1;

@@ -32,7 +32,7 @@ struct QkvAttention : Module {
 // x + dropout(linear(h)); without dropout the sum is part of the product.
 inline Tensor add_residual(const Linear& linear, const Tensor& h, const Tensor& x, double dropout_p,
                            const std::string& site) {
-  if (dropout_p == 0) return linear(h, ops::Activation::none, x);
+  if (dropout_p == 0) return linear(h, x);
   return ops::add(x, dropout(linear(h), dropout_p, site));
 }
 

@@ -1,0 +1,89 @@
+// gelu_ffn: gelu(x W1^T + b1) W2^T + b2 + residual as one operation, so that GELU and its gradient can be part of the
+// products beside them. The storage of the hidden values takes their gradient.
+#include "kernels/elementwise.h"
+#include "libtrain/memory.h"
+#include "libtrain/ops.h"
+#include "libtrain/part_clock.h"
+#include "libtrain/work_count.h"
+#include "ops/check.h"
+#include "ops/linear_products.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+namespace {
+
+struct GeluFfn final : Function {
+  const char* name() const override { return "gelu_ffn"; }
+
+  Saved x_, up_, down_;
+  Slot up_bias_, down_bias_, residual_;
+  Tensor pre_, hidden_;  // before and after GELU; hidden_ is computed again where the tape keeps no values
+
+  Tensor forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
+                 const Tensor& residual) {
+    x_ = x, up_ = up, down_ = down;
+    up_bias_ = up_bias.gradient_slot(), down_bias_ = down_bias.gradient_slot(), residual_ = residual.gradient_slot();
+    pre_ = Tensor::empty(with_last(x, up.dim(0)), x.dtype(), x.device());
+    hidden_ = Tensor::empty(pre_.shape(), x.dtype(), x.device());
+    kernels::Gemm product = linear_product(hidden_, x, up, up_bias);
+    product.gelu_input_MN = pre_.data();
+    multiply(x.device(), product);
+    const Tensor y = Tensor::empty(with_last(x, down.dim(0)), x.dtype(), x.device());
+    product = linear_product(y, hidden_, down, down_bias);
+    if (residual.defined()) product.add_MN = residual.data();
+    multiply(x.device(), product);
+    if (Tape::current() == nullptr || !Tape::current()->keeps_values()) hidden_ = Tensor();
+    return y;
+  }
+
+  // Weights come first, so that their reduction can start.
+  void backward(const Tensor& dy) override {
+    if (!hidden_.defined()) recompute_hidden();
+    if (down_.slot() != nullptr) add_weight_gradient(down_.slot(), dy, hidden_);
+    add_bias_gradient(down_bias_, dy);
+    const Tensor dpre = hidden_;
+    count_traffic(2 * dpre.bytes());
+    multiply(dy.device(), {.M = rows(dy),
+                           .N = dpre.dim(-1),
+                           .K = dy.dim(-1),
+                           .a = dy.data(),
+                           .b = down_.get().data(),
+                           .d = dpre.data(),
+                           .dtype = dy.dtype(),
+                           .out = dy.dtype(),
+                           .gelu_gradient_of_MN = pre_.data()});
+    if (up_.slot() != nullptr) add_weight_gradient(up_.slot(), dpre, x_.get());
+    add_bias_gradient(up_bias_, dpre);
+    if (x_.slot() != nullptr) add_input_gradient(x_.slot(), dpre, up_.get());
+    if (residual_ != nullptr) residual_->add(dy);
+  }
+
+  void recompute_hidden() {
+    const PartScope part(Part::recompute);
+    hidden_ = Tensor::empty(pre_.shape(), pre_.dtype(), pre_.device());
+    dispatch(pre_.device(),
+             [&](auto s) { kernels::gelu_forward(s, pre_.dtype(), hidden_.data(), pre_.data(), pre_.elements()); });
+  }
+};
+
+}  // namespace
+
+Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
+                const Tensor& residual) {
+  check_linear("gelu_ffn", x, "up", up, "up_bias", up_bias);
+  require_like("gelu_ffn", "down", down, x);
+  if (down.dims() != 2 || down.dim(1) != up.dim(0)) {
+    fail("gelu_ffn", "down", "shape [N, " + std::to_string(up.dim(0)) + "]", to_string(down.shape()));
+  }
+  if (down_bias.defined()) {
+    require_like("gelu_ffn", "down_bias", down_bias, x);
+    require_shape("gelu_ffn", "down_bias", down_bias, {down.dim(0)});
+  }
+  if (residual.defined()) {
+    require_like("gelu_ffn", "residual", residual, x);
+    require_shape("gelu_ffn", "residual", residual, with_last(x, down.dim(0)));
+  }
+  return record<GeluFfn>(x, up, up_bias, down, down_bias, residual);
+}
+
+}  // namespace lt::ops

@@ -1,0 +1,79 @@
+// Descriptions of a linear layer's three products.
+#include "ops/linear_products.h"
+
+#include "kernels/reduce.h"
+#include "libtrain/work_count.h"
+#include "ops/check.h"
+#include "tensor/dispatch.h"
+
+namespace lt::ops {
+
+kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return {.M = rows(x),
+          .N = weight.dim(0),
+          .K = weight.dim(1),
+          .a = x.data(),
+          .b = weight.data(),
+          .d = y.data(),
+          .transpose_b = true,
+          .dtype = x.dtype(),
+          .out = x.dtype(),
+          .bias_N = bias.defined() ? bias.data() : nullptr};
+}
+
+void multiply(Device device, const kernels::Gemm& product) {
+  count_product(product.M, product.N, product.K);
+  dispatch(device, [&](auto s) { kernels::gemm(s, product); });
+}
+
+void add_weight_gradient(const Slot& weight, const Tensor& dy, const Tensor& x) {
+  if (weight == nullptr) return;
+  const GradientTarget dw = weight->next();
+  multiply(dy.device(), {.M = dy.dim(-1),
+                         .N = x.dim(-1),
+                         .K = rows(dy),
+                         .a = dy.data(),
+                         .b = x.data(),
+                         .d = dw.dst.data(),
+                         .transpose_a = true,
+                         .dtype = dy.dtype(),
+                         .out = dw.dst.dtype(),
+                         .accumulate = dw.accumulate});
+}
+
+void add_bias_gradient(const Slot& bias, const Tensor& dy) {
+  if (bias == nullptr) return;
+  const GradientTarget db = bias->next();
+  dispatch(dy.device(), [&](auto s) {
+    kernels::sum_rows(s, db.dst.dtype(), db.dst.data(), dy.dtype(), dy.data(), rows(dy), dy.dim(-1), db.accumulate);
+  });
+}
+
+void add_input_gradient(const Slot& x, const Tensor& dy, const Tensor& weight) {
+  if (x == nullptr) return;
+  const GradientTarget dx = x->next();
+  multiply(dy.device(), {.M = rows(dy),
+                         .N = weight.dim(1),
+                         .K = dy.dim(-1),
+                         .a = dy.data(),
+                         .b = weight.data(),
+                         .d = dx.dst.data(),
+                         .dtype = dy.dtype(),
+                         .out = dx.dst.dtype(),
+                         .accumulate = dx.accumulate});
+}
+
+void check_linear(std::string_view op, const Tensor& x, std::string_view weight_name, const Tensor& weight,
+                  std::string_view bias_name, const Tensor& bias) {
+  require_float(op, "x", x);
+  require_min_dims(op, "x", x, 1);
+  require_like(op, weight_name, weight, x);
+  if (weight.dims() != 2 || weight.dim(1) != x.dim(-1)) {
+    fail(op, weight_name, "shape [N, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
+  }
+  if (!bias.defined()) return;
+  require_like(op, bias_name, bias, x);
+  require_shape(op, bias_name, bias, {weight.dim(0)});
+}
+
+}  // namespace lt::ops
