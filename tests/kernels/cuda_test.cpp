@@ -9,6 +9,7 @@
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/on_both.h"
+#include "kernels/random.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 
@@ -238,6 +239,17 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
       }
     }
   });
+}
+
+TEST_CASE("cuda: normal random numbers", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const Size n : kCounts) {
+    for (const std::uint64_t first : {0u, 5u, 4'000'000'003u}) {
+      OnBoth both;
+      const int values = both.array(DType::f32, n);
+      both.run([&](auto s, auto at) { fill_normal(s, static_cast<float*>(at(values)), 77, first, n, 0.25f, 2.0f); });
+    }
+  }
 }
 
 TEST_CASE("cuda: AdamW", "[cuda]") {

@@ -191,8 +191,9 @@ TEST_CASE("a non-finite loss suppresses the update", "[parallel]") {
     engine.with_parameters([&] { values = model.first.parameters()[0].parameter->tensor().to_vector<float>(); });
     return std::pair{result.loss(), values};
   };
-  std::vector<float> initial(35);
-  nn::initial_values(initial.data(), "first.linear.weight", nn::Init::normal(0.3f), 1337, 0, 35);
+  const Tensor first_weight = Tensor::empty({35}, DType::f32);
+  nn::initial_values(first_weight, "first.linear.weight", nn::Init::normal(0.3f), 1337, 0);
+  const std::vector<float> initial = first_weight.to_vector<float>();
   const auto [loss, updated] = weights_after(0.5f);
   CHECK(std::isfinite(loss));
   CHECK(updated != initial);

@@ -139,8 +139,9 @@ class Model : public Module {
   UnitObserver* observer_ = nullptr;
 };
 
-// Fills `values` with elements [begin, begin + count) of the initial values of parameter `name`.
-void initial_values(float* values, const std::string& name, Init init, std::uint64_t seed, Size begin, Size count);
+// `values`, f32 and contiguous, become elements [begin, begin + values.elements()) of the initial values of parameter
+// `name`, on their device.
+void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
 
 // What a forward pass needs beside its inputs; the same for every rank count.
 struct ForwardContext {

@@ -1,17 +1,15 @@
 // The tree of modules, its parameters by name, and their initial values.
 #include "libtrain/module.h"
 
-#include <algorithm>
 
+#include "kernels/random.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/random.h"
+#include "tensor/dispatch.h"
 
 namespace lt::nn {
-namespace {
-constexpr Size kValuesOfAThread = Size{1} << 16;
-}
 
 const Tensor& Parameter::tensor() const {
   if (!tensor_.defined()) {
@@ -67,27 +65,21 @@ void Model::materialize(Device device, DType dtype, std::uint64_t seed) {
     Parameter& parameter = *entry.parameter;
     Tensor tensor = Tensor::empty(parameter.shape(), dtype, device);
     if (!device.is_meta()) {
-      std::vector<float> values(static_cast<std::size_t>(parameter.shape().elements()));
-      initial_values(values.data(), entry.name, parameter.init(), seed, 0, parameter.shape().elements());
-      copy(tensor, Tensor::from(values, parameter.shape()));
+      const Tensor values = Tensor::empty(parameter.shape(), DType::f32, device);
+      initial_values(values, entry.name, parameter.init(), seed, 0);
+      copy(tensor, values);
     }
     tensor.set_requires_grad();
     parameter.bind(std::move(tensor));
   }
 }
 
-void initial_values(float* values, const std::string& name, Init init, std::uint64_t seed, Size begin, Size count) {
-  if (init.deviation == 0) {
-    std::fill(values, values + count, init.mean);
-    return;
-  }
-  const std::uint64_t key = derive_key(seed, name);
-  // Each value is a function of its index, so threads share the work as they like.
-#pragma omp parallel for schedule(static)
-  for (Size first = 0; first < count; first += kValuesOfAThread) {
-    fill_normal(values + first, key, static_cast<std::uint64_t>(begin + first),
-                std::min(kValuesOfAThread, count - first), init.mean, init.deviation);
-  }
+void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin) {
+  if (init.deviation == 0) return fill(values, init.mean);
+  dispatch(values.device(), [&](auto stream) {
+    kernels::fill_normal(stream, values.data<float>(), derive_key(seed, name), static_cast<std::uint64_t>(begin),
+                         values.elements(), init.mean, init.deviation);
+  });
 }
 
 }  // namespace lt::nn

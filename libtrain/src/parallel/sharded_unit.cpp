@@ -197,15 +197,11 @@ void ShardedUnit::initialise(std::uint64_t seed) {
   if (sharding_.device.is_meta()) return;
   ShardMap map;
   add_to(map);
-  std::vector<float> values;
   for (const StateRange& range : map.needed) {
     if (range.kind != StateKind::master) continue;
     const auto found = std::find_if(layout_.ranges().begin(), layout_.ranges().end(),
                                     [&](const UnitLayout::Range& entry) { return entry.name == range.parameter; });
-    values.resize(static_cast<std::size_t>(range.end - range.begin));
-    nn::initial_values(values.data(), range.parameter, found->parameter->init(), seed, range.begin,
-                       range.end - range.begin);
-    copy(range.values, Tensor::from(values, range.values.shape()));
+    nn::initial_values(range.values, range.parameter, found->parameter->init(), seed, range.begin);
   }
   refresh_copies();
 }
