@@ -68,9 +68,14 @@ if(LIBTRAIN_TESTS)
   endif()
 endif()
 
-# CUDA: the toolkit of the system. (cuDNN may be that of PyPI's packages, in LIBTRAIN_CUDA_ROOT.)
+# CUDA: the toolkit, NCCL and cuDNN of the system or, all of them, of LIBTRAIN_CUDA_ROOT.
 set(LIBTRAIN_CUDA_RUNTIME "")
+set(LIBTRAIN_CUDA_RPATH "")
+set(LIBTRAIN_CUDA_LINK_OPTIONS "")
 if(LIBTRAIN_CUDA)
+  if(LIBTRAIN_CUDA_ROOT)
+    include(CudaPackages)
+  endif()
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "" FORCE)
   endif()
@@ -78,7 +83,8 @@ if(LIBTRAIN_CUDA)
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
     message(FATAL_ERROR "nvcc was not found. Install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) and put "
-                        "nvcc on PATH, or configure with -DLIBTRAIN_CUDA=OFF")
+                        "nvcc on PATH, or take that of PyPI: `bash launch/deps.sh --cuda=FOLDER` and "
+                        "-DLIBTRAIN_CUDA_ROOT=FOLDER/nvidia; or configure with -DLIBTRAIN_CUDA=OFF")
   endif()
   enable_language(CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 13 has it
@@ -112,16 +118,13 @@ if(LIBTRAIN_CUDA)
   endif()
 endif()
 
-# cuDNN with the headers of cudnn-frontend, which `bash launch/deps.sh --cuda` puts into build/third_party. The library is
-# the toolkit's, the system's, or that of nvidia-cudnn in LIBTRAIN_CUDA_ROOT.
+# cuDNN with the headers of cudnn-frontend, which `bash launch/deps.sh --cuda` puts into build/third_party.
 set(LIBTRAIN_HAS_CUDNN OFF)
 if(LIBTRAIN_CUDA)
   find_path(LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
             HINTS ${PROJECT_SOURCE_DIR}/build/third_party/cudnn-frontend/include)
-  find_path(LIBTRAIN_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${LIBTRAIN_CUDA_ROOT}
-            PATH_SUFFIXES include cudnn/include)
-  find_library(LIBTRAIN_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ${LIBTRAIN_CUDA_ROOT}
-               PATH_SUFFIXES lib cudnn/lib)
+  find_path(LIBTRAIN_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(LIBTRAIN_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR AND LIBTRAIN_CUDNN_INCLUDE_DIR AND LIBTRAIN_CUDNN_LIBRARY)
     set(LIBTRAIN_HAS_CUDNN ON)
     add_library(lt_cudnn INTERFACE)

@@ -7,6 +7,7 @@
 #   bash launch/deps.sh --tests    also what tests/run.sh needs to make a virtual environment of Python
 #   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; says whether the CUDA
 #                                  toolkit and cuDNN are there, which it does not install
+#   bash launch/deps.sh --cuda=FOLDER   instead installs those too, from PyPI, into a folder of their own
 set -euo pipefail
 
 packages=(
@@ -19,17 +20,19 @@ packages=(
 )
 
 cuda=0
+cuda_folder=
 for option in "$@"; do
   case "$option" in
-    --cuda)
+    --cuda | --cuda=?*)
       cuda=1
+      [ "$option" = --cuda ] || cuda_folder=${option#--cuda=}
       python3 -m pip --version > /dev/null 2>&1 || packages+=(python3-pip)
       ;;
     --corpus) packages+=(fortunes) ;;
     --tests) packages+=(python3-venv) ;;
     *)
       echo "error: [deps] unknown option $option" >&2
-      echo "hint: bash launch/deps.sh [--corpus] [--tests] [--cuda]" >&2
+      echo "hint: bash launch/deps.sh [--corpus] [--tests] [--cuda[=FOLDER]]" >&2
       exit 2
       ;;
   esac
@@ -64,10 +67,38 @@ fetch_cudnn_frontend() {
   rm -rf "$wheels"
 }
 
+# The CUDA toolkit, NCCL and cuDNN of PyPI. A folder that holds other packages stays as it is.
+install_cuda() {
+  local list log packages
+  list="$(cd "$(dirname "$0")" && pwd)/cuda_packages.txt"
+  packages=$(grep == "$list")
+  [ "$(cat "$cuda_folder/packages" 2> /dev/null)" = "$packages" ] && return 0
+  if [ -e "$cuda_folder/nvidia" ]; then
+    echo "error: [deps] $cuda_folder/nvidia holds other packages than launch/cuda_packages.txt" >&2
+    echo "hint: name a new folder, or remove this one" >&2
+    return 1
+  fi
+  echo "fetching: CUDA of PyPI (launch/cuda_packages.txt, 1.8 GB) into $cuda_folder"
+  log=$(mktemp)
+  if ! python3 -m pip install --quiet --no-deps --only-binary=:all: --require-hashes --requirement "$list" \
+    --target "$cuda_folder" > "$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    rm -f "$log"
+    echo "error: [deps] pip could not install launch/cuda_packages.txt into $cuda_folder" >&2
+    return 1
+  fi
+  rm -f "$log"
+  echo "$packages" > "$cuda_folder/packages"  # last: all of them are there
+}
+
 # What follows the packages.
 finish() {
   [ "$cuda" -eq 1 ] || exit 0
   fetch_cudnn_frontend
+  if [ -n "$cuda_folder" ]; then
+    install_cuda
+    exit 0
+  fi
   local absent=() root=${CUDA_HOME:-/usr/local/cuda}
   command -v nvcc > /dev/null || [ -x "$root/bin/nvcc" ] || absent+=("nvcc (the CUDA toolkit)")
   compgen -G "$root/include/cudnn.h" > /dev/null || compgen -G "/usr/include/cudnn.h" > /dev/null ||
@@ -76,7 +107,8 @@ finish() {
     absent+=("nccl.h (NCCL with headers)")
   [ ${#absent[@]} -eq 0 ] && exit 0
   printf 'error: [deps] not found: %s\n' "${absent[@]}" >&2
-  echo "hint: https://developer.nvidia.com/cuda-downloads and https://developer.nvidia.com/cudnn-downloads" >&2
+  echo "hint: https://developer.nvidia.com/cuda-downloads and https://developer.nvidia.com/cudnn-downloads, or all of it" \
+    "from PyPI: bash launch/deps.sh --cuda=FOLDER" >&2
   exit 1
 }
 
