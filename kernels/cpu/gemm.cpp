@@ -5,14 +5,14 @@
 #include <string>
 
 #include "kernels/cpu/gemm_loops.h"
-#include "kernels/gemm_then_gelu.h"
+#include "kernels/gemm_in_passes.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
 
 template <>
 void gemm(CpuStream stream, const Gemm& g) {
-  if (g.gelu_input_MN != nullptr || g.gelu_gradient_of_MN != nullptr) return gemm_then_gelu(stream, g);
+  if (has_passes(g)) return gemm_in_passes(stream, g);
   if (g.out != g.dtype && !(dtype_bytes(g.dtype) == 2 && g.out == DType::f32)) {
     throw InternalError("kernels", "gemm: expected an output of the inputs' dtype " + std::string(dtype_name(g.dtype)) +
                                        ", or f32 for bf16 and f16, found " + std::string(dtype_name(g.out)));

@@ -16,7 +16,7 @@
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/deterministic.h"
 #include "kernels/elementwise.h"
-#include "kernels/gemm_then_gelu.h"
+#include "kernels/gemm_in_passes.h"
 
 namespace lt::kernels {
 namespace {
@@ -45,10 +45,33 @@ std::uint32_t alignment_of(const void* pointer) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(kMostAlignment, address & (~address + 1)));
 }
 
+// What cuBLASLt does beside the product.
+enum class Epilogue { none, bias, gelu, bias_gelu, gelu_gradient, sum_a };
+
+Epilogue epilogue_of(const Gemm& g, bool bias) {
+  if (g.gelu_gradient_of_MN != nullptr) return Epilogue::gelu_gradient;
+  if (g.sum_a_M != nullptr) return Epilogue::sum_a;
+  if (g.gelu_input_MN != nullptr) return bias ? Epilogue::bias_gelu : Epilogue::gelu;
+  return bias ? Epilogue::bias : Epilogue::none;
+}
+
+cublasLtEpilogue_t to_cublas(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::gelu: return CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::sum_a: return CUBLASLT_EPILOGUE_BGRADB;  // the operands have changed places
+  }
+  throw InternalError("kernels", "gemm: no such epilogue");
+}
+
 // What of a product decides how it is computed.
 struct Problem {
   std::array<Size, 12> sizes;  // M N K lda ldb ldd ld_c batch stride_a stride_b stride_d stride_c
-  std::array<bool, 6> flags;   // transpose_a transpose_b bias deterministic gelu gelu_gradient
+  std::array<bool, 3> flags;   // transpose_a transpose_b deterministic
+  Epilogue epilogue;
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
   int device;
@@ -62,7 +85,7 @@ struct Problem {
       for (const auto number : numbers) text += "," + std::to_string(number);
     };
     add(sizes), add(flags), add(alignment);
-    return text;
+    return text + "," + std::to_string(static_cast<int>(epilogue));
   }
 };
 
@@ -72,7 +95,7 @@ struct Prepared {
   MatrixLayout a, b, c, d;
   std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; one is left when it was chosen
   std::string problem;                           // of the file of chosen algorithms
-  std::optional<bool> gelu_wins;                 // over a pass of its own; nothing: not known yet
+  std::optional<bool> fused_wins;                // over passes of their own; nothing: not known yet
 };
 
 class Cublas {
@@ -95,15 +118,14 @@ class Cublas {
   }
 
   void run(Prepared& p, const void* alpha, const void* beta, const Gemm& g, const void* c, CudaStream stream) {
-    if (g.bias_N) {  // a property of the description, which is this thread's alone while the engine runs
-      LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias_N,
-                                               sizeof g.bias_N));
-    }
-    const void* const gelu = g.gelu_input_MN != nullptr ? g.gelu_input_MN : g.gelu_gradient_of_MN;
-    if (gelu != nullptr) {
-      LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &gelu,
-                                               sizeof gelu));
-    }
+    // Properties of the description, which is this thread's alone while the engine runs.
+    const auto set = [&](cublasLtMatmulDescAttributes_t name, const void* pointer) {
+      if (pointer == nullptr) return;
+      LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), name, &pointer, sizeof pointer));
+    };
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.sum_a_M != nullptr ? g.sum_a_M : g.bias_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        g.gelu_input_MN != nullptr ? g.gelu_input_MN : g.gelu_gradient_of_MN);
     const auto launch = [&](const cublasLtMatmulAlgo_t& algorithm) {
       LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(),
                                g.d, p.d.get(), &algorithm, cuda::product_workspace(stream),
@@ -117,15 +139,15 @@ class Cublas {
     launch(p.candidates.front());
   }
 
-  // With GELU in the product, or in a pass of its own: what the first call finds to be faster.
+  // All in the product, or in passes of their own: what the first call that can be repeated finds to be faster.
   template <class Fused, class Separate>
-  void run_faster(Prepared& p, CudaStream stream, Fused&& fused, Separate&& separate) {
-    if (p.gelu_wins) return *p.gelu_wins ? fused() : separate();
-    fused();
-    if (p.candidates.size() > 1 || !may_time(stream)) return;
+  void run_faster(Prepared& p, bool repeatable, CudaStream stream, Fused&& fused, Separate&& separate) {
+    if (p.fused_wins) return *p.fused_wins ? fused() : separate();
+    if (!repeatable || !may_time(stream)) return separate();
+    fused();  // which also chooses the algorithm
     const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);
-    p.gelu_wins = fused_ms < kBetterThanFirst * separate_ms;
-    if (!*p.gelu_wins) file_.add(p.problem, cublasLtMatmulAlgo_t{});
+    p.fused_wins = fused_ms < kBetterThanFirst * separate_ms;
+    if (!*p.fused_wins) file_.add(p.problem, cublasLtMatmulAlgo_t{});
   }
 
  private:
@@ -172,7 +194,7 @@ class Cublas {
 
   std::unique_ptr<Prepared> make(const Problem& q) {
     const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
-    const auto [transpose_a, transpose_b, bias, pinned, gelu, gelu_gradient] = q.flags;
+    const auto [transpose_a, transpose_b, pinned] = q.flags;
     const bool f64 = q.dtype == DType::f64;
     auto p = std::make_unique<Prepared>();
     cublasLtMatmulDesc_t operation = nullptr;
@@ -184,14 +206,15 @@ class Cublas {
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (bias || gelu || gelu_gradient) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, gelu_gradient  ? CUBLASLT_EPILOGUE_DGELU
-                                         : gelu && bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-                                         : gelu         ? CUBLASLT_EPILOGUE_GELU_AUX
-                                                        : CUBLASLT_EPILOGUE_BIAS);
+    const Epilogue e = q.epilogue;
+    if (e != Epilogue::none) set(CUBLASLT_MATMUL_DESC_EPILOGUE, to_cublas(e));
+    if (e == Epilogue::bias || e == Epilogue::bias_gelu || e == Epilogue::sum_a) {
+      const DType type = e == Epilogue::sum_a ? gradient_dtype(q.dtype) : q.dtype;
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(type)));
     }
-    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(q.dtype)));
-    if (gelu || gelu_gradient) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(N));
+    if (e == Epilogue::gelu || e == Epilogue::bias_gelu || e == Epilogue::gelu_gradient) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(N));
+    }
     p->a = transpose_b ? layout(q.dtype, K, N, ldb, batch, stride_b) : layout(q.dtype, N, K, ldb, batch, stride_b);
     p->b = transpose_a ? layout(q.dtype, M, K, lda, batch, stride_a) : layout(q.dtype, K, M, lda, batch, stride_a);
     p->c = layout(q.out, N, M, ld_c, batch, stride_c);
@@ -221,14 +244,14 @@ class Cublas {
     p->problem = q.text();
     const auto known = pinned ? std::nullopt : file_.find(p->problem);
     if (known && is_none(*known)) {
-      p->gelu_wins = false;
+      p->fused_wins = false;
     } else if (known && takes(*p, *known)) {
-      p->candidates = {*known}, p->gelu_wins = true;
+      p->candidates = {*known}, p->fused_wins = true;
     }
     return p;
   }
 
-  // What the file says of a product that is slower with GELU in it.
+  // What the file says of a product that is slower with all in it.
   static bool is_none(const cublasLtMatmulAlgo_t& algorithm) {
     return std::all_of(std::begin(algorithm.data), std::end(algorithm.data), [](auto word) { return word == 0; });
   }
@@ -279,24 +302,24 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
   const bool own_c = c != g.d;
   return {{g.M, g.N, g.K, lda, ldb, ldd, own_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
            own_c ? 0 : g.stride_d},
-          {g.transpose_a, g.transpose_b, bias, deterministic(), g.gelu_input_MN != nullptr,
-           g.gelu_gradient_of_MN != nullptr},
+          {g.transpose_a, g.transpose_b, deterministic()},
+          epilogue_of(g, bias),
           g.dtype,
           g.out,
           {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
           stream.device};
 }
 
-// In deterministic mode, and where cuBLASLt has no such product, GELU is a pass of its own.
-void gemm_with_gelu(CudaStream stream, const Gemm& g) {
+// In deterministic mode, and where cuBLASLt has no such product, what belongs to it goes in passes of its own.
+void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
-  const bool possible = !deterministic() && dtype_bytes(g.dtype) == 2 && g.out == g.dtype && g.K > 0;
+  const bool possible = !deterministic() && dtype_bytes(g.dtype) == 2 && g.K > 0;
   Prepared* const prepared = possible ? cublas.prepare(problem_of(stream, g, g.bias_N != nullptr, g.d)) : nullptr;
-  if (prepared == nullptr) return gemm_then_gelu(stream, g);
-  const float one = 1, zero = 0;
+  if (prepared == nullptr) return gemm_in_passes(stream, g);
+  const float one = 1, beta = g.accumulate ? 1 : 0;
   cublas.run_faster(
-      *prepared, stream, [&] { cublas.run(*prepared, &one, &zero, g, g.d, stream); },
-      [&] { gemm_then_gelu(stream, g); });
+      *prepared, !g.accumulate, stream, [&] { cublas.run(*prepared, &one, &beta, g, g.d, stream); },
+      [&] { gemm_in_passes(stream, g); });
 }
 
 }  // namespace
@@ -304,7 +327,7 @@ void gemm_with_gelu(CudaStream stream, const Gemm& g) {
 template <>
 void gemm(CudaStream stream, const Gemm& g) {
   if (g.M == 0 || g.N == 0 || g.batch == 0) return;
-  if (g.gelu_input_MN != nullptr || g.gelu_gradient_of_MN != nullptr) return gemm_with_gelu(stream, g);
+  if (has_passes(g)) return gemm_with_passes(stream, g);
   Gemm product = g;
   // A residual goes in as C unless d is added to as well; what does not go in is added after.
   const bool add_as_c = g.add_MN && !g.accumulate;

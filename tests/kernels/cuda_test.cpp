@@ -301,6 +301,27 @@ TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its 
   });
 }
 
+TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto& [M, N, K] : {std::array<Size, 3>{96, 64, 128}, {384, 256, 72}, {31, 17, 5}, {256, 512, 2048}}) {
+      for (const bool accumulate : {true, false}) {
+        for (const int call : {0, 1}) {
+          CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
+          OnBoth both;
+          const int dy = both.array(dtype, K * M), x = both.array(dtype, K * N), dw = both.array(sums, M * N),
+                    db = both.array(sums, M);
+          both.run([&, M = M, N = N, K = K](auto s, auto at) {
+            Gemm g{.M = M, .N = N, .K = K, .a = at(dy), .b = at(x), .d = at(dw), .transpose_a = true, .dtype = dtype};
+            g.out = sums, g.accumulate = accumulate, g.sum_a_M = at(db);
+            gemm(s, g);
+          });
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("cuda: matrix products", "[cuda]") {
   struct Case {
     Size M, N, K;

@@ -20,8 +20,10 @@ struct Gemm {
   const void* bias_N = nullptr;  // added to every row
   const void* add_MN = nullptr;  // a residual, contiguous, one for all items; may not be d
   // With x the product and its bias, both contiguous as d, and without accumulate, add_MN or batch:
-  void* gelu_input_MN = nullptr;                             // receives x; d = gelu(x)
-  const void* gelu_gradient_of_MN = nullptr;                 // d = x * gelu'(this)
+  void* gelu_input_MN = nullptr;              // receives x; d = gelu(x)
+  const void* gelu_gradient_of_MN = nullptr;  // d = x * gelu'(this)
+  // Receives the sums over k of op(A)_mk in gradient_dtype(dtype); with transpose_a and contiguous a, without batch.
+  void* sum_a_M = nullptr;
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
 };
 

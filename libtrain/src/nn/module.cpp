@@ -1,7 +1,6 @@
 // The tree of modules, its parameters by name, and their initial values.
 #include "libtrain/module.h"
 
-
 #include "kernels/random.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"

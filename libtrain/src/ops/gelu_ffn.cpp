@@ -39,8 +39,7 @@ struct GeluFfn final : Function {
   // Weights come first, so that their reduction can start.
   void backward(const Tensor& dy) override {
     if (!hidden_.defined()) recompute_hidden();
-    if (down_.slot() != nullptr) add_weight_gradient(down_.slot(), dy, hidden_);
-    add_bias_gradient(down_bias_, dy);
+    add_parameter_gradients(down_.slot(), down_bias_, dy, hidden_);
     const Tensor dpre = hidden_;
     count_traffic(2 * dpre.bytes());
     multiply(dy.device(), {.M = rows(dy),
@@ -52,8 +51,7 @@ struct GeluFfn final : Function {
                            .dtype = dy.dtype(),
                            .out = dy.dtype(),
                            .gelu_gradient_of_MN = pre_.data()});
-    if (up_.slot() != nullptr) add_weight_gradient(up_.slot(), dpre, x_.get());
-    add_bias_gradient(up_bias_, dpre);
+    add_parameter_gradients(up_.slot(), up_bias_, dpre, x_);
     if (x_.slot() != nullptr) add_input_gradient(x_.slot(), dpre, up_.get());
     if (residual_ != nullptr) residual_->add(dy);
   }

@@ -24,8 +24,7 @@ struct Linear final : Function {
 
   // The weight comes first, so that its reduction can start.
   void backward(const Tensor& dy) override {
-    if (weight_.slot() != nullptr) add_weight_gradient(weight_.slot(), dy, x_.get());
-    add_bias_gradient(bias_, dy);
+    add_parameter_gradients(weight_.slot(), bias_, dy, x_);
     if (x_.slot() != nullptr) add_input_gradient(x_.slot(), dy, weight_.get());
     if (residual_ != nullptr) residual_->add(dy);
   }

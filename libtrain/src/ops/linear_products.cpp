@@ -26,24 +26,24 @@ void multiply(Device device, const kernels::Gemm& product) {
   dispatch(device, [&](auto s) { kernels::gemm(s, product); });
 }
 
-void add_weight_gradient(const Slot& weight, const Tensor& dy, const Tensor& x) {
-  if (weight == nullptr) return;
-  const GradientTarget dw = weight->next();
-  multiply(dy.device(), {.M = dy.dim(-1),
-                         .N = x.dim(-1),
-                         .K = rows(dy),
-                         .a = dy.data(),
-                         .b = x.data(),
-                         .d = dw.dst.data(),
-                         .transpose_a = true,
-                         .dtype = dy.dtype(),
-                         .out = dw.dst.dtype(),
-                         .accumulate = dw.accumulate});
-}
-
-void add_bias_gradient(const Slot& bias, const Tensor& dy) {
-  if (bias == nullptr) return;
-  const GradientTarget db = bias->next();
+void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x) {
+  const GradientTarget db = bias != nullptr ? bias->next() : GradientTarget{{}, false};
+  const bool together = weight != nullptr && bias != nullptr && !db.accumulate;
+  if (weight != nullptr) {
+    const GradientTarget dw = weight->next();
+    multiply(dy.device(), {.M = dy.dim(-1),
+                           .N = x.get().dim(-1),
+                           .K = rows(dy),
+                           .a = dy.data(),
+                           .b = x.get().data(),
+                           .d = dw.dst.data(),
+                           .transpose_a = true,
+                           .dtype = dy.dtype(),
+                           .out = dw.dst.dtype(),
+                           .accumulate = dw.accumulate,
+                           .sum_a_M = together ? db.dst.data() : nullptr});
+  }
+  if (bias == nullptr || together) return;
   dispatch(dy.device(), [&](auto s) {
     kernels::sum_rows(s, db.dst.dtype(), db.dst.data(), dy.dtype(), dy.data(), rows(dy), dy.dim(-1), db.accumulate);
   });

@@ -13,9 +13,9 @@ kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& wei
 // d, a and b of `product` lie on `device`.
 void multiply(Device device, const kernels::Gemm& product);
 
-void add_weight_gradient(const Slot& weight, const Tensor& dy, const Tensor& x);  // dW = dY^T X
-void add_bias_gradient(const Slot& bias, const Tensor& dy);                       // db = sum of dY's rows
-void add_input_gradient(const Slot& x, const Tensor& dy, const Tensor& weight);   // dX = dY W
+// dW = dY^T X, db = sum of dY's rows. `x` is asked for where W is.
+void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x);
+void add_input_gradient(const Slot& x, const Tensor& dy, const Tensor& weight);  // dX = dY W
 
 // Throws UsageError naming `op` and the arguments, which are called `weight_name` and `bias_name`.
 void check_linear(std::string_view op, const Tensor& x, std::string_view weight_name, const Tensor& weight,
