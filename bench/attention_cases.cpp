@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "attention_paths.h"
+#include "attention_methods.h"
 #include "kernel_case.h"
 #include "kernels/attention_options.h"
 #include "tensor/dispatch.h"
@@ -11,10 +11,10 @@
 namespace lt::bench {
 namespace {
 
-class KernelAttention final : public AttentionPath {
+class KernelAttention final : public AttentionMethod {
  public:
   KernelAttention(const AttentionInputs& inputs, kernels::AttentionPath path)
-      : AttentionPath(inputs),
+      : AttentionMethod(inputs),
         path_(path),
         lse_(Tensor::empty({inputs.matrix() / inputs.shape.T}, DType::f32, inputs.qkv.device())),
         workspace_(Tensor::empty(
@@ -48,7 +48,7 @@ class KernelAttention final : public AttentionPath {
 // those are not of the inputs' dtype.
 struct Implementation {
   const char* name;
-  std::unique_ptr<AttentionPath> (*make)(const AttentionInputs&);
+  std::unique_ptr<AttentionMethod> (*make)(const AttentionInputs&);
   Size matrices, element_bytes;
 };
 using Implementations = std::vector<Implementation>;
@@ -71,16 +71,17 @@ PreparedKernel prepare(const Implementation& implementation, const Implementatio
   const AttentionInputs inputs{shape, 1 / std::sqrt(static_cast<double>(shape.D)),
                                random_values({shape.B, shape.T, shape.row()}, dtype, device),
                                random_values({shape.B, shape.T, shape.H * shape.D}, dtype, device)};
-  const std::shared_ptr<AttentionPath> path = implementation.make(inputs);
-  const auto run = [backward](AttentionPath& p) { backward ? p.backward() : p.forward(); };
-  path->forward();
-  path->backward();
-  PreparedKernel prepared{[=] { run(*path); }};
+  const std::shared_ptr<AttentionMethod> method = implementation.make(inputs);
+  const auto run = [backward](AttentionMethod& m) { backward ? m.backward() : m.forward(); };
+  method->forward();
+  method->backward();
+  PreparedKernel prepared{[=] { run(*method); }};
   if (compare) {
     const auto reference = first.make(inputs);
     reference->forward();
     if (backward) reference->backward();
-    prepared.max_error = backward ? error_of(path->dqkv(), reference->dqkv()) : error_of(path->out(), reference->out());
+    prepared.max_error =
+        backward ? error_of(method->dqkv(), reference->dqkv()) : error_of(method->out(), reference->out());
   }
   return prepared;
 }
@@ -108,16 +109,16 @@ double error_of(const Tensor& x, const Tensor& reference) {
   return worst;
 }
 
-AttentionPath::AttentionPath(const AttentionInputs& inputs)
+AttentionMethod::AttentionMethod(const AttentionInputs& inputs)
     : in_(inputs),
       out_(Tensor::empty(inputs.dout.shape(), inputs.dout.dtype(), inputs.dout.device())),
       dqkv_(Tensor::empty(inputs.qkv.shape(), inputs.qkv.dtype(), inputs.qkv.device())) {}
 
-std::unique_ptr<AttentionPath> tiled_attention(const AttentionInputs& inputs) {
+std::unique_ptr<AttentionMethod> tiled_attention(const AttentionInputs& inputs) {
   return std::make_unique<KernelAttention>(inputs, kernels::AttentionPath::own);
 }
 
-std::unique_ptr<AttentionPath> cudnn_attention(const AttentionInputs& inputs) {
+std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs) {
   return std::make_unique<KernelAttention>(inputs, kernels::AttentionPath::cudnn);
 }
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_paths.h"
+#include "attention_methods.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/loss.h"
@@ -30,10 +30,10 @@ struct Matrices {
   void* data() const { return static_cast<std::byte*>(tensor.data()) + first * dtype_bytes(tensor.dtype()); }
 };
 
-class LibraryAttention final : public AttentionPath {
+class LibraryAttention final : public AttentionMethod {
  public:
   explicit LibraryAttention(const AttentionInputs& inputs)
-      : AttentionPath(inputs),
+      : AttentionMethod(inputs),
         p_(matrix()),
         dp_(matrix()),
         ds_(matrix()),
@@ -148,7 +148,7 @@ class LibraryAttention final : public AttentionPath {
 
 }  // namespace
 
-std::unique_ptr<AttentionPath> library_attention(const AttentionInputs& inputs) {
+std::unique_ptr<AttentionMethod> library_attention(const AttentionInputs& inputs) {
   return std::make_unique<LibraryAttention>(inputs);
 }
 

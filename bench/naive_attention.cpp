@@ -2,7 +2,7 @@
 #include <limits>
 #include <vector>
 
-#include "attention_paths.h"
+#include "attention_methods.h"
 #include "kernels/cpu/math.h"
 
 namespace lt::bench {
@@ -91,10 +91,10 @@ LT_INLINE void weighted_sums(T* dx_TD, Size row, const float* weight_TT, Size we
 }
 
 template <class T>
-class NaiveAttention final : public AttentionPath {
+class NaiveAttention final : public AttentionMethod {
  public:
   explicit NaiveAttention(const AttentionInputs& inputs)
-      : AttentionPath(inputs),
+      : AttentionMethod(inputs),
         p_(Tensor::zeros({inputs.matrix()}, DType::f32)),
         ds_(Tensor::zeros({inputs.matrix()}, DType::f32)) {}
 
@@ -149,7 +149,7 @@ class NaiveAttention final : public AttentionPath {
 
 }  // namespace
 
-std::unique_ptr<AttentionPath> naive_attention(const AttentionInputs& inputs) {
+std::unique_ptr<AttentionMethod> naive_attention(const AttentionInputs& inputs) {
   if (inputs.qkv.dtype() == DType::bf16) return std::make_unique<NaiveAttention<bf16>>(inputs);
   return std::make_unique<NaiveAttention<float>>(inputs);
 }

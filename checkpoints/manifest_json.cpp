@@ -1,9 +1,11 @@
-// The manifest as JSON. Every field is required and of the type stated in docs/checkpoint-format.md; an unknown version
-// is refused.
+// The manifest as JSON. Fields are required, but for those that came later, and of the type stated in
+// docs/checkpoint-format.md; an unknown version is refused.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/crc32c.h"
@@ -202,8 +204,16 @@ Manifest detail::parse_object(const std::string& text) {
     state.seed = field(json, "seed").get<std::uint64_t>();
     if (!field(json, "loss_scale").is_number()) fail_field("loss_scale", "a number", field(json, "loss_scale").dump());
     state.loss_scale = field(json, "loss_scale").get<double>();
-    state.loss_scale_steps = count_of(json, "loss_scale_steps");
-    state.skipped = count_of(json, "skipped");
+    if (!(state.loss_scale > 0) || !std::isfinite(static_cast<float>(state.loss_scale))) {
+      fail_field("loss_scale", "a positive f32", field(json, "loss_scale").dump());
+    }
+    // Manifests before f16 have neither.
+    if (json.contains("loss_scale_steps")) state.loss_scale_steps = count_of(json, "loss_scale_steps");
+    if (json.contains("skipped")) state.skipped = count_of(json, "skipped");
+    for (const auto& [name, count] :
+         {std::pair{"loss_scale_steps", state.loss_scale_steps}, {"skipped", state.skipped}}) {
+      if (count > std::numeric_limits<std::int32_t>::max()) fail_field(name, "at most 2^31 - 1", std::to_string(count));
+    }
     const Size world_size = count_of(json, "world_size");
     if (world_size > 1 << 24) fail_field("world_size", "at most 2^24", std::to_string(world_size));
     manifest.world_size = static_cast<int>(world_size);

@@ -17,12 +17,14 @@ namespace lt::kernels {
 
 // Fills `scalars` and `norm` from the norm of the scaled gradients, and moves `scaling`, where not null, on.
 LT_ON_DEVICE inline void fill_scalars(AdamWScalars* scalars, float* norm, double scaled_norm, float loss, float clip,
-                                      const AdamWRates& rates, LossScale* scaling) {
+                                      const AdamWRates& rates, LossScaleState* scaling) {
   const float scale = scaling != nullptr ? scaling->scale : 1.0f;
   const float value = static_cast<float>(scaled_norm / static_cast<double>(scale));
   const bool finite = std::isfinite(value) && std::isfinite(loss);
-  // Updates so far, this one included: Adam's averages know no other steps.
-  const double updates = rates.step - (scaling != nullptr ? scaling->skipped : 0);
+  // Updates so far, this one included: Adam's averages know no other steps. (Where the steps were counted anew, at
+  // least this one.)
+  const std::int32_t counted = rates.step - (scaling != nullptr ? scaling->skipped : 0);
+  const double updates = counted > 1 ? counted : 1;
   const float bias1 = static_cast<float>(1 - std::pow(static_cast<double>(rates.beta1), updates));
   const float bias2 = static_cast<float>(1 - std::pow(static_cast<double>(rates.beta2), updates));
   *norm = value;
@@ -30,8 +32,8 @@ LT_ON_DEVICE inline void fill_scalars(AdamWScalars* scalars, float* norm, double
   if (scaling == nullptr) return;
   if (!finite) {
     *scaling = {scale > 1 ? scale / 2 : 1.0f, 0, scaling->skipped + 1};
-  } else if (++scaling->steps == kScaleSteps) {
-    scaling->scale = scale * 2, scaling->steps = 0;
+  } else if (++scaling->steps >= kScaleSteps) {
+    scaling->scale = std::isfinite(scale * 2) ? scale * 2 : scale, scaling->steps = 0;
   }
 }
 

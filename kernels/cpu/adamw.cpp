@@ -62,7 +62,7 @@ void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, Copy* c
 
 template <>
 void adamw_scalars(CpuStream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
-                   float clip, const AdamWRates* rates, LossScale* scaling) {
+                   float clip, const AdamWRates* rates, LossScaleState* scaling) {
   double sum = 0;
   for (Size i = 0; i < n; ++i) sum += partials_n[i];
   fill_scalars(scalars, norm, std::sqrt(sum), *loss, clip, *rates, scaling);

@@ -12,7 +12,7 @@ struct Rates {
 };
 
 __global__ void adamw_scalars_kernel(AdamWScalars* scalars, float* norm, const double* partials_n, Size n,
-                                     const float* loss, float clip, const AdamWRates* rates, LossScale* scaling) {
+                                     const float* loss, float clip, const AdamWRates* rates, LossScaleState* scaling) {
   double sum = 0;
   for (Size i = 0; i < n; ++i) sum += partials_n[i];
   fill_scalars(scalars, norm, sqrt(sum), *loss, clip, *rates, scaling);
@@ -48,7 +48,7 @@ __global__ void adamw_update_kernel(float* w_N, float* m_N, float* v_N, const fl
 
 template <>
 void adamw_scalars(CudaStream stream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n,
-                   const float* loss, float clip, const AdamWRates* rates, LossScale* scaling) {
+                   const float* loss, float clip, const AdamWRates* rates, LossScaleState* scaling) {
   adamw_scalars_kernel<<<1, 1, 0, stream_of(stream)>>>(scalars, norm, partials_n, n, loss, clip, rates, scaling);
   check_launch("adamw_scalars");
 }

@@ -20,7 +20,7 @@ template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
                                          Size M, Size tokens, Size C, Size first) {
   using P = Pack<T, kCount>;
-  const Size t = blockIdx.x, begin = static_cast<Size>(blockIdx.y) * kForwardRows * tokens + t;
+  const Size t = blockIdx.x % tokens, begin = blockIdx.x / tokens * kForwardRows * tokens + t;
   if (begin >= M) return;
   const P* token[kForwardRows];
 #pragma unroll

@@ -142,4 +142,11 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
              ContainsSubstring("crc32c_blocks: expected 8 hexadecimal digits"));
   CHECK_THAT(error_with("[3,2]", "[3000000000000000000,4]"), ContainsSubstring("field shape"));
   CHECK_THAT(error_with("\"version\": 1", "\"version\" 1"), ContainsSubstring("parse error"));
+  // As it was written before there were these two, and with numbers that no run has.
+  CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
+  CHECK(error_with(" \"skipped\": 0,\n", "") == "none");
+  CHECK_THAT(error_with("\"skipped\": 0", "\"skipped\": 3000000000"),
+             ContainsSubstring("field skipped: expected at most"));
+  CHECK_THAT(error_with("\"loss_scale\": 2", "\"loss_scale\": -2"),
+             ContainsSubstring("field loss_scale: expected a positive"));
 }

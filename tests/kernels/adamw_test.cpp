@@ -125,7 +125,7 @@ TEST_CASE("adamw_scalars: norm, clipping, bias and skip of a step", "[kernels]")
   const AdamWRates rates{0.01f, kBeta1, kBeta2, 2};
   AdamWScalars scalars{};
   float norm = 0;
-  const auto fill = [&](float clip, LossScale* scaling, double factor) {
+  const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
     const double scaled[] = {partials[0] * factor, partials[1] * factor};
     adamw_scalars(CpuStream{}, &scalars, &norm, scaled, 2, &loss, clip, &rates, scaling);
   };
@@ -138,7 +138,7 @@ TEST_CASE("adamw_scalars: norm, clipping, bias and skip of a step", "[kernels]")
   fill(1, nullptr, 1);
   CHECK(scalars.gradient_scale == Approx(0.2));
 
-  LossScale scaling{1024, 7, 1};
+  LossScaleState scaling{1024, 7, 1};
   fill(1, &scaling, 1024 * 1024.0);
   CHECK(norm == 5);
   CHECK(scalars.gradient_scale == Approx(0.2 / 1024));
@@ -162,4 +162,10 @@ TEST_CASE("adamw_scalars: norm, clipping, bias and skip of a step", "[kernels]")
   scaling = {1, 3, 0};
   fill(1, &scaling, HUGE_VAL);
   CHECK(scaling.scale == 1);
+
+  scaling = {0x1p127f, kScaleSteps + 5, 9};  // doubled it would be infinite; more steps were skipped than are counted
+  fill(1, &scaling, 0);
+  CHECK(scaling.scale == 0x1p127f);
+  CHECK(scaling.steps == 0);
+  CHECK(scalars.bias1 == Approx(0.1));
 }

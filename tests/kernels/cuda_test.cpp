@@ -1,11 +1,10 @@
 // Every CUDA kernel against the CPU's over the same inputs: all dtypes, odd sizes, sizes that fill a device, with and
-// without accumulation. Attention is in attention_cuda_test.cpp.
+// without accumulation. Matrix products are in gemm_cuda_test.cpp, attention in attention_cuda_test.cpp.
 #include <array>
 
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/gemm.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/on_both.h"
@@ -27,12 +26,6 @@ struct Rows {
 constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {2049, 768}, {301, 1600}, {67, 4096}};
 
 const std::int32_t* as_ids(const void* p) { return static_cast<const std::int32_t*>(p); }
-
-template <class F>
-void for_floats(F f) {
-  if (!has_gpu()) return;
-  for (const DType dtype : kFloats) f(dtype);
-}
 
 }  // namespace
 
@@ -129,6 +122,34 @@ TEST_CASE("cuda: norms", "[cuda]") {
   });
 }
 
+TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradients left out", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    const auto bytes = static_cast<std::size_t>(dtype_bytes(dtype));
+    for (const auto& [R, C, skip] : {std::array<Size, 3>{0, 64, 0}, {9, 64, 1}, {5, 6000, 0}, {40, 128, 0}}) {
+      OnBoth both;
+      const int x = both.array(dtype, R * C + skip), w = both.array(dtype, C), b = both.array(dtype, C),
+                dy = both.array(dtype, R * C + skip), y = both.array(dtype, R * C + skip), mean = both.array(sums, R),
+                rstd = both.array(sums, R), dx = both.array(dtype, R * C + skip), dw = both.array(sums, C),
+                db = both.array(sums, C), in_place = both.array(dtype, R * C + skip);
+      both.run(
+          [&, R = R, C = C, skip = skip](auto s, auto at) {
+            const auto from = [&](int i) {
+              return static_cast<void*>(static_cast<std::byte*>(at(i)) + static_cast<std::size_t>(skip) * bytes);
+            };
+            layer_norm_forward(s, dtype, from(y), at(mean), at(rstd), from(x), at(w), at(b), R, C, 1e-2f);
+            layer_norm_backward(s, dtype, from(dx), false, nullptr, false, nullptr, false, from(dy), from(x), at(w),
+                                at(mean), at(rstd), R, C);
+            layer_norm_backward(s, dtype, nullptr, false, at(dw), false, at(db), true, from(dy), from(x), at(w),
+                                at(mean), at(rstd), R, C);
+            layer_norm_backward(s, dtype, from(in_place), false, nullptr, false, at(db), false, from(in_place), from(x),
+                                at(w), at(mean), at(rstd), R, C);
+          },
+          8);
+    }
+  });
+}
+
 TEST_CASE("cuda: softmax and cross-entropy", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
@@ -165,6 +186,20 @@ TEST_CASE("cuda: embeddings", "[cuda]") {
                              max_T);
         });
       }
+    }
+  });
+}
+
+TEST_CASE("cuda: embeddings without positions, of sequences of one token", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const auto [M, C] : kRows) {
+      OnBoth both;
+      const int table = both.array(dtype, 50 * C), ids = both.ids(M, 50), y = both.array(dtype, M * C),
+                one = both.array(dtype, M * C);
+      both.run([&, M = M, C = C](auto s, auto at) {
+        embedding_forward(s, dtype, at(y), at(table), nullptr, as_ids(at(ids)), M, M, C, 0);
+        embedding_forward(s, dtype, at(one), at(table), nullptr, as_ids(at(ids)), M, 1, C, 0);
+      });
     }
   });
 }
@@ -213,10 +248,14 @@ TEST_CASE("cuda: sums", "[cuda]") {
     for (const DType to : kFloats) {
       for (const Size n : {1003, 4096}) {
         OnBoth both;
-        const int a = both.array(dtype, n), b = both.array(dtype, n), c = both.array(dtype, n), y = both.array(to, n);
+        const int a = both.array(dtype, n), b = both.array(dtype, n), c = both.array(dtype, n), y = both.array(to, n),
+                  z = both.array(to, n), one = both.array(to, n);
         both.run([&](auto s, auto at) {
           const void* parts[] = {at(a), at(b), at(c)};
           sum_ranks(s, to, at(y), dtype, parts, 3, n, true);
+          std::vector<const void*> many(70, at(a));
+          sum_ranks(s, to, at(z), dtype, many.data(), 70, n, false);
+          sum_ranks(s, to, at(one), dtype, many.data(), 1, n, false);
         });
       }
     }
@@ -256,104 +295,22 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
   if (!has_gpu()) return;
   for (const Size n : {1, 7, 4096, 100'003}) {
     for (const DType dtype : {DType::bf16, DType::f16}) {
-      for (const float scale : {0.0f, 8.0f}) {  // 0: gradients are not scaled
+      for (const auto& [scale, partial] : {std::pair{0.0f, 3.0}, {8.0f, 3.0}, {8.0f, HUGE_VAL}}) {  // 0: not scaled
         OnBoth both;
         const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
-                  norm = both.array(DType::f32, 1), partials = both.constant(DType::f64, 5, 3),
+                  norm = both.words(1.0f), partials = both.constant(DType::f64, 5, partial),
                   scalars = both.array(DType::f32, 5), rates = both.words(AdamWRates{0.01f, 0.9f, 0.95f, 12}),
-                  scaling = both.words(LossScale{scale, kScaleSteps - 1, 2});
+                  scaling = both.words(LossScaleState{scale, kScaleSteps - 1, 2});
         both.run([&](auto s, auto at) {
           auto* const values = static_cast<AdamWScalars*>(at(scalars));
           const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
           adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
                         static_cast<const AdamWRates*>(at(rates)),
-                        scale > 0 ? static_cast<LossScale*>(at(scaling)) : nullptr);
+                        scale > 0 ? static_cast<LossScaleState*>(at(scaling)) : nullptr);
           adamw_update(s, f32(w), f32(m), f32(v), f32(g), at(copy), dtype, n, n / 2, 0.9f, 0.95f, 1e-8f, 0.1f, values);
         });
       }
     }
   }
-}
-
-TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda]") {
-  for_floats([](DType dtype) {
-    for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
-      for (const bool bias : {false, true}) {
-        for (const int call : {0, 1}) {  // the first one of a shape ends with the product that has GELU
-          CAPTURE(M, N, K, bias, call, dtype_name(dtype));
-          OnBoth both;
-          const int a = both.array(dtype, M * K), b = both.array(dtype, N * K), d = both.array(dtype, M * N),
-                    pre = both.array(dtype, M * N), dx = both.array(dtype, M * N), n = both.array(dtype, N),
-                    input = both.array(dtype, M * N, 3);
-          both.run([&, M = M, N = N, K = K](auto s, auto at) {
-            Gemm g{.M = M, .N = N, .K = K, .a = at(a), .b = at(b), .d = at(d), .transpose_b = true};
-            g.dtype = g.out = dtype;
-            g.gelu_input_MN = at(pre);
-            if (bias) g.bias_N = at(n);
-            gemm(s, g);
-            g.gelu_input_MN = nullptr, g.bias_N = nullptr, g.gelu_gradient_of_MN = at(input), g.d = at(dx);
-            gemm(s, g);
-          });
-        }
-      }
-    }
-  });
-}
-
-TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda]") {
-  for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
-    for (const auto& [M, N, K] : {std::array<Size, 3>{96, 64, 128}, {384, 256, 72}, {31, 17, 5}, {256, 512, 2048}}) {
-      for (const bool accumulate : {true, false}) {
-        for (const int call : {0, 1}) {
-          CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
-          OnBoth both;
-          const int dy = both.array(dtype, K * M), x = both.array(dtype, K * N), dw = both.array(sums, M * N),
-                    db = both.array(sums, M);
-          both.run([&, M = M, N = N, K = K](auto s, auto at) {
-            Gemm g{.M = M, .N = N, .K = K, .a = at(dy), .b = at(x), .d = at(dw), .transpose_a = true, .dtype = dtype};
-            g.out = sums, g.accumulate = accumulate, g.sum_a_M = at(db);
-            gemm(s, g);
-          });
-        }
-      }
-    }
-  });
-}
-
-TEST_CASE("cuda: matrix products", "[cuda]") {
-  struct Case {
-    Size M, N, K;
-    bool ta, tb, accumulate, bias, add;
-    Size batch;
-  };
-  constexpr Case kCases[] = {
-      {1, 1, 1, false, false, false, false, false, 1},      {3, 5, 7, false, true, false, true, false, 1},
-      {64, 96, 128, false, true, false, true, true, 1},     {64, 96, 128, true, false, true, false, false, 1},
-      {65, 33, 17, false, false, true, true, true, 1},      {128, 256, 512, false, true, false, false, true, 1},
-      {31, 16, 40, true, true, false, false, false, 4},     {16, 24, 0, false, false, false, true, true, 1},
-      {257, 384, 128, false, false, false, true, false, 1}, {64, 64, 32, false, true, false, false, true, 3},
-      {31, 16, 40, false, false, true, true, true, 2}};
-  for_floats([&](DType dtype) {
-    for (const Case& c : kCases) {
-      for (const DType out : {dtype, gradient_dtype(dtype)}) {
-        CAPTURE(c.M, c.N, c.K, c.ta, c.tb, c.accumulate, c.bias, c.add, c.batch, dtype_name(dtype), dtype_name(out));
-        OnBoth both;
-        const int a = both.array(dtype, c.batch * c.M * c.K), b = both.array(dtype, c.batch * c.K * c.N),
-                  d = both.array(out, c.batch * c.M * c.N), bias = both.array(dtype, c.N),
-                  add = both.array(out, c.M * c.N);
-        both.run([&](auto s, auto at) {
-          Gemm g{.M = c.M, .N = c.N, .K = c.K, .a = at(a), .b = at(b), .d = at(d)};
-          g.transpose_a = c.ta, g.transpose_b = c.tb, g.accumulate = c.accumulate;
-          g.dtype = dtype, g.out = out;
-          if (c.bias) g.bias_N = at(bias);
-          if (c.add) g.add_MN = at(add);
-          g.batch = c.batch;
-          if (c.batch > 1) g.stride_a = c.M * c.K, g.stride_b = c.K * c.N, g.stride_d = c.M * c.N;
-          gemm(s, g);
-        });
-      }
-    }
-  });
 }

@@ -37,7 +37,9 @@ class OnBoth {
   int words(const T& value) {
     Array bits(DType::f32, static_cast<Size>(sizeof value / sizeof(float)));
     std::memcpy(bits.data(), &value, sizeof value);
-    return add(std::move(bits));
+    const int index = add(std::move(bits));
+    entries_.back().bitwise = true;
+    return index;
   }
   int ids(Size count, Size limit) {
     const auto values = random_ids(count, limit, static_cast<std::uint64_t>(entries_.size()) + 1);
@@ -66,6 +68,8 @@ class OnBoth {
       cuda::copy(result.data(), entry.device, result.bytes(), stream.cuda());
       stream.synchronize();
       CAPTURE(i, dtype_name(result.dtype()), result.count());
+      if (entry.bitwise) CHECK(result.same_bits(entry.host));
+      if (entry.bitwise) continue;
       // Both are within the tolerance of the exact numbers.
       CHECK(error_of(result, entry.host.values()) <= factor * tolerance(result.dtype()));
     }
@@ -75,7 +79,7 @@ class OnBoth {
   struct Entry {
     Array host;
     void* device;
-    bool compared;
+    bool compared, bitwise = false;
   };
   std::deque<Entry> entries_;
 };
@@ -86,6 +90,13 @@ inline bool has_gpu() {
   if (reason.empty()) return true;
   WARN("skipped: cuda:0 " + reason);
   return false;
+}
+
+// f(dtype) for every floating dtype, where there is a device.
+template <class F>
+void for_floats(F&& f) {
+  if (!has_gpu()) return;
+  for (const DType dtype : kFloats) f(dtype);
 }
 
 }  // namespace lt::test

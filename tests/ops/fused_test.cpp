@@ -78,6 +78,41 @@ TEST_CASE("gelu_ffn: gradients, and values of what it is made of", "[ops]") {
   }
 }
 
+TEST_CASE("linear and gelu_ffn in two bytes: gradients of leaves in f32, of computed biases in their own type",
+          "[ops]") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const auto in = [&](Tensor value) {
+      Tensor rounded = Tensor::empty(value.shape(), dtype);
+      copy(rounded, value);
+      rounded.set_requires_grad();
+      return rounded;
+    };
+    const auto gradients = [&](bool computed) {
+      std::vector<Tensor> t = {in(normal({8, 16}, 1)), in(normal({24, 16}, 2)), in(normal({24}, 3)),
+                               in(normal({16, 24}, 4)), in(normal({16}, 5))};
+      Tape tape;
+      const TapeScope recording(&tape);
+      const auto bias = [&](const Tensor& b) { return computed ? ops::scale(b, 1) : b; };
+      const Tensor h = ops::linear(t[0], t[1], bias(t[2]));
+      const Tensor y = ops::gelu_ffn(ops::linear(h, t[3]), t[1], bias(t[2]), t[3], bias(t[4]));
+      backward(tape, ops::sum(y));
+      std::vector<double> all;
+      for (const Tensor& tensor : t) {
+        CHECK(tensor.gradient().dtype() == DType::f32);
+        for (const double value : tensor.gradient().to_vector<double>()) all.push_back(value);
+      }
+      return all;
+    };
+    const std::vector<double> leaves = gradients(false), computed = gradients(true);
+    double worst = 0;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      worst = std::max(worst, std::fabs(computed[i] - leaves[i]) / (1 + std::fabs(leaves[i])));
+    }
+    // Each of the two contributions to a computed bias is rounded before they are added.
+    CHECK(worst < (dtype == DType::bf16 ? 8e-2 : 1e-2));
+  }
+}
+
 TEST_CASE("gelu_ffn: what does not fit is refused", "[ops]") {
   const Tensor x = normal({2, 3}, 1), up = normal({4, 3}, 2), down = normal({3, 4}, 3);
   CHECK_THROWS_WITH(ops::gelu_ffn(x, up, {}, up, {}), "gelu_ffn: down: expected shape [N, 4], got [4, 3]");

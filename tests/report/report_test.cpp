@@ -268,6 +268,8 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
                  "Loss or gradient was not finite in 1 step, whose update was left out: 3."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"non-finite loss or gradient\"}\n"),
                  "The run stopped after 4 of 10 steps: loss or gradient was not finite."));
+  CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
+                 "The record ends after 4 of 10 steps without saying that the run did"));
   write(folder.path / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));

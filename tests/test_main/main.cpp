@@ -2,6 +2,7 @@
 // does. Ranks other than 0 print only what failed on them.
 #define CATCH_CONFIG_RUNNER
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -59,7 +60,17 @@ lt::Device device() {
 
 }  // namespace lt_test
 
+// What kernels choose by their time is chosen anew, and not left for others.
+struct CacheFolder {
+  CacheFolder() {
+    if (mkdtemp(path.data()) != nullptr) ::setenv("XDG_CACHE_HOME", path.c_str(), 1);
+  }
+  ~CacheFolder() { std::filesystem::remove_all(path); }
+  std::string path = (std::filesystem::temp_directory_path() / "lt-cache-XXXXXX").string();
+};
+
 int main(int argc, char** argv) {
+  const CacheFolder cache;
   const lt::World world = lt::init(argc, argv);
   the_world = &world;
   const bool cuda = lt_test::device().type == lt::DeviceType::cuda;

@@ -22,7 +22,7 @@ struct AdamWRates {
 // Dynamic loss scaling (Micikevicius et al. 2018, section 3.2), in device memory. The gradients of a step are `scale`
 // times as large as those of the loss. A step whose gradients are not finite is skipped and halves the scale, down to
 // 1; kScaleSteps others in a row double it.
-struct LossScale {
+struct LossScaleState {
   float scale;
   std::int32_t steps;    // since the scale changed
   std::int32_t skipped;  // of all steps so far: those without an update
@@ -35,7 +35,7 @@ inline constexpr std::int32_t kScaleSteps = 2000;
 // loss[0] is not finite. All are in device memory. `scaling`, for the next step when it returns, or null: a scale of 1.
 template <class S>
 void adamw_scalars(S stream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
-                   float clip, const AdamWRates* rates, LossScale* scaling);
+                   float clip, const AdamWRates* rates, LossScaleState* scaling);
 
 // For i in [0, N), with g = scalars->gradient_scale * gradient_i:
 //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,

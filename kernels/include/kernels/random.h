@@ -8,7 +8,7 @@
 namespace lt::kernels {
 
 // values_N[j] = mean + deviation * element (first + j) of the standard normal stream of `key`. f32. Where the logarithm
-// and cosine of a device round otherwise than the CPU's, in f64, a value in millions differs in its last place.
+// and cosine of a device round otherwise than the CPU's, in f64, a value may differ in its last place.
 template <class S>
 void fill_normal(S stream, float* values_N, std::uint64_t key, std::uint64_t first, Size N, float mean,
                  float deviation);

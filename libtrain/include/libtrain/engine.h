@@ -78,8 +78,9 @@ class Engine {
 
   BatchShape batch_shape() const;
 
-  // Rehearses a step, and with `evaluation` an evaluation, on batches of these shapes (on any device), so that memory
-  // has its final size before the first step. Otherwise a rehearsal is made when a batch of new shapes comes.
+  // Rehearses a step, and with `evaluation` an evaluation, on batches of these shapes (on any device; all ranks alike),
+  // so that memory has its final size before the first step. Otherwise a rehearsal is made when a batch of new shapes
+  // comes.
   void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
   // One step on this rank's rows of the global batch (batch_shape().samples() of them, of the same shape on all ranks):
@@ -90,8 +91,8 @@ class Engine {
   // The rate of the next steps; AdamW::lr until it is called.
   void set_learning_rate(double lr);
 
-  // Mean loss over all ranks' batches of equal size, without gradients or dropout: one f32 on the device, overwritten
-  // by the next call. Every rank calls it.
+  // Mean loss over all ranks' batches, of the same shape on all of them, without gradients or dropout: one f32 on the
+  // device, overwritten by the next call. Every rank calls it.
   Tensor evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling).
   void with_parameters(const std::function<void()>& body);
@@ -103,7 +104,8 @@ class Engine {
   Size steps_done() const;
   void set_progress(Size steps, Size samples);
   Size samples_done() const;
-  // Of the next step; waits for those before it. Without f16 it is 1, and set_loss_scale() does nothing.
+  // Of the next step; waits for those before it. Without f16 it is 1, and set_loss_scale() does nothing;
+  // with it, it throws UsageError for a scale that is not positive and counts below 0.
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 

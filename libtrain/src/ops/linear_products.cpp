@@ -28,7 +28,9 @@ void multiply(Device device, const kernels::Gemm& product) {
 
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x) {
   const GradientTarget db = bias != nullptr ? bias->next() : GradientTarget{{}, false};
-  const bool together = weight != nullptr && bias != nullptr && !db.accumulate;
+  // The product writes sums in the type of a parameter's gradient, and does not add.
+  const bool together =
+      weight != nullptr && bias != nullptr && !db.accumulate && db.dst.dtype() == gradient_dtype(dy.dtype());
   if (weight != nullptr) {
     const GradientTarget dw = weight->next();
     multiply(dy.device(), {.M = dy.dim(-1),

@@ -1,15 +1,19 @@
-// Words of kernels::LossScale in a tensor of f32.
+// Words of kernels::LossScaleState in a tensor of f32.
 #include "parallel/loss_scaling.h"
 
 #include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
+#include "libtrain/error.h"
 #include "libtrain/memory.h"
 
 namespace lt {
 namespace {
 
-constexpr Size kWords = sizeof(kernels::LossScale) / sizeof(float);
+constexpr Size kWords = sizeof(kernels::LossScaleState) / sizeof(float);
 
 float word_of(Size count) { return std::bit_cast<float>(static_cast<std::int32_t>(count)); }
 Size count_of(float word) { return std::bit_cast<std::int32_t>(word); }
@@ -31,8 +35,8 @@ void LossScaling::copy_scale(const Tensor& number) const {
   if (state_.defined()) copy(number, state_.narrow(0, 0, 1));
 }
 
-kernels::LossScale* LossScaling::on_device() const {
-  return state_.defined() ? static_cast<kernels::LossScale*>(state_.data()) : nullptr;
+kernels::LossScaleState* LossScaling::on_device() const {
+  return state_.defined() ? static_cast<kernels::LossScaleState*>(state_.data()) : nullptr;
 }
 
 LossScale LossScaling::read() const {
@@ -43,6 +47,13 @@ LossScale LossScaling::read() const {
 
 void LossScaling::write(const LossScale& scale) const {
   if (!state_.defined()) return;
+  constexpr Size kMost = std::numeric_limits<std::int32_t>::max();
+  if (!(scale.scale > 0) || !std::isfinite(scale.scale) || scale.steps < 0 || scale.steps > kMost ||
+      scale.skipped < 0 || scale.skipped > kMost) {
+    throw UsageError("engine", "set_loss_scale: expected a positive scale and counts from 0 to 2^31 - 1, got " +
+                                   std::to_string(scale.scale) + ", " + std::to_string(scale.steps) + ", " +
+                                   std::to_string(scale.skipped));
+  }
   copy(state_, Tensor::from(std::vector<float>{scale.scale, word_of(scale.steps), word_of(scale.skipped)}, {kWords}));
 }
 

@@ -15,13 +15,13 @@ class LossScaling {
   LossGradient gradient(double factor) const;
   // The step's scale goes to number[0].
   void copy_scale(const Tensor& number) const;
-  kernels::LossScale* on_device() const;  // or null
+  kernels::LossScaleState* on_device() const;  // or null
 
   LossScale read() const;
   void write(const LossScale& scale) const;
 
  private:
-  Tensor state_;  // kernels::LossScale, or undefined
+  Tensor state_;  // kernels::LossScaleState, or undefined
 };
 
 }  // namespace lt

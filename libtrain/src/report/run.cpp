@@ -1,6 +1,7 @@
 // The part of a report that shows one run: what it is, what bounds it, and its sections.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "record/short_text.h"
@@ -66,7 +67,10 @@ std::string status(const RunData& run, const Summary& s) {
   for (const Event& event : run.events) {
     if (event.kind == "start") ended = stopped_by_skip = false;
     if (event.kind == "skip") {
-      ++skips, stopped_by_skip = event.step == s.steps;
+      // One of f16 with a scale to halve did not stop the run.
+      const bool goes_on = std::any_of(event.fields.begin(), event.fields.end(),
+                                       [](const auto& field) { return field.first == "loss_scale"; });
+      ++skips, stopped_by_skip = !goes_on && event.step == s.steps;
       skipped += (skipped.empty() ? "" : ", ") + whole_text(event.step);
     }
     if (event.kind != "end") continue;

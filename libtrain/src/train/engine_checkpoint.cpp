@@ -21,8 +21,8 @@ void load_engine(Engine& engine, const std::string& step_directory, const Group&
   engine.parameters_changed();
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   engine.set_progress(state.step, state.samples);
-  // A run in another dtype has none; one of f16 that came down to 1 has skipped steps.
-  if (state.loss_scale != 1 || state.skipped > 0) {
+  // A run in another dtype has none: 1 and no counts.
+  if (state.loss_scale != 1 || state.loss_scale_steps > 0 || state.skipped > 0) {
     engine.set_loss_scale({static_cast<float>(state.loss_scale), state.loss_scale_steps, state.skipped});
   }
 }

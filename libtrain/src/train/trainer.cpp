@@ -103,12 +103,10 @@ class Trainer {
     }
     if (std::isfinite(record.loss) && std::isfinite(record.grad_norm)) return;
     if (record.loss_scale <= 1) stop_at_non_finite(record);
-    run_.log.event({{"event", "skip"},
-                    {"step", record.step},
-                    {"reason", "gradients beyond f16"},
-                    {"loss_scale", record.loss_scale}});
-    run_.log.say(fmt::format("step {:>5}: no update, gradients beyond f16 at loss scale {:g}; it is halved",
-                             record.step, record.loss_scale));
+    const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
+    run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", reason}, {"loss_scale", record.loss_scale}});
+    run_.log.say(fmt::format("step {:>5}: no update, {} at loss scale {:g}; it is halved", record.step, reason,
+                             record.loss_scale));
   }
 
   Batch next_batch() {

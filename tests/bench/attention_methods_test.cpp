@@ -1,7 +1,7 @@
 // The naive and the library's attention give what the kernel gives, for shapes with groups of heads and odd lengths.
 #include <cmath>
 
-#include "bench/attention_paths.h"
+#include "bench/attention_methods.h"
 #include "bench/kernel_case.h"
 #include "test_main/catch.h"
 

@@ -17,10 +17,10 @@ struct AttentionInputs {
   Size matrix() const { return shape.B * shape.H * shape.T * shape.T; }  // elements of all T x T matrices
 };
 
-class AttentionPath {
+class AttentionMethod {
  public:
-  explicit AttentionPath(const AttentionInputs& inputs);
-  virtual ~AttentionPath() = default;
+  explicit AttentionMethod(const AttentionInputs& inputs);
+  virtual ~AttentionMethod() = default;
 
   virtual void forward() = 0;   // writes out
   virtual void backward() = 0;  // after forward(); writes dqkv
@@ -35,13 +35,13 @@ class AttentionPath {
 
 // Plain loops over the formula, which keep the probabilities and their gradients as T x T matrices. On the threads and
 // instructions of the other two, so that what differs is the method. On the CPU.
-std::unique_ptr<AttentionPath> naive_attention(const AttentionInputs& inputs);
+std::unique_ptr<AttentionMethod> naive_attention(const AttentionInputs& inputs);
 // The own kernel: blocks with a running softmax, no T x T matrix.
-std::unique_ptr<AttentionPath> tiled_attention(const AttentionInputs& inputs);
+std::unique_ptr<AttentionMethod> tiled_attention(const AttentionInputs& inputs);
 // That of cuDNN, on CUDA.
-std::unique_ptr<AttentionPath> cudnn_attention(const AttentionInputs& inputs);
+std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs);
 // Products of whole matrices with a softmax between them, as a program without an attention kernel composes it.
-std::unique_ptr<AttentionPath> library_attention(const AttentionInputs& inputs);
+std::unique_ptr<AttentionMethod> library_attention(const AttentionInputs& inputs);
 
 // max |x - reference| / (1 + |reference|); infinite where x is not finite.
 double error_of(const Tensor& x, const Tensor& reference);

@@ -1,0 +1,91 @@
+// Matrix products on CUDA, with all that belongs to them, against the CPU's.
+#include <array>
+
+#include "kernels/gemm.h"
+#include "kernels/on_both.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
+      for (const bool bias : {false, true}) {
+        for (const int call : {0, 1}) {  // the first one of a shape ends with the product that has GELU
+          CAPTURE(M, N, K, bias, call, dtype_name(dtype));
+          OnBoth both;
+          const int a = both.array(dtype, M * K), b = both.array(dtype, N * K), d = both.array(dtype, M * N),
+                    pre = both.array(dtype, M * N), dx = both.array(dtype, M * N), n = both.array(dtype, N),
+                    input = both.array(dtype, M * N, 3);
+          both.run([&, M = M, N = N, K = K](auto s, auto at) {
+            Gemm g{.M = M, .N = N, .K = K, .a = at(a), .b = at(b), .d = at(d), .transpose_b = true};
+            g.dtype = g.out = dtype;
+            g.gelu_input_MN = at(pre);
+            if (bias) g.bias_N = at(n);
+            gemm(s, g);
+            g.gelu_input_MN = nullptr, g.bias_N = nullptr, g.gelu_gradient_of_MN = at(input), g.d = at(dx);
+            gemm(s, g);
+          });
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto& [M, N, K] : {std::array<Size, 3>{96, 64, 128}, {384, 256, 72}, {31, 17, 5}, {256, 512, 2048}}) {
+      for (const bool accumulate : {true, false}) {
+        for (const int call : {0, 1}) {
+          CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
+          OnBoth both;
+          const int dy = both.array(dtype, K * M), x = both.array(dtype, K * N), dw = both.array(sums, M * N),
+                    db = both.array(sums, M);
+          both.run([&, M = M, N = N, K = K](auto s, auto at) {
+            Gemm g{.M = M, .N = N, .K = K, .a = at(dy), .b = at(x), .d = at(dw), .transpose_a = true, .dtype = dtype};
+            g.out = sums, g.accumulate = accumulate, g.sum_a_M = at(db);
+            gemm(s, g);
+          });
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: matrix products", "[cuda]") {
+  struct Case {
+    Size M, N, K;
+    bool ta, tb, accumulate, bias, add;
+    Size batch;
+  };
+  constexpr Case kCases[] = {
+      {1, 1, 1, false, false, false, false, false, 1},      {3, 5, 7, false, true, false, true, false, 1},
+      {64, 96, 128, false, true, false, true, true, 1},     {64, 96, 128, true, false, true, false, false, 1},
+      {65, 33, 17, false, false, true, true, true, 1},      {128, 256, 512, false, true, false, false, true, 1},
+      {31, 16, 40, true, true, false, false, false, 4},     {16, 24, 0, false, false, false, true, true, 1},
+      {257, 384, 128, false, false, false, true, false, 1}, {64, 64, 32, false, true, false, false, true, 3},
+      {31, 16, 40, false, false, true, true, true, 2}};
+  for_floats([&](DType dtype) {
+    for (const Case& c : kCases) {
+      for (const DType out : {dtype, gradient_dtype(dtype)}) {
+        CAPTURE(c.M, c.N, c.K, c.ta, c.tb, c.accumulate, c.bias, c.add, c.batch, dtype_name(dtype), dtype_name(out));
+        OnBoth both;
+        const int a = both.array(dtype, c.batch * c.M * c.K), b = both.array(dtype, c.batch * c.K * c.N),
+                  d = both.array(out, c.batch * c.M * c.N), bias = both.array(dtype, c.N),
+                  add = both.array(out, c.M * c.N);
+        both.run([&](auto s, auto at) {
+          Gemm g{.M = c.M, .N = c.N, .K = c.K, .a = at(a), .b = at(b), .d = at(d)};
+          g.transpose_a = c.ta, g.transpose_b = c.tb, g.accumulate = c.accumulate;
+          g.dtype = dtype, g.out = out;
+          if (c.bias) g.bias_N = at(bias);
+          if (c.add) g.add_MN = at(add);
+          g.batch = c.batch;
+          if (c.batch > 1) g.stride_a = c.M * c.K, g.stride_b = c.K * c.N, g.stride_d = c.M * c.N;
+          gemm(s, g);
+        });
+      }
+    }
+  });
+}

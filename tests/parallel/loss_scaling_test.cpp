@@ -1,0 +1,98 @@
+// f16 and its loss scale: what is beyond its numbers is skipped, the scale moves on the device, and a run that goes on
+// with the state of another has its bits.
+#include <cmath>
+
+#include "libtrain/engine.h"
+#include "libtrain/error.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+const nn::TransformerSpec kSpec = small_spec("gpt-tiny");
+
+StepOptions options(DType dtype, bool graph = false) {
+  return {.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .device = device(), .cuda_graph = graph};
+}
+
+StepResult step_of(Engine& engine) {
+  return engine.step(rows_of_step(engine.batch_shape(), engine.steps_done(), kSpec.vocab));
+}
+
+// Losses of the steps that had an update.
+std::vector<double> losses(DType dtype, float scale, bool graph = false) {
+  const auto model = nn::make_transformer(kSpec);
+  Engine engine(*model, ranks(), {.strategy = Strategy::zero3}, {.lr = 1e-3f}, options(dtype, graph));
+  if (scale > 0) engine.set_loss_scale({scale, 5, 0});
+  std::vector<double> values;
+  for (Size step = 0; step < 6; ++step) {
+    const LossScale before = engine.loss_scale();
+    const std::uint64_t state = state_checksum(engine, ranks());
+    const StepResult result = step_of(engine);
+    const LossScale after = engine.loss_scale();
+    const bool skipped = !std::isfinite(result.norm());
+    CHECK(result.loss_scale() == before.scale);
+    CHECK(after.scale == (skipped ? before.scale / 2 : before.scale));
+    CHECK(after.skipped == before.skipped + (skipped ? 1 : 0));
+    if (dtype == DType::f16) CHECK(after.steps == (skipped ? 0 : before.steps + 1));
+    CHECK((state_checksum(engine, ranks()) == state) == skipped);
+    if (!skipped) values.push_back(result.loss());
+  }
+  CHECK((engine.graph_launches() > 0) == graph);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("f16: gradients beyond its numbers are skipped and halve the scale; others follow those of f32",
+          "[parallel]") {
+  const std::vector<double> expected = losses(DType::f32, 0);
+  for (const bool graph : {false, true}) {
+    if (graph && device().type != DeviceType::cuda) continue;
+    const std::vector<double> scaled = losses(DType::f16, 0, graph);
+    CHECK(scaled.size() == expected.size());
+    for (std::size_t i = 0; i < std::min(scaled.size(), expected.size()); ++i) {
+      CHECK(scaled[i] == Approx(expected[i]).epsilon(2e-3));
+    }
+    // 2^40 times a gradient is beyond 65504, and stays so for the steps that there are.
+    CHECK(losses(DType::f16, 0x1p40f, graph).empty());
+  }
+}
+
+TEST_CASE("f16: a run that takes over the state of another, skipped steps too, has its bits", "[parallel]") {
+  const ParallelOptions parallel{.strategy = Strategy::ddp, .deterministic = true};
+  const auto model = nn::make_transformer(kSpec), other_model = nn::make_transformer(kSpec);
+  Engine engine(*model, ranks(), parallel, {.lr = 1e-3f}, options(DType::f16));
+  Engine other(*other_model, ranks(), parallel, {.lr = 1e-3f}, options(DType::f16));
+  engine.set_loss_scale({0x1p26f, 0, 0});  // some steps are skipped
+  for (Size step = 0; step < 8; ++step) step_of(engine).norm();
+  const LossScale scale = engine.loss_scale();
+  CHECK(scale.skipped > 0);
+  CHECK(scale.skipped < 8);
+  other.set_loss_scale(scale);
+  other.set_progress(engine.steps_done(), engine.samples_done());
+  const ShardMap from = engine.shard_map(), to = other.shard_map();
+  for (std::size_t i = 0; i < to.needed.size(); ++i) copy(to.needed[i].values, from.needed[i].values);
+  other.parameters_changed();
+  for (Size step = 0; step < 4; ++step) {
+    const StepResult a = step_of(engine);
+    const float loss = a.loss(), norm = a.norm();
+    const StepResult b = step_of(other);
+    CHECK(b.loss() == loss);
+    CHECK(b.norm() == norm);
+  }
+  CHECK(state_checksum(engine, ranks()) == state_checksum(other, ranks()));
+}
+
+TEST_CASE("f16: a loss scale that no step can have is refused", "[parallel]") {
+  const auto model = nn::make_transformer(kSpec);
+  Engine engine(*model, ranks(), {}, {}, options(DType::f16));
+  for (const LossScale& scale :
+       {LossScale{0}, LossScale{-1}, LossScale{HUGE_VALF}, LossScale{1, -1}, LossScale{1, 0, -1}}) {
+    CHECK_THROWS_AS(engine.set_loss_scale(scale), UsageError);
+  }
+  CHECK(engine.loss_scale().scale == 65536);
+}
