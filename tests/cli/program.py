@@ -23,10 +23,13 @@ def launched(*command, ranks=1):
     return [str(part) for part in ([*launcher, *command] if ranks > 1 else command)]
 
 
+def ltrain():
+    return pathlib.Path(_options.ltrain)
+
+
 def run(*arguments, ranks=1, environment=None, cwd=None, name=None):
     """The finished process of `ltrain arguments`, or of the example `name`, with stdout and stderr as text."""
-    ltrain = pathlib.Path(_options.ltrain)
-    command = launched(ltrain.parent / "examples" / name if name else ltrain, *arguments, ranks=ranks)
+    command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
     return subprocess.run(command, env=clean_environment(environment), cwd=cwd, capture_output=True, text=True, timeout=120)
 
 

@@ -1,0 +1,74 @@
+"""A rank that dies while the others wait for their devices, with NCCL over sockets, which sees that a peer is gone. It
+wants two CUDA devices; without them it says that it is skipped."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import program
+from training import LAYERS, TrainingTest
+
+SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+DEADLINE_S = 60
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class NcclFailure(TrainingTest):
+    def setUp(self):
+        super().setUp()
+        self.skip_without_devices(self.train("--train.device=cuda", run="probe", steps=1).stderr)
+
+    def skip_without_devices(self, errors):
+        if "train.device: " not in errors:
+            return
+        print("skipped: " + errors.splitlines()[0], file=sys.stderr)
+        self.skipTest("fewer than two CUDA devices")
+
+    def ranks(self, steps):
+        """Both ranks of a run that met over TCP: no launcher ends one because of the other."""
+        port, started = str(free_port()), []
+        for rank in range(2):
+            place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+            environment = program.clean_environment({**SOCKETS, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+            command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
+                                       "--train.device=cuda", "--parallel.strategy=zero3", f"--train.steps={steps}",
+                                       "--train.micro_batch=2", f"--run.dir={self.folder}/run")
+            errors = open(self.folder / f"errors-{rank}.txt", "w+")
+            self.addCleanup(errors.close)
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors, text=True)
+            self.addCleanup(process.kill)
+            started.append(process)
+        return started
+
+    def errors(self, rank):
+        return (self.folder / f"errors-{rank}.txt").read_text()
+
+    def steps_done(self):
+        metrics = pathlib.Path(self.folder / "run/metrics.jsonl")
+        return metrics.read_text().count('"loss_hex"') if metrics.exists() else 0
+
+    def test_a_rank_that_dies_ends_the_other_with_the_reason(self):
+        first, second = self.ranks(steps=10_000_000)
+        deadline = time.monotonic() + DEADLINE_S
+        while self.steps_done() < 20 and first.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if first.poll() == 2:
+            self.skip_without_devices(self.errors(0) + self.errors(1))
+        self.assertIsNone(first.poll(), self.errors(0))
+        self.assertGreaterEqual(self.steps_done(), 20, self.errors(0))
+        os.kill(second.pid, signal.SIGKILL)
+        self.assertNotEqual(first.wait(DEADLINE_S), 0)
+        self.assertIn("error: [comm] ", self.errors(0))
+
+
+if __name__ == "__main__":
+    program.main()
