@@ -6,11 +6,10 @@ import pathlib
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import program
-from training import LAYERS, TrainingTest
+from training import LAYERS, CudaTest
 
 SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 DEADLINE_S = 60
@@ -22,17 +21,7 @@ def free_port():
         return listener.getsockname()[1]
 
 
-class NcclFailure(TrainingTest):
-    def setUp(self):
-        super().setUp()
-        self.skip_without_devices(self.train("--train.device=cuda", run="probe", steps=1).stderr)
-
-    def skip_without_devices(self, errors):
-        if "train.device: " not in errors:
-            return
-        print("skipped: " + errors.splitlines()[0], file=sys.stderr)
-        self.skipTest("fewer than two CUDA devices")
-
+class NcclFailure(CudaTest):
     def ranks(self, steps):
         """Both ranks of a run that met over TCP: no launcher ends one because of the other."""
         port, started = str(free_port()), []
@@ -62,7 +51,7 @@ class NcclFailure(TrainingTest):
         while self.steps_done() < 20 and first.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
         if first.poll() == 2:
-            self.skip_without_devices(self.errors(0) + self.errors(1))
+            self.skip_without_device(self.errors(0) + self.errors(1))
         self.assertIsNone(first.poll(), self.errors(0))
         self.assertGreaterEqual(self.steps_done(), 20, self.errors(0))
         os.kill(second.pid, signal.SIGKILL)

@@ -1,23 +1,15 @@
 """Kernels in the trace of a run on a CUDA device. Without one it says that it is skipped."""
 
 import json
-import sys
 
 import program
-from training import TrainingTest
+from training import CudaTest
 
 CUDA = ("--train.device=cuda", "--train.deterministic")
 CLOCKS_US = 20  # the log says how far apart they may be, which is less
 
 
-class Profile(TrainingTest):
-    def setUp(self):
-        super().setUp()
-        probe = self.train(*CUDA, run="probe", steps=1)
-        if probe.returncode == 2 and "train.device: " in probe.stderr:
-            print("skipped: " + probe.stderr.splitlines()[0], file=sys.stderr)
-            self.skipTest("no CUDA device")
-
+class Profile(CudaTest):
     def trace(self, run="run"):
         """The spans by name and the kernels, each with its row, in the order of their begins."""
         events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]

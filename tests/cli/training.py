@@ -1,6 +1,7 @@
 """What the tests of a training run share: a small model, its data, and the run's folder."""
 
 import json
+import sys
 
 import program
 
@@ -27,3 +28,17 @@ class TrainingTest(program.CliTest):
 
     def lines(self, run="run"):
         return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+
+
+class CudaTest(TrainingTest):
+    """Without a CUDA device its tests are skipped, and say so."""
+
+    def setUp(self):
+        super().setUp()
+        self.skip_without_device(self.train("--train.device=cuda", run="probe", steps=1).stderr)
+
+    def skip_without_device(self, errors):
+        if "train.device: " not in errors:
+            return
+        print("skipped: " + errors.splitlines()[0], file=sys.stderr)
+        self.skipTest("too few CUDA devices")

@@ -1,0 +1,35 @@
+"""A run on a CUDA device that is stopped and resumed has the bits of one that was not. Without a device it is skipped."""
+
+import program
+from training import CudaTest
+
+CUDA = ("--train.device=cuda", "--train.deterministic", "--optim.schedule=constant")
+
+
+class CudaResume(CudaTest):
+    def losses(self, run):
+        """The last row of each step."""
+        return {row["step"]: (row["loss_hex"], row["grad_norm"]) for row in self.lines(run) if "loss_hex" in row}
+
+    def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(self):
+        for options in (("--train.dtype=f32",), ("--train.dtype=bf16", "--train.cuda_graph=true"), ("--train.dtype=f16",)):
+            whole, parts = "whole" + options[0], "parts" + options[0]
+            with self.subTest(options):
+                self.trained(*CUDA, *options, run=whole, steps=9)
+                self.trained(*CUDA, *options, run=parts, steps=4)
+                said = self.trained(*CUDA, *options, run=parts, steps=9)
+                self.assertIn("step-00000004", said)
+                self.assertEqual(self.losses(parts), self.losses(whole))
+
+    def test_a_run_goes_on_from_the_cpu_to_a_device(self):
+        self.trained("--train.device=cpu", "--optim.schedule=constant", run="cpu", steps=8)
+        self.trained("--train.device=cpu", "--optim.schedule=constant", run="both", steps=4)
+        self.trained("--train.device=cuda", "--optim.schedule=constant", run="both", steps=8)
+        on_cpu, on_both = self.losses("cpu"), self.losses("both")
+        self.assertEqual(sorted(on_cpu), sorted(on_both))
+        for step, (loss, _) in on_cpu.items():
+            self.assertAlmostEqual(float.fromhex(loss), float.fromhex(on_both[step][0]), delta=1e-4)
+
+
+if __name__ == "__main__":
+    program.main()
