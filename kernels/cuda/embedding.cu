@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kForwardRows = 4;  // of a block, whose loads are on their way together
 
-// A block takes one position of kForwardRows sequences: the position's row is read once for all of them.
+// A block takes one position of kForwardRows sequences: the position's row is read once for all of them. Blocks go over
+// the positions of the first group of sequences, then over those of the next.
 template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
                                          Size M, Size tokens, Size C, Size first) {
@@ -201,11 +202,10 @@ void embedding_forward(CudaStream stream, DType dtype, void* y_MC, const void* t
     dispatch_flag(C % kPack<E> == 0 && aligned(y, table, positions), [&](auto whole) {
       constexpr int kCount = whole.value ? kPack<E> : 1;
       const Size packs = std::clamp<Size>((C / kCount + kWarp - 1) / kWarp * kWarp, kWarp, kThreads);
-      const Size tokens = std::min(T, M), sequences = (M + T - 1) / T;
-      const dim3 grid(static_cast<unsigned>(tokens),
-                      static_cast<unsigned>((sequences + kForwardRows - 1) / kForwardRows));
+      const Size sequences = (M + T - 1) / T, groups = (sequences + kForwardRows - 1) / kForwardRows;
       embedding_forward_kernel<kCount>
-          <<<grid, static_cast<unsigned>(packs), 0, stream_of(stream)>>>(y, table, positions, ids_M, M, T, C, first);
+          <<<static_cast<unsigned>(T * groups), static_cast<unsigned>(packs), 0, stream_of(stream)>>>(
+              y, table, positions, ids_M, M, T, C, first);
     });
   });
   check_launch("embedding_forward");

@@ -1,27 +1,31 @@
 // Rotary position embedding on the GPU, angles in double.
 #include "kernels/rope.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/common.cuh"
 
 namespace lt::kernels {
 namespace {
 
-constexpr Size kTokens = 8;  // of a block
+constexpr Size kMostTokens = 8;                // of a block
+constexpr Size kSharedBytes = Size{48} << 10;  // that every block may have
 
 struct Shape {
   Size B, T, row, heads, D;
+  Size tokens;  // of a block
 };
 
-// A block takes kTokens positions of some sequences: their angles once, in shared memory, for all sequences and heads.
+// A block takes s.tokens positions of some sequences: their angles once, in shared memory, for all sequences and heads.
 // A thread turns kCount pairs of neighbours at a time.
 template <class T, int kCount, bool kAdd>
 __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s, double base, Size first, double direction) {
   using A = Arithmetic<T>;
   using P = Pack<T, kCount>;
-  extern __shared__ double angles[];  // [kTokens, D/2] cosines, then sines
-  const Size half = s.D / 2, begin = static_cast<Size>(blockIdx.x) * kTokens;
-  const Size tokens = begin + kTokens < s.T ? kTokens : s.T - begin;
-  A *const cosines = reinterpret_cast<A*>(angles), *const sines = cosines + kTokens * half;
+  extern __shared__ double angles[];  // [s.tokens, D/2] cosines, then sines
+  const Size half = s.D / 2, begin = static_cast<Size>(blockIdx.x) * s.tokens;
+  const Size tokens = begin + s.tokens < s.T ? s.tokens : s.T - begin;
+  A *const cosines = reinterpret_cast<A*>(angles), *const sines = cosines + s.tokens * half;
   for (Size i = threadIdx.x; i < tokens * half; i += blockDim.x) {
     const double rate = pow(base, -2.0 * static_cast<double>(i % half) / static_cast<double>(s.D));
     double c, n;
@@ -70,13 +74,19 @@ void rope(CudaStream stream, DType dtype, void* y_BTrow, const void* x_BTrow, Si
   dispatch_float(dtype, [&]<class E>() {
     E* const y = static_cast<E*>(y_BTrow);
     const E* const x = static_cast<const E*>(x_BTrow);
+    constexpr Size kMostChannels = kSharedBytes / static_cast<Size>(sizeof(Arithmetic<E>));
+    if (D > kMostChannels) {
+      throw UsageError("kernels", "rope: expected heads of at most " + std::to_string(kMostChannels) +
+                                      " channels on CUDA, got " + std::to_string(D));
+    }
+    const Size tokens = std::min(kMostTokens, kMostChannels / std::max<Size>(1, D));
     const bool whole_packs = D / 2 % kPack<E> == 0 && D % 2 == 0 && row % kPack<E> == 0 && aligned(y, x);
     dispatch_flag(whole_packs, [&](auto whole) {
       dispatch_flag(accumulate, [&](auto add) {
-        const dim3 grid(static_cast<unsigned>((T + kTokens - 1) / kTokens), static_cast<unsigned>(B < 64 ? B : 64));
-        const std::size_t shared = static_cast<std::size_t>(kTokens * D) * sizeof(Arithmetic<E>);
+        const dim3 grid(static_cast<unsigned>((T + tokens - 1) / tokens), static_cast<unsigned>(B < 64 ? B : 64));
+        const std::size_t shared = static_cast<std::size_t>(tokens * D) * sizeof(Arithmetic<E>);
         rope_kernel<E, whole.value ? kPack<E> : 1, add.value><<<grid, kThreads, shared, stream_of(stream)>>>(
-            y, x, Shape{B, T, row, heads, D}, base, first, inverse ? -1.0 : 1.0);
+            y, x, Shape{B, T, row, heads, D, tokens}, base, first, inverse ? -1.0 : 1.0);
       });
     });
   });

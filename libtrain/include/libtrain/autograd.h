@@ -84,7 +84,7 @@ class TapeScope {
 
 // What a backward pass begins with: d(loss) = factor * scale[0].
 struct LossGradient {
-  LossGradient(double factor_ = 1, Tensor scale_ = {}) : factor(factor_), scale(std::move(scale_)) {}
+  LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
   double factor;
   Tensor scale;  // [1], f32, on the loss's device; undefined: 1
 };

@@ -101,7 +101,7 @@ class Group {
   Group duplicate(std::string_view name) const;
 
   // Tries on the first call whether all ranks can have windows for tensors on `device`, and says so from then on. An
-  // all_gather() takes them where `full` and `part` both lie in blocks, each at the same offset on all ranks; other
+  // all_gather() takes them where `full` and `part` both lie in blocks, `full` at the same offset on all ranks; other
   // collectives are as before. Every rank must call it. Throws CommError.
   GatherMemory gather_memory(Device device) const;
 

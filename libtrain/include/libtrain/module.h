@@ -140,7 +140,7 @@ class Model : public Module {
 };
 
 // `values`, f32 and contiguous, become elements [begin, begin + values.elements()) of the initial values of parameter
-// `name`, on their device.
+// `name`, on their device. Throws InternalError for another dtype.
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
 
 // What a forward pass needs beside its inputs; the same for every rank count.

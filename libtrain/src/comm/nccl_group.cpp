@@ -84,7 +84,8 @@ class NcclBackend final : public DeviceBackend {
 
   Event ready_;
   Stream stream_;
-  std::shared_ptr<NcclCommunicator> communicator_;  // ends before the stream that it works on
+  // Ends before the stream that it works on, but for what still lies in windows: by then its work is done.
+  std::shared_ptr<NcclCommunicator> communicator_;
   std::optional<GatherMemory> gather_memory_;       // after the first call
 };
 

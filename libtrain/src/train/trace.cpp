@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/pending_file.h"
 #include "libtrain/error.h"
@@ -59,8 +60,8 @@ void Trace::stop() {
 }
 
 void Trace::stop_kernels() {
-  if (records_kernels_) kernels_ = run_.kernels->stop();
-  records_kernels_ = false;
+  if (!std::exchange(records_kernels_, false)) return;
+  collectively(run_.control, [&] { kernels_ = run_.kernels->stop(); });
 }
 
 void Trace::finish() {
