@@ -26,12 +26,6 @@ constexpr int together(int registers) { return 4 * (16384 / (registers * kWarp))
 // The backward's blocks are those of so many multiprocessors: fixed, because the order of sums depends on it.
 constexpr int kBackwardUnits = 132;
 
-template <class A>
-struct NormOptions {
-  A eps;
-  Size R, C;
-};
-
 template <bool kCentred, class T>
 __global__ void __maxnreg__(kForwardRegisters) norm_forward_kernel(T* y_RC, float* mean_R, float* rstd_R, const T* x_RC,
                                                                    const T* w_C, const T* b_C, RowPacks s, float eps) {
@@ -164,23 +158,23 @@ __global__ void __maxnreg__(kBackwardRegisters<kCentred>)
 // Rows of any length and alignment, a block each.
 template <bool kCentred, class T>
 __global__ void any_norm_forward_kernel(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC,
-                                        const T* w_C, const T* b_C, NormOptions<Arithmetic<T>> o) {
+                                        const T* w_C, const T* b_C, Arithmetic<T> eps, Size C) {
   using A = Arithmetic<T>;
   const Size r = blockIdx.x;
-  const T* const x = x_RC + r * o.C;
+  const T* const x = x_RC + r * C;
   A sum = 0, squares = 0, mean = 0;
   if constexpr (kCentred) {
-    for (Size c = threadIdx.x; c < o.C; c += blockDim.x) sum += load(x[c]);
-    mean = block_sum(sum) / static_cast<A>(o.C);
+    for (Size c = threadIdx.x; c < C; c += blockDim.x) sum += load(x[c]);
+    mean = block_sum(sum) / static_cast<A>(C);
   }
-  for (Size c = threadIdx.x; c < o.C; c += blockDim.x) {
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
     const A d = load(x[c]) - mean;
     squares += d * d;
   }
-  const A rstd = A(1) / sqrt(block_sum(squares) / static_cast<A>(o.C) + o.eps);
-  for (Size c = threadIdx.x; c < o.C; c += blockDim.x) {
+  const A rstd = A(1) / sqrt(block_sum(squares) / static_cast<A>(C) + eps);
+  for (Size c = threadIdx.x; c < C; c += blockDim.x) {
     const A h = (load(x[c]) - mean) * rstd * load(w_C[c]);
-    y_RC[r * o.C + c] = store<T>(b_C ? h + load(b_C[c]) : h);
+    y_RC[r * C + c] = store<T>(b_C ? h + load(b_C[c]) : h);
   }
   if (threadIdx.x > 0) return;
   if (kCentred) mean_R[r] = mean;
@@ -249,7 +243,6 @@ void norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void
     const T *const x = static_cast<const T*>(x_RC), *const w = static_cast<const T*>(w_C),
                    *const b = static_cast<const T*>(b_C);
     A *const mean = static_cast<A*>(mean_R), *const rstd = static_cast<A*>(rstd_R);
-    const NormOptions<A> options{static_cast<A>(eps), R, C};
     const int threads = aligned(y, x, w, b) ? row_threads<T>(R, C) : 0;
     if constexpr (!std::is_same_v<T, double>) {
       if (threads > 0) {
@@ -259,8 +252,8 @@ void norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void
         return;
       }
     }
-    any_norm_forward_kernel<kCentred>
-        <<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(y, mean, rstd, x, w, b, options);
+    any_norm_forward_kernel<kCentred><<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(
+        y, mean, rstd, x, w, b, static_cast<A>(eps), C);
   });
   check_launch("norm_forward");
 }
