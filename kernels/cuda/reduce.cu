@@ -48,14 +48,16 @@ __global__ void sum_middle_kernel(T* out_OI, const T* x_ORI, Size O, Size R, Siz
   }
 }
 
-constexpr int kMostRanks = 64;  // of a launch
-template <class X>
+// They travel with each launch, for which CUDA takes at most 32764 bytes.
+constexpr int kFewRanks = 64, kMostRanks = 4000;
+template <class X, int kRanks>
 struct Contributions {
-  const X* of[kMostRanks];
+  const X* of[kRanks];
 };
 
-template <int kCount, class Y, class X>
-__global__ void sum_ranks_kernel(Y* y_N, Contributions<X> x, int ranks, Size N, bool accumulate) {
+template <int kCount, int kRanks, class Y, class X>
+__global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
+                                 bool accumulate) {
   using A = Arithmetic<X>;
   for (Size p = thread_index(); p < N / kCount; p += thread_count()) {
     A sum[kCount] = {};
@@ -139,22 +141,24 @@ template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate) {
   if (N == 0) return;
+  if (ranks > kMostRanks) {
+    throw InternalError("kernels", "sum_ranks: expected at most " + std::to_string(kMostRanks) + " ranks, got " +
+                                       std::to_string(ranks));
+  }
   dispatch_float(y_dtype, [&]<class Y>() {
-    Y* const y = static_cast<Y*>(y_N);
     dispatch_float(x_dtype, [&]<class X>() {
-      for (int first = 0; first < ranks; first += kMostRanks) {
-        const int count = std::min(kMostRanks, ranks - first);
-        Contributions<X> contributions{};
-        for (int i = 0; i < count; ++i) contributions.of[i] = static_cast<const X*>(x[first + i]);
-        constexpr int kMost = std::max(kPack<X>, kPack<Y>);
-        bool packs = N % kMost == 0 && aligned(y);
-        for (int i = 0; i < count; ++i) packs = packs && aligned(contributions.of[i]);
-        dispatch_flag(packs, [&](auto whole) {
-          constexpr int kCount = whole.value ? kMost : 1;
+      constexpr int kMost = std::max(kPack<X>, kPack<Y>);
+      bool packs = N % kMost == 0 && aligned(y_N);
+      for (int i = 0; i < ranks; ++i) packs = packs && aligned(x[i]);
+      dispatch_flag(packs, [&](auto whole) {
+        dispatch_flag(ranks <= kFewRanks, [&](auto few) {
+          constexpr int kCount = whole.value ? kMost : 1, kRanks = few.value ? kFewRanks : kMostRanks;
+          Contributions<X, kRanks> contributions;
+          for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
           sum_ranks_kernel<kCount><<<blocks_for(stream, N / kCount), kThreads, 0, stream_of(stream)>>>(
-              y, contributions, count, N, accumulate || first > 0);
+              static_cast<Y*>(y_N), contributions, ranks, N, accumulate);
         });
-      }
+      });
     });
   });
   check_launch("sum_ranks");
