@@ -67,7 +67,8 @@ PEER_STRATEGY = {"ddp": "ddp", "zero1": "ddp", "zero2": "zero2", "zero3": "fsdp2
 def commands(o, model, dtype, strategy):
     """Of libtrain and of its peer, for the same step."""
     ours = [o.ltrain, "bench", "step", f"--model.preset={model}", f"--train.dtype={dtype}", f"--train.device={o.device}",
-            f"--parallel.strategy={strategy}", f"--train.micro_batch={o.batch}", f"--train.seq={o.seq}", "--serve"]
+            f"--parallel.strategy={strategy}", f"--parallel.recompute={o.recompute}", f"--train.micro_batch={o.batch}",
+            f"--train.seq={o.seq}", "--serve"]
     shape = ["--model", model, "--batch", str(o.batch), "--seq", str(o.seq), "--serve"]
     if o.device == "cpu":
         return ours, [o.python, os.path.join(HERE, "peers", "torch_cpu.py"), *shape, "--dtype", dtype, "--mode", o.mode,
@@ -153,6 +154,7 @@ def main():
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--ranks", type=int, default=1, help="on cuda, of one host")
     p.add_argument("--strategy", nargs="+", choices=list(PEER_STRATEGY), default=["ddp"], help="on cuda")
+    p.add_argument("--recompute", default="none", help="of libtrain; PyTorch's compiler decides for itself")
     p.add_argument("--mpirun", default="", help="options of mpirun, in one argument")
     p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU")
     p.add_argument("--batch", type=int, default=8, help="samples a step")
@@ -173,7 +175,8 @@ def main():
                 print_row(result)
     if o.out:
         document = {"command": sys.argv, "cpu": cpu_name(), "load_average": os.getloadavg(), "device": o.device, "batch": o.batch,
-                    "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "results": results}
+                    "seq": o.seq, "threads": o.threads, "rounds": o.rounds, "steps": o.steps, "recompute": o.recompute,
+                    "results": results}
         with open(o.out, "w") as f:
             json.dump(document, f, indent=2)
 

@@ -1,5 +1,6 @@
-"""A rank that dies while the others wait for their devices, with NCCL over sockets, which sees that a peer is gone. It
-wants two CUDA devices; without them it says that it is skipped."""
+"""A rank that dies while the others wait for their devices, with NCCL over sockets, which sees that a peer is gone:
+without symmetric windows too, since who copies from a peer's memory sees nothing. It wants two CUDA devices; without
+them it says that it is skipped."""
 
 import os
 import pathlib
@@ -11,7 +12,7 @@ import time
 import program
 from training import LAYERS, CudaTest
 
-SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+SOCKETS = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_WIN_ENABLE": "0"}
 DEADLINE_S = 60
 
 

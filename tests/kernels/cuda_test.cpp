@@ -126,7 +126,11 @@ TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradie
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
     const auto bytes = static_cast<std::size_t>(dtype_bytes(dtype));
-    for (const auto& [R, C, skip] : {std::array<Size, 3>{0, 64, 0}, {9, 64, 1}, {5, 6000, 0}, {40, 128, 0}}) {
+    // Widths of every way to share a row among lanes and warps, and rows enough that a warp comes to its third.
+    constexpr std::array<Size, 3> kCases[] = {{0, 64, 0},     {9, 64, 1},    {5, 6000, 0},  {40, 128, 0},
+                                              {7000, 264, 0}, {37, 1024, 0}, {37, 1280, 0}, {900, 2048, 0},
+                                              {300, 8192, 0}, {5, 20000, 0}};
+    for (const auto& [R, C, skip] : kCases) {
       OnBoth both;
       const int x = both.array(dtype, R * C + skip), w = both.array(dtype, C), b = both.array(dtype, C),
                 dy = both.array(dtype, R * C + skip), y = both.array(dtype, R * C + skip), mean = both.array(sums, R),

@@ -1,0 +1,236 @@
+// Norms of rows that warps take through shared memory, while the next ones are on their way. Backward, the lanes keep
+// the columns' sums for the gradients of the parameters.
+#pragma once
+
+#include <limits>
+
+#include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/staged_rows.cuh"
+
+namespace lt::kernels {
+
+inline constexpr int kForwardBlocks = 6;  // that registers are to suffice for on a multiprocessor
+
+template <class Shape>
+inline constexpr int kBackwardBlocks = Shape::kPacks <= 4 ? 3 : 2;  // the same of the backward
+// The backward has the blocks of so many multiprocessors: fixed, because the order of sums depends on it.
+inline constexpr int kBackwardUnits = 132;
+
+template <class Shape, bool kCentred, class T>
+__global__ void __launch_bounds__(kRowThreads, kForwardBlocks)
+    norm_forward_kernel(T* y_RC, float* mean_R, float* rstd_R, const T* x_RC, const T* w_C, const T* b_C, RowPacks s,
+                        float eps) {
+  constexpr int kPacks = Shape::kPacks;
+  constexpr bool kHold = kPacks <= 4;  // in registers, from one pass over the row to the next
+  constexpr int kHeld = kHold ? kPacks : 1;
+  Packed<T>*const kept_w = shared_packs<T>(), *const kept_b = kept_w + Shape::kMostPacks;
+  keep_row<Shape>(kept_w, w_C, s.packs), keep_row<Shape>(kept_b, b_C, s.packs);
+  StagedRows<Shape, T> rows(kept_b + Shape::kMostPacks, 1, s);
+  __syncthreads();
+  RowSums<Shape> row_sum;
+  const float count = static_cast<float>(s.packs * kPack<T>);
+  const int step = static_cast<int>(gridDim.x) * Shape::kRows;
+  int r = static_cast<int>(blockIdx.x) * Shape::kRows + Shape::group();
+  rows.fetch(r, x_RC);
+  for (; r < s.R; r += step) {
+    rows.fetch(r + step, x_RC);
+    rows.wait();
+    Packed<T> held[kHeld]{};
+    if constexpr (kHold) {
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) held[p] = rows.at(0, p);
+    }
+    const auto x_of = [&](int p) { return kHold ? held[p % kHeld] : rows.at(0, p); };
+    float mean = 0, squares = 0;
+    if constexpr (kCentred) {
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+        const Packed<T> x = x_of(p);
+        float part = 0;  // one chain of additions a pack: they need not wait for each other
+#pragma unroll
+        for (int k = 0; k < kPack<T>; ++k) part += x[k];
+        mean += part;
+      }
+      mean = row_sum(mean) / count;
+    }
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      const Packed<T> x = x_of(p);
+      const float centre = rows.holds(p) ? mean : 0.0f;  // beyond the row's end x is zero
+      float part = 0;
+#pragma unroll
+      for (int k = 0; k < kPack<T>; ++k) part = fmaf(x[k] - centre, x[k] - centre, part);
+      squares += part;
+    }
+    const float rstd = 1.0f / sqrtf(row_sum(squares) / count + eps), shift = -mean * rstd;
+    if constexpr (kHold) {
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) held[p].stay_packed();
+    }
+    constexpr int kUnroll = kHold ? kPacks : 2;
+#pragma unroll kUnroll
+    for (int p = 0; p < kPacks; ++p) {
+      const int column = p * Shape::kLanes + Shape::lane();
+      const Packed<T> x = x_of(p), w = kept_w[column], b = kept_b[column];
+      Packed<T> y;
+      y.fill([&](int k) { return kCentred ? fmaf(fmaf(x[k], rstd, shift), w[k], b[k]) : x[k] * rstd * w[k]; });
+      rows.write(y_RC, r, p, y);
+    }
+    if (Shape::lane() > 0) continue;
+    if (kCentred) mean_R[r] = mean;
+    rstd_R[r] = rstd;
+  }
+}
+
+// With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
+// partial[block] = its rows' sums of dy * h, then those of dy.
+template <class Shape, bool kCentred, class T>
+__global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
+    norm_backward_kernel(T* dx_RC, bool accumulate, float* partial, const T* dy_RC, const T* x_RC, const T* w_C,
+                         const float* mean_R, const float* rstd_R, RowPacks s) {
+  constexpr int kPacks = Shape::kPacks;
+  // Rows stay in registers between the two passes over them where the columns' sums leave room.
+  constexpr bool kHold = kPacks * kPack<T> * (kCentred ? 2 : 1) <= 64;
+  constexpr int kHeld = kHold ? kPacks : 1;
+  Packed<T>* const kept_w = shared_packs<T>();
+  keep_row<Shape>(kept_w, w_C, s.packs);
+  const T* const before_RC = accumulate ? dx_RC : nullptr;
+  StagedRows<Shape, T> rows(kept_w + Shape::kMostPacks, accumulate ? 3 : 2, s);
+  __syncthreads();
+  RowSums<Shape> row_sum;
+  float dw[kPacks][kPack<T>] = {}, db[kPacks][kPack<T>] = {};
+  const float of_count = 1.0f / static_cast<float>(s.packs * kPack<T>);
+  const int step = static_cast<int>(gridDim.x) * Shape::kRows;
+  int r = static_cast<int>(blockIdx.x) * Shape::kRows + Shape::group();
+  float next_mean = 0, next_rstd = 0;
+  const auto fetch = [&](int row) {
+    rows.fetch(row, x_RC, dy_RC, before_RC);
+    if (row >= s.R) return;
+    if (kCentred) next_mean = mean_R[row];
+    next_rstd = rstd_R[row];
+  };
+  fetch(r);
+  for (; r < s.R; r += step) {
+    const float mean = next_mean, rstd = next_rstd, centre = -mean * rstd;
+    fetch(r + step);
+    rows.wait();
+    Packed<T> held_x[kHeld], held_dy[kHeld];
+    float sum_gh = 0, sum_g = 0;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      Packed<T> x = rows.at(0, p), dy = rows.at(1, p);
+      const Packed<T> w = kept_w[p * Shape::kLanes + Shape::lane()];
+      float part_gh = 0, part_g = 0;
+#pragma unroll
+      for (int k = 0; k < kPack<T>; ++k) {
+        const float d = dy[k], g = d * w[k], h = kCentred ? fmaf(x[k], rstd, centre) : x[k] * rstd;
+        part_gh = fmaf(g, h, part_gh);
+        dw[p][k] = fmaf(d, h, dw[p][k]);
+        if constexpr (kCentred) part_g += g, db[p][k] += d;
+      }
+      sum_gh += part_gh, sum_g += part_g;
+      if constexpr (kHold) {
+        x.stay_packed(), dy.stay_packed();
+        held_x[p] = x, held_dy[p] = dy;
+      }
+    }
+    if (!dx_RC) continue;
+    // rstd * (g - mean_g) - h * rstd * mean_gh, with h a multiple of x and a shift.
+    const float mean_gh = row_sum(sum_gh) * of_count, mean_g = kCentred ? row_sum(sum_g) * of_count : 0.0f;
+    const float factor = -rstd * rstd * mean_gh, shift = -mean * factor - rstd * mean_g;
+#pragma unroll kHeld
+    for (int p = 0; p < kPacks; ++p) {
+      const Packed<T> x = kHold ? held_x[p % kHeld] : rows.at(0, p), dy = kHold ? held_dy[p % kHeld] : rows.at(1, p);
+      const Packed<T> w = kept_w[p * Shape::kLanes + Shape::lane()], before = accumulate ? rows.at(2, p) : Packed<T>{};
+      Packed<T> dx;
+      dx.fill([&](int k) {
+        const float rest = kCentred ? fmaf(x[k], factor, shift) : x[k] * factor;
+        const float value = fmaf(dy[k] * w[k], rstd, rest);
+        return accumulate ? before[k] + value : value;
+      });
+      rows.write(dx_RC, r, p, dx);
+    }
+  }
+  if (!partial) return;
+  const int C = s.packs * kPack<T>;
+  float* const sums = partial + static_cast<Size>(blockIdx.x) * 2 * C;
+  float* const memory = reinterpret_cast<float*>(kept_w);
+  add_rows_of_block<Shape, T>(sums, memory, dw, C);
+  if constexpr (kCentred) add_rows_of_block<Shape, T>(sums + C, memory, db, C);
+}
+
+// Of rows that warps take through shared memory; 0 packs of those that are read again for each pass.
+template <class T, class... Pointers>
+RowPacks row_packs(Size R, Size C, Pointers... pointers) {
+  const Size packs = C / kPack<T>;
+  const bool whole =
+      !std::is_same_v<T, double> && C % kPack<T> == 0 && aligned(pointers...);  // f64 is for checks alone
+  const bool fits = whole && R * packs < std::numeric_limits<int>::max() / 2;
+  return {static_cast<int>(R), fits ? static_cast<int>(packs) : 0};
+}
+
+// Blocks of kKernel that run at a time on the stream's device, 0 where it has less shared memory than `bytes`.
+template <auto kKernel>
+int blocks_together(CudaStream stream, Size bytes) {
+  static thread_local int device = -1, blocks = 0;
+  if (device == stream.device) return blocks;
+  int most = 0, each = 0;
+  LT_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, stream.device));
+  if (bytes <= most) {
+    LT_CUDA(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    const auto size = static_cast<std::size_t>(bytes);
+    LT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kKernel, kRowThreads, size));
+  }
+  device = stream.device, blocks = each * multiprocessors(stream);
+  return blocks;
+}
+
+template <bool kCentred, class T>
+bool staged_norm_forward(CudaStream stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
+                         RowPacks s, float eps) {
+  bool done = false;
+  dispatch_row_shape(s.packs, [&]<class Shape>(Shape) {
+    constexpr auto kKernel = norm_forward_kernel<Shape, kCentred, T>;
+    constexpr Size kBytes = Shape::shared_bytes(2, 1);
+    const int together = blocks_together<kKernel>(stream, kBytes), wanted = (s.R + Shape::kRows - 1) / Shape::kRows;
+    if (together == 0) return;
+    kKernel<<<static_cast<unsigned>(std::min(together, wanted)), kRowThreads, kBytes, stream_of(stream)>>>(
+        y, mean, rstd, x, w, b, s, eps);
+    done = true;
+  });
+  return done;
+}
+
+// Parameters' gradients in f32 where they are not null.
+struct ColumnGradients {
+  float* dw_C;
+  bool accumulate_dw;
+  float* db_C;
+  bool accumulate_db;
+};
+
+template <bool kCentred, class T>
+bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const ColumnGradients& columns, const T* dy,
+                          const T* x, const T* w, const float* mean, const float* rstd, RowPacks s) {
+  bool done = false;
+  dispatch_row_shape(s.packs, [&]<class Shape>(Shape) {
+    constexpr auto kKernel = norm_backward_kernel<Shape, kCentred, T>;
+    if (blocks_together<kKernel>(stream, Shape::shared_bytes(1, 3)) == 0) return;
+    const int blocks = std::min(kBackwardUnits * kBackwardBlocks<Shape>, (s.R + Shape::kRows - 1) / Shape::kRows);
+    const Size C = Size{s.packs} * kPack<T>, bytes = blocks * 2 * C * static_cast<Size>(sizeof(float));
+    const bool sums = columns.dw_C || columns.db_C;
+    float* const partial = sums ? reinterpret_cast<float*>(cuda::scratch(stream, bytes)) : nullptr;
+    const Size shared = Shape::shared_bytes(1, accumulate_dx ? 3 : 2);
+    kKernel<<<static_cast<unsigned>(blocks), kRowThreads, static_cast<std::size_t>(shared), stream_of(stream)>>>(
+        dx, accumulate_dx, partial, dy, x, w, mean, rstd, s);
+    check_launch("norm_backward");
+    if (sums) {
+      combine_partials(stream, columns.dw_C, columns.accumulate_dw, columns.db_C, columns.accumulate_db, partial,
+                       blocks, C);
+    }
+    done = true;
+  });
+  return done;
+}
+
+}  // namespace lt::kernels

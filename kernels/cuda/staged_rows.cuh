@@ -1,0 +1,169 @@
+// Rows that warps take one after another through shared memory: while they work on a row, their next one is on its way.
+// A lane copies and reads the same packs of 16 bytes of every row, so it waits for its own copies alone.
+#pragma once
+
+#include <cuda_pipeline.h>
+
+#include "kernels/cuda/packed.cuh"
+
+namespace lt::kernels {
+
+inline constexpr int kRowWarps = 4, kRowThreads = kRowWarps * kWarp;  // of a block
+inline constexpr int kRowStages = 2;                                  // the row that is worked on, and the next
+
+// How a row lies in one warp or in all of a block: pack p of a lane is the row's pack p * kLanes + lane, and every lane
+// has the first kSure of its kPacks.
+template <int kPacksOfLane, int kSurePacks, int kWarpsOfRow>
+struct RowShape {
+  static constexpr int kPacks = kPacksOfLane, kSure = kSurePacks, kWarps = kWarpsOfRow;
+  static constexpr int kLanes = kWarps * kWarp, kRows = kRowWarps / kWarps;  // rows that a block has at a time
+  static constexpr int kMostPacks = kPacks * kLanes;
+  static_assert(kWarps == 1 || kWarps == kRowWarps);
+
+  // Shared memory of a block with `kept` rows that all warps read and `arrays` that rows are taken from.
+  static constexpr Size shared_bytes(int kept, int arrays) {
+    return Size{16} * kMostPacks * (kept + kRowStages * arrays * kRows);
+  }
+  static __device__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  static __device__ int group() { return static_cast<int>(threadIdx.x) / kLanes; }
+};
+
+// R rows of `packs` times 16 bytes, fewer than 2^31 of these together.
+struct RowPacks {
+  int R, packs;
+};
+
+template <class T>
+__device__ Packed<T>* shared_packs() {
+  extern __shared__ uint4 shared_row_memory[];
+  return reinterpret_cast<Packed<T>*>(shared_row_memory);
+}
+
+// kept[i] = pack i of w_C, zero where it has none. The block is to synchronise before it reads them.
+template <class Shape, class T>
+__device__ void keep_row(Packed<T>* kept, const T* w_C, int packs) {
+  for (int i = static_cast<int>(threadIdx.x); i < Shape::kMostPacks; i += kRowThreads) {
+    kept[i] = w_C && i < packs ? reinterpret_cast<const Packed<T>*>(w_C)[i] : Packed<T>{};
+  }
+}
+
+template <class Shape, class T>
+class StagedRows {
+ public:
+  // `memory` is the block's, of kRowStages * arrays * kRows rows.
+  __device__ StagedRows(Packed<T>* memory, int arrays, RowPacks s)
+      : own_(memory + Shape::group() * kRowStages * arrays * Shape::kMostPacks + Shape::lane()),
+        stage_packs_(arrays * Shape::kMostPacks),
+        s_(s),
+        packs_((s.packs - Shape::lane() + Shape::kLanes - 1) / Shape::kLanes) {
+    for (int i = 0; i < kRowStages * arrays; ++i) {
+      for (int p = packs_; p < Shape::kPacks; ++p) own_[(i * Shape::kPacks + p) * Shape::kLanes] = {};
+    }
+  }
+
+  // Begins to copy row r of every array that is not null; of no row beyond the last.
+  template <class... Arrays>
+  __device__ void fetch(int r, const Arrays*... x_RC) {
+    if (r < s_.R) {
+#pragma unroll
+      for (int p = 0; p < Shape::kPacks; ++p) {
+        if (!holds(p)) continue;
+        int array = 0;
+        (copy(array++, p, x_RC, r), ...);
+      }
+    }
+    __pipeline_commit();
+    next_ ^= 1;
+  }
+  // Waits for the row that was asked for before the last fetch(), which at() then gives.
+  __device__ void wait() { __pipeline_wait_prior(1); }
+
+  // Zero beyond the row's end.
+  __device__ Packed<T> at(int array, int p) const { return *place(next_, array, p); }
+  __device__ bool holds(int p) const { return p < Shape::kSure || p < packs_; }
+  __device__ void write(T* y_RC, int r, int p, const Packed<T>& value) const {
+    if (holds(p)) reinterpret_cast<Packed<T>*>(y_RC)[index(r, p)] = value;
+  }
+
+ private:
+  __device__ Packed<T>* place(int stage, int array, int p) const {
+    return own_ + stage * stage_packs_ + (array * Shape::kPacks + p) * Shape::kLanes;
+  }
+  __device__ unsigned index(int r, int p) const {
+    return static_cast<unsigned>(r * s_.packs + p * Shape::kLanes + Shape::lane());
+  }
+  __device__ void copy(int array, int p, const T* x_RC, int r) {
+    if (!x_RC) return;
+    __pipeline_memcpy_async(place(next_, array, p), reinterpret_cast<const Packed<T>*>(x_RC) + index(r, p), 16);
+  }
+
+  Packed<T>* own_;
+  int stage_packs_;
+  RowPacks s_;
+  int packs_;     // of this lane
+  int next_ = 0;  // the stage that fetch() fills; at() reads it too, since by then fetch() has gone on to the other
+};
+
+// Sums over the warps of a row, the same number in every lane, in a fixed order. All of them call it as often.
+template <class Shape>
+class RowSums {
+ public:
+  __device__ float operator()(float x) {
+    x = warp_sum(x);
+    if constexpr (Shape::kWarps > 1) {
+      __shared__ float parts[2][kRowWarps];
+      parts[turn_][threadIdx.x / kWarp] = x;
+      __syncthreads();
+      x = 0;
+#pragma unroll
+      for (int i = 0; i < Shape::kWarps; ++i) x += parts[turn_][i];
+      turn_ ^= 1;
+    }
+    return x;
+  }
+
+ private:
+  int turn_ = 0;  // who is at the next sum has read the last but one
+};
+
+// out_C[c] = the sum of column c over the block's rows, which are summed in `own` lane by lane. Uses `memory`, of kRows
+// rows in f32, which nothing else may use when the block comes here.
+template <class Shape, class T>
+__device__ void add_rows_of_block(float* out_C, float* memory, const float (&own)[Shape::kPacks][kPack<T>], int C) {
+  constexpr int kColumns = Shape::kMostPacks * kPack<T>;
+  __syncthreads();
+#pragma unroll
+  for (int p = 0; p < Shape::kPacks; ++p) {
+#pragma unroll
+    for (int k = 0; k < kPack<T>; k += 4) {
+      const int column = (p * Shape::kLanes + Shape::lane()) * kPack<T> + k;
+      *reinterpret_cast<float4*>(memory + Shape::group() * kColumns + column) =
+          make_float4(own[p][k], own[p][k + 1], own[p][k + 2], own[p][k + 3]);
+    }
+  }
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < C; c += kRowThreads) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < Shape::kRows; ++i) sum += memory[i * kColumns + c];
+    out_C[c] = sum;
+  }
+}
+
+// f(Shape{}) for the smallest shape that holds rows of `packs`; false where none does.
+template <class F>
+bool dispatch_row_shape(Size packs, F&& f) {
+  bool held = false;
+  const auto offer = [&](auto shape) {
+    if (held || packs > shape.kMostPacks) return;
+    held = true;
+    f(shape);
+  };
+  // kSure: of the fewest packs, which are one more than the shape before holds. A warp has up to 2048 columns of two
+  // bytes.
+  offer(RowShape<2, 0, 1>{}), offer(RowShape<3, 2, 1>{}), offer(RowShape<4, 3, 1>{}), offer(RowShape<5, 4, 1>{});
+  offer(RowShape<7, 5, 1>{}), offer(RowShape<8, 7, 1>{}), offer(RowShape<4, 2, 4>{}), offer(RowShape<8, 4, 4>{});
+  return held;
+}
+
+}  // namespace lt::kernels
