@@ -213,7 +213,8 @@ const std::string& attention_backward(CudaStream stream, DType dtype, void* dqkv
 Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& s, double scale) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const Plan& plan = plan_of(engine, dtype, part(s, cudnn_backward_sequences(s)), scale, true);
+  const AttentionShape first = part(s, cudnn_backward_sequences(s));
+  const Plan& plan = plan_of(engine, dtype, first, scale, true);
   return plan.refusal.empty() ? plan.workspace_bytes : -1;
 }
 
