@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Where the time of a training step goes on a GPU: groups the kernels in the trace of a run by what they compute.
+
+    ltrain train --train.device=cuda --record.profile_steps=2 --run.dir=RUN ... && kernel_profile.py RUN/trace/rank-0.json
+
+Milliseconds a step, from the first step's first kernel to the last step's last; what runs beside other kernels, as
+collectives do, counts in full, so the groups may add up to more than the span. Needs the standard library only.
+"""
+
+import argparse
+import collections
+import json
+import re
+
+# What the kernel's name says. The first that matches counts.
+GROUPS = [
+    ("collectives", r"nccl"),
+    ("attention", r"cudnn|attention|sdpa"),
+    ("loss and its gradient", r"cross_entropy|lt::.*sum_in_order"),
+    ("norms", r"lt::.*norm_"),
+    ("AdamW", r"adamw"),
+    ("embedding", r"embedding|cub::|add_chunks|add_parts|add_positions|row_numbers"),
+    ("SwiGLU, GELU", r"lt::.*(swiglu|gelu)"),
+    ("rotary positions", r"lt::.*rope"),
+    ("sums for biases", r"column_partials|combine_partials"),
+    ("norm of the gradient", r"squares"),
+    ("other own kernels", r"lt::"),
+    ("matrix products", r"nvjet|gemm|cutlass|splitK|cublas"),
+]
+
+
+def group_of(event):
+    if event["cat"] != "kernel":
+        return "copies and fills"
+    return next((group for group, names in GROUPS if re.search(names, event["name"])), "other kernels")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("trace", help="of one rank")
+    p.add_argument("--names", type=int, default=0, metavar="N", help="also the N kernels that take longest")
+    o = p.parse_args()
+    with open(o.trace) as f:
+        events = [event for event in json.load(f)["traceEvents"] if event["ph"] == "X"]
+    kernels = [event for event in events if "cat" in event]
+    steps = sum("adamw_scalars" in event["name"] for event in kernels)
+    if not kernels or not steps:
+        raise SystemExit(f"{o.trace}: expected kernels and steps, found {len(kernels)} and {steps}; record.profile_steps writes them")
+    span = max(event["ts"] + event["dur"] for event in kernels) - min(event["ts"] for event in kernels)
+    times, counts, names = collections.Counter(), collections.Counter(), collections.Counter()
+    for event in kernels:
+        ms = event["dur"] / 1e3 / steps
+        times[group_of(event)] += ms
+        counts[group_of(event)] += 1
+        names[event["name"]] += ms
+    total = span / 1e3 / steps
+    print(f"{'':24} {'ms':>9} {'share':>7} {'launches':>9}    of a step, {steps} traced")
+    for group, ms in times.most_common():
+        print(f"{group:24} {ms:9.2f} {100 * ms / total:6.1f}% {counts[group] / steps:9.0f}")
+    print(f"{'span':24} {total:9.2f}")
+    for name, ms in names.most_common(o.names):
+        print(f"{ms:9.2f}  {name[:110]}")
+
+
+if __name__ == "__main__":
+    main()
