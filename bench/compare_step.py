@@ -154,7 +154,8 @@ def main():
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--ranks", type=int, default=1, help="on cuda, of one host")
     p.add_argument("--strategy", nargs="+", choices=list(PEER_STRATEGY), default=["ddp"], help="on cuda")
-    p.add_argument("--recompute", default="none", help="of libtrain; PyTorch's compiler decides for itself")
+    p.add_argument("--recompute", choices=("none", "selective", "full"), default="none",
+                   help="of libtrain; PyTorch's compiler decides for itself")
     p.add_argument("--mpirun", default="", help="options of mpirun, in one argument")
     p.add_argument("--mode", choices=("eager", "compile", "best"), default="best", help="of PyTorch on the CPU")
     p.add_argument("--batch", type=int, default=8, help="samples a step")

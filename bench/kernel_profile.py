@@ -16,14 +16,14 @@ import re
 GROUPS = [
     ("collectives", r"nccl"),
     ("attention", r"cudnn|attention|sdpa"),
-    ("loss and its gradient", r"cross_entropy|lt::.*sum_in_order"),
+    ("loss and its gradient", r"cross_entropy"),
     ("norms", r"lt::.*norm_"),
     ("AdamW", r"adamw"),
     ("embedding", r"embedding|cub::|add_chunks|add_parts|add_positions|row_numbers"),
     ("SwiGLU, GELU", r"lt::.*(swiglu|gelu)"),
     ("rotary positions", r"lt::.*rope"),
-    ("sums for biases", r"column_partials|combine_partials"),
-    ("norm of the gradient", r"squares"),
+    ("sums over rows", r"column_partials|combine_partials"),  # for biases, and the last of a norm's backward
+    ("norm of the gradient", r"squares|sum_in_order"),        # sum_in_order also adds the losses
     ("other own kernels", r"lt::"),
     ("matrix products", r"nvjet|gemm|cutlass|splitK|cublas"),
 ]

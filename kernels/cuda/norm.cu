@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm on the GPU. Rows that are longer than a block's lanes take, not aligned, or in f64 are read
-// again for each pass; all others pass through shared memory once.
+// LayerNorm and RMSNorm on the GPU. Rows of up to 8192 columns of two bytes or 4096 of f32 pass through shared memory
+// once; longer ones, and those that are not aligned or in f64, are read again for each pass.
 #include "kernels/norm.h"
 
 #include "kernels/cuda/columns.cuh"
@@ -86,8 +86,8 @@ void norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void
     }
     any_norm_forward_kernel<kCentred><<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(
         y, mean, rstd, x, w, b, static_cast<A>(eps), C);
+    check_launch("any_norm_forward");
   });
-  check_launch("norm_forward");
 }
 
 template <bool kCentred>

@@ -9,23 +9,29 @@
 
 namespace lt::kernels {
 
-inline constexpr int kForwardBlocks = 6;  // that registers are to suffice for on a multiprocessor
+// Blocks that a multiprocessor is to have at a time, as far as registers go.
+inline constexpr int kForwardBlocks = 6;
 
 template <class Shape>
-inline constexpr int kBackwardBlocks = Shape::kPacks <= 4 ? 3 : 2;  // the same of the backward
+inline constexpr int kBackwardBlocks = Shape::kPacks <= 4 ? 3 : 2;
 // The backward has the blocks of so many multiprocessors: fixed, because the order of sums depends on it.
-inline constexpr int kBackwardUnits = 132;
+inline constexpr int kBackwardMultiprocessors = 132;
+
+// Rows that a block of the forward keeps: of w, and of b.
+template <bool kCentred>
+inline constexpr int kForwardKept = kCentred ? 2 : 1;
 
 template <class Shape, bool kCentred, class T>
-__global__ void __launch_bounds__(kRowThreads, kForwardBlocks)
+__global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
     norm_forward_kernel(T* y_RC, float* mean_R, float* rstd_R, const T* x_RC, const T* w_C, const T* b_C, RowPacks s,
                         float eps) {
   constexpr int kPacks = Shape::kPacks;
   constexpr bool kHold = kPacks <= 4;  // in registers, from one pass over the row to the next
   constexpr int kHeld = kHold ? kPacks : 1;
-  Packed<T>*const kept_w = shared_packs<T>(), *const kept_b = kept_w + Shape::kMostPacks;
-  keep_row<Shape>(kept_w, w_C, s.packs), keep_row<Shape>(kept_b, b_C, s.packs);
-  StagedRows<Shape, T> rows(kept_b + Shape::kMostPacks, 1, s);
+  Packed<T>*const kept_w = shared_packs<T>(), *const kept_b = kept_w + Shape::kMaxPacks;
+  keep_row<Shape>(kept_w, w_C, s.packs);
+  if constexpr (kCentred) keep_row<Shape>(kept_b, b_C, s.packs);
+  StagedRows<Shape, T> rows(kept_w + kForwardKept<kCentred> * Shape::kMaxPacks, 1, s);
   __syncthreads();
   RowSums<Shape> row_sum;
   const float count = static_cast<float>(s.packs * kPack<T>);
@@ -71,7 +77,7 @@ __global__ void __launch_bounds__(kRowThreads, kForwardBlocks)
 #pragma unroll kUnroll
     for (int p = 0; p < kPacks; ++p) {
       const int column = p * Shape::kLanes + Shape::lane();
-      const Packed<T> x = x_of(p), w = kept_w[column], b = kept_b[column];
+      const Packed<T> x = x_of(p), w = kept_w[column], b = kCentred ? kept_b[column] : Packed<T>{};
       Packed<T> y;
       y.fill([&](int k) { return kCentred ? fmaf(fmaf(x[k], rstd, shift), w[k], b[k]) : x[k] * rstd * w[k]; });
       rows.write(y_RC, r, p, y);
@@ -85,7 +91,7 @@ __global__ void __launch_bounds__(kRowThreads, kForwardBlocks)
 // With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
 // partial[block] = its rows' sums of dy * h, then those of dy.
 template <class Shape, bool kCentred, class T>
-__global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
+__global__ void __launch_bounds__(kBlockThreads, kBackwardBlocks<Shape>)
     norm_backward_kernel(T* dx_RC, bool accumulate, float* partial, const T* dy_RC, const T* x_RC, const T* w_C,
                          const float* mean_R, const float* rstd_R, RowPacks s) {
   constexpr int kPacks = Shape::kPacks;
@@ -95,11 +101,11 @@ __global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
   Packed<T>* const kept_w = shared_packs<T>();
   keep_row<Shape>(kept_w, w_C, s.packs);
   const T* const before_RC = accumulate ? dx_RC : nullptr;
-  StagedRows<Shape, T> rows(kept_w + Shape::kMostPacks, accumulate ? 3 : 2, s);
+  StagedRows<Shape, T> rows(kept_w + Shape::kMaxPacks, accumulate ? 3 : 2, s);
   __syncthreads();
   RowSums<Shape> row_sum;
   float dw[kPacks][kPack<T>] = {}, db[kPacks][kPack<T>] = {};
-  const float of_count = 1.0f / static_cast<float>(s.packs * kPack<T>);
+  const float inverse_count = 1.0f / static_cast<float>(s.packs * kPack<T>);
   const int step = static_cast<int>(gridDim.x) * Shape::kRows;
   int r = static_cast<int>(blockIdx.x) * Shape::kRows + Shape::group();
   float next_mean = 0, next_rstd = 0;
@@ -111,7 +117,7 @@ __global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
   };
   fetch(r);
   for (; r < s.R; r += step) {
-    const float mean = next_mean, rstd = next_rstd, centre = -mean * rstd;
+    const float mean = next_mean, rstd = next_rstd, h_shift = -mean * rstd;
     fetch(r + step);
     rows.wait();
     Packed<T> held_x[kHeld], held_dy[kHeld];
@@ -123,7 +129,7 @@ __global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
       float part_gh = 0, part_g = 0;
 #pragma unroll
       for (int k = 0; k < kPack<T>; ++k) {
-        const float d = dy[k], g = d * w[k], h = kCentred ? fmaf(x[k], rstd, centre) : x[k] * rstd;
+        const float d = dy[k], g = d * w[k], h = kCentred ? fmaf(x[k], rstd, h_shift) : x[k] * rstd;
         part_gh = fmaf(g, h, part_gh);
         dw[p][k] = fmaf(d, h, dw[p][k]);
         if constexpr (kCentred) part_g += g, db[p][k] += d;
@@ -136,7 +142,7 @@ __global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
     }
     if (!dx_RC) continue;
     // rstd * (g - mean_g) - h * rstd * mean_gh, with h a multiple of x and a shift.
-    const float mean_gh = row_sum(sum_gh) * of_count, mean_g = kCentred ? row_sum(sum_g) * of_count : 0.0f;
+    const float mean_gh = row_sum(sum_gh) * inverse_count, mean_g = kCentred ? row_sum(sum_g) * inverse_count : 0.0f;
     const float factor = -rstd * rstd * mean_gh, shift = -mean * factor - rstd * mean_g;
 #pragma unroll kHeld
     for (int p = 0; p < kPacks; ++p) {
@@ -163,23 +169,20 @@ __global__ void __launch_bounds__(kRowThreads, kBackwardBlocks<Shape>)
 template <class T, class... Pointers>
 RowPacks row_packs(Size R, Size C, Pointers... pointers) {
   const Size packs = C / kPack<T>;
-  const bool whole =
-      !std::is_same_v<T, double> && C % kPack<T> == 0 && aligned(pointers...);  // f64 is for checks alone
-  const bool fits = whole && R * packs < std::numeric_limits<int>::max() / 2;
+  const bool fits = C % kPack<T> == 0 && aligned(pointers...) && R * packs < std::numeric_limits<int>::max() / 2;
   return {static_cast<int>(R), fits ? static_cast<int>(packs) : 0};
 }
 
-// Blocks of kKernel that run at a time on the stream's device, 0 where it has less shared memory than `bytes`.
-template <auto kKernel>
-int blocks_together(CudaStream stream, Size bytes) {
+// Blocks of kKernel that the stream's device runs at a time, 0 where it has less shared memory than kBytes.
+template <auto kKernel, Size kBytes>
+int resident_blocks(CudaStream stream) {
   static thread_local int device = -1, blocks = 0;
   if (device == stream.device) return blocks;
   int most = 0, each = 0;
   LT_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, stream.device));
-  if (bytes <= most) {
-    LT_CUDA(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-    const auto size = static_cast<std::size_t>(bytes);
-    LT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kKernel, kRowThreads, size));
+  if (kBytes <= most) {
+    LT_CUDA(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kBytes)));
+    LT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kKernel, kBlockThreads, kBytes));
   }
   device = stream.device, blocks = each * multiprocessors(stream);
   return blocks;
@@ -191,11 +194,12 @@ bool staged_norm_forward(CudaStream stream, T* y, float* mean, float* rstd, cons
   bool done = false;
   dispatch_row_shape(s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_forward_kernel<Shape, kCentred, T>;
-    constexpr Size kBytes = Shape::shared_bytes(2, 1);
-    const int together = blocks_together<kKernel>(stream, kBytes), wanted = (s.R + Shape::kRows - 1) / Shape::kRows;
+    constexpr Size kBytes = Shape::shared_bytes(kForwardKept<kCentred>, 1);
+    const int together = resident_blocks<kKernel, kBytes>(stream), wanted = (s.R + Shape::kRows - 1) / Shape::kRows;
     if (together == 0) return;
-    kKernel<<<static_cast<unsigned>(std::min(together, wanted)), kRowThreads, kBytes, stream_of(stream)>>>(
+    kKernel<<<static_cast<unsigned>(std::min(together, wanted)), kBlockThreads, kBytes, stream_of(stream)>>>(
         y, mean, rstd, x, w, b, s, eps);
+    check_launch("norm_forward");
     done = true;
   });
   return done;
@@ -215,13 +219,15 @@ bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const Co
   bool done = false;
   dispatch_row_shape(s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_backward_kernel<Shape, kCentred, T>;
-    if (blocks_together<kKernel>(stream, Shape::shared_bytes(1, 3)) == 0) return;
-    const int blocks = std::min(kBackwardUnits * kBackwardBlocks<Shape>, (s.R + Shape::kRows - 1) / Shape::kRows);
+    // Room for dx too, whether or not it is added to: the order of sums is not to depend on that.
+    if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;
+    const int blocks =
+        std::min(kBackwardMultiprocessors * kBackwardBlocks<Shape>, (s.R + Shape::kRows - 1) / Shape::kRows);
     const Size C = Size{s.packs} * kPack<T>, bytes = blocks * 2 * C * static_cast<Size>(sizeof(float));
     const bool sums = columns.dw_C || columns.db_C;
     float* const partial = sums ? reinterpret_cast<float*>(cuda::scratch(stream, bytes)) : nullptr;
     const Size shared = Shape::shared_bytes(1, accumulate_dx ? 3 : 2);
-    kKernel<<<static_cast<unsigned>(blocks), kRowThreads, static_cast<std::size_t>(shared), stream_of(stream)>>>(
+    kKernel<<<static_cast<unsigned>(blocks), kBlockThreads, static_cast<std::size_t>(shared), stream_of(stream)>>>(
         dx, accumulate_dx, partial, dy, x, w, mean, rstd, s);
     check_launch("norm_backward");
     if (sums) {

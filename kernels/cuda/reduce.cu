@@ -48,12 +48,13 @@ __global__ void sum_middle_kernel(T* out_OI, const T* x_ORI, Size O, Size R, Siz
   }
 }
 
-// They travel with each launch, for which CUDA takes at most 32764 bytes.
 constexpr int kFewRanks = 64, kMostRanks = 4000;
 template <class X, int kRanks>
 struct Contributions {
   const X* of[kRanks];
 };
+// The pointers are parameters of the launch, for which CUDA takes at most 32764 bytes.
+static_assert(sizeof(Contributions<float, kMostRanks>) + 64 <= 32764);
 
 template <int kCount, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,

@@ -8,27 +8,27 @@
 
 namespace lt::kernels {
 
-inline constexpr int kRowWarps = 4, kRowThreads = kRowWarps * kWarp;  // of a block
-inline constexpr int kRowStages = 2;                                  // the row that is worked on, and the next
+inline constexpr int kBlockWarps = 4, kBlockThreads = kBlockWarps * kWarp;
+inline constexpr int kRowStages = 2;  // the row that is worked on, and the next
 
-// How a row lies in one warp or in all of a block: pack p of a lane is the row's pack p * kLanes + lane, and every lane
-// has the first kSure of its kPacks.
-template <int kPacksOfLane, int kSurePacks, int kWarpsOfRow>
+// How a row lies in one warp or in all of a block: pack p of a lane is the row's pack p * kLanes + lane. Every lane has
+// the first kFullPacks of its kPacks.
+template <int kPacksOfLane, int kFullPacksOfLane, int kWarpsOfRow>
 struct RowShape {
-  static constexpr int kPacks = kPacksOfLane, kSure = kSurePacks, kWarps = kWarpsOfRow;
-  static constexpr int kLanes = kWarps * kWarp, kRows = kRowWarps / kWarps;  // rows that a block has at a time
-  static constexpr int kMostPacks = kPacks * kLanes;
-  static_assert(kWarps == 1 || kWarps == kRowWarps);
+  static constexpr int kPacks = kPacksOfLane, kFullPacks = kFullPacksOfLane, kWarps = kWarpsOfRow;
+  static constexpr int kLanes = kWarps * kWarp, kRows = kBlockWarps / kWarps;  // rows that a block has at a time
+  static constexpr int kMaxPacks = kPacks * kLanes;
+  static_assert(kWarps == 1 || kWarps == kBlockWarps);
 
   // Shared memory of a block with `kept` rows that all warps read and `arrays` that rows are taken from.
   static constexpr Size shared_bytes(int kept, int arrays) {
-    return Size{16} * kMostPacks * (kept + kRowStages * arrays * kRows);
+    return Size{16} * kMaxPacks * (kept + kRowStages * arrays * kRows);
   }
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
   static __device__ int group() { return static_cast<int>(threadIdx.x) / kLanes; }
 };
 
-// R rows of `packs` times 16 bytes, fewer than 2^31 of these together.
+// R rows of `packs` times 16 bytes: fewer than 2^30 of these, so that an index a grid beyond the last row is an int.
 struct RowPacks {
   int R, packs;
 };
@@ -42,7 +42,7 @@ __device__ Packed<T>* shared_packs() {
 // kept[i] = pack i of w_C, zero where it has none. The block is to synchronise before it reads them.
 template <class Shape, class T>
 __device__ void keep_row(Packed<T>* kept, const T* w_C, int packs) {
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kMostPacks; i += kRowThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < Shape::kMaxPacks; i += kBlockThreads) {
     kept[i] = w_C && i < packs ? reinterpret_cast<const Packed<T>*>(w_C)[i] : Packed<T>{};
   }
 }
@@ -50,10 +50,12 @@ __device__ void keep_row(Packed<T>* kept, const T* w_C, int packs) {
 template <class Shape, class T>
 class StagedRows {
  public:
+  static_assert(kRowStages == 2, "fetch(), wait() and at() take turns between two");
+
   // `memory` is the block's, of kRowStages * arrays * kRows rows.
   __device__ StagedRows(Packed<T>* memory, int arrays, RowPacks s)
-      : own_(memory + Shape::group() * kRowStages * arrays * Shape::kMostPacks + Shape::lane()),
-        stage_packs_(arrays * Shape::kMostPacks),
+      : own_(memory + Shape::group() * kRowStages * arrays * Shape::kMaxPacks + Shape::lane()),
+        stage_packs_(arrays * Shape::kMaxPacks),
         s_(s),
         packs_((s.packs - Shape::lane() + Shape::kLanes - 1) / Shape::kLanes) {
     for (int i = 0; i < kRowStages * arrays; ++i) {
@@ -78,9 +80,9 @@ class StagedRows {
   // Waits for the row that was asked for before the last fetch(), which at() then gives.
   __device__ void wait() { __pipeline_wait_prior(1); }
 
-  // Zero beyond the row's end.
+  // From wait() to the next fetch(). Zero beyond the row's end.
   __device__ Packed<T> at(int array, int p) const { return *place(next_, array, p); }
-  __device__ bool holds(int p) const { return p < Shape::kSure || p < packs_; }
+  __device__ bool holds(int p) const { return p < Shape::kFullPacks || p < packs_; }
   __device__ void write(T* y_RC, int r, int p, const Packed<T>& value) const {
     if (holds(p)) reinterpret_cast<Packed<T>*>(y_RC)[index(r, p)] = value;
   }
@@ -104,15 +106,17 @@ class StagedRows {
   int next_ = 0;  // the stage that fetch() fills; at() reads it too, since by then fetch() has gone on to the other
 };
 
-// Sums over the warps of a row, the same number in every lane, in a fixed order. All of them call it as often.
+// Sums over the lanes and warps of a row, the same number in every lane, in a fixed order. All of them call it as
+// often.
 template <class Shape>
 class RowSums {
  public:
   __device__ float operator()(float x) {
     x = warp_sum(x);
     if constexpr (Shape::kWarps > 1) {
-      __shared__ float parts[2][kRowWarps];
-      parts[turn_][threadIdx.x / kWarp] = x;
+      // Two buffers take turns: a warp past the barrier of sum n + 1 knows that all have read sum n.
+      __shared__ float parts[2][kBlockWarps];
+      if (threadIdx.x % kWarp == 0) parts[turn_][threadIdx.x / kWarp] = x;
       __syncthreads();
       x = 0;
 #pragma unroll
@@ -123,14 +127,14 @@ class RowSums {
   }
 
  private:
-  int turn_ = 0;  // who is at the next sum has read the last but one
+  int turn_ = 0;
 };
 
 // out_C[c] = the sum of column c over the block's rows, which are summed in `own` lane by lane. Uses `memory`, of kRows
-// rows in f32, which nothing else may use when the block comes here.
+// rows in f32, to which no copy may be on its way.
 template <class Shape, class T>
 __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own)[Shape::kPacks][kPack<T>], int C) {
-  constexpr int kColumns = Shape::kMostPacks * kPack<T>;
+  constexpr int kColumns = Shape::kMaxPacks * kPack<T>;
   __syncthreads();
 #pragma unroll
   for (int p = 0; p < Shape::kPacks; ++p) {
@@ -142,7 +146,7 @@ __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own
     }
   }
   __syncthreads();
-  for (int c = static_cast<int>(threadIdx.x); c < C; c += kRowThreads) {
+  for (int c = static_cast<int>(threadIdx.x); c < C; c += kBlockThreads) {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < Shape::kRows; ++i) sum += memory[i * kColumns + c];
@@ -155,12 +159,12 @@ template <class F>
 bool dispatch_row_shape(Size packs, F&& f) {
   bool held = false;
   const auto offer = [&](auto shape) {
-    if (held || packs > shape.kMostPacks) return;
+    if (held || packs > shape.kMaxPacks) return;
     held = true;
     f(shape);
   };
-  // kSure: of the fewest packs, which are one more than the shape before holds. A warp has up to 2048 columns of two
-  // bytes.
+  // kFullPacks: of the fewest packs, which are one more than the shape before holds. A warp has up to 2048 columns of
+  // two bytes.
   offer(RowShape<2, 0, 1>{}), offer(RowShape<3, 2, 1>{}), offer(RowShape<4, 3, 1>{}), offer(RowShape<5, 4, 1>{});
   offer(RowShape<7, 5, 1>{}), offer(RowShape<8, 7, 1>{}), offer(RowShape<4, 2, 4>{}), offer(RowShape<8, 4, 4>{});
   return held;

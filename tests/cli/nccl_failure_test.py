@@ -1,6 +1,6 @@
-"""A rank that dies while the others wait for their devices, with NCCL over sockets, which sees that a peer is gone:
-without symmetric windows too, since who copies from a peer's memory sees nothing. It wants two CUDA devices; without
-them it says that it is skipped."""
+"""A rank that dies while the other waits for its device, with NCCL over sockets, which sees that a peer is gone. A rank that
+copies from a peer's memory through a window is not told that the peer died, so windows are off. It wants two CUDA
+devices; without them it says that it is skipped."""
 
 import os
 import pathlib

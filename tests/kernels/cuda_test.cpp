@@ -27,6 +27,30 @@ constexpr Rows kRows[] = {{1, 1}, {3, 33}, {200, 100}, {1030, 67}, {2049, 768}, 
 
 const std::int32_t* as_ids(const void* p) { return static_cast<const std::int32_t*>(p); }
 
+void check_norms(DType dtype, Rows rows) {
+  const DType sums = gradient_dtype(dtype);
+  const Size R = rows.R, C = rows.C;
+  for (const bool add : {false, true}) {
+    CAPTURE(R, C, add, dtype_name(dtype));
+    OnBoth both;
+    const int x = both.array(dtype, R * C), w = both.array(dtype, C), b = both.array(dtype, C),
+              dy = both.array(dtype, R * C), y = both.array(dtype, R * C), mean = both.array(sums, R),
+              rstd = both.array(sums, R), dx = both.array(dtype, R * C), dw = both.array(sums, C),
+              db = both.array(sums, C), y2 = both.array(dtype, R * C), rstd2 = both.array(sums, R),
+              dx2 = both.array(dtype, R * C), dw2 = both.array(sums, C);
+    both.run(
+        [&](auto s, auto at) {
+          layer_norm_forward(s, dtype, at(y), at(mean), at(rstd), at(x), at(w), at(b), R, C, 1e-2f);
+          layer_norm_backward(s, dtype, at(dx), add, at(dw), add, at(db), add, at(dy), at(x), at(w), at(mean), at(rstd),
+                              R, C);
+          rms_norm_forward(s, dtype, at(y2), at(rstd2), at(x), at(w), R, C, 1e-2f);
+          rms_norm_backward(s, dtype, at(dx2), add, at(dw2), add, at(dy), at(x), at(w), at(rstd2), R, C);
+          if (!add) rms_norm_backward(s, dtype, at(x), false, nullptr, false, at(dy), at(x), at(w), at(rstd2), R, C);
+        },
+        8);  // rstd of a row of few channels is up to 10, and it multiplies what went before
+  }
+}
+
 }  // namespace
 
 TEST_CASE("cuda: conversions, fills and scaling", "[cuda]") {
@@ -99,38 +123,29 @@ TEST_CASE("cuda: activations and dropout", "[cuda]") {
 
 TEST_CASE("cuda: norms", "[cuda]") {
   for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
-    for (const auto [R, C] : kRows) {
-      for (const bool add : {false, true}) {
-        OnBoth both;
-        const int x = both.array(dtype, R * C), w = both.array(dtype, C), b = both.array(dtype, C),
-                  dy = both.array(dtype, R * C), y = both.array(dtype, R * C), mean = both.array(sums, R),
-                  rstd = both.array(sums, R), dx = both.array(dtype, R * C), dw = both.array(sums, C),
-                  db = both.array(sums, C), y2 = both.array(dtype, R * C), rstd2 = both.array(sums, R),
-                  dx2 = both.array(dtype, R * C), dw2 = both.array(sums, C);
-        both.run(
-            [&, R = R, C = C](auto s, auto at) {
-              layer_norm_forward(s, dtype, at(y), at(mean), at(rstd), at(x), at(w), at(b), R, C, 1e-2f);
-              layer_norm_backward(s, dtype, at(dx), add, at(dw), add, at(db), add, at(dy), at(x), at(w), at(mean),
-                                  at(rstd), R, C);
-              rms_norm_forward(s, dtype, at(y2), at(rstd2), at(x), at(w), R, C, 1e-2f);
-              rms_norm_backward(s, dtype, at(dx2), add, at(dw2), add, at(dy), at(x), at(w), at(rstd2), R, C);
-            },
-            8);  // rstd of a row of few channels is up to 10, and it multiplies what went before
-      }
-    }
+    for (const Rows rows : kRows) check_norms(dtype, rows);
   });
+}
+
+// Every width of RowShape, for two bytes and for four, with rows enough for the third of a warp in the backward, where
+// its first memory comes again; the first case is that for the forward.
+TEST_CASE("cuda: norms of many rows", "[cuda]") {
+  if (!has_gpu()) return;
+  constexpr Rows kTwoBytes[] = {{17'000, 64}, {3200, 768},  {3200, 1000}, {2200, 1280},
+                                {2200, 1600}, {2200, 2048}, {800, 4096},  {540, 8192}};
+  constexpr Rows kFourBytes[] = {{17'000, 64}, {3200, 384},  {3200, 500}, {2200, 640},
+                                 {2200, 768},  {2200, 1024}, {800, 2048}, {540, 4096}};
+  for (const Rows rows : kTwoBytes) check_norms(DType::bf16, rows);
+  for (const Rows rows : {kTwoBytes[1], kTwoBytes[4]}) check_norms(DType::f16, rows);
+  for (const Rows rows : kFourBytes) check_norms(DType::f32, rows);
 }
 
 TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradients left out", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
     const auto bytes = static_cast<std::size_t>(dtype_bytes(dtype));
-    // Widths of every way to share a row among lanes and warps, and rows enough that a warp comes to its third.
-    constexpr std::array<Size, 3> kCases[] = {{0, 64, 0},     {9, 64, 1},    {5, 6000, 0},  {40, 128, 0},
-                                              {7000, 264, 0}, {37, 1024, 0}, {37, 1280, 0}, {900, 2048, 0},
-                                              {300, 8192, 0}, {5, 20000, 0}};
-    for (const auto& [R, C, skip] : kCases) {
+    for (const auto& [R, C, skip] :
+         {std::array<Size, 3>{0, 64, 0}, {9, 64, 1}, {5, 6000, 0}, {5, 20'000, 0}, {40, 128, 0}}) {
       OnBoth both;
       const int x = both.array(dtype, R * C + skip), w = both.array(dtype, C), b = both.array(dtype, C),
                 dy = both.array(dtype, R * C + skip), y = both.array(dtype, R * C + skip), mean = both.array(sums, R),
@@ -252,14 +267,18 @@ TEST_CASE("cuda: sums", "[cuda]") {
     for (const DType to : kFloats) {
       for (const Size n : {1003, 4096}) {
         OnBoth both;
-        const int a = both.array(dtype, n), b = both.array(dtype, n), c = both.array(dtype, n), y = both.array(to, n),
-                  z = both.array(to, n), one = both.array(to, n);
+        std::vector<int> ranks;
+        for (int rank = 0; rank < 70; ++rank) ranks.push_back(both.array(dtype, n));
+        // The same additions in the same order, rounded once.
+        const int few = both.exact(both.array(to, n)), many = both.exact(both.array(to, n)),
+                  one = both.exact(both.array(to, n)), last = both.exact(ranks.back());
         both.run([&](auto s, auto at) {
-          const void* parts[] = {at(a), at(b), at(c)};
-          sum_ranks(s, to, at(y), dtype, parts, 3, n, true);
-          std::vector<const void*> many(70, at(a));
-          sum_ranks(s, to, at(z), dtype, many.data(), 70, n, false);
-          sum_ranks(s, to, at(one), dtype, many.data(), 1, n, false);
+          std::vector<const void*> parts;
+          for (const int rank : ranks) parts.push_back(at(rank));
+          sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, true);
+          sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, false);
+          sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, false);
+          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // over one of them
         });
       }
     }
@@ -303,7 +322,7 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
         OnBoth both;
         const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
-                  norm = both.words(1.0f), partials = both.constant(DType::f64, 5, partial),
+                  norm = both.words(1.0f), partials = both.exact(both.constant(DType::f64, 5, partial)),
                   scalars = both.array(DType::f32, 5), rates = both.words(AdamWRates{0.01f, 0.9f, 0.95f, 12}),
                   scaling = both.words(LossScaleState{scale, kScaleSteps - 1, 2});
         both.run([&](auto s, auto at) {

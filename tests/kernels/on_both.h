@@ -32,14 +32,17 @@ class OnBoth {
     entries_.push_back({std::move(values), nullptr, true});
     return static_cast<int>(entries_.size()) - 1;
   }
+  // Its results are to be the same bits.
+  int exact(int index) {
+    entries_[static_cast<std::size_t>(index)].bitwise = true;
+    return index;
+  }
   // A struct of four-byte words.
   template <class T>
   int words(const T& value) {
     Array bits(DType::f32, static_cast<Size>(sizeof value / sizeof(float)));
     std::memcpy(bits.data(), &value, sizeof value);
-    const int index = add(std::move(bits));
-    entries_.back().bitwise = true;
-    return index;
+    return exact(add(std::move(bits)));
   }
   int ids(Size count, Size limit) {
     const auto values = random_ids(count, limit, static_cast<std::uint64_t>(entries_.size()) + 1);
