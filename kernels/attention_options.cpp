@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "kernels/deterministic.h"
+#include "kernels/settings.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {

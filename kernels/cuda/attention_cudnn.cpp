@@ -16,7 +16,7 @@
 
 #include "core/cuda.h"
 #include "kernels/attention_options.h"
-#include "kernels/deterministic.h"
+#include "kernels/settings.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels::cudnn {

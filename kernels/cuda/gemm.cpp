@@ -14,9 +14,9 @@
 #include "core/cuda_error.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
-#include "kernels/deterministic.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_in_passes.h"
+#include "kernels/settings.h"
 
 namespace lt::kernels {
 namespace {
@@ -70,7 +70,7 @@ cublasLtEpilogue_t to_cublas(Epilogue epilogue) {
 // What of a product decides how it is computed.
 struct Problem {
   std::array<Size, 12> sizes;  // M N K lda ldb ldd ld_c batch stride_a stride_b stride_d stride_c
-  std::array<bool, 3> flags;   // transpose_a transpose_b deterministic
+  std::array<bool, 4> flags;   // transpose_a transpose_b deterministic tf32
   Epilogue epilogue;
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
@@ -195,12 +195,12 @@ class Cublas {
 
   std::unique_ptr<Prepared> make(const Problem& q) {
     const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
-    const auto [transpose_a, transpose_b, pinned] = q.flags;
-    const bool f64 = q.dtype == DType::f64;
+    const auto [transpose_a, transpose_b, pinned, rounded] = q.flags;
     auto p = std::make_unique<Prepared>();
     cublasLtMatmulDesc_t operation = nullptr;
-    LT_CUBLAS(cublasLtMatmulDescCreate(&operation, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                       f64 ? CUDA_R_64F : CUDA_R_32F));
+    const cublasComputeType_t in_f32 = rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const bool f64 = q.dtype == DType::f64;
+    LT_CUBLAS(cublasLtMatmulDescCreate(&operation, f64 ? CUBLAS_COMPUTE_64F : in_f32, f64 ? CUDA_R_64F : CUDA_R_32F));
     p->operation.reset(operation);
     const auto set = [&](cublasLtMatmulDescAttributes_t name, auto value) {
       LT_CUBLAS(cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof value));
@@ -303,7 +303,7 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
   const bool own_c = c != g.d;
   return {{g.M, g.N, g.K, lda, ldb, ldd, own_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
            own_c ? 0 : g.stride_d},
-          {g.transpose_a, g.transpose_b, deterministic()},
+          {g.transpose_a, g.transpose_b, deterministic(), tf32() && g.dtype == DType::f32},
           epilogue_of(g, bias),
           g.dtype,
           g.out,

@@ -4,7 +4,7 @@
 #include "kernels/array.h"
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
-#include "kernels/deterministic.h"
+#include "kernels/settings.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 

@@ -5,7 +5,7 @@
 
 #include "kernels/array.h"
 #include "kernels/attention_options.h"
-#include "kernels/deterministic.h"
+#include "kernels/settings.h"
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"

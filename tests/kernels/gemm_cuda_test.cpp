@@ -3,6 +3,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/on_both.h"
+#include "kernels/settings.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -55,6 +56,35 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda]") {
       }
     }
   });
+}
+
+TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only there", "[cuda]") {
+  if (!has_gpu()) return;
+  const Size M = 64, N = 96, K = 128;
+  const Array a = random_array(DType::f32, M * K, 1), b = random_array(DType::f32, K * N, 2);
+  Array expected(DType::f32, M * N);
+  gemm(CpuStream{}, Gemm{.M = M, .N = N, .K = K, .a = a.data(), .b = b.data(), .d = expected.data()});
+  const Stream stream = Stream::compute(kGpu);
+  const auto on_device = [&](const Array& array) {
+    void* const memory = cuda::allocate(0, array.bytes());
+    cuda::copy(memory, array.data(), array.bytes(), stream.cuda());
+    return memory;
+  };
+  const auto error = [&](bool rounded) {
+    Array d(DType::f32, M * N);
+    void* const arrays[] = {on_device(a), on_device(b), on_device(d)};
+    set_tf32(rounded);
+    gemm(stream.cuda(), Gemm{.M = M, .N = N, .K = K, .a = arrays[0], .b = arrays[1], .d = arrays[2]});
+    set_tf32(false);
+    cuda::copy(d.data(), arrays[2], d.bytes(), stream.cuda());
+    stream.synchronize();
+    for (void* const array : arrays) cuda::deallocate(0, array);
+    return error_of(d, expected.values());
+  };
+  const double tf32 = 4 * tolerance(DType::f16);  // its mantissa; two factors are rounded, and not the sum
+  CHECK(error(false) <= 2 * tolerance(DType::f32));
+  CHECK(error(true) > 2 * tolerance(DType::f32));
+  CHECK(error(true) <= tf32);
 }
 
 TEST_CASE("cuda: matrix products", "[cuda]") {

@@ -46,7 +46,7 @@ struct TrainConfig {
   std::uint64_t seed = 1337;
   bool deterministic = false;
   Size eval_every = 0, eval_steps = 20, sample_every = 0;
-  bool cuda_graph = false;
+  bool cuda_graph = false, tf32 = false;
 };
 
 struct OptimConfig {

@@ -40,6 +40,8 @@ struct StepOptions {
   // On CUDA: from the third step on the whole step, collectives and update included, is one CUDA graph, with the same
   // bits. It takes batches on the CPU, an arena and no dropout.
   bool cuda_graph = false;
+  // On CUDA with f32: products round their operands to TF32.
+  bool tf32 = false;
 };
 
 // Numbers of one step, on their way from the device; reading them waits for its end. The engine's own: the step after

@@ -8,8 +8,8 @@
 #include "core/allocator.h"
 #include "core/fault.h"
 #include "kernels/adamw.h"
-#include "kernels/deterministic.h"
 #include "kernels/reduce.h"
+#include "kernels/settings.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
@@ -43,7 +43,7 @@ struct Engine::Impl {
         options(options_),
         control(world.duplicate("control")),
         sharding(make_sharding(world, parallel_, options_)) {
-    kernels::set_deterministic(parallel.deterministic);
+    set_kernels();
     for (const nn::UnitInfo& info : model.units()) {
       units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), world.size()), sharding);
     }
@@ -74,6 +74,7 @@ struct Engine::Impl {
   // Throws UsageError after a step that threw.
   void require_sound() const;
   // Runs `program` in the arena.
+  void set_kernels() const;
   void run(const char* name, Program program, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
   // The step as a graph, which is captured where the slot has none for such batches.
@@ -182,9 +183,14 @@ void Engine::Impl::require_sound() const {
                    "make a new engine and load a checkpoint");
 }
 
+void Engine::Impl::set_kernels() const {
+  kernels::set_deterministic(parallel.deterministic);
+  kernels::set_tf32(options.tf32);
+}
+
 void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   require_sound();
-  kernels::set_deterministic(parallel.deterministic);  // another engine may want it otherwise
+  set_kernels();  // another engine may want them otherwise
   const auto body = [&] {
     failed = true;
     (this->*program)(batch);

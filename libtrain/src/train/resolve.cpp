@@ -61,6 +61,10 @@ void fill_in(Config& config, DeviceType automatic) {
                                  "step to step, got {}",
                                  model.dropout));
   }
+  if (config.train.tf32 && (config.train.device != "cuda" || config.train.dtype != "f32")) {
+    throw UsageError("config", fmt::format("train.tf32: expected false in {} on {}, got true", config.train.dtype,
+                                           config.train.device));
+  }
   if (config.record.profile_steps > 0 && config.train.device != "cuda") {
     throw UsageError("config",
                      fmt::format("record.profile_steps: needs train.device=cuda, whose kernels it records, got {}",
@@ -109,7 +113,8 @@ StepOptions step_options(const Config& resolved) {
           .dtype = float_type(train.dtype),
           .device = {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
           .seed = train.seed,
-          .cuda_graph = train.cuda_graph};
+          .cuda_graph = train.cuda_graph,
+          .tf32 = train.tf32};
 }
 
 AdamW adamw_options(const Config& resolved) {

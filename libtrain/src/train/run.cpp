@@ -182,8 +182,8 @@ void announce(Run& run, const std::string& command) {
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
           ? fmt::format(", shard groups of {}", config.parallel.shard_size)
           : "",
-      config.parallel.recompute, config.train.dtype, config.train.deterministic ? ", deterministic" : "",
-      static_cast<double>(plan.peak_bytes) / (1 << 30));
+      config.parallel.recompute, config.train.tf32 ? "f32 with products in TF32" : config.train.dtype,
+      config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
   say("run folder: {}", config.run.dir);
   for (const std::string& line : split_lines(run.start.notes)) say("passed over: {}", line);
