@@ -18,7 +18,7 @@ struct NormArrays {
   NormArrays(Size R, Size C, DType dtype, Device device)
       : x(random_values({R, C}, dtype, device)),
         dy(random_values({R, C}, dtype, device)),
-        out(Tensor::empty({R, C}, dtype, device)),
+        out(random_values({R, C}, dtype, device)),
         w(random_values({C}, dtype, device)),
         b(random_values({C}, dtype, device)),
         mean(Tensor::zeros({R}, DType::f32, device)),
@@ -48,15 +48,16 @@ void add_norms(KernelCases& cases, Size R, Size C, DType dtype, Device device) {
     kernels::layer_norm_forward(s, dtype, a.out.data(), a.mean.data(), a.rstd.data(), a.x.data(), a.w.data(),
                                 a.b.data(), R, C, kEps);
   });
-  add("layer_norm.backward", 15, 3 * array + row + 2 * sums + 2 * statistics, [=](auto s, const NormArrays& a) {
-    kernels::layer_norm_backward(s, dtype, a.out.data(), false, a.dw.data(), false, a.db.data(), false, a.dy.data(),
+  // As in a model: dx goes onto the gradient of the residual stream.
+  add("layer_norm.backward", 16, 4 * array + row + 2 * sums + 2 * statistics, [=](auto s, const NormArrays& a) {
+    kernels::layer_norm_backward(s, dtype, a.out.data(), true, a.dw.data(), false, a.db.data(), false, a.dy.data(),
                                  a.x.data(), a.w.data(), a.mean.data(), a.rstd.data(), R, C);
   });
   add("rms_norm.forward", 4, 2 * array + row + statistics, [=](auto s, const NormArrays& a) {
     kernels::rms_norm_forward(s, dtype, a.out.data(), a.rstd.data(), a.x.data(), a.w.data(), R, C, kEps);
   });
-  add("rms_norm.backward", 10, 3 * array + row + sums + statistics, [=](auto s, const NormArrays& a) {
-    kernels::rms_norm_backward(s, dtype, a.out.data(), false, a.dw.data(), false, a.dy.data(), a.x.data(), a.w.data(),
+  add("rms_norm.backward", 11, 4 * array + row + sums + statistics, [=](auto s, const NormArrays& a) {
+    kernels::rms_norm_backward(s, dtype, a.out.data(), true, a.dw.data(), false, a.dy.data(), a.x.data(), a.w.data(),
                                a.rstd.data(), R, C);
   });
 }
