@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstring>
 #include <unordered_map>
 
-#include "core/crc32c.h"
 #include "files.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
 #include "manifest.h"
+#include "read_ranges.h"
 #include "retention.h"
 #include "shard_file.h"
 #include "verify.h"
@@ -57,14 +58,16 @@ bool valid_one_stands(const fs::path& folder) {
   return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
 }
 
-// Throws unless the valid checkpoint at `folder` holds this very state, of which `files` were just written.
-void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state,
-                  const std::vector<FileEntry>& files) {
+constexpr const char* kAnotherRun = "another run's checkpoint stands there; choose another folder for this one's";
+
+// Throws unless the valid checkpoint at `folder` holds this very state, of which this rank compares what it owns,
+// whatever rank count wrote it.
+void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state) {
   const Manifest manifest = read_manifest(folder);
   const auto require = [](const std::string& what, const auto& expected, const auto& found) {
     if (expected == found) return;
     throw DataError("checkpoint", fmt::format("manifest.json: {}: expected {}, found {}", what, expected, found),
-                    "another run's checkpoint stands there; choose another run.dir or checkpoint.dir");
+                    kAnotherRun);
   };
   require("samples", state.samples, manifest.state.samples);
   require("seed", state.seed, manifest.state.seed);
@@ -75,13 +78,20 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
     require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
-  require("files", files.size(), manifest.files.size());
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    require(files[f].name + ": crc32c", crc_text(files[f].crc), crc_text(manifest.files[f].crc));
+  std::vector<float> there, staged;
+  for (const StateRange& range : shards.owned) {
+    there.resize(static_cast<std::size_t>(range.end - range.begin));
+    if (there.empty()) continue;
+    read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data()}});
+    if (std::memcmp(there.data(), host_values(range.values, staged), there.size() * sizeof(float)) == 0) continue;
+    throw DataError("checkpoint",
+                    fmt::format("{}: expected the values of this run, found others",
+                                to_string(range.kind, range.parameter, range.begin, range.end)),
+                    kAnotherRun);
   }
 }
 
-// Rank 0: the manifest, and the rename that makes the checkpoint exist. Where a valid one stands it is left.
+// Rank 0: the manifest, and the rename that makes the checkpoint exist.
 void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
             const std::vector<std::string>& parts) {
   Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}};
@@ -92,11 +102,6 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     if (bytes == file.bytes) continue;
     throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
                     kShared);
-  }
-  if (valid_one_stands(folder)) {
-    require_same(folder, shards, state, manifest.files);
-    fs::remove_all(temporary);
-    return;
   }
   const std::string text = manifest_text(manifest);
   write_durably(temporary / kManifestName, text);
@@ -129,10 +134,20 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
   std::string run_id;
-  agree(group, folder, [&] { check_input(shards, state); });
+  std::string stands;
   agree(group, folder, [&] {
+    check_input(shards, state);
     if (!root) return;
     run_id = unique_id();
+    stands = valid_one_stands(folder) ? "yes" : "";
+  });
+  if (!group.broadcast_bytes(stands, 0).empty()) {
+    agree(group, folder, [&] { require_same(folder, shards, state); });
+    if (root) tidy(parent, folder.filename().string(), keep, run_id);
+    return folder.string();
+  }
+  agree(group, folder, [&] {
+    if (!root) return;
     make_folders_durably(parent / temporary_name(state.step, run_id));
   });
   run_id = group.broadcast_bytes(run_id, 0);

@@ -44,13 +44,6 @@ Hdf5Properties contiguous_layout() {
   return properties;
 }
 
-// The values on the host: the tensor's own memory, or `staged` where they are elsewhere.
-const float* host_values(const Tensor& values, std::vector<float>& staged) {
-  if (values.device() == kCpu && values.is_contiguous()) return values.data<float>();
-  staged = values.to_vector<float>();
-  return staged.data();
-}
-
 std::vector<std::uint32_t> block_checksums(const float* values, Size bytes) {
   std::vector<std::uint32_t> blocks;
   for (Size at = 0; at < bytes; at += kBlockBytes) {
@@ -118,6 +111,12 @@ std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const Sh
 }
 
 }  // namespace
+
+const float* host_values(const Tensor& values, std::vector<float>& staged) {
+  if (values.device() == kCpu && values.is_contiguous()) return values.data<float>();
+  staged = values.to_vector<float>();
+  return staged.data();
+}
 
 std::string block_name(const DatasetEntry& dataset, std::size_t block) {
   constexpr Size kElements = kBlockBytes / Size{sizeof(float)};

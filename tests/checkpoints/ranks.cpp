@@ -56,6 +56,21 @@ TEST_CASE("ranks: saved by all, loaded at this and at every other partition", "[
   }
 }
 
+TEST_CASE("ranks: a checkpoint of the same state stays, whatever rank count wrote it", "[checkpoints]") {
+  const SharedFolder temp;
+  const auto model = larger_model();
+  if (group().rank() == 0) save_alone(temp.path(), 5, shards_of(model, 0, 1));
+  group().barrier();
+  const ShardMap mine = shards_of(model, group().rank(), group().size());
+  const std::string folder = save(temp.text(), mine, state_at(5), group());
+  CHECK(read_world_size(folder) == 1);
+  CHECK(problems_of(folder, true).empty());
+  if (group().rank() == 0) mine.owned.back().values.data<float>()[0] += 1;
+  CHECK_THROWS_WITH(save(temp.text(), mine, state_at(5), group()),
+                    ContainsSubstring("expected the values of this run, found others"));
+  CHECK(read_world_size(folder) == 1);
+}
+
 TEST_CASE("ranks: more ranks than elements leave files without datasets", "[checkpoints]") {
   const SharedFolder temp;
   const ShardMap mine = shards_of({{"one", {1}}}, group().rank(), group().size());

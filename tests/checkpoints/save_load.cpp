@@ -204,7 +204,8 @@ TEST_CASE("save: onto a valid checkpoint of the same state leaves it; of another
                     ContainsSubstring("config_hash: expected another, found"));
   const ShardMap changed = shards_of(small_model(), 0, 1);
   changed.owned[0].values.data<float>()[0] += 1;
-  CHECK_THROWS_WITH(save_alone(temp.path(), 5, changed), ContainsSubstring("rank-00000.h5: crc32c: expected"));
+  CHECK_THROWS_WITH(save_alone(temp.path(), 5, changed),
+                    ContainsSubstring("expected the values of this run, found others"));
   CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000005"});
   auto model = small_model();
   model[0].shape = {5, 11};

@@ -39,9 +39,9 @@ struct Listing {
 
 // Saves step `state.step` under `directory`; all ranks of `group` call it. Order: write and fsync each rank's file,
 // gather checksums on rank 0, write and fsync the manifest, rename the folder, fsync the parent; then keep the newest
-// `keep` valid checkpoints (at least 2). A corrupt folder of the same name is moved aside first; a valid one of
-// the same state is left and the call returns, one of another state is an error. Throws DataError (all ranks alike)
-// where anything fails; what stood before still stands.
+// `keep` valid checkpoints (at least 2). A corrupt folder of the same name is moved aside first; a valid one of the
+// same state, whatever rank count wrote it, is left and the call returns, one of another state is an error. Throws
+// DataError (all ranks alike) where anything fails; what stood before still stands.
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
                  int keep = 3);
 

@@ -73,6 +73,9 @@ int count() {
 std::string why_not(int index) {
   int devices = 0;
   const cudaError_t code = cudaGetDeviceCount(&devices);
+  // A driver that is too old and one that is not there are the same error.
+  const bool no_driver = code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice;
+  if (no_driver) return "is not there: no GPU was found, or its driver is older than this build's CUDA";
   if (code != cudaSuccess) return std::string("cannot be used: ") + cudaGetErrorString(code);
   if (index < 0 || index >= std::min(devices, kMostDevices)) {
     return "is not there: this host has " + std::to_string(devices) + " CUDA device" + (devices == 1 ? "" : "s");

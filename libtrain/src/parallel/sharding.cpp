@@ -32,7 +32,7 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
         "config", "parallel.reduce_dtype: expected f32 or bf16, got " + std::string(dtype_name(parallel.reduce_dtype)));
   }
   if (step.tf32 && (step.dtype != DType::f32 || step.device.type == DeviceType::cpu)) {
-    throw UsageError("config", "train.tf32: expected f32 on a CUDA device");
+    throw UsageError("config", "train.tf32: needs train.dtype=f32 on cuda, whose products it rounds");
   }
   if (step.micro_batch < 1 || step.accum < 1 || parallel.recompute_every < 1) {
     throw UsageError("config", "train.micro_batch, train.accum and parallel.recompute_every: expected at least 1");

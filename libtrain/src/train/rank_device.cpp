@@ -17,7 +17,8 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world) {
       require_device(options.device);
     } catch (const UsageError& error) {
       throw UsageError("config", std::string("train.device: ") + error.what(),
-                       has_device(DeviceType::cuda) ? "a rank a device, or --train.device=cpu" : "--train.device=cpu");
+                       has_device(DeviceType::cuda) ? "one rank for each device of the host, or --train.device=cpu"
+                                                    : "--train.device=cpu");
     }
   });
   return options;

@@ -62,8 +62,9 @@ void fill_in(Config& config, DeviceType automatic) {
                                  model.dropout));
   }
   if (config.train.tf32 && (config.train.device != "cuda" || config.train.dtype != "f32")) {
-    throw UsageError("config", fmt::format("train.tf32: expected false in {} on {}, got true", config.train.dtype,
-                                           config.train.device));
+    throw UsageError("config",
+                     fmt::format("train.tf32: needs train.dtype=f32 on cuda, whose products it rounds, got {} on {}",
+                                 config.train.dtype, config.train.device));
   }
   if (config.record.profile_steps > 0 && config.train.device != "cuda") {
     throw UsageError("config",
