@@ -21,6 +21,7 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kAnotherRun = "another run's checkpoint stands there; choose another folder for this one's";
 constexpr const char* kShared = "all ranks must see the same checkpoint folder: put it on a file system they share";
 
 // collectively() for a body whose every exception is turned into a DataError that starts with the folder.
@@ -57,8 +58,6 @@ void check_input(const ShardMap& shards, const RunState& state) {
 bool valid_one_stands(const fs::path& folder) {
   return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
 }
-
-constexpr const char* kAnotherRun = "another run's checkpoint stands there; choose another folder for this one's";
 
 // Throws unless the valid checkpoint at `folder` holds this very state, of which this rank compares what it owns,
 // whatever rank count wrote it.
@@ -103,6 +102,9 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
                     kShared);
   }
+  if (valid_one_stands(folder)) {
+    throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
+  }
   const std::string text = manifest_text(manifest);
   write_durably(temporary / kManifestName, text);
   if (read_text(temporary / kManifestName) != text) {
@@ -133,21 +135,20 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
                  int keep) {
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
-  std::string run_id;
-  std::string stands;
+  std::string standing;
   agree(group, folder, [&] {
     check_input(shards, state);
-    if (!root) return;
-    run_id = unique_id();
-    stands = valid_one_stands(folder) ? "yes" : "";
+    if (root && valid_one_stands(folder)) standing = "valid";
   });
-  if (!group.broadcast_bytes(stands, 0).empty()) {
+  if (!group.broadcast_bytes(standing, 0).empty()) {
     agree(group, folder, [&] { require_same(folder, shards, state); });
-    if (root) tidy(parent, folder.filename().string(), keep, run_id);
+    if (root) tidy(parent, folder.filename().string(), keep, unique_id());
     return folder.string();
   }
+  std::string run_id;
   agree(group, folder, [&] {
     if (!root) return;
+    run_id = unique_id();
     make_folders_durably(parent / temporary_name(state.step, run_id));
   });
   run_id = group.broadcast_bytes(run_id, 0);

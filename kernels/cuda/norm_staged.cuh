@@ -11,7 +11,6 @@ namespace lt::kernels {
 
 // Blocks that a multiprocessor is to have at a time, as far as registers go.
 inline constexpr int kForwardBlocks = 6;
-
 template <class Shape>
 inline constexpr int kBackwardBlocks = Shape::kPacks <= 4 ? 3 : 2;
 // The backward has the blocks of so many multiprocessors: fixed, because the order of sums depends on it.

@@ -73,8 +73,9 @@ struct Engine::Impl {
   using Program = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
-  // Runs `program` in the arena.
+  // The process's settings of kernels become this engine's.
   void set_kernels() const;
+  // Runs `program` in the arena.
   void run(const char* name, Program program, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
   // The step as a graph, which is captured where the slot has none for such batches.
