@@ -13,7 +13,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config git python3  # tools
   libopenmpi-dev openmpi-bin                           # communication between CPU ranks
-  libdnnl-dev                                          # matrix products on the CPU
+  libdnnl-dev ocl-icd-opencl-dev                       # matrix products on the CPU; its CMake files want OpenCL
   libhdf5-dev                                          # checkpoints
   libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   catch2
