@@ -105,6 +105,11 @@ class Group {
   // collectives are as before. Every rank must call it. Throws CommError.
   GatherMemory gather_memory(Device device) const;
 
+  // While an exception passes: gives up what the device has yet to do for this group, which may wait for a peer that
+  // is gone, and with it the release of memory. Over NCCL the group and those that it was split from or with take no
+  // further collectives (CommError); elsewhere it does nothing.
+  void abandon() const noexcept;
+
   // The last kLogLength collectives of this group, oldest first.
   static constexpr int kLogLength = 256;
   std::vector<CollectiveRecord> log() const;

@@ -110,6 +110,8 @@ class GroupBackend {
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) = 0;
   virtual GatherMemory gather_memory(Device) { return {}; }
+  // Gives up what the group has on its way on a device; no collective follows.
+  virtual void abandon() noexcept {}
   virtual void barrier() = 0;
   virtual void idle_barrier() { barrier(); }
 

@@ -240,6 +240,8 @@ Group Group::duplicate(std::string_view name) const {
 
 GatherMemory Group::gather_memory(Device device) const { return backend_->gather_memory(device); }
 
+void Group::abandon() const noexcept { backend_->abandon(); }
+
 std::vector<CollectiveRecord> Group::log() const { return backend_->log().last(); }
 
 }  // namespace lt

@@ -49,6 +49,7 @@ class NcclBackend final : public DeviceBackend {
       : DeviceBackend(std::move(control), device), stream_(device), communicator_(std::move(communicator)) {}
 
   GatherMemory gather_memory(Device where) override;
+  void abandon() noexcept override { communicator_->abort(); }
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
 
  private:
@@ -86,7 +87,7 @@ class NcclBackend final : public DeviceBackend {
   Stream stream_;
   // Ends before the stream that it works on, but for what still lies in windows: by then its work is done.
   std::shared_ptr<NcclCommunicator> communicator_;
-  std::optional<GatherMemory> gather_memory_;       // after the first call
+  std::optional<GatherMemory> gather_memory_;  // after the first call
 };
 
 cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }

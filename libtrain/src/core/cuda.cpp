@@ -2,6 +2,7 @@
 #include "core/cuda.h"
 
 #include <array>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -206,7 +207,10 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
   LT_CUDA(cudaSetDevice(device));
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
-  return {block, [](void* memory) { cudaFreeHost(memory); }};
+  return {block, [](void* memory) {
+            // It waits for the device, which may wait for a peer that is gone: the memory stays to the process's end.
+            if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
+          }};
 }
 
 DeviceMemory memory(int device) {

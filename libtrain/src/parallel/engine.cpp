@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <exception>
 
 #include "core/allocator.h"
 #include "core/fault.h"
@@ -49,18 +50,21 @@ struct Engine::Impl {
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
     const Device device = options.device;
-    const auto count = static_cast<Size>(units.size());
     losses = scalars(options.accum * control.size(), DType::f32, device);
     numbers = scalars(3, DType::f32, device);
     loss = numbers.narrow(0, 0, 1), norm = numbers.narrow(0, 1, 1);
-    partials = scalars(count * sharding.reduce.size(), DType::f64, device);
+    partials = scalars(static_cast<Size>(units.size()) * sharding.reduce.size(), DType::f64, device);
     step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
     rates = scalars(sizeof(kernels::AdamWRates) / sizeof(float), DType::f32, device);
     evaluation = scalars(1, DType::f32, device);
     fill(numbers.narrow(0, 2, 1), 1);
     bind_model();
   }
-  ~Impl() { model.set_observer(nullptr); }
+  ~Impl() {
+    model.set_observer(nullptr);
+    // The device may wait for a peer that is gone, and what is released below for the device.
+    if (std::uncaught_exceptions() > 0) sharding.abandon(), control.abandon();
+  }
 
   // The model's parameters are those of this engine, and it is told of the model's passes.
   void bind_model() {
@@ -252,8 +256,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
 }
 
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
-  const auto ranks = static_cast<Size>(control.size());
-  const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * ranks));
+  const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
   const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
   const nn::ForwardScope context({true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
@@ -345,6 +348,7 @@ void Engine::with_parameters(const std::function<void()>& body) {
   body();
 }
 
+Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
 Size Engine::steps_done() const { return impl_->steps; }
 Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
@@ -370,8 +374,6 @@ std::vector<const MemoryProgram*> Engine::memory_programs() const {
   for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(program.get());
   return programs;
 }
-
-Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
 
 std::string Engine::gather_memory() const {
   const GatherMemory& memory = impl_->sharding.gather_memory;

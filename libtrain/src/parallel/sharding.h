@@ -21,6 +21,7 @@ struct Sharding {
   // former. No windows where nothing is gathered or there is no arena.
   GatherMemory gather_memory;
 
+  void abandon() const noexcept { gather.abandon(), reduce.abandon(), replicas.abandon(); }
   std::shared_ptr<BlockSource> parameter_source() const { return gather_memory.windows; }
   std::shared_ptr<BlockSource> arena_source() const {
     return strategy.parameters == Placement::sharded ? gather_memory.windows : nullptr;
