@@ -2,6 +2,7 @@
 #include "floor.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/cuda.h"
 #include "kernel_case.h"
@@ -125,14 +126,24 @@ double product_flops(Device device, Size M, Size N, Size K) {
   return 2 * static_cast<double>(M) * static_cast<double>(N * K) / *std::min_element(ms.begin(), ms.end()) * 1e3;
 }
 
+// Bytes a second of a copy of `footprint` bytes, read and written.
+double copy_rate(const std::vector<MemoryRate>& memory, Size footprint) {
+  const auto above =
+      std::find_if(memory.begin(), memory.end(), [=](const MemoryRate& r) { return 2 * r.bytes >= footprint; });
+  if (above == memory.begin()) return above->reads_per_s;
+  if (above == memory.end()) return memory.back().reads_per_s;
+  const auto below = above - 1;
+  const auto bytes = [](const MemoryRate& r) { return 2 * static_cast<double>(r.bytes); };
+  const auto seconds = [&](const MemoryRate& r) { return bytes(r) / r.reads_per_s; };
+  const double wanted = static_cast<double>(footprint),
+               share = (wanted - bytes(*below)) / (bytes(*above) - bytes(*below));
+  return wanted / std::lerp(seconds(*below), seconds(*above), share);
+}
+
 }  // namespace
 
 double Floor::memory_rate(Size footprint) const {
-  if (copies) {
-    const auto same =
-        std::find_if(memory.begin(), memory.end(), [=](const MemoryRate& r) { return 2 * r.bytes >= footprint; });
-    return (same == memory.end() ? memory.back() : *same).reads_per_s;
-  }
+  if (copies) return copy_rate(memory, footprint);
   double best = 0;
   for (const MemoryRate& rate : memory) {
     if (2 * rate.bytes > footprint || &rate == &memory.back())

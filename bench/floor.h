@@ -24,8 +24,9 @@ struct Floor {
 
   // Bytes a second that nothing exceeds by much which works on arrays of `footprint` bytes again and again: the best
   // rate of reads or updates of an array that is larger than half of that. Within the fastest cache of a core what
-  // reads two arrays and writes one may be a little faster. On CUDA: that of the smallest copy between two arrays of at
-  // least so many bytes together, since small arrays end before the memory is at its full rate.
+  // reads two arrays and writes one may be a little faster. On CUDA: that of a copy between two arrays of so many bytes
+  // together, since small arrays end before the memory is at its full rate. Its time lies on the line between the two
+  // measured copies that are nearest.
   double memory_rate(Size footprint) const;
 };
 

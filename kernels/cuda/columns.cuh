@@ -11,13 +11,16 @@ namespace lt::kernels {
 inline constexpr int kColumnRows = 8;      // threads of a block that share a column
 inline constexpr int kCombiningRows = 32;  // the same, where partial sums are added up
 
+// Four for each of 132 multiprocessors, which have room for five: none waits for another to end.
+inline constexpr Size kPartialBlocks = 4 * 132;
+
 // How R rows are cut: so that a large GPU is full, but no block has few rows.
 struct RowCut {
   Size rows, count;  // of a block; blocks
 
   // At most `most` blocks of rows.
   RowCut(Size R, Size blocks_of_columns, Size most) {
-    const Size wanted = std::clamp<Size>(1056 / std::max<Size>(1, blocks_of_columns), 1, most);
+    const Size wanted = std::clamp<Size>(kPartialBlocks / std::max<Size>(1, blocks_of_columns), 1, most);
     rows = std::max<Size>(4 * kColumnRows, (R + wanted - 1) / wanted);
     count = (R + rows - 1) / rows;
   }

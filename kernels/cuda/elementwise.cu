@@ -1,6 +1,9 @@
 // Copies, conversions, arithmetic with broadcasting and dropout on the GPU.
 #include "kernels/elementwise.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/cuda/map.cuh"
 #include "libtrain/random.h"
 
@@ -96,8 +99,8 @@ void add_places(CudaStream stream, const Strided& space, void* out, const void* 
 // A thread has kCounters counter values at a time, of four elements each. With kWhole they lie within the array and
 // are aligned together.
 template <int kCounters, bool kWhole, class T>
-__global__ void dropout_kernel(T* y_N, const T* x_N, Size N, float p, Arithmetic<T> factor, std::uint64_t key,
-                               std::uint64_t first, bool accumulate) {
+__global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
+                               std::uint64_t key, std::uint64_t first, bool accumulate) {
   using P = Pack<T, 4 * kCounters>;
   const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
   for (Size step = thread_index(); step < steps; step += thread_count()) {
@@ -116,7 +119,7 @@ __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, float p, Arithmetic
         const Size i = begin + at;
         if (!kWhole && (i < 0 || i >= N)) continue;
         const Arithmetic<T> value = kWhole ? load(x.values[at]) : load(x_N[i]);
-        const Arithmetic<T> kept = uniform_from(words[k]) >= p ? value * factor : Arithmetic<T>(0);
+        const Arithmetic<T> kept = uniform_bits(words[k]) >= least ? value * factor : Arithmetic<T>(0);
         const Arithmetic<T> before = accumulate ? (kWhole ? load(y.values[at]) : load(y_N[i])) : Arithmetic<T>(0);
         const T result = store<T>(accumulate ? before + kept : kept);
         kWhole ? y.values[at] = result : y_N[i] = result;
@@ -205,13 +208,15 @@ void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N,
   }
   dispatch_float(dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
+    // An element stays where its bits are at least p's, which says the same as their numbers and converts nothing.
+    const auto least = static_cast<std::uint32_t>(std::ceil(std::ldexp(static_cast<double>(p), 24)));
     T* const y = static_cast<T*>(y_N);
     const T* const x = static_cast<const T*>(x_N);
     constexpr int kCounters = std::max(1, kPack<T> / 4);
     dispatch_flag(first % 4 == 0 && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
       constexpr int kOwn = whole.value ? kCounters : 1;
       dropout_kernel<kOwn, whole.value><<<blocks_for(stream, N / (4 * kOwn) + 2), kThreads, 0, stream_of(stream)>>>(
-          y, x, N, p, factor, key, first, accumulate);
+          y, x, N, least, factor, key, first, accumulate);
     });
   });
   check_launch("dropout");

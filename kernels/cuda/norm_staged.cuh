@@ -9,10 +9,19 @@
 
 namespace lt::kernels {
 
+// A warp has a row of up to 2048 columns of two bytes forward, and of up to 1280 backward, where the columns' sums take
+// registers of their own.
+using ForwardShapes = RowShapes<RowShape<2, 0, 1>, RowShape<3, 2, 1>, RowShape<4, 3, 1>, RowShape<5, 4, 1>,
+                                RowShape<7, 5, 1>, RowShape<8, 7, 1>, RowShape<4, 2, 4>, RowShape<8, 4, 4>>;
+using BackwardShapes = RowShapes<RowShape<2, 0, 1>, RowShape<3, 2, 1>, RowShape<4, 3, 1>, RowShape<5, 4, 1>,
+                                 RowShape<2, 1, 4>, RowShape<4, 2, 4>, RowShape<8, 4, 4>>;
+
 // Blocks that a multiprocessor is to have at a time, as far as registers go.
 inline constexpr int kForwardBlocks = 6;
 template <class Shape>
-inline constexpr int kBackwardBlocks = Shape::kPacks <= 4 ? 3 : 2;
+inline constexpr int kBackwardBlocks = Shape::kPacks <= 2   ? 4
+                                       : Shape::kPacks <= 4 ? 3
+                                                            : 2;
 // The backward has the blocks of so many multiprocessors: fixed, because the order of sums depends on it.
 inline constexpr int kBackwardMultiprocessors = 132;
 
@@ -120,7 +129,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBackwardBlocks<Shape>)
     fetch(r + step);
     rows.wait();
     Packed<T> held_x[kHeld], held_dy[kHeld];
-    float sum_gh = 0, sum_g = 0;
+    float sums[kCentred ? 2 : 1] = {};  // of g * h, and of g
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       Packed<T> x = rows.at(0, p), dy = rows.at(1, p);
@@ -133,7 +142,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBackwardBlocks<Shape>)
         dw[p][k] = fmaf(d, h, dw[p][k]);
         if constexpr (kCentred) part_g += g, db[p][k] += d;
       }
-      sum_gh += part_gh, sum_g += part_g;
+      sums[0] += part_gh;
+      if constexpr (kCentred) sums[1] += part_g;
       if constexpr (kHold) {
         x.stay_packed(), dy.stay_packed();
         held_x[p] = x, held_dy[p] = dy;
@@ -141,8 +151,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBackwardBlocks<Shape>)
     }
     if (!dx_RC) continue;
     // rstd * (g - mean_g) - h * rstd * mean_gh, with h a multiple of x and a shift.
-    const float mean_gh = row_sum(sum_gh) * inverse_count, mean_g = kCentred ? row_sum(sum_g) * inverse_count : 0.0f;
-    const float factor = -rstd * rstd * mean_gh, shift = -mean * factor - rstd * mean_g;
+    row_sum(sums);
+    const float mean_gh = sums[0] * inverse_count, factor = -rstd * rstd * mean_gh;
+    float shift = 0;
+    if constexpr (kCentred) shift = -mean * factor - rstd * (sums[1] * inverse_count);
 #pragma unroll kHeld
     for (int p = 0; p < kPacks; ++p) {
       const Packed<T> x = kHold ? held_x[p % kHeld] : rows.at(0, p), dy = kHold ? held_dy[p % kHeld] : rows.at(1, p);
@@ -191,7 +203,7 @@ template <bool kCentred, class T>
 bool staged_norm_forward(CudaStream stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
                          RowPacks s, float eps) {
   bool done = false;
-  dispatch_row_shape(s.packs, [&]<class Shape>(Shape) {
+  dispatch_row_shape(ForwardShapes{}, s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_forward_kernel<Shape, kCentred, T>;
     constexpr Size kBytes = Shape::shared_bytes(kForwardKept<kCentred>, 1);
     const int together = resident_blocks<kKernel, kBytes>(stream), wanted = (s.R + Shape::kRows - 1) / Shape::kRows;
@@ -216,7 +228,7 @@ template <bool kCentred, class T>
 bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const ColumnGradients& columns, const T* dy,
                           const T* x, const T* w, const float* mean, const float* rstd, RowPacks s) {
   bool done = false;
-  dispatch_row_shape(s.packs, [&]<class Shape>(Shape) {
+  dispatch_row_shape(BackwardShapes{}, s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_backward_kernel<Shape, kCentred, T>;
     // Room for dx too, whether or not it is added to: the order of sums is not to depend on that.
     if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;

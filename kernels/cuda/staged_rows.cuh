@@ -106,27 +106,41 @@ class StagedRows {
   int next_ = 0;  // the stage that fetch() fills; at() reads it too, since by then fetch() has gone on to the other
 };
 
-// Sums over the lanes and warps of a row, the same number in every lane, in a fixed order. All of them call it as
-// often.
+// Sums over the lanes and warps of a row, the same numbers in every lane, in a fixed order. All of them call it as
+// often, with up to kMostSums numbers.
 template <class Shape>
 class RowSums {
  public:
-  __device__ float operator()(float x) {
-    x = warp_sum(x);
-    if constexpr (Shape::kWarps > 1) {
-      // Two buffers take turns: a warp past the barrier of sum n + 1 knows that all have read sum n.
-      __shared__ float parts[2][kBlockWarps];
-      if (threadIdx.x % kWarp == 0) parts[turn_][threadIdx.x / kWarp] = x;
-      __syncthreads();
-      x = 0;
+  template <int kCount>
+  __device__ void operator()(float (&x)[kCount]) {
+    static_assert(kCount <= kMostSums);
 #pragma unroll
-      for (int i = 0; i < Shape::kWarps; ++i) x += parts[turn_][i];
+    for (int k = 0; k < kCount; ++k) x[k] = warp_sum(x[k]);
+    if constexpr (Shape::kWarps > 1) {
+      // Two buffers take turns: a warp past the barrier of call n + 1 knows that all have read those of call n.
+      __shared__ float parts[2][kMostSums][kBlockWarps];
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        if (threadIdx.x % kWarp == 0) parts[turn_][k][threadIdx.x / kWarp] = x[k];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        x[k] = 0;
+#pragma unroll
+        for (int i = 0; i < Shape::kWarps; ++i) x[k] += parts[turn_][k][i];
+      }
       turn_ ^= 1;
     }
-    return x;
+  }
+  __device__ float operator()(float x) {
+    float one[] = {x};
+    (*this)(one);
+    return one[0];
   }
 
  private:
+  static constexpr int kMostSums = 2;
   int turn_ = 0;
 };
 
@@ -154,19 +168,20 @@ __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own
   }
 }
 
+// By growing size. kFullPacks of each: of the fewest packs, which are one more than the one before holds.
+template <class... Shapes>
+struct RowShapes {};
+
 // f(Shape{}) for the smallest shape that holds rows of `packs`; false where none does.
-template <class F>
-bool dispatch_row_shape(Size packs, F&& f) {
+template <class... Shapes, class F>
+bool dispatch_row_shape(RowShapes<Shapes...>, Size packs, F&& f) {
   bool held = false;
   const auto offer = [&](auto shape) {
     if (held || packs > shape.kMaxPacks) return;
     held = true;
     f(shape);
   };
-  // kFullPacks: of the fewest packs, which are one more than the shape before holds. A warp has up to 2048 columns of
-  // two bytes.
-  offer(RowShape<2, 0, 1>{}), offer(RowShape<3, 2, 1>{}), offer(RowShape<4, 3, 1>{}), offer(RowShape<5, 4, 1>{});
-  offer(RowShape<7, 5, 1>{}), offer(RowShape<8, 7, 1>{}), offer(RowShape<4, 2, 4>{}), offer(RowShape<8, 4, 4>{});
+  (offer(Shapes{}), ...);
   return held;
 }
 

@@ -55,6 +55,17 @@ TEST_CASE("memory_rate: the best of arrays that are larger than half", "[bench]"
   CHECK(floor.memory_rate(99999) == 2);
 }
 
+TEST_CASE("memory_rate: of copies, that of as many bytes, by their time", "[bench]") {
+  const Floor floor{1, 1, {{100, 50, 50}, {200, 80, 80}, {400, 100, 100}}, true};  // 200 B in 4 s, 400 in 5, 800 in 8
+  CHECK(floor.memory_rate(1) == 50);
+  CHECK(floor.memory_rate(200) == 50);
+  CHECK(floor.memory_rate(300) == Approx(300 / 4.5));
+  CHECK(floor.memory_rate(400) == Approx(80));
+  CHECK(floor.memory_rate(600) == Approx(600 / 6.5));
+  CHECK(floor.memory_rate(800) == Approx(100));
+  CHECK(floor.memory_rate(9999) == 100);
+}
+
 TEST_CASE("kernel cases: FLOPs and bytes of known shapes", "[bench]") {
   const nn::TransformerSpec spec = nn::with_defaults(
       {.family = "llama", .layers = 1, .heads = 4, .kv_heads = 2, .width = 64, .ffn = 96, .vocab = 100, .max_seq = 8});

@@ -33,8 +33,9 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t c
 // The word of element `index`: word index % 4 of counter index / 4.
 inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) { return philox(key, index / 4)[index % 4]; }
 
-// Uniform in [0, 1) with 24 bits.
-constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+// Uniform in [0, 1) with 24 bits: those bits, and the number that they are 2^24 times.
+constexpr std::uint32_t uniform_bits(std::uint32_t word) { return word >> 8; }
+constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(uniform_bits(word)) * 0x1p-24f; }
 
 // values[j] = element (begin + j) of the standard normal stream of `key`, by Box and Muller (1958) in double.
 void fill_normal(float* values, std::uint64_t key, std::uint64_t begin, Size count, float mean, float deviation);
