@@ -23,15 +23,15 @@ def free_port():
 
 
 class NcclFailure(CudaTest):
-    def ranks(self, steps):
+    def ranks(self, *options):
         """Both ranks of a run that met over TCP: no launcher ends one because of the other."""
         port, started = str(free_port()), []
         for rank in range(2):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
             environment = program.clean_environment({**SOCKETS, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
             command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
-                                       "--train.device=cuda", "--parallel.strategy=zero3", f"--train.steps={steps}",
-                                       "--train.micro_batch=2", f"--run.dir={self.folder}/run")
+                                       "--train.device=cuda", "--parallel.strategy=zero3", "--train.steps=10000000",
+                                       "--train.micro_batch=2", f"--run.dir={self.folder}/run", *options)
             errors = open(self.folder / f"errors-{rank}.txt", "w+")
             self.addCleanup(errors.close)
             process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors, text=True)
@@ -46,8 +46,8 @@ class NcclFailure(CudaTest):
         metrics = pathlib.Path(self.folder / "run/metrics.jsonl")
         return metrics.read_text().count('"loss_hex"') if metrics.exists() else 0
 
-    def test_a_rank_that_dies_ends_the_other_with_the_reason(self):
-        first, second = self.ranks(steps=10_000_000)
+    def check_end(self, *options):
+        first, second = self.ranks(*options)
         deadline = time.monotonic() + DEADLINE_S
         while self.steps_done() < 20 and first.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -58,6 +58,12 @@ class NcclFailure(CudaTest):
         os.kill(second.pid, signal.SIGKILL)
         self.assertNotEqual(first.wait(DEADLINE_S), 0)
         self.assertIn("error: [comm] ", self.errors(0))
+
+    def test_a_rank_that_dies_ends_the_other_with_the_reason(self):
+        self.check_end()
+
+    def test_also_where_the_steps_are_graphs(self):
+        self.check_end("--train.cuda_graph")
 
 
 if __name__ == "__main__":

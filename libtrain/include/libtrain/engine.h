@@ -74,6 +74,8 @@ class Engine {
   // Throws UsageError for a shard_size that does not divide the world and for dtypes that the engine does not train.
   Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
          const StepOptions& step);
+  // While an exception passes it waits for no peer: its groups take no further collectives, and memory of the host that
+  // a device uses stays to the end of the process.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -105,9 +105,10 @@ class Group {
   // collectives are as before. Every rank must call it. Throws CommError.
   GatherMemory gather_memory(Device device) const;
 
-  // While an exception passes: gives up what the device has yet to do for this group, which may wait for a peer that
-  // is gone, and with it the release of memory. Over NCCL the group and those that it was split from or with take no
-  // further collectives (CommError); elsewhere it does nothing.
+  // While an exception passes: gives up what the device has yet to do for this group. It may wait for a peer that is
+  // gone, and whoever releases memory would wait with it. Over NCCL neither this group nor those that it was split
+  // from, or that were split from the same, take further collectives (CommError); it takes up to 5 s. Elsewhere it does
+  // nothing.
   void abandon() const noexcept;
 
   // The last kLogLength collectives of this group, oldest first.

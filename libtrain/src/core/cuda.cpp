@@ -208,7 +208,7 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
   return {block, [](void* memory) {
-            // It waits for the device, which may wait for a peer that is gone: the memory stays to the process's end.
+            // It would wait for the device, and that perhaps for a peer that is gone.
             if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
           }};
 }

@@ -42,7 +42,8 @@ void sleep(void* stream, std::chrono::milliseconds time);
 
 void* allocate(int device, Size bytes);  // throws InternalError where there are no `bytes` bytes
 void deallocate(int device, void* block);
-// Host memory that a device reads and writes without help of the processor. Throws InternalError.
+// Host memory that a device reads and writes without help of the processor. It is not freed while an exception passes,
+// since that waits for the device. Throws InternalError.
 std::shared_ptr<void> allocate_pinned(int device, Size bytes);
 
 struct DeviceMemory {

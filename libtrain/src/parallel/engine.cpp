@@ -18,6 +18,7 @@
 #include "parallel/loss_scaling.h"
 #include "parallel/sharded_unit.h"
 #include "parallel/step_memory.h"
+#include "parallel/step_scalars.h"
 #include "parallel/step_slot.h"
 #include "parallel/unit_schedule.h"
 #include "tensor/dispatch.h"
@@ -27,11 +28,6 @@ namespace {
 
 constexpr const char* kStepProgram = "step";
 constexpr const char* kEvaluationProgram = "evaluation";
-
-Tensor scalars(Size count, DType dtype, Device device) {
-  const MemoryScope owner(MemoryOwner::workspace);
-  return Tensor::zeros({count}, dtype, device);
-}
 
 }  // namespace
 
@@ -49,21 +45,14 @@ struct Engine::Impl {
       units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), world.size()), sharding);
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
-    const Device device = options.device;
-    losses = scalars(options.accum * control.size(), DType::f32, device);
-    numbers = scalars(3, DType::f32, device);
-    loss = numbers.narrow(0, 0, 1), norm = numbers.narrow(0, 1, 1);
-    partials = scalars(static_cast<Size>(units.size()) * sharding.reduce.size(), DType::f64, device);
-    step_scalars = scalars(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, device);
-    rates = scalars(sizeof(kernels::AdamWRates) / sizeof(float), DType::f32, device);
-    evaluation = scalars(1, DType::f32, device);
-    fill(numbers.narrow(0, 2, 1), 1);
     bind_model();
   }
   ~Impl() {
     model.set_observer(nullptr);
-    // The device may wait for a peer that is gone, and what is released below for the device.
-    if (std::uncaught_exceptions() > 0) sharding.abandon(), control.abandon();
+    if (std::uncaught_exceptions() == 0) return;
+    // The device may wait for a peer that is gone, what is released below for the device, and NCCL for its graphs.
+    for (StepSlot& entry : step_slots) entry.graph.reset();
+    sharding.abandon(), control.abandon();
   }
 
   // The model's parameters are those of this engine, and it is told of the model's passes.
@@ -110,13 +99,7 @@ struct Engine::Impl {
   std::deque<ShardedUnit> units;
   std::unique_ptr<UnitSchedule> schedule;
 
-  Tensor losses;        // [ranks * accum], this rank's part first written, then gathered
-  Tensor numbers;       // [3]: loss, norm, loss scale
-  Tensor loss, norm;    // [1]
-  Tensor evaluation;    // [1]: the loss of the last one
-  Tensor partials;      // [ranks of a shard group * units] sums of squares, f64
-  Tensor step_scalars;  // kernels::AdamWScalars
-  Tensor rates;         // kernels::AdamWRates
+  StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size())};
   LossScaling scaling{options.dtype, options.device};
   StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
@@ -163,14 +146,14 @@ StepResult Engine::step(const Batch& batch) {
   ++impl.steps_of_engine;
   ++impl.steps;
   impl.samples += shape.global_samples();
-  return impl.slot->finish(impl.numbers);
+  return impl.slot->finish(impl.scalars.numbers);
 }
 
 void Engine::Impl::step(const Batch& given) {
   for (ShardedUnit& unit : units) unit.publish_late();
   const Batch batch = slot->on_device(given);
-  slot->send_rates(rates);
-  const Tensor own_losses = losses.narrow(0, control.rank() * options.accum, options.accum);
+  slot->send_rates(scalars.rates);
+  const Tensor own_losses = scalars.losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
     const Batch rows{batch.inputs.narrow(0, row, options.micro_batch),
@@ -178,7 +161,7 @@ void Engine::Impl::step(const Batch& given) {
     copy(own_losses.narrow(0, micro, 1), forward_and_backward(rows, micro));
   }
   schedule->finish_reductions();
-  average_losses(losses, loss);
+  average_losses(scalars.losses, scalars.loss);
   update();
 }
 
@@ -289,21 +272,21 @@ void Engine::Impl::update() {
   const Size count = static_cast<Size>(units.size());
   {
     const PartScope part(Part::optimizer);
-    const Tensor own = partials.narrow(0, count * sharding.reduce.rank(), count);
+    const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
     for (Size i = 0; i < count; ++i) {
       units[static_cast<std::size_t>(i)].sum_squares(static_cast<double*>(own.narrow(0, i, 1).data()));
     }
     const PartScope waiting(Part::reduce_exposed);
-    sharding.reduce.all_gather("norm", partials, own).wait();
+    sharding.reduce.all_gather("norm", scalars.partials, own).wait();
   }
   const PartScope part(Part::optimizer);
   fault_point("optimizer", Stream::compute(options.device));
-  auto* device_scalars = static_cast<kernels::AdamWScalars*>(step_scalars.data());
-  scaling.copy_scale(numbers.narrow(0, 2, 1));
+  auto* device_scalars = static_cast<kernels::AdamWScalars*>(scalars.adamw.data());
+  scaling.copy_scale(scalars.numbers.narrow(0, 2, 1));
   dispatch(options.device, [&](auto stream) {
-    kernels::adamw_scalars(stream, device_scalars, norm.data<float>(), partials.data<double>(), partials.elements(),
-                           loss.data<float>(), adamw.clip, static_cast<const kernels::AdamWRates*>(rates.data()),
-                           scaling.on_device());
+    kernels::adamw_scalars(stream, device_scalars, scalars.norm.data<float>(), scalars.partials.data<double>(),
+                           scalars.partials.elements(), scalars.loss.data<float>(), adamw.clip,
+                           static_cast<const kernels::AdamWRates*>(scalars.rates.data()), scaling.on_device());
   });
   for (ShardedUnit& unit : units) {
     unit.update(adamw, device_scalars);
@@ -318,7 +301,7 @@ Tensor Engine::evaluate(const Batch& batch) {
   impl.make_ready(impl.evaluation_slot, batch);
   impl.run(kEvaluationProgram, &Impl::evaluate, batch);
   impl.slot->finish();
-  return impl.evaluation;
+  return impl.scalars.evaluation;
 }
 
 void Engine::Impl::evaluate(const Batch& given) {
@@ -329,7 +312,7 @@ void Engine::Impl::evaluate(const Batch& given) {
   const Tensor all = Tensor::zeros({control.size()}, DType::f32, options.device);
   copy(all.narrow(0, control.rank(), 1), model.loss(batch).view({1}));
   schedule->end_pass();
-  average_losses(all, evaluation);
+  average_losses(all, scalars.evaluation);
 }
 
 void Engine::with_parameters(const std::function<void()>& body) {
