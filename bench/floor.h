@@ -26,7 +26,7 @@ struct Floor {
   // rate of reads or updates of an array that is larger than half of that. Within the fastest cache of a core what
   // reads two arrays and writes one may be a little faster. On CUDA: that of a copy between two arrays of so many bytes
   // together, since small arrays end before the memory is at its full rate. Its time lies on the line between the two
-  // measured copies that are nearest.
+  // measured copies that are nearest; beyond the smallest and the largest the rate is theirs.
   double memory_rate(Size footprint) const;
 };
 

@@ -11,7 +11,7 @@ namespace lt::kernels {
 inline constexpr int kColumnRows = 8;      // threads of a block that share a column
 inline constexpr int kCombiningRows = 32;  // the same, where partial sums are added up
 
-// Four for each of 132 multiprocessors, which have room for five: none waits for another to end.
+// Four for each of 132 multiprocessors, few enough to run at a time there.
 inline constexpr Size kPartialBlocks = 4 * 132;
 
 // How R rows are cut: so that a large GPU is full, but no block has few rows.

@@ -19,9 +19,10 @@ using BackwardShapes = RowShapes<RowShape<2, 0, 1>, RowShape<3, 2, 1>, RowShape<
 // Blocks that a multiprocessor is to have at a time, as far as registers go.
 inline constexpr int kForwardBlocks = 6;
 template <class Shape>
-inline constexpr int kBackwardBlocks = Shape::kPacks <= 2   ? 4
-                                       : Shape::kPacks <= 4 ? 3
-                                                            : 2;
+constexpr int backward_blocks() {
+  if (Shape::kPacks > 4) return 2;
+  return Shape::kPacks == 2 && Shape::kWarps > 1 ? 4 : 3;
+}
 // The backward has the blocks of so many multiprocessors: fixed, because the order of sums depends on it.
 inline constexpr int kBackwardMultiprocessors = 132;
 
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
 // With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
 // partial[block] = its rows' sums of dy * h, then those of dy.
 template <class Shape, bool kCentred, class T>
-__global__ void __launch_bounds__(kBlockThreads, kBackwardBlocks<Shape>)
+__global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
     norm_backward_kernel(T* dx_RC, bool accumulate, float* partial, const T* dy_RC, const T* x_RC, const T* w_C,
                          const float* mean_R, const float* rstd_R, RowPacks s) {
   constexpr int kPacks = Shape::kPacks;
@@ -233,7 +234,7 @@ bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const Co
     // Room for dx too, whether or not it is added to: the order of sums is not to depend on that.
     if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;
     const int blocks =
-        std::min(kBackwardMultiprocessors * kBackwardBlocks<Shape>, (s.R + Shape::kRows - 1) / Shape::kRows);
+        std::min(kBackwardMultiprocessors * backward_blocks<Shape>(), (s.R + Shape::kRows - 1) / Shape::kRows);
     const Size C = Size{s.packs} * kPack<T>, bytes = blocks * 2 * C * static_cast<Size>(sizeof(float));
     const bool sums = columns.dw_C || columns.db_C;
     float* const partial = sums ? reinterpret_cast<float*>(cuda::scratch(stream, bytes)) : nullptr;

@@ -168,13 +168,22 @@ __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own
   }
 }
 
-// By growing size. kFullPacks of each: of the fewest packs, which are one more than the one before holds.
+// By growing size.
 template <class... Shapes>
-struct RowShapes {};
+struct RowShapes {
+  // Of the fewest packs that a shape is taken for, one more than the one before holds, every lane has kFullPacks.
+  static constexpr bool full_packs_fit() {
+    int held = 0;
+    bool fit = true;
+    ((fit = fit && Shapes::kFullPacks == (held + 1) / Shapes::kLanes, held = Shapes::kMaxPacks), ...);
+    return fit;
+  }
+};
 
 // f(Shape{}) for the smallest shape that holds rows of `packs`; false where none does.
 template <class... Shapes, class F>
 bool dispatch_row_shape(RowShapes<Shapes...>, Size packs, F&& f) {
+  static_assert(RowShapes<Shapes...>::full_packs_fit());
   bool held = false;
   const auto offer = [&](auto shape) {
     if (held || packs > shape.kMaxPacks) return;
