@@ -25,9 +25,9 @@ class Plan(TrainingTest):
                              2 * [plan["peak_bytes"]])
 
     def test_plan_estimates_a_step_and_says_what_fits(self):
-        def planned(*options):
-            return program.run("plan", "--model.preset=gpt2-1.5b", "--train.dtype=bf16", "--train.micro_batch=16", "--gpu",
-                               "h100", *options)
+        def planned(*options, samples=16):
+            return program.run("plan", "--model.preset=gpt2-1.5b", "--train.dtype=bf16", f"--train.micro_batch={samples}",
+                               "--gpu", "h100", *options)
 
         for ranks, options in ((8, ()), (64, ("--ranks-per-node", 4, "--parallel.strategy=zero3"))):
             estimate = json.loads(planned("--ranks", ranks, "--json", *options).stdout)["step_ms_estimate"]
@@ -39,6 +39,9 @@ class Plan(TrainingTest):
             self.assertAlmostEqual(estimate["tokens_per_s"] * estimate["total"] / 1e3, ranks * 16 * 1024, places=3)
             self.assertEqual(estimate["bound_by"], "products")
         self.assertIn("67 % matrix products, which is what the device is for", planned("--ranks", 8).stdout)
+
+        self.assertNotIn("more than the", planned().stdout)
+        self.assertRegex(planned(samples=32).stdout, r"  peak +\d+\.\d+ MiB, more than the 81559 MiB of h100\n")
 
         fit = json.loads(planned("--ranks", 8, "--fit", "--memory", "40GiB", "--json").stdout)
         self.assertEqual((fit["memory_bytes"], len(fit["rows"]), fit["given_micro_batch"]), (40 << 30, 12, 16))

@@ -14,7 +14,7 @@ constexpr double kTolerance = 1e-9;  // sums of a few doubles
 
 // 1 TFLOP/s of everything, 1 GB/s of memory, links of 10 and 1 GB/s; two ranks a node.
 constexpr DeviceModel round_figures(bool overlaps) {
-  return {"round", 1, 1, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, overlaps};
+  return {"round", 1, 1, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
 }
 
 void compute(double ms) { work_count().product_flops += ms * 1e9; }

@@ -22,7 +22,8 @@ struct DeviceModel {
   double collective_us;                 // start of a collective
   double local_hop_us, network_hop_us;  // each neighbour of a ring adds one
   int ranks_per_node;
-  bool overlaps;  // collectives go on while the rank computes
+  double memory_mib;  // that the driver reports; 0: of a CPU, which may have any
+  bool overlaps;      // collectives go on while the rank computes
 };
 
 // Throws UsageError that lists the names.

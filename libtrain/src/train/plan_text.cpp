@@ -106,6 +106,13 @@ std::string estimate_text(const Plan& plan) {
   return text;
 }
 
+// Of a peak that the device does not have.
+std::string too_much(const Plan& plan) {
+  const DeviceModel& device = find_device_model(plan.machine.device);
+  if (device.memory_mib == 0 || static_cast<double>(plan.peak_bytes) / (1 << 20) <= device.memory_mib) return "";
+  return fmt::format(", more than the {} MiB of {}", device.memory_mib, device.name);
+}
+
 }  // namespace
 
 std::string to_json(const Plan& plan) {
@@ -160,7 +167,7 @@ std::string to_text(const Plan& plan) {
     text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], mib(static_cast<double>(plan.ledger.by_owner[i])));
     text += formula > 0 ? mib(formula) + "\n" : "\n";
   }
-  text += fmt::format("  {:<14}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)));
+  text += fmt::format("  {:<14}{}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)), too_much(plan));
   text += "arena, in the owners above\n";
   text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
   text +=
