@@ -395,3 +395,17 @@ TEST_CASE("nccl: a collective that is given up ends its group, and nobody waits 
   group.broadcast("others", others, 1).wait();
   CHECK(values_of(others) == values_of(values));
 }
+
+TEST_CASE("nccl: abandoning a group ends what the device waits for", "[comm][nccl]") {
+  if (skipped()) return;
+  const Tensor full = on_device(contribution(world().rank(), 840, DType::f32));
+  const Group lost = nccl().duplicate("lost");
+  lost.broadcast("all answer", full, 1).wait();
+  if (world().rank() == 0) {
+    lost.broadcast("nobody answers", full, 1).wait();
+    lost.abandon();
+    lt::Stream::compute(gpu()).synchronize();
+    CHECK_THROWS_AS(lost.broadcast("after", full, 0), lt::CommError);
+  }
+  cpu().barrier();
+}
