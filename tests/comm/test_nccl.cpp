@@ -1,21 +1,15 @@
 // Collectives of tensors on CUDA devices, one for each rank, against those of the CPU for the same values. Skipped
 // where there are fewer devices than ranks.
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "comm/values.h"
-#include "core/buffer.h"
-#include "core/cuda.h"
+#include "comm/nccl.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
-#include "test_main/catch.h"
-#include "test_main/world.h"
 
 using namespace lt_test;
 using lt::DType;
@@ -25,65 +19,6 @@ using lt::Size;
 using lt::Tensor;
 
 namespace {
-
-lt::Device gpu() { return {lt::DeviceType::cuda, world().info().local_rank}; }
-
-// Why these tests cannot run, the same on all ranks; empty where they can.
-const std::string& why_skipped() {
-  static const std::string reason = [] {
-    for (const std::string& why : world().group().all_gather_bytes(lt::cuda::why_not(gpu().index))) {
-      if (!why.empty()) return "a rank's CUDA device " + why;
-    }
-    return std::string(world().size() == 1 ? "NCCL wants at least two ranks" : "");
-  }();
-  return reason;
-}
-
-bool skipped() {
-  if (why_skipped().empty()) return false;
-  if (world().rank() == 0) std::printf("skipped: %s\n", why_skipped().c_str());
-  SUCCEED();
-  return true;
-}
-
-const Group& cpu() { return world().group(); }
-
-Group nccl() { return cpu().with_nccl(gpu()); }
-
-void copy_bytes(const Tensor& to, const Tensor& from) {
-  const lt::Stream stream = lt::Stream::compute(gpu());
-  if (to.bytes() > 0) lt::cuda::copy(to.data(), from.data(), to.bytes(), stream.cuda());
-  stream.synchronize();
-}
-
-Tensor on_device(const Tensor& values) {
-  const Tensor result = Tensor::empty(values.shape(), values.dtype(), gpu());
-  copy_bytes(result, values);
-  return result;
-}
-
-std::vector<double> values_of(const Tensor& tensor) {
-  if (tensor.device().type == lt::DeviceType::cpu) return tensor.to_vector<double>();
-  const Tensor result = Tensor::empty(tensor.shape(), tensor.dtype());
-  copy_bytes(result, tensor);
-  return result.to_vector<double>();
-}
-
-Tensor part_of(const Tensor& full) {
-  const Size n = full.elements();
-  return full.narrow(0, Group::part_begin(n, world().size(), world().rank()),
-                     Group::part_size(n, world().size(), world().rank()));
-}
-Tensor like(const Tensor& tensor, double value) {
-  return tensor_of(std::vector<double>(static_cast<std::size_t>(tensor.elements()), value), tensor.dtype());
-}
-
-// Divisible by 1 to 8 ranks, so that NCCL adds, beside those of all tests, which are uneven for most.
-std::vector<Size> sizes() {
-  std::vector<Size> result = kSizes;
-  result.insert(result.end(), {840, 840 * 128, 840 * 1024});
-  return result;
-}
 
 // Sums of two values have one order. NCCL adds more in an order of its own: each of the additions rounds once, by at
 // most half a unit of the largest sum on the way, 8 * 1009 / 7 < 2^11.
@@ -123,78 +58,6 @@ TEST_CASE("nccl: all_gather, apart and in place", "[comm][nccl]") {
 }
 
 // Where the machine has no windows, gathers in plain memory are compared, and the two cases after it pass.
-TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
-  if (skipped()) return;
-  const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
-  CHECK((memory.windows == nullptr) == !memory.why_none.empty());
-  const lt::GatherMemory again = group.gather_memory(gpu());
-  CHECK(again.windows == memory.windows);
-  CHECK(group.gather_memory(lt::kCpu).windows == nullptr);
-  if (memory.windows == nullptr) {
-    if (world().rank() == 0) std::printf("no symmetric windows: %s\n", memory.why_none.c_str());
-  }
-  const Size live = lt::memory_live(gpu()).total;
-  for (const Size n : sizes()) {
-    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-      INFO("n " << n << " dtype " << lt::dtype_name(dtype));
-      const Tensor mine = contribution(world().rank(), n, dtype), expected = contribution(world().rank(), n, dtype);
-      cpu().all_gather("cpu", expected, part_of(expected)).wait();
-      // Parts of ranks may differ in size, blocks may not.
-      const Size most = Group::part_size(n, world().size(), 0);
-      Tensor full, part, in_place;
-      {
-        const lt::AllocationScope scope(memory.windows, gpu());
-        full = Tensor::empty({n}, dtype, gpu()), in_place = Tensor::empty({n}, dtype, gpu());
-        part = Tensor::empty({most}, dtype, gpu()).narrow(0, 0, part_of(mine).elements());
-      }
-      copy_bytes(full, like(mine, 0)), copy_bytes(part, part_of(mine)), copy_bytes(in_place, mine);
-      group.all_gather("apart", full, part).wait();
-      group.all_gather("in place", in_place, part_of(in_place)).wait();
-      CHECK(values_of(full) == values_of(expected));
-      CHECK(values_of(in_place) == values_of(expected));
-      // One side in a window, the other not; and what is no gather.
-      const Tensor plain = on_device(like(mine, 0));
-      group.all_gather("to plain", plain, part).wait();
-      CHECK(values_of(plain) == values_of(expected));
-      group.broadcast("in a window", full, world().size() - 1).wait();
-      CHECK(values_of(full) == values_of(expected));
-    }
-  }
-  CHECK(lt::memory_live(gpu()).total == live);
-}
-
-TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm][nccl]") {
-  if (skipped()) return;
-  const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
-  if (memory.windows == nullptr) return;
-  const Size live = lt::memory_live(gpu()).total;
-  for (const Size n : {Size{840} << 10, Size{840} << 12, Size{840}, Size{840} << 12}) {
-    const Tensor expected = contribution(world().rank(), n, DType::f32);
-    cpu().all_gather("cpu", expected, part_of(expected)).wait();
-    const lt::AllocationScope scope(memory.windows, gpu());
-    const Tensor full = Tensor::empty({n}, DType::f32, gpu());
-    const Size blocks = (full.bytes() + lt::kAllocationAlignment - 1) / lt::kAllocationAlignment;
-    CHECK(lt::memory_live(gpu()).total == live + blocks * lt::kAllocationAlignment);
-    copy_bytes(full, contribution(world().rank(), n, DType::f32));
-    for (int round = 0; round < 3; ++round) group.all_gather("in place", full, part_of(full)).wait();
-    const lt::AllocationScope plain(nullptr, gpu());
-    CHECK(values_of(full) == values_of(expected));
-  }
-  CHECK(lt::memory_live(gpu()).total == live);
-}
-
-TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][nccl]") {
-  if (skipped()) return;
-  const Group group = nccl().duplicate("gather");
-  const lt::GatherMemory memory = group.gather_memory(gpu());
-  if (memory.windows == nullptr) return;
-  const auto allocate = [&](Size bytes) { memory.windows->release(memory.windows->allocate(bytes, {}).index); };
-  CHECK_THROWS_AS(allocate(lt::kAllocationAlignment * (1 + world().rank())), lt::InternalError);
-  allocate(lt::kAllocationAlignment);  // as good as before
-}
-
 TEST_CASE("nccl: reduce_scatter and all_reduce", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl();

@@ -1,0 +1,75 @@
+// What tests of NCCL share: groups of ranks with a CUDA device each, and values on these devices. Skipped where there
+// are fewer devices than ranks.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "comm/values.h"
+#include "core/cuda.h"
+#include "test_main/catch.h"
+#include "test_main/world.h"
+
+namespace lt_test {
+
+inline lt::Device gpu() { return {lt::DeviceType::cuda, world().info().local_rank}; }
+
+// Why these tests cannot run, the same on all ranks; empty where they can.
+inline const std::string& why_skipped() {
+  static const std::string reason = [] {
+    for (const std::string& why : world().group().all_gather_bytes(lt::cuda::why_not(gpu().index))) {
+      if (!why.empty()) return "a rank's CUDA device " + why;
+    }
+    return std::string(world().size() == 1 ? "NCCL wants at least two ranks" : "");
+  }();
+  return reason;
+}
+
+inline bool skipped() {
+  if (why_skipped().empty()) return false;
+  if (world().rank() == 0) std::printf("skipped: %s\n", why_skipped().c_str());
+  SUCCEED();
+  return true;
+}
+
+inline const lt::Group& cpu() { return world().group(); }
+
+inline lt::Group nccl() { return cpu().with_nccl(gpu()); }
+
+inline void copy_bytes(const lt::Tensor& to, const lt::Tensor& from) {
+  const lt::Stream stream = lt::Stream::compute(gpu());
+  if (to.bytes() > 0) lt::cuda::copy(to.data(), from.data(), to.bytes(), stream.cuda());
+  stream.synchronize();
+}
+
+inline lt::Tensor on_device(const lt::Tensor& values) {
+  const lt::Tensor result = lt::Tensor::empty(values.shape(), values.dtype(), gpu());
+  copy_bytes(result, values);
+  return result;
+}
+
+inline std::vector<double> values_of(const lt::Tensor& tensor) {
+  if (tensor.device().type == lt::DeviceType::cpu) return tensor.to_vector<double>();
+  const lt::Tensor result = lt::Tensor::empty(tensor.shape(), tensor.dtype());
+  copy_bytes(result, tensor);
+  return result.to_vector<double>();
+}
+
+inline lt::Tensor part_of(const lt::Tensor& full) {
+  const lt::Size n = full.elements();
+  return full.narrow(0, lt::Group::part_begin(n, world().size(), world().rank()),
+                     lt::Group::part_size(n, world().size(), world().rank()));
+}
+inline lt::Tensor like(const lt::Tensor& tensor, double value) {
+  return tensor_of(std::vector<double>(static_cast<std::size_t>(tensor.elements()), value), tensor.dtype());
+}
+
+// Divisible by 1 to 8 ranks, so that NCCL adds, beside those of all tests, which are uneven for most.
+inline std::vector<lt::Size> sizes() {
+  std::vector<lt::Size> result = kSizes;
+  result.insert(result.end(), {840, 840 * 128, 840 * 1024});
+  return result;
+}
+
+}  // namespace lt_test
