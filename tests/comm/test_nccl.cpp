@@ -57,7 +57,6 @@ TEST_CASE("nccl: all_gather, apart and in place", "[comm][nccl]") {
   }
 }
 
-// Where the machine has no windows, gathers in plain memory are compared, and the two cases after it pass.
 TEST_CASE("nccl: reduce_scatter and all_reduce", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl();

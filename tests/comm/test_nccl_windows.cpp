@@ -12,6 +12,7 @@ using lt::Group;
 using lt::Size;
 using lt::Tensor;
 
+// Where the machine has no windows, gathers in plain memory are compared, and the two cases after it pass.
 TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
