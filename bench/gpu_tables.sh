@@ -22,57 +22,55 @@ gpus=${RANKS:-$(nvidia-smi --list-gpus | wc -l)}
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # samples and tokens of each of a rank's steps
 
-# Sets `model`, and in `sizes` the options of the model and of a step's size.
+# Sets `model`, `batch`, `seq`, the `name` of their results, and in `sizes` the program's options for them.
 take() {
   read -r model batch seq <<< "$1"
   name=$model-${batch}x$seq
   sizes=(--model.preset="$model" --train.micro_batch="$batch" --train.seq="$seq" --train.device=cuda)
 }
 
-compare() {  # GPUs, name of the result, further options
-  echo "== $2 on $1 GPUs"
-  "$python" bench/compare_step.py --ltrain "$ltrain" --python "$python" --device cuda --dtype bf16 --threads 14 \
-    --mpirun "${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$2.json" "${@:3}"
-}
-
-kernels() {
+for_models() {  # command
+  local row
   for row in "${models[@]}"; do
     take "$row"
-    "$ltrain" bench kernels "${sizes[@]}" --filter bf16 --iterations 12 --out "$out/1x-kernels-$name.json"
+    "$@"
   done
 }
+
+compare() {  # GPUs, end of the result's name, further options
+  echo "== $name$2 on $1 GPUs"
+  "$python" bench/compare_step.py --ltrain "$ltrain" --python "$python" --device cuda --dtype bf16 --threads 14 \
+    --mpirun "${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$name$2.json" "${@:3}"
+}
+
+time_kernels() {
+  "$ltrain" bench kernels "${sizes[@]}" --filter bf16 --iterations 12 --out "$out/1x-kernels-$name.json"
+}
+
+profile_step() {
+  "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=4 --record.profile_steps=2 --run.dir="$out/run-$model" \
+    --data.train="$out/data/train.bin"
+  python3 bench/kernel_profile.py "$out/run-$model/trace/rank-0.json" | tee "$out/1x-profile-$name.txt"
+  rm -r "$out/run-$model/checkpoints"
+}
+
+kernels() { for_models time_kernels; }
 
 profile() {
   "$ltrain" prepare --input docs/*.md --out "$out/data"
-  for row in "${models[@]}"; do
-    take "$row"
-    "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=4 --record.profile_steps=2 --run.dir="$out/run-$model" \
-      --data.train="$out/data/train.bin"
-    python3 bench/kernel_profile.py "$out/run-$model/trace/rank-0.json" | tee "$out/1x-profile-$name.txt"
-    rm -r "$out/run-$model/checkpoints"
-  done
+  for_models profile_step
 }
 
-pairs() {
-  for row in "${models[@]}"; do
-    take "$row"
-    compare 1 "$name" --rounds 3 --steps 6
-  done
-}
+pairs() { for_models compare 1 "" --rounds 3 --steps 6; }
 
-ranks() {
-  for row in "${models[@]}"; do
-    take "$row"
-    compare "$gpus" "$name" --rounds 2 --steps 5 --strategy ddp zero1 zero2 zero3
-  done
-}
+ranks() { for_models compare "$gpus" "" --rounds 2 --steps 5 --strategy ddp zero1 zero2 zero3; }
 
 memory() {
   take "gpt2-1.5b 16 1024"
-  compare "$gpus" "$name-selective" --rounds 2 --steps 5 --strategy zero3 --recompute selective
+  compare "$gpus" -selective --rounds 2 --steps 5 --strategy zero3 --recompute selective
   take "llama-8b 2 4096"
-  compare "$gpus" "$name" --rounds 1 --steps 8 --strategy zero3 --apart
-  compare "$gpus" "$name-selective" --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
+  compare "$gpus" "" --rounds 1 --steps 8 --strategy zero3 --apart
+  compare "$gpus" -selective --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
 }
 
 scaling() {
