@@ -11,10 +11,10 @@ namespace lt::kernels {
 
 // A warp has a row of up to 2048 columns of two bytes forward, and of up to 1280 backward, where the columns' sums take
 // registers of their own.
-using ForwardShapes = RowShapes<RowShape<2, 0, 1>, RowShape<3, 2, 1>, RowShape<4, 3, 1>, RowShape<5, 4, 1>,
-                                RowShape<7, 5, 1>, RowShape<8, 7, 1>, RowShape<4, 2, 4>, RowShape<8, 4, 4>>;
-using BackwardShapes = RowShapes<RowShape<2, 0, 1>, RowShape<3, 2, 1>, RowShape<4, 3, 1>, RowShape<5, 4, 1>,
-                                 RowShape<2, 1, 4>, RowShape<4, 2, 4>, RowShape<8, 4, 4>>;
+using ForwardSizes = RowSizes<RowSize<2, 1>, RowSize<3, 1>, RowSize<4, 1>, RowSize<5, 1>, RowSize<7, 1>, RowSize<8, 1>,
+                              RowSize<4, 4>, RowSize<8, 4>>;
+using BackwardSizes =
+    RowSizes<RowSize<2, 1>, RowSize<3, 1>, RowSize<4, 1>, RowSize<5, 1>, RowSize<2, 4>, RowSize<4, 4>, RowSize<8, 4>>;
 
 // Blocks that a multiprocessor is to have at a time, as far as registers go.
 inline constexpr int kForwardBlocks = 6;
@@ -204,7 +204,7 @@ template <bool kCentred, class T>
 bool staged_norm_forward(CudaStream stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
                          RowPacks s, float eps) {
   bool done = false;
-  dispatch_row_shape(ForwardShapes{}, s.packs, [&]<class Shape>(Shape) {
+  dispatch_row_shape(ForwardSizes{}, s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_forward_kernel<Shape, kCentred, T>;
     constexpr Size kBytes = Shape::shared_bytes(kForwardKept<kCentred>, 1);
     const int together = resident_blocks<kKernel, kBytes>(stream), wanted = (s.R + Shape::kRows - 1) / Shape::kRows;
@@ -229,7 +229,7 @@ template <bool kCentred, class T>
 bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const ColumnGradients& columns, const T* dy,
                           const T* x, const T* w, const float* mean, const float* rstd, RowPacks s) {
   bool done = false;
-  dispatch_row_shape(BackwardShapes{}, s.packs, [&]<class Shape>(Shape) {
+  dispatch_row_shape(BackwardSizes{}, s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_backward_kernel<Shape, kCentred, T>;
     // Room for dx too, whether or not it is added to: the order of sums is not to depend on that.
     if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;

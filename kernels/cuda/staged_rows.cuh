@@ -168,30 +168,26 @@ __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own
   }
 }
 
-// By growing size.
-template <class... Shapes>
-struct RowShapes {
-  // Of the fewest packs that a shape is taken for, one more than the one before holds, every lane has kFullPacks.
-  static constexpr bool full_packs_fit() {
-    int held = 0;
-    bool fit = true;
-    ((fit = fit && Shapes::kFullPacks == (held + 1) / Shapes::kLanes, held = Shapes::kMaxPacks), ...);
-    return fit;
-  }
+// Packs of a lane and warps of a row: a shape but for its full packs.
+template <int kPacksOfLane, int kWarpsOfRow>
+struct RowSize {
+  static constexpr int kPacks = kPacksOfLane, kWarps = kWarpsOfRow;
 };
+// By growing packs of a row.
+template <class... Sizes>
+struct RowSizes {};
 
-// f(Shape{}) for the smallest shape that holds rows of `packs`; false where none does.
-template <class... Shapes, class F>
-bool dispatch_row_shape(RowShapes<Shapes...>, Size packs, F&& f) {
-  static_assert(RowShapes<Shapes...>::full_packs_fit());
-  bool held = false;
-  const auto offer = [&](auto shape) {
-    if (held || packs > shape.kMaxPacks) return;
-    held = true;
-    f(shape);
-  };
-  (offer(Shapes{}), ...);
-  return held;
+// f(Shape{}) for the smallest size that holds rows of `packs`, which are more than kHeld; false where none does.
+template <int kHeld = 0, class F>
+bool dispatch_row_shape(RowSizes<>, Size, F&&) {
+  return false;
+}
+template <int kHeld = 0, class First, class... Rest, class F>
+bool dispatch_row_shape(RowSizes<First, Rest...>, Size packs, F&& f) {
+  using Shape = RowShape<First::kPacks, (kHeld + 1) / (First::kWarps * kWarp), First::kWarps>;
+  if (packs > Shape::kMaxPacks) return dispatch_row_shape<Shape::kMaxPacks>(RowSizes<Rest...>{}, packs, f);
+  f(Shape{});
+  return true;
 }
 
 }  // namespace lt::kernels
