@@ -2,7 +2,6 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cuda/map.cuh"
 #include "libtrain/random.h"
@@ -208,8 +207,7 @@ void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N,
   }
   dispatch_float(dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
-    // An element stays where its bits are at least p's, which says the same as their numbers and converts nothing.
-    const auto least = static_cast<std::uint32_t>(std::ceil(std::ldexp(static_cast<double>(p), 24)));
+    const std::uint32_t least = least_uniform_bits(p);
     T* const y = static_cast<T*>(y_N);
     const T* const x = static_cast<const T*>(x_N);
     constexpr int kCounters = std::max(1, kPack<T> / 4);

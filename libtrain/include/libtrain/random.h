@@ -36,6 +36,12 @@ inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) { retur
 // Uniform in [0, 1) with 24 bits: those bits, and the number that they are 2^24 times.
 constexpr std::uint32_t uniform_bits(std::uint32_t word) { return word >> 8; }
 constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(uniform_bits(word)) * 0x1p-24f; }
+// The least bits whose number is at least p, in [0, 1]: a comparison with them says the same and converts nothing.
+constexpr std::uint32_t least_uniform_bits(float p) {
+  const double bits = static_cast<double>(p) * 0x1p24;
+  const auto whole = static_cast<std::uint32_t>(bits);
+  return whole + (whole < bits ? 1 : 0);
+}
 
 // values[j] = element (begin + j) of the standard normal stream of `key`, by Box and Muller (1958) in double.
 void fill_normal(float* values, std::uint64_t key, std::uint64_t begin, Size count, float mean, float deviation);
