@@ -1,17 +1,18 @@
 // Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN each, forward, backward and generation,
 // over dtypes, lengths and head groups. Without a device the tests say why and check nothing.
-#include "core/cuda.h"
-#include "kernels/array.h"
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
+#include "kernels/device_array.h"
 #include "kernels/settings.h"
 #include "libtrain/error.h"
-#include "test_main/catch.h"
 
 using namespace lt;
 using kernels::AttentionPath;
 using kernels::AttentionShape;
 using test::Array;
+using test::DeviceArray;
+using test::gpu_stream;
+using test::has_gpu;
 
 namespace {
 
@@ -32,34 +33,6 @@ constexpr Tolerance own_tolerance(DType dtype) {
 // cuDNN rounds probabilities and the gradients of scores too, and its exponential and logarithm are
 // approximate.
 constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
-
-bool has_device() {
-  static const std::string reason = cuda::why_not(0);
-  if (!reason.empty()) WARN("skipped: cuda:0 " << reason);
-  return reason.empty();
-}
-
-CudaStream stream() { return Stream::compute({DeviceType::cuda, 0}).cuda(); }
-
-// A copy of an array on the device.
-class DeviceArray {
- public:
-  explicit DeviceArray(const Array& from) : DeviceArray(from.bytes()) {
-    cuda::copy(data(), from.data(), bytes_, stream());
-  }
-  explicit DeviceArray(Size bytes)
-      : bytes_(bytes), data_(cuda::allocate(0, bytes + 1), [](void* block) { cuda::deallocate(0, block); }) {}
-
-  void* data() { return data_.get(); }
-  void read(Array& to) const {
-    cuda::copy(to.data(), data_.get(), bytes_, stream());
-    cuda::synchronize_stream(stream().handle);
-  }
-
- private:
-  Size bytes_;
-  std::shared_ptr<void> data_;
-};
 
 // Settings for one scope.
 struct Settings {
@@ -118,8 +91,8 @@ Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in) {
   Outputs r(s, dtype);
   DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
   DeviceArray workspace(kernels::attention_backward_workspace(DeviceType::cuda, dtype, s));
-  kernels::attention_forward(stream(), dtype, out.data(), lse.data(), qkv.data(), s, in.scale);
-  kernels::attention_backward(stream(), dtype, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(),
+  kernels::attention_forward(gpu_stream(), dtype, out.data(), lse.data(), qkv.data(), s, in.scale);
+  kernels::attention_backward(gpu_stream(), dtype, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(),
                               workspace.data(), s, in.scale);
   out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
   return r;
@@ -144,7 +117,7 @@ constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},  {2, 65, 4, 2, 16}
 }  // namespace
 
 TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
-  if (!has_device()) return;
+  if (!has_gpu()) return;
   const Settings settings(AttentionPath::own);
   for (const AttentionShape& s : kShapes) {
     for (const DType dtype : test::kFloats) compare(s, dtype, own_tolerance(dtype));
@@ -152,7 +125,7 @@ TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
 }
 
 TEST_CASE("attention on CUDA: own kernels give the same bits again", "[cuda]") {
-  if (!has_device()) return;
+  if (!has_gpu()) return;
   const Settings settings(AttentionPath::own);
   const AttentionShape s{2, 150, 6, 2, 48};
   for (const DType dtype : test::kFloats) {
@@ -163,7 +136,7 @@ TEST_CASE("attention on CUDA: own kernels give the same bits again", "[cuda]") {
 }
 
 TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudnn]") {
-  if (!has_device() || kernels::cudnn::backward_workspace(stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
+  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
     const Settings settings(AttentionPath::cudnn, deterministic);
@@ -174,7 +147,7 @@ TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudn
 }
 
 TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits again", "[cuda][cudnn]") {
-  if (!has_device() || kernels::cudnn::backward_workspace(stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
+  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
   const Settings settings(AttentionPath::cudnn, true);
   // The second is done in two parts: 16 heads of 2048^2 gradients of scores are 128 MiB.
   for (const AttentionShape& s : {AttentionShape{2, 384, 8, 2, 64}, {3, 2048, 16, 16, 64}}) {
@@ -188,7 +161,7 @@ TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits ag
 }
 
 TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda][cudnn]") {
-  if (!has_device() || kernels::cudnn::backward_workspace(stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
+  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
   for (const AttentionShape& s : {AttentionShape{64, 1024, 12, 12, 64},
                                   {16, 1024, 25, 25, 64},
                                   {2, 4096, 32, 8, 128},
@@ -197,8 +170,8 @@ TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda
                                   {1, 512, 4, 4, 256}}) {
     for (const bool deterministic : {false, true}) {
       const Settings settings(AttentionPath::automatic, deterministic);
-      const Size asked = std::max(kernels::cudnn::backward_workspace(stream(), DType::bf16, s, 0.125),
-                                  kernels::cudnn::backward_workspace(stream(), DType::f16, s, 0.125));
+      const Size asked = std::max(kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, s, 0.125),
+                                  kernels::cudnn::backward_workspace(gpu_stream(), DType::f16, s, 0.125));
       const Size planned = kernels::attention_backward_workspace(DeviceType::cuda, DType::bf16, s);
       WARN("B=" << s.B << " T=" << s.T << " H=" << s.H << " G=" << s.G << " D=" << s.D
                 << (deterministic ? " deterministic" : "") << ": cuDNN asks " << asked << " bytes, planned "
@@ -209,7 +182,7 @@ TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda
 }
 
 TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels", "[cuda]") {
-  if (!has_device()) return;
+  if (!has_gpu()) return;
   const AttentionShape odd{1, 20, 2, 2, 7};
   compare(odd, DType::bf16, own_tolerance(DType::bf16));
   compare({2, 1, 2, 2, 64}, DType::bf16, kCudnnTolerance);  // one token: cuDNN has no backward
@@ -219,13 +192,13 @@ TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels",
 }
 
 TEST_CASE("attention on CUDA: heads of more than 256 channels are refused", "[cuda]") {
-  if (!has_device()) return;
+  if (!has_gpu()) return;
   const AttentionShape s{1, 2, 1, 1, 257};
   CHECK_THROWS_AS(on_cuda(s, DType::f32, Inputs(s, DType::f32)), UsageError);
 }
 
 TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[cuda]") {
-  if (!has_device()) return;
+  if (!has_gpu()) return;
   for (const Size D : {3, 20, 64, 100, 256}) {
     const Size capacity = 83;
     for (const DType dtype : test::kFloats) {
@@ -239,7 +212,7 @@ TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[
         kernels::attention_cached(CpuStream{}, dtype, expected.data(), q.data(), s.row(), k.data(), v.data(), capacity,
                                   past, s, 0.2);
         DeviceArray q_copy(q), k_copy(k), v_copy(v), out(found);
-        kernels::attention_cached(stream(), dtype, out.data(), q_copy.data(), s.row(), k_copy.data(), v_copy.data(),
+        kernels::attention_cached(gpu_stream(), dtype, out.data(), q_copy.data(), s.row(), k_copy.data(), v_copy.data(),
                                   capacity, past, s, 0.2);
         out.read(found);
         CHECK(error_of(found, expected) <= own_tolerance(dtype).out);

@@ -64,21 +64,14 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
   const Array a = random_array(DType::f32, M * K, 1), b = random_array(DType::f32, K * N, 2);
   Array expected(DType::f32, M * N);
   gemm(CpuStream{}, Gemm{.M = M, .N = N, .K = K, .a = a.data(), .b = b.data(), .d = expected.data()});
-  const Stream stream = Stream::compute(kGpu);
-  const auto on_device = [&](const Array& array) {
-    void* const memory = cuda::allocate(0, array.bytes());
-    cuda::copy(memory, array.data(), array.bytes(), stream.cuda());
-    return memory;
-  };
+  DeviceArray a_there(a), b_there(b);
   const auto error = [&](bool rounded) {
     Array d(DType::f32, M * N);
-    void* const arrays[] = {on_device(a), on_device(b), on_device(d)};
+    DeviceArray d_there(d);
     set_tf32(rounded);
-    gemm(stream.cuda(), Gemm{.M = M, .N = N, .K = K, .a = arrays[0], .b = arrays[1], .d = arrays[2]});
+    gemm(gpu_stream(), Gemm{.M = M, .N = N, .K = K, .a = a_there.data(), .b = b_there.data(), .d = d_there.data()});
     set_tf32(false);
-    cuda::copy(d.data(), arrays[2], d.bytes(), stream.cuda());
-    stream.synchronize();
-    for (void* const array : arrays) cuda::deallocate(0, array);
+    d_there.read(d);
     return error_of(d, expected.values());
   };
   const double tf32 = 4 * tolerance(DType::f16);  // its mantissa; two factors are rounded, and not the sum

@@ -2,26 +2,20 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 
-#include "core/cuda.h"
+#include "kernels/device_array.h"
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
-#include "libtrain/device.h"
-#include "test_main/catch.h"
 
 namespace lt::test {
-
-inline constexpr Device kGpu{DeviceType::cuda, 0};
 
 class OnBoth {
  public:
   OnBoth() = default;
   OnBoth(const OnBoth&) = delete;
   OnBoth& operator=(const OnBoth&) = delete;
-  ~OnBoth() {
-    for (Entry& entry : entries_) cuda::deallocate(0, entry.device);
-  }
 
   // Numbers of an array, for run(). Outputs hold random values first, so that what is not written is seen.
   int array(DType dtype, Size count, double range = 1) {
@@ -29,7 +23,7 @@ class OnBoth {
   }
   int constant(DType dtype, Size count, double value) { return add(Array(dtype, count, value)); }
   int add(Array values) {
-    entries_.push_back({std::move(values), nullptr, true});
+    entries_.push_back({std::move(values), {}, true});
     return static_cast<int>(entries_.size()) - 1;
   }
   // Its results are to be the same bits.
@@ -56,20 +50,14 @@ class OnBoth {
   // kernel(stream, at), where at(index) is the array's memory on the stream's device. Then every array is compared.
   template <class Kernel>
   void run(Kernel&& kernel, double factor = 2) {
-    const Stream stream = Stream::compute(kGpu);
-    for (Entry& entry : entries_) {
-      entry.device = cuda::allocate(0, std::max<Size>(1, entry.host.bytes()));
-      cuda::copy(entry.device, entry.host.data(), entry.host.bytes(), stream.cuda());
-    }
-    stream.synchronize();
+    for (Entry& entry : entries_) entry.device.emplace(entry.host);
     kernel(CpuStream{}, [this](int index) { return entries_[static_cast<std::size_t>(index)].host.data(); });
-    kernel(stream.cuda(), [this](int index) { return entries_[static_cast<std::size_t>(index)].device; });
+    kernel(gpu_stream(), [this](int index) { return entries_[static_cast<std::size_t>(index)].device->data(); });
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       Entry& entry = entries_[i];
       if (!entry.compared) continue;
       Array result(entry.host.dtype(), entry.host.count());
-      cuda::copy(result.data(), entry.device, result.bytes(), stream.cuda());
-      stream.synchronize();
+      entry.device->read(result);
       CAPTURE(i, dtype_name(result.dtype()), result.count());
       if (entry.bitwise) CHECK(result.same_bits(entry.host));
       if (entry.bitwise) continue;
@@ -81,19 +69,11 @@ class OnBoth {
  private:
   struct Entry {
     Array host;
-    void* device;
+    std::optional<DeviceArray> device;
     bool compared, bitwise = false;
   };
   std::deque<Entry> entries_;
 };
-
-// False, with the reason in the output, where there is no device to compare with.
-inline bool has_gpu() {
-  const std::string reason = cuda::why_not(0);
-  if (reason.empty()) return true;
-  WARN("skipped: cuda:0 " + reason);
-  return false;
-}
 
 // f(dtype) for every floating dtype, where there is a device.
 template <class F>

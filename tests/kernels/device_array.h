@@ -1,0 +1,48 @@
+// Arrays on the CUDA device of the tests, and whether there is one.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "core/cuda.h"
+#include "kernels/array.h"
+#include "libtrain/device.h"
+#include "test_main/catch.h"
+
+namespace lt::test {
+
+inline constexpr Device kGpu{DeviceType::cuda, 0};
+
+// False, with the reason in the output, where there is no device to compare with.
+inline bool has_gpu() {
+  static const std::string reason = cuda::why_not(kGpu.index);
+  if (!reason.empty()) WARN("skipped: cuda:0 " << reason);
+  return reason.empty();
+}
+
+inline CudaStream gpu_stream() { return Stream::compute(kGpu).cuda(); }
+
+// A copy of an array on the device.
+class DeviceArray {
+ public:
+  explicit DeviceArray(const Array& from) : DeviceArray(from.bytes()) {
+    cuda::copy(data(), from.data(), bytes_, gpu_stream());
+    cuda::synchronize_stream(gpu_stream().handle);
+  }
+  explicit DeviceArray(Size bytes)
+      : bytes_(bytes), data_(cuda::allocate(kGpu.index, std::max<Size>(1, bytes)), [](void* block) {
+          cuda::deallocate(kGpu.index, block);
+        }) {}
+
+  void* data() { return data_.get(); }
+  void read(Array& to) const {
+    cuda::copy(to.data(), data_.get(), bytes_, gpu_stream());
+    cuda::synchronize_stream(gpu_stream().handle);
+  }
+
+ private:
+  Size bytes_;
+  std::shared_ptr<void> data_;
+};
+
+}  // namespace lt::test
