@@ -190,13 +190,13 @@ void dropout(CpuStream, DType dtype, void* y_N, const void* x_N, Size N, float p
   dispatch_float(dtype, [&]<class T>() {
     using A = Arithmetic<T>;
     const A factor = A(1) / (A(1) - static_cast<A>(p));
-    const std::uint32_t least_bits = least_uniform_bits(p);
+    const std::uint32_t least_kept = least_word(p);
     dispatch_flag(accumulate, [&](auto flag) {
       parallel_for(N, kGrain / 4, [=](Size begin, Size end) LT_VECTOR_BODY {
         const T* const x = static_cast<const T*>(x_N);
         T* const y = static_cast<T*>(y_N);
         const std::uint64_t stream_key = key;
-        const std::uint32_t least = least_bits;
+        const std::uint32_t least = least_kept;
         const A kept_factor = factor;
         constexpr Size kCounters = 64, kWords = 4 * kCounters;  // one counter value gives the words of four elements
         alignas(64) std::uint32_t words[kWords];
@@ -211,7 +211,7 @@ void dropout(CpuStream, DType dtype, void* y_N, const void* x_N, Size N, float p
 #pragma omp simd
           for (Size k = 0; k < n; ++k) {
             const A value = load(x[i + k]) * kept_factor;
-            const A kept = uniform_bits(words[skip + k]) >= least ? value : A(0);
+            const A kept = words[skip + k] >= least ? value : A(0);
             y[i + k] = store<T>(flag ? load(y[i + k]) + kept : kept);
           }
           i += n;

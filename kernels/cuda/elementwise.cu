@@ -97,17 +97,18 @@ void add_places(CudaStream stream, const Strided& space, void* out, const void* 
 
 // A thread has kCounters counter values at a time, of four elements each. With kWhole they lie within the array and
 // are aligned together.
-template <int kCounters, bool kWhole, class T>
+template <int kCounters, bool kWhole, bool kAdd, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
-                               std::uint64_t key, std::uint64_t first, bool accumulate) {
+                               std::uint64_t key, std::uint64_t first) {
+  using A = Arithmetic<T>;
   using P = Pack<T, 4 * kCounters>;
   const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
   for (Size step = thread_index(); step < steps; step += thread_count()) {
-    P x{}, y{};
+    P x, y;
     const Size begin = 4 * kCounters * step - offset;  // in the arrays; before them where the first counter is cut
     if constexpr (kWhole) {
       x = *reinterpret_cast<const P*>(x_N + begin);
-      if (accumulate) y = *reinterpret_cast<const P*>(y_N + begin);
+      if constexpr (kAdd) y = *reinterpret_cast<const P*>(y_N + begin);
     }
 #pragma unroll
     for (int c = 0; c < kCounters; ++c) {
@@ -117,11 +118,10 @@ __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least
         const int at = 4 * c + k;
         const Size i = begin + at;
         if (!kWhole && (i < 0 || i >= N)) continue;
-        const Arithmetic<T> value = kWhole ? load(x.values[at]) : load(x_N[i]);
-        const Arithmetic<T> kept = uniform_bits(words[k]) >= least ? value * factor : Arithmetic<T>(0);
-        const Arithmetic<T> before = accumulate ? (kWhole ? load(y.values[at]) : load(y_N[i])) : Arithmetic<T>(0);
-        const T result = store<T>(accumulate ? before + kept : kept);
-        kWhole ? y.values[at] = result : y_N[i] = result;
+        const A value = kWhole ? load(x.values[at]) : load(x_N[i]);
+        A kept = words[k] >= least ? value * factor : A(0);
+        if constexpr (kAdd) kept = (kWhole ? load(y.values[at]) : load(y_N[i])) + kept;
+        (kWhole ? y.values[at] : y_N[i]) = store<T>(kept);
       }
     }
     if constexpr (kWhole) *reinterpret_cast<P*>(y_N + begin) = y;
@@ -207,14 +207,17 @@ void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N,
   }
   dispatch_float(dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
-    const std::uint32_t least = least_uniform_bits(p);
+    const std::uint32_t least = least_word(p);
     T* const y = static_cast<T*>(y_N);
     const T* const x = static_cast<const T*>(x_N);
     constexpr int kCounters = std::max(1, kPack<T> / 4);
     dispatch_flag(first % 4 == 0 && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
-      constexpr int kOwn = whole.value ? kCounters : 1;
-      dropout_kernel<kOwn, whole.value><<<blocks_for(stream, N / (4 * kOwn) + 2), kThreads, 0, stream_of(stream)>>>(
-          y, x, N, least, factor, key, first, accumulate);
+      dispatch_flag(accumulate, [&](auto add) {
+        constexpr int kOwn = whole.value ? kCounters : 1;
+        dropout_kernel<kOwn, whole.value, add.value>
+            <<<blocks_for(stream, N / (4 * kOwn) + 2), kThreads, 0, stream_of(stream)>>>(y, x, N, least, factor, key,
+                                                                                         first);
+      });
     });
   });
   check_launch("dropout");

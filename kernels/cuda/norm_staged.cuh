@@ -41,12 +41,13 @@ __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
   keep_row<Shape>(kept_w, w_C, s.packs);
   if constexpr (kCentred) keep_row<Shape>(kept_b, b_C, s.packs);
   StagedRows<Shape, T> rows(kept_w + kForwardKept<kCentred> * Shape::kMaxPacks, 1, s);
-  __syncthreads();
   RowSums<Shape> row_sum;
   const float count = static_cast<float>(s.packs * kPack<T>);
   const int step = static_cast<int>(gridDim.x) * Shape::kRows;
   int r = static_cast<int>(blockIdx.x) * Shape::kRows + Shape::group();
   rows.fetch(r, x_RC);
+  rows.wait();  // for the kept rows
+  __syncthreads();
   for (; r < s.R; r += step) {
     rows.fetch(r + step, x_RC);
     rows.wait();
@@ -111,7 +112,6 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
   keep_row<Shape>(kept_w, w_C, s.packs);
   const T* const before_RC = accumulate ? dx_RC : nullptr;
   StagedRows<Shape, T> rows(kept_w + Shape::kMaxPacks, accumulate ? 3 : 2, s);
-  __syncthreads();
   RowSums<Shape> row_sum;
   float dw[kPacks][kPack<T>] = {}, db[kPacks][kPack<T>] = {};
   const float inverse_count = 1.0f / static_cast<float>(s.packs * kPack<T>);
@@ -125,6 +125,8 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
     next_rstd = rstd_R[row];
   };
   fetch(r);
+  rows.wait();  // for the kept row
+  __syncthreads();
   for (; r < s.R; r += step) {
     const float mean = next_mean, rstd = next_rstd, h_shift = -mean * rstd;
     fetch(r + step);

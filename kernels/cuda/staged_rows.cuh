@@ -39,12 +39,18 @@ __device__ Packed<T>* shared_packs() {
   return reinterpret_cast<Packed<T>*>(shared_row_memory);
 }
 
-// kept[i] = pack i of w_C, zero where it has none. The block is to synchronise before it reads them.
+// Begins to copy: kept[i] = pack i of w_C, zero where it has none. The block's threads wait for their copies and
+// synchronise before they read it.
 template <class Shape, class T>
 __device__ void keep_row(Packed<T>* kept, const T* w_C, int packs) {
   for (int i = static_cast<int>(threadIdx.x); i < Shape::kMaxPacks; i += kBlockThreads) {
-    kept[i] = w_C && i < packs ? reinterpret_cast<const Packed<T>*>(w_C)[i] : Packed<T>{};
+    if (w_C && i < packs) {
+      __pipeline_memcpy_async(kept + i, reinterpret_cast<const Packed<T>*>(w_C) + i, 16);
+    } else {
+      kept[i] = {};
+    }
   }
+  __pipeline_commit();
 }
 
 template <class Shape, class T>
@@ -77,7 +83,7 @@ class StagedRows {
     __pipeline_commit();
     next_ ^= 1;
   }
-  // Waits for the row that was asked for before the last fetch(), which at() then gives.
+  // Waits for what was asked for before the last fetch(): the row that at() then gives.
   __device__ void wait() { __pipeline_wait_prior(1); }
 
   // From wait() to the next fetch(). Zero beyond the row's end.

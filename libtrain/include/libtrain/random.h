@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "libtrain/dtype.h"
 
@@ -14,6 +15,14 @@ namespace lt {
 // The key of the stream that belongs to `name` under `seed`.
 std::uint64_t derive_key(std::uint64_t seed, std::string_view name);
 
+// a * b in 64 bits.
+constexpr std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__  // whose compiler adds zero to the upper half of the product below
+  if (!std::is_constant_evaluated()) return std::uint64_t{__umulhi(a, b)} << 32 | a * b;
+#endif
+  return std::uint64_t{a} * b;
+}
+
 // Four 32-bit words for one counter value.
 constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
                                               std::uint64_t counter_high = 0) {
@@ -21,7 +30,7 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t c
   std::uint32_t c2 = static_cast<std::uint32_t>(counter_high), c3 = static_cast<std::uint32_t>(counter_high >> 32);
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = 0xD2511F53ull * c0, p1 = 0xCD9E8D57ull * c2;
+    const std::uint64_t p0 = wide_product(0xD2511F53u, c0), p1 = wide_product(0xCD9E8D57u, c2);
     const std::uint32_t n0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
     const std::uint32_t n2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c1 = static_cast<std::uint32_t>(p1), c3 = static_cast<std::uint32_t>(p0), c0 = n0, c2 = n2;
@@ -33,14 +42,13 @@ constexpr std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t c
 // The word of element `index`: word index % 4 of counter index / 4.
 inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) { return philox(key, index / 4)[index % 4]; }
 
-// Uniform in [0, 1) with 24 bits: those bits, and the number that they are 2^24 times.
-constexpr std::uint32_t uniform_bits(std::uint32_t word) { return word >> 8; }
-constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(uniform_bits(word)) * 0x1p-24f; }
-// The least bits whose number is at least p, in [0, 1]: a comparison with them says the same and converts nothing.
-constexpr std::uint32_t least_uniform_bits(float p) {
-  const double bits = static_cast<double>(p) * 0x1p24;
-  const auto whole = static_cast<std::uint32_t>(bits);
-  return whole + (whole < bits ? 1 : 0);
+// Uniform in [0, 1) with 24 bits.
+constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+// The least word whose number is at least p, in [0, 1): a comparison with it says the same and converts nothing.
+constexpr std::uint32_t least_word(float p) {
+  const double scaled = static_cast<double>(p) * 0x1p24;
+  const auto bits = static_cast<std::uint32_t>(scaled);
+  return (bits + (bits < scaled ? 1 : 0)) << 8;
 }
 
 // values[j] = element (begin + j) of the standard normal stream of `key`, by Box and Muller (1958) in double.
