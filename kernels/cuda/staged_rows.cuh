@@ -1,5 +1,6 @@
 // Rows that warps take one after another through shared memory: while they work on a row, their next one is on its way.
-// A lane copies and reads the same packs of 16 bytes of every row, so it waits for its own copies alone.
+// A lane copies and reads the same packs of 16 bytes of every row, so it waits for its own copies alone. Rows that all
+// warps read are kept beside them.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -39,8 +40,8 @@ __device__ Packed<T>* shared_packs() {
   return reinterpret_cast<Packed<T>*>(shared_row_memory);
 }
 
-// Begins to copy: kept[i] = pack i of w_C, zero where it has none. The block's threads wait for their copies and
-// synchronise before they read it.
+// Begins to copy: kept[i] = pack i of w_C, zero where it has none. Before they read it, the block's threads wait for
+// their copies, as StagedRows::wait() does when a fetch() came after them, and synchronise.
 template <class Shape, class T>
 __device__ void keep_row(Packed<T>* kept, const T* w_C, int packs) {
   for (int i = static_cast<int>(threadIdx.x); i < Shape::kMaxPacks; i += kBlockThreads) {
@@ -83,7 +84,7 @@ class StagedRows {
     __pipeline_commit();
     next_ ^= 1;
   }
-  // Waits for what was asked for before the last fetch(): the row that at() then gives.
+  // Waits for what was asked for before the last fetch(). From the second one on, at() then gives the row before.
   __device__ void wait() { __pipeline_wait_prior(1); }
 
   // From wait() to the next fetch(). Zero beyond the row's end.

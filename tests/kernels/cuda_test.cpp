@@ -96,7 +96,7 @@ TEST_CASE("cuda: activations and dropout", "[cuda]") {
         OnBoth both;
         const int x = both.array(dtype, n, 6), dy = both.array(dtype, n), y = both.array(dtype, n),
                   dx = both.array(dtype, n), u = both.array(dtype, n), du = both.array(dtype, n),
-                  d = both.array(dtype, n), whole = both.array(dtype, n);
+                  d = both.array(dtype, n), whole = both.array(dtype, n), in_place = both.array(dtype, n);
         both.run([&](auto s, auto at) {
           gelu_forward(s, dtype, at(y), at(x), n);
           gelu_backward(s, dtype, at(dx), at(dy), at(x), n, add);
@@ -104,6 +104,7 @@ TEST_CASE("cuda: activations and dropout", "[cuda]") {
           silu_backward(s, dtype, at(du), at(dy), at(x), n, add);
           kernels::dropout(s, dtype, at(d), at(x), n, 0.3f, 77, 13, add);
           kernels::dropout(s, dtype, at(whole), at(x), n, 0.3f, 77, 16, add);
+          kernels::dropout(s, dtype, at(in_place), at(in_place), n, 0.3f, 77, 16, add);
         });
       }
     }
@@ -150,12 +151,14 @@ TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradie
       const int x = both.array(dtype, R * C + skip), w = both.array(dtype, C), b = both.array(dtype, C),
                 dy = both.array(dtype, R * C + skip), y = both.array(dtype, R * C + skip), mean = both.array(sums, R),
                 rstd = both.array(sums, R), dx = both.array(dtype, R * C + skip), dw = both.array(sums, C),
-                db = both.array(sums, C), in_place = both.array(dtype, R * C + skip);
+                db = both.array(sums, C), in_place = both.array(dtype, R * C + skip),
+                without_b = both.array(dtype, R * C + skip);
       both.run(
           [&, R = R, C = C, skip = skip](auto s, auto at) {
             const auto from = [&](int i) {
               return static_cast<void*>(static_cast<std::byte*>(at(i)) + static_cast<std::size_t>(skip) * bytes);
             };
+            layer_norm_forward(s, dtype, from(without_b), at(mean), at(rstd), from(x), at(w), nullptr, R, C, 1e-2f);
             layer_norm_forward(s, dtype, from(y), at(mean), at(rstd), from(x), at(w), at(b), R, C, 1e-2f);
             layer_norm_backward(s, dtype, from(dx), false, nullptr, false, nullptr, false, from(dy), from(x), at(w),
                                 at(mean), at(rstd), R, C);

@@ -17,7 +17,7 @@ std::uint64_t derive_key(std::uint64_t seed, std::string_view name);
 
 // a * b in 64 bits.
 constexpr std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
-#ifdef __CUDA_ARCH__  // whose compiler adds zero to the upper half of the product below
+#ifdef __CUDA_ARCH__  // nvcc would add zero to the upper half of the product below
   if (!std::is_constant_evaluated()) return std::uint64_t{__umulhi(a, b)} << 32 | a * b;
 #endif
   return std::uint64_t{a} * b;
@@ -44,7 +44,8 @@ inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) { retur
 
 // Uniform in [0, 1) with 24 bits.
 constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-// The least word whose number is at least p, in [0, 1): a comparison with it says the same and converts nothing.
+// The least word whose number is at least p, for a p in [0, 1): to compare words with it says the same, and converts
+// nothing.
 constexpr std::uint32_t least_word(float p) {
   const double scaled = static_cast<double>(p) * 0x1p24;
   const auto bits = static_cast<std::uint32_t>(scaled);
