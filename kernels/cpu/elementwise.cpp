@@ -190,13 +190,12 @@ void dropout(CpuStream, DType dtype, void* y_N, const void* x_N, Size N, float p
   dispatch_float(dtype, [&]<class T>() {
     using A = Arithmetic<T>;
     const A factor = A(1) / (A(1) - static_cast<A>(p));
-    const std::uint32_t least_kept = least_word(p);
     dispatch_flag(accumulate, [&](auto flag) {
       parallel_for(N, kGrain / 4, [=](Size begin, Size end) LT_VECTOR_BODY {
         const T* const x = static_cast<const T*>(x_N);
         T* const y = static_cast<T*>(y_N);
         const std::uint64_t stream_key = key;
-        const std::uint32_t least = least_kept;
+        const std::uint32_t least = least_word(p);
         const A kept_factor = factor;
         constexpr Size kCounters = 64, kWords = 4 * kCounters;  // one counter value gives the words of four elements
         alignas(64) std::uint32_t words[kWords];

@@ -11,8 +11,9 @@ namespace lt::kernels {
 inline constexpr int kColumnRows = 8;      // threads of a block that share a column
 inline constexpr int kCombiningRows = 32;  // the same, where partial sums are added up
 
-// Four for each of 132 multiprocessors, few enough to run at a time there.
-inline constexpr Size kPartialBlocks = 4 * 132;
+// Rows are cut as for so many multiprocessors, whatever the device has, because the order of sums depends on it.
+inline constexpr int kSumMultiprocessors = 132;
+inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at a time there
 
 // How R rows are cut: so that a large GPU is full, but no block has few rows.
 struct RowCut {

@@ -118,10 +118,9 @@ __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least
         const int at = 4 * c + k;
         const Size i = begin + at;
         if (!kWhole && (i < 0 || i >= N)) continue;
-        const A value = kWhole ? load(x.values[at]) : load(x_N[i]);
-        A kept = words[k] >= least ? value * factor : A(0);
-        if constexpr (kAdd) kept = (kWhole ? load(y.values[at]) : load(y_N[i])) + kept;
-        (kWhole ? y.values[at] : y_N[i]) = store<T>(kept);
+        T& result = kWhole ? y.values[at] : y_N[i];
+        const A value = load(kWhole ? x.values[at] : x_N[i]), kept = words[k] >= least ? value * factor : A(0);
+        result = store<T>(kAdd ? load(result) + kept : kept);
       }
     }
     if constexpr (kWhole) *reinterpret_cast<P*>(y_N + begin) = y;

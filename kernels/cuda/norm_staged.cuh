@@ -23,8 +23,6 @@ constexpr int backward_blocks() {
   if (Shape::kPacks > 4) return 2;
   return Shape::kPacks == 2 && Shape::kWarps > 1 ? 4 : 3;
 }
-// The backward has the blocks of so many multiprocessors: fixed, because the order of sums depends on it.
-inline constexpr int kBackwardMultiprocessors = 132;
 
 // Rows that a block of the forward keeps: of w, and of b.
 template <bool kCentred>
@@ -236,7 +234,7 @@ bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const Co
     // Room for dx too, whether or not it is added to: the order of sums is not to depend on that.
     if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;
     const int blocks =
-        std::min(kBackwardMultiprocessors * backward_blocks<Shape>(), (s.R + Shape::kRows - 1) / Shape::kRows);
+        std::min(kSumMultiprocessors * backward_blocks<Shape>(), (s.R + Shape::kRows - 1) / Shape::kRows);
     const Size C = Size{s.packs} * kPack<T>, bytes = blocks * 2 * C * static_cast<Size>(sizeof(float));
     const bool sums = columns.dw_C || columns.db_C;
     float* const partial = sums ? reinterpret_cast<float*>(cuda::scratch(stream, bytes)) : nullptr;

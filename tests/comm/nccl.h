@@ -18,10 +18,8 @@ inline lt::Device gpu() { return {lt::DeviceType::cuda, world().info().local_ran
 // Why these tests cannot run, the same on all ranks; empty where they can.
 inline const std::string& why_skipped() {
   static const std::string reason = [] {
-    for (const std::string& why : world().group().all_gather_bytes(lt::cuda::why_not(gpu().index))) {
-      if (!why.empty()) return "a rank's CUDA device " + why;
-    }
-    return std::string(world().size() == 1 ? "NCCL wants at least two ranks" : "");
+    const std::string why = why_not(gpu());
+    return why.empty() && world().size() == 1 ? "NCCL wants at least two ranks" : why;
   }();
   return reason;
 }

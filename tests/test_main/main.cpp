@@ -18,20 +18,6 @@ namespace {
 const lt::World* the_world = nullptr;
 std::optional<lt::Group> the_ranks;
 
-// Why the devices that are asked for cannot be used, the same on all ranks; empty where they can.
-std::string why_skipped() {
-  std::string mine;
-  try {
-    lt::require_device(lt_test::device());
-  } catch (const lt::UsageError& error) {
-    mine = error.what();
-  }
-  for (const std::string& why : the_world->group().all_gather_bytes(mine)) {
-    if (!why.empty()) return why;
-  }
-  return {};
-}
-
 int run_session(int argc, char** argv, const lt::World& world) {
   Catch::Session session;
   session.configData().rngSeed = 1;  // the same generated values on all ranks
@@ -58,6 +44,19 @@ lt::Device device() {
   return {lt::DeviceType::cuda, world().info().local_rank};
 }
 
+std::string why_not(lt::Device own) {
+  std::string mine;
+  try {
+    lt::require_device(own);
+  } catch (const lt::UsageError& error) {
+    mine = error.what();
+  }
+  for (const std::string& why : world().group().all_gather_bytes(mine)) {
+    if (!why.empty()) return why;
+  }
+  return {};
+}
+
 }  // namespace lt_test
 
 // What kernels choose by their time is chosen anew, and not left for others.
@@ -74,7 +73,7 @@ int main(int argc, char** argv) {
   const lt::World world = lt::init(argc, argv);
   the_world = &world;
   const bool cuda = lt_test::device().type == lt::DeviceType::cuda;
-  if (const std::string why = why_skipped(); !why.empty()) {
+  if (const std::string why = lt_test::why_not(lt_test::device()); !why.empty()) {
     if (world.rank() == 0) std::cout << "skipped: " << why << std::endl;
     return 0;
   }

@@ -67,9 +67,8 @@ template <class S>
 void swiglu_backward(S stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R, Size F,
                      bool accumulate);
 
-// Inverted dropout: y_i (+)= x_i / (1 - p) where the uniform number of element first + i under `key` is >= p, else 0;
-// p is in [0, 1).
-// The mask depends on (key, first + i) alone. Its gradient is the same function of dy. y may be x.
+// Inverted dropout: y_i (+)= x_i / (1 - p) where the uniform number of element first + i under `key` is >= p, else 0,
+// for a p in [0, 1). The mask depends on (key, first + i) alone. Its gradient is the same function of dy. y may be x.
 template <class S>
 void dropout(S stream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key, std::uint64_t first,
              bool accumulate);
