@@ -36,15 +36,17 @@ __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
   constexpr bool kHold = kPacks <= 4;  // in registers, from one pass over the row to the next
   constexpr int kHeld = kHold ? kPacks : 1;
   Packed<T>*const kept_w = shared_packs<T>(), *const kept_b = kept_w + Shape::kMaxPacks;
-  keep_row<Shape>(kept_w, w_C, s.packs);
-  if constexpr (kCentred) keep_row<Shape>(kept_b, b_C, s.packs);
   StagedRows<Shape, T> rows(kept_w + kForwardKept<kCentred> * Shape::kMaxPacks, 1, s);
   RowSums<Shape> row_sum;
   const float count = static_cast<float>(s.packs * kPack<T>);
   const int step = static_cast<int>(gridDim.x) * Shape::kRows;
   int r = static_cast<int>(blockIdx.x) * Shape::kRows + Shape::group();
   rows.fetch(r, x_RC);
-  rows.wait();  // for the kept rows
+  if constexpr (kCentred) {
+    keep_rows<Shape>(kept_w, s.packs, w_C, b_C);
+  } else {
+    keep_rows<Shape>(kept_w, s.packs, w_C);
+  }
   __syncthreads();
   for (; r < s.R; r += step) {
     rows.fetch(r + step, x_RC);
@@ -107,7 +109,6 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
   constexpr bool kHold = kPacks * kPack<T> * (kCentred ? 2 : 1) <= 64;
   constexpr int kHeld = kHold ? kPacks : 1;
   Packed<T>* const kept_w = shared_packs<T>();
-  keep_row<Shape>(kept_w, w_C, s.packs);
   const T* const before_RC = accumulate ? dx_RC : nullptr;
   StagedRows<Shape, T> rows(kept_w + Shape::kMaxPacks, accumulate ? 3 : 2, s);
   RowSums<Shape> row_sum;
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
     next_rstd = rstd_R[row];
   };
   fetch(r);
-  rows.wait();  // for the kept row
+  keep_rows<Shape>(kept_w, s.packs, w_C);
   __syncthreads();
   for (; r < s.R; r += step) {
     const float mean = next_mean, rstd = next_rstd, h_shift = -mean * rstd;

@@ -40,18 +40,29 @@ __device__ Packed<T>* shared_packs() {
   return reinterpret_cast<Packed<T>*>(shared_row_memory);
 }
 
-// Begins to copy: kept[i] = pack i of w_C, zero where it has none. Before they read it, the block's threads wait for
-// their copies, as StagedRows::wait() does when a fetch() came after them, and synchronise.
-template <class Shape, class T>
-__device__ void keep_row(Packed<T>* kept, const T* w_C, int packs) {
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kMaxPacks; i += kBlockThreads) {
-    if (w_C && i < packs) {
-      __pipeline_memcpy_async(kept + i, reinterpret_cast<const Packed<T>*>(w_C) + i, 16);
-    } else {
-      kept[i] = {};
+// kept[n * kMaxPacks + i] = pack i of row n, zero where it has none or the row is null. The block is to synchronise
+// before it reads them.
+template <class Shape, class T, class... Rows>
+__device__ void keep_rows(Packed<T>* kept, int packs, const Rows*... rows_C) {
+  constexpr int kRows = sizeof...(Rows), kEach = (Shape::kMaxPacks + kBlockThreads - 1) / kBlockThreads;
+  const T* const from[] = {rows_C...};
+  Packed<T> loaded[kRows][kEach]{};  // all of them before the first is stored, so that they come together
+#pragma unroll
+  for (int n = 0; n < kRows; ++n) {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int i = k * kBlockThreads + static_cast<int>(threadIdx.x);
+      if (from[n] && i < packs) loaded[n][k] = reinterpret_cast<const Packed<T>*>(from[n])[i];
     }
   }
-  __pipeline_commit();
+#pragma unroll
+  for (int n = 0; n < kRows; ++n) {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int i = k * kBlockThreads + static_cast<int>(threadIdx.x);
+      if (i < Shape::kMaxPacks) kept[n * Shape::kMaxPacks + i] = loaded[n][k];
+    }
+  }
 }
 
 template <class Shape, class T>
@@ -84,7 +95,7 @@ class StagedRows {
     __pipeline_commit();
     next_ ^= 1;
   }
-  // Waits for what was asked for before the last fetch(). From the second one on, at() then gives the row before.
+  // Waits for the row that was asked for before the last fetch(), which at() then gives.
   __device__ void wait() { __pipeline_wait_prior(1); }
 
   // From wait() to the next fetch(). Zero beyond the row's end.
