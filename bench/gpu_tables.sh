@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Measures what the tables of docs/gpu.md and docs/kernels.md say, on this host's GPUs and, in pairs, beside PyTorch:
 #
-#   bash bench/gpu_tables.sh OUT [kernels] [profile] [pairs] [ranks] [memory] [scaling]      without a part: all of them
+#   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them
 #
-#   kernels  every kernel against the limits        profile  a step, kernel by kernel
-#   pairs    three models beside PyTorch on one GPU ranks    the same on all GPUs, under every strategy
+#   kernels  every kernel against the limits           profile  a step, kernel by kernel
+#   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
+#   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
 #   scaling  one rank, and strategies on 2, 4, ... GPUs
 #
@@ -12,15 +13,12 @@
 # one that has torch (python3), RANKS how many of the GPUs (all), MPIRUN options of mpirun.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source bench/gpu_common.sh "$@"
 
-out=${1:?OUT, a folder for the results}
-shift
-mkdir -p "$out"
-parts=${*:-kernels profile pairs ranks memory scaling}
-ltrain=${LTRAIN:-build/cuda/ltrain} python=${PYTHON:-python3}
-gpus=${RANKS:-$(nvidia-smi --list-gpus | wc -l)}
+python=${PYTHON:-python3}
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # samples and tokens of each of a rank's steps
+other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
 
 # Sets `model`, `batch`, `seq`, the `name` of their results, and in `sizes` the program's options for them.
 take() {
@@ -48,17 +46,60 @@ time_kernels() {
 }
 
 profile_step() {
-  "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=4 --record.profile_steps=2 --run.dir="$out/run-$model" \
+  local run=$out/run-$model
+  prepare
+  "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=4 --record.profile_steps=2 --run.dir="$run" \
     --data.train="$out/data/train.bin"
-  python3 bench/kernel_profile.py "$out/run-$model/trace/rank-0.json" | tee "$out/1x-profile-$name.txt"
-  rm -r "$out/run-$model/checkpoints"
+  report "1x-profile-$name.txt" python3 bench/kernel_profile.py "$run/trace/rank-0.json"
+  rm -r "$run"
 }
 
-kernels() { for_models time_kernels; }
+# The lines of a run up to its first step's, each after the milliseconds since the program was started.
+first_step() {
+  local run=$out/run-$model begin=${EPOCHREALTIME/./} line lines
+  prepare
+  exec {lines}< <(exec "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=2 --record.every=1 --run.dir="$run" \
+    --data.train="$out/data/train.bin")
+  while read -r line <&"$lines"; do
+    printf '%6d ms  %s\n' $(((${EPOCHREALTIME/./} - begin) / 1000)) "$line"
+    [[ $line != step* ]] || break
+  done
+  kill -KILL $!
+  wait $! 2> /dev/null || true
+  rm -r "$run"
+}
 
-profile() {
-  "$ltrain" prepare --input docs/*.md --out "$out/data"
-  for_models profile_step
+first_steps() {
+  local -x XDG_CACHE_HOME=$out/cache
+  rm -rf "$XDG_CACHE_HOME"
+  echo "== algorithms are chosen"
+  for_models first_step
+  echo "== algorithms were chosen before"
+  for_models first_step
+  rm -rf "$XDG_CACHE_HOME"
+}
+
+kernels() {
+  local row
+  for row in "${models[@]}" "${other_models[@]}"; do
+    take "$row"
+    time_kernels
+  done
+}
+
+profile() { for_models profile_step; }
+
+start() { report 1x-start.txt first_steps; }
+
+graph() {
+  local round graph
+  take "${models[0]}"
+  for round in 1 2; do
+    for graph in false true; do
+      "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 --train.cuda_graph=$graph --iterations 20 \
+        --out "$out/1x-graph-$graph-$round.json"
+    done
+  done
 }
 
 pairs() { for_models compare 1 "" --rounds 3 --steps 6; }
@@ -80,14 +121,16 @@ scaling() {
     --out "$out/${gpus}x-scaling-$model.json"
 }
 
-for part in $parts; do
+shift
+[ $# -gt 0 ] || set -- kernels profile start graph pairs ranks memory scaling
+for part in "$@"; do
   case "$part" in
-    kernels | profile | pairs) "$part" ;;
+    kernels | profile | start | graph | pairs) "$part" ;;
     ranks | memory | scaling)
       if [ "$gpus" -gt 1 ]; then "$part"; else echo "== $part is left out: there is one GPU"; fi
       ;;
     *)
-      echo "error: [bench] expected kernels, profile, pairs, ranks, memory or scaling, got $part" >&2
+      echo "error: [bench] expected kernels, profile, start, graph, pairs, ranks, memory or scaling, got $part" >&2
       exit 2
       ;;
   esac

@@ -13,7 +13,7 @@ inline constexpr int kCombiningRows = 32;  // the same, where partial sums are a
 
 // Rows are cut as for so many multiprocessors, whatever the device has, because the order of sums depends on it.
 inline constexpr int kSumMultiprocessors = 132;
-inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at a time there
+inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at a time on so many
 
 // How R rows are cut: so that a large GPU is full, but no block has few rows.
 struct RowCut {

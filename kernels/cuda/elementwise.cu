@@ -96,7 +96,7 @@ void add_places(CudaStream stream, const Strided& space, void* out, const void* 
 }
 
 // A thread has kCounters counter values at a time, of four elements each. With kWhole they lie within the array and
-// are aligned together.
+// are aligned together. With kAdd the result is added to y.
 template <int kCounters, bool kWhole, bool kAdd, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
                                std::uint64_t key, std::uint64_t first) {
@@ -118,9 +118,9 @@ __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least
         const int at = 4 * c + k;
         const Size i = begin + at;
         if (!kWhole && (i < 0 || i >= N)) continue;
-        T& result = kWhole ? y.values[at] : y_N[i];
+        T& element = kWhole ? y.values[at] : y_N[i];
         const A value = load(kWhole ? x.values[at] : x_N[i]), kept = words[k] >= least ? value * factor : A(0);
-        result = store<T>(kAdd ? load(result) + kept : kept);
+        element = store<T>(kAdd ? load(element) + kept : kept);
       }
     }
     if constexpr (kWhole) *reinterpret_cast<P*>(y_N + begin) = y;

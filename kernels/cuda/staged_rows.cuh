@@ -46,7 +46,7 @@ template <class Shape, class T, class... Rows>
 __device__ void keep_rows(Packed<T>* kept, int packs, const Rows*... rows_C) {
   constexpr int kRows = sizeof...(Rows), kEach = (Shape::kMaxPacks + kBlockThreads - 1) / kBlockThreads;
   const T* const from[] = {rows_C...};
-  Packed<T> loaded[kRows][kEach]{};  // all of them before the first is stored, so that they come together
+  Packed<T> loaded[kRows][kEach]{};  // before the first is stored, so that they come together as far as registers go
 #pragma unroll
   for (int n = 0; n < kRows; ++n) {
 #pragma unroll

@@ -141,7 +141,7 @@ TEST_CASE("cuda: norms of many rows", "[cuda]") {
   for (const Rows rows : kFourBytes) check_norms(DType::f32, rows);
 }
 
-TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradients left out", "[cuda]") {
+TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradients or b left out", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
     const auto bytes = static_cast<std::size_t>(dtype_bytes(dtype));

@@ -9,7 +9,7 @@ using namespace lt;
 using namespace lt::kernels;
 using namespace lt::test;
 
-TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda]") {
+TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda][cublas]") {
   for_floats([](DType dtype) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
       for (const bool bias : {false, true}) {
@@ -34,7 +34,7 @@ TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its 
   });
 }
 
-TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda]") {
+TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
     for (const auto& [M, N, K] : {std::array<Size, 3>{96, 64, 128}, {384, 256, 72}, {31, 17, 5}, {256, 512, 2048}}) {
@@ -58,7 +58,7 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda]") {
   });
 }
 
-TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only there", "[cuda]") {
+TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only there", "[cuda][cublas]") {
   if (!has_gpu()) return;
   const Size M = 64, N = 96, K = 128;
   const Array a = random_array(DType::f32, M * K, 1), b = random_array(DType::f32, K * N, 2);
@@ -80,7 +80,7 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
   CHECK(error(true) <= tf32);
 }
 
-TEST_CASE("cuda: matrix products", "[cuda]") {
+TEST_CASE("cuda: matrix products", "[cuda][cublas]") {
   struct Case {
     Size M, N, K;
     bool ta, tb, accumulate, bias, add;
