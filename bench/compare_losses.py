@@ -26,7 +26,7 @@ def main():
     p.add_argument("others", nargs="+", help="folders of runs that it is compared with")
     o = p.parse_args()
     own = losses_of(o.run)
-    for other in o.others:
+    for other in dict.fromkeys(o.others):
         theirs = losses_of(other)
         steps = sorted(own.keys() & theirs.keys())
         if not steps:
