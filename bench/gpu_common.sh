@@ -1,21 +1,24 @@
+# shellcheck shell=bash
 # What gpu_tables.sh and gpu_checks.sh share: `source bench/gpu_common.sh OUT` in the root of the repository.
-# LTRAIN is the program (build/cuda/ltrain), RANKS how many of the GPUs are taken (all).
+# LTRAIN is the program (build/cuda/ltrain). The sourcing script has the part that it is at in `part`.
+export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 out=${1:?OUT, a folder for the results}
 mkdir -p "$out"
 ltrain=${LTRAIN:-build/cuda/ltrain}
-gpus=${RANKS:-$(nvidia-smi --list-gpus | wc -l)}
 
-# Token files to train on, in OUT.
+# Tokens to train on, the same at every commit.
+tokens=$out/data/train.bin
 prepare() {
-  [ -d "$out/data" ] || "$ltrain" prepare --input docs/*.md --out "$out/data" > /dev/null
+  [ -f "$tokens" ] || "$ltrain" prepare --input LICENSE --out "$out/data" > /dev/null
 }
 
-# What a command says goes to a file of OUT too, below what it ran on.
+# A command's output goes to a file of OUT too, below what it ran on. A command that fails leaves FILE.failed instead.
 report() {  # file, command
   {
-    date --utc +%F
+    echo "bash bench/$(basename "$0") OUT $part, $(date --utc +%F)"
     "$ltrain" --version
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | sort | uniq -c
     "${@:2}" 2>&1
-  } | tee "$out/$1"
+  } | tee "$out/$1.failed"
+  mv "$out/$1.failed" "$out/$1"
 }

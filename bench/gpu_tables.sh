@@ -5,17 +5,19 @@
 #
 #   kernels  every kernel against the limits           profile  a step, kernel by kernel
 #   start    from a program's start to its first step  graph    steps with train.cuda_graph and without
+#   scaling  one rank, and strategies on 2, 4, ... GPUs
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
-#   scaling  one rank, and strategies on 2, 4, ... GPUs
 #
-# Writes JSON and text to the folder OUT; a part takes two to ten minutes. LTRAIN is the program (build/cuda/ltrain), PYTHON
-# one that has torch (python3), RANKS how many of the GPUs (all), MPIRUN options of mpirun.
+# Writes JSON and text to the folder OUT, and for some minutes checkpoints of 20 GB; a part takes one to ten minutes. LTRAIN is
+# the program (build/cuda/ltrain), PYTHON one that has torch (python3), RANKS how many of the GPUs (all), MPIRUN options of
+# mpirun.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
+gpus=${RANKS:-$(nvidia-smi --list-gpus | wc -l)}
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # samples and tokens of each of a rank's steps
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -38,35 +40,48 @@ for_models() {  # command
 compare() {  # GPUs, end of the result's name, further options
   echo "== $name$2 on $1 GPUs"
   "$python" bench/compare_step.py --ltrain "$ltrain" --python "$python" --device cuda --dtype bf16 --threads 14 \
-    --mpirun "${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$name$2.json" "${@:3}"
+    --mpirun="${MPIRUN:-}" --ranks "$1" --model "$model" --batch "$batch" --seq "$seq" --out "$out/$1x-$name$2.json" "${@:3}"
 }
 
 time_kernels() {
   "$ltrain" bench kernels "${sizes[@]}" --filter bf16 --iterations 12 --out "$out/1x-kernels-$name.json"
 }
 
-profile_step() {
-  local run=$out/run-$model
+kernels() {
+  local row
+  for row in "${models[@]}" "${other_models[@]}"; do
+    take "$row"
+    time_kernels
+  done
+}
+
+# Sets in `run` the options of a fresh run in OUT, on one GPU.
+run_in_out() {
   prepare
-  "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=4 --record.profile_steps=2 --run.dir="$run" \
-    --data.train="$out/data/train.bin"
-  report "1x-profile-$name.txt" python3 bench/kernel_profile.py "$run/trace/rank-0.json"
-  rm -r "$run"
+  rm -rf "$out/run"
+  run=(train "${sizes[@]}" --train.dtype=bf16 --data.train="$tokens" --run.dir="$out/run")
+}
+
+profile_step() {
+  run_in_out
+  "$ltrain" "${run[@]}" --train.steps=4 --record.profile_steps=2
+  report "1x-profile-$name.txt" python3 bench/kernel_profile.py "$out/run/trace/rank-0.json"
+  rm -rf "$out/run"
 }
 
 # The lines of a run up to its first step's, each after the milliseconds since the program was started.
 first_step() {
-  local run=$out/run-$model begin=${EPOCHREALTIME/./} line lines
-  prepare
-  exec {lines}< <(exec "$ltrain" train "${sizes[@]}" --train.dtype=bf16 --train.steps=2 --record.every=1 --run.dir="$run" \
-    --data.train="$out/data/train.bin")
-  while read -r line <&"$lines"; do
+  local begin line='' lines
+  run_in_out
+  begin=${EPOCHREALTIME/./}
+  exec {lines}< <(exec "$ltrain" "${run[@]}" --train.steps=2 --record.every=1)
+  while [[ $line != step* ]] && read -r line <&"$lines"; do
     printf '%6d ms  %s\n' $(((${EPOCHREALTIME/./} - begin) / 1000)) "$line"
-    [[ $line != step* ]] || break
   done
+  [[ $line == step* ]] || return 1
   kill -KILL $!
   wait $! 2> /dev/null || true
-  rm -r "$run"
+  rm -rf "$out/run"
 }
 
 first_steps() {
@@ -79,14 +94,6 @@ first_steps() {
   rm -rf "$XDG_CACHE_HOME"
 }
 
-kernels() {
-  local row
-  for row in "${models[@]}" "${other_models[@]}"; do
-    take "$row"
-    time_kernels
-  done
-}
-
 profile() { for_models profile_step; }
 
 start() { report 1x-start.txt first_steps; }
@@ -96,10 +103,17 @@ graph() {
   take "${models[0]}"
   for round in 1 2; do
     for graph in false true; do
-      "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 --train.cuda_graph=$graph --iterations 20 \
+      "$ltrain" bench step "${sizes[@]}" --train.dtype=bf16 --train.cuda_graph=$graph --warmup 40 --iterations 30 \
         --out "$out/1x-graph-$graph-$round.json"
     done
   done
+}
+
+scaling() {
+  take "gpt2-1.5b 16 1024"
+  # shellcheck disable=SC2086  # several options in one variable
+  mpirun ${MPIRUN:-} -n "$gpus" "$ltrain" bench scaling "${sizes[@]}" --train.dtype=bf16 --iterations 6 --warmup 2 \
+    --out "$out/${gpus}x-scaling-$model.json"
 }
 
 pairs() { for_models compare 1 "" --rounds 3 --steps 6; }
@@ -114,23 +128,16 @@ memory() {
   compare "$gpus" -selective --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
 }
 
-scaling() {
-  take "gpt2-1.5b 16 1024"
-  # shellcheck disable=SC2086  # several options in one variable
-  mpirun ${MPIRUN:-} -n "$gpus" "$ltrain" bench scaling "${sizes[@]}" --train.dtype=bf16 --iterations 6 --warmup 2 \
-    --out "$out/${gpus}x-scaling-$model.json"
-}
-
 shift
-[ $# -gt 0 ] || set -- kernels profile start graph pairs ranks memory scaling
+[ $# -gt 0 ] || set -- kernels profile start graph scaling pairs ranks memory
 for part in "$@"; do
   case "$part" in
     kernels | profile | start | graph | pairs) "$part" ;;
-    ranks | memory | scaling)
+    scaling | ranks | memory)
       if [ "$gpus" -gt 1 ]; then "$part"; else echo "== $part is left out: there is one GPU"; fi
       ;;
     *)
-      echo "error: [bench] expected kernels, profile, start, graph, pairs, ranks, memory or scaling, got $part" >&2
+      echo "error: [bench] expected kernels, profile, start, graph, scaling, pairs, ranks or memory, got $part" >&2
       exit 2
       ;;
   esac
