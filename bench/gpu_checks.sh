@@ -14,10 +14,11 @@ cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 build=$(dirname "$ltrain")
+parts=(losses sanitizer tests)
 
 compare_losses() {
-  local model dtype device runs
-  local -A at_most=([f32]=1e-4 [bf16]=1e-2 [f16]=1e-2)  # relative, of the CPU's of the same type and of its f32
+  local model dtype device other runs
+  local -A at_most=([f32]=1e-4 [bf16]=1e-2 [f16]=1e-2) norm_at_most=([f32]=1e-3 [bf16]=1e-2 [f16]=1e-2)
   for model in gpt-tiny llama-tiny; do
     runs=$out/losses/$model
     rm -rf "$runs"
@@ -26,8 +27,11 @@ compare_losses() {
         "$ltrain" train --model.preset=$model --train.device=$device --train.dtype=$dtype --train.steps=20 \
           --train.micro_batch=4 --data.train="$tokens" --run.dir="$runs/$device-$dtype" > /dev/null
       done
-      python3 bench/compare_losses.py "$runs/cuda-$dtype" "$runs/cpu-$dtype" "$runs/cpu-f32" \
-        --at-most "${at_most[$dtype]}"
+      for other in $(printf '%s\n' cpu-$dtype cpu-f32 | uniq); do
+        echo "== $model, cuda-$dtype against $other"
+        python3 tests/parity/compare.py "$runs/cuda-$dtype/metrics.jsonl" "$runs/$other/metrics.jsonl" --steps 20 \
+          --tolerance "${at_most[$dtype]}" --norm-tolerance "${norm_at_most[$dtype]}"
+      done
     done
   done
   rm -rf "$out/losses"
@@ -64,18 +68,8 @@ sanitizer() {
 }
 
 tests() {
-  report "$(nvidia-smi --list-gpus | wc -l)x-tests.txt" \
+  report "${gpus}x-tests.txt" \
     ctest --test-dir "$build" --label-regex cuda --no-tests=error --output-on-failure
 }
 
-shift
-[ $# -gt 0 ] || set -- losses sanitizer tests
-for part in "$@"; do
-  case "$part" in
-    losses | sanitizer | tests) "$part" ;;
-    *)
-      echo "error: [bench] expected losses, sanitizer or tests, got $part" >&2
-      exit 2
-      ;;
-  esac
-done
+run_parts "${@:2}"

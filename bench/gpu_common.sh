@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # What gpu_tables.sh and gpu_checks.sh share: `source bench/gpu_common.sh OUT` in the root of the repository.
-# LTRAIN is the program (build/cuda/ltrain). The sourcing script has the part that it is at in `part`.
+# LTRAIN is the program (build/cuda/ltrain).
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 out=${1:?OUT, a folder for the results}
 mkdir -p "$out"
 ltrain=${LTRAIN:-build/cuda/ltrain}
+gpus=$(nvidia-smi --list-gpus | wc -l)
 
 # Tokens to train on, the same at every commit.
 tokens=$out/data/train.bin
@@ -21,4 +22,16 @@ report() {  # file, command
     "${@:2}" 2>&1
   } | tee "$out/$1.failed"
   mv "$out/$1.failed" "$out/$1"
+}
+
+# Runs the parts of `parts` that are asked for, all of them where none is; a part is a function.
+run_parts() {  # the names of parts
+  [ $# -gt 0 ] || set -- "${parts[@]}"
+  for part in "$@"; do
+    if [[ " ${parts[*]} " != *" $part "* ]]; then
+      echo "error: [bench] expected one of ${parts[*]}, got $part" >&2
+      exit 2
+    fi
+    "$part"
+  done
 }

@@ -17,7 +17,8 @@ cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
 
 python=${PYTHON:-python3}
-gpus=${RANKS:-$(nvidia-smi --list-gpus | wc -l)}
+gpus=${RANKS:-$gpus}
+parts=(kernels profile start graph scaling pairs ranks memory)
 
 models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # samples and tokens of each of a rank's steps
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
@@ -48,11 +49,8 @@ time_kernels() {
 }
 
 kernels() {
-  local row
-  for row in "${models[@]}" "${other_models[@]}"; do
-    take "$row"
-    time_kernels
-  done
+  local models=("${models[@]}" "${other_models[@]}")
+  for_models time_kernels
 }
 
 # Sets in `run` the options of a fresh run in OUT, on one GPU.
@@ -109,7 +107,12 @@ graph() {
   done
 }
 
+several_gpus() {
+  [ "$gpus" -gt 1 ] || { echo "== $part is left out: there is one GPU" && return 1; }
+}
+
 scaling() {
+  several_gpus || return 0
   take "gpt2-1.5b 16 1024"
   # shellcheck disable=SC2086  # several options in one variable
   mpirun ${MPIRUN:-} -n "$gpus" "$ltrain" bench scaling "${sizes[@]}" --train.dtype=bf16 --iterations 6 --warmup 2 \
@@ -118,9 +121,13 @@ scaling() {
 
 pairs() { for_models compare 1 "" --rounds 3 --steps 6; }
 
-ranks() { for_models compare "$gpus" "" --rounds 2 --steps 5 --strategy ddp zero1 zero2 zero3; }
+ranks() {
+  several_gpus || return 0
+  for_models compare "$gpus" "" --rounds 2 --steps 5 --strategy ddp zero1 zero2 zero3
+}
 
 memory() {
+  several_gpus || return 0
   take "gpt2-1.5b 16 1024"
   compare "$gpus" -selective --rounds 2 --steps 5 --strategy zero3 --recompute selective
   take "llama-8b 2 4096"
@@ -128,17 +135,4 @@ memory() {
   compare "$gpus" -selective --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
 }
 
-shift
-[ $# -gt 0 ] || set -- kernels profile start graph scaling pairs ranks memory
-for part in "$@"; do
-  case "$part" in
-    kernels | profile | start | graph | pairs) "$part" ;;
-    scaling | ranks | memory)
-      if [ "$gpus" -gt 1 ]; then "$part"; else echo "== $part is left out: there is one GPU"; fi
-      ;;
-    *)
-      echo "error: [bench] expected kernels, profile, start, graph, scaling, pairs, ranks or memory, got $part" >&2
-      exit 2
-      ;;
-  esac
-done
+run_parts "${@:2}"
