@@ -20,8 +20,9 @@ using BackwardSizes =
 inline constexpr int kForwardBlocks = 6;
 template <class Shape>
 constexpr int backward_blocks() {
-  if (Shape::kPacks > 4) return 2;
-  return Shape::kPacks == 2 && Shape::kWarps > 1 ? 4 : 3;
+  constexpr bool kOneWarp = Shape::kWarps == 1;
+  if (Shape::kPacks > (kOneWarp ? 4 : 2)) return 2;
+  return kOneWarp ? 3 : 4;
 }
 
 // Rows that a block of the forward keeps: of w, and of b.
