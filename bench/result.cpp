@@ -53,12 +53,17 @@ Json new_result(std::string_view benchmark, const World& world, const Options& o
           {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations}};
 }
 
-void write_result(Json result, Json rows, const std::string& out) {
+void save_result(Json result, Json rows, const std::string& out) {
+  if (out.empty()) return;
   result["rows"] = std::move(rows);
-  const std::string text = result.dump(2) + "\n";
-  std::fputs(text.c_str(), stdout);
+  write_whole_file("bench", out, result.dump(2) + "\n");
+}
+
+void write_result(Json result, Json rows, const std::string& out) {
+  save_result(result, rows, out);
+  result["rows"] = std::move(rows);
+  std::puts(result.dump(2).c_str());
   std::fflush(stdout);
-  if (!out.empty()) write_whole_file("bench", out, text);
 }
 
 }  // namespace lt::bench

@@ -46,8 +46,10 @@ Json times(const std::vector<std::vector<double>>& blocks);
 // A result without its rows.
 Json new_result(std::string_view benchmark, const World& world, const Options& options);
 
-// Puts the rows at the end of the result, prints it on standard output and writes it to `out`, where that is not empty.
-// Throws DataError.
+// Puts the rows at the end of the result and writes it to `out`, where that is not empty: also before all rows are
+// there, for one that is cut off. Throws DataError.
+void save_result(Json result, Json rows, const std::string& out);
+// Also prints it on standard output.
 void write_result(Json result, Json rows, const std::string& out);
 
 }  // namespace lt::bench

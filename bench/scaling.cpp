@@ -111,6 +111,7 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   }
   const StepOptions step = step_options_of_rank(config, world);
   const bool speaks = world.rank() == 0;
+  const Json result = new_result("scaling", world, options);
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
   double single = 0;
@@ -124,11 +125,13 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
       if (n == 1) single = row["tokens_per_s"].get<double>();
       row["efficiency"] = row["tokens_per_s"].get<double>() / (n * single);
       rows.push_back(row);
-      if (speaks) print_scaling_row(row);
+      if (!speaks) continue;
+      print_scaling_row(row);
+      save_result(result, rows, options.out);
     }
     world.group().idle_barrier();
   }
-  if (speaks) write_result(new_result("scaling", world, options), std::move(rows), options.out);
+  if (speaks) write_result(result, std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

@@ -8,7 +8,8 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kBlockChannels = 256;           // tokens of a block times channels of a head, as far as that goes
+constexpr Size kMostTokens = 8;          // of a block
+constexpr Size kMostHeadChannels = 256;  // of one head over a block's tokens, if these are several: fastest on H200
 constexpr Size kSharedBytes = Size{48} << 10;  // that every block may have
 
 struct Shape {
@@ -79,7 +80,7 @@ void rope(CudaStream stream, DType dtype, void* y_BTrow, const void* x_BTrow, Si
       throw UsageError("kernels", "rope: expected heads of at most " + std::to_string(kMostChannels) +
                                       " channels on CUDA, got " + std::to_string(D));
     }
-    const Size tokens = std::max<Size>(1, kBlockChannels / std::max<Size>(1, D));
+    const Size tokens = std::clamp<Size>(kMostHeadChannels / std::max<Size>(1, D), 1, kMostTokens);
     const bool whole_packs = D / 2 % kPack<E> == 0 && D % 2 == 0 && row % kPack<E> == 0 && aligned(y, x);
     dispatch_flag(whole_packs, [&](auto whole) {
       dispatch_flag(accumulate, [&](auto add) {

@@ -42,8 +42,9 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
         for (const int call : {0, 1}) {
           CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
           OnBoth both;
-          // Tensor cores cut off, after every 16 products, what they add (Fasi et al. 2021, Numerical behavior of
-          // NVIDIA tensor cores): of long sums that is within the tolerance while they stay small.
+          // Every few products tensor cores cut off low bits of the sum so far (Fasi et al. 2021; of H100: Khattak and
+          // Mikaitis 2025), in proportion to it, while the tolerance is for 1 + the result, which may be near 0. So
+          // long sums are kept small.
           const double range = K > 1024 ? 0.5 : 1;
           const int dy = both.array(dtype, K * M, range), x = both.array(dtype, K * N, range),
                     dw = both.array(sums, M * N), db = both.array(sums, M);

@@ -141,7 +141,7 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
 
 // The floors of docs/planning.md (products and attention of a step one after another, on an H200, and the bytes that
 // must move), and steps that this library takes on two cores.
-TEST_CASE("estimate: within 15 % of measured steps", "[estimate]") {
+TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(93.5).epsilon(0.15));
   CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(262.5).epsilon(0.15));
