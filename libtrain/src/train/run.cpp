@@ -29,12 +29,14 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     options = step_options_of_rank(config, world);
     plan = make_plan(config, world.size());
-    require_memory(options.device);
   });
   started("plan");
   collectively(control, [&] { open_data(); });
   started("data");
-  collectively(control, [&] { Stream::compute(options.device); });  // begins to use the device
+  collectively(control, [&] {
+    Stream::compute(options.device);  // begins to use the device
+    require_memory(options.device);
+  });
   started("device");
   if (config.record.profile_steps > 0) {
     collectively(control, [&] { kernels = kernel_profile_for(config, options.device); });
