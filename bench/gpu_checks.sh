@@ -7,8 +7,8 @@
 #   sanitizer  compute-sanitizer on own kernels and on three steps of both families
 #   tests      those labelled cuda
 #
-# Writes text to the folder OUT; `losses` takes a minute, the others five to ten. LTRAIN is the program (build/cuda/ltrain),
-# beside which its tests are built.
+# Writes text to the folder OUT; `losses` takes a minute, `sanitizer` five, `tests` ten and more. LTRAIN is the program
+# (build/cuda/ltrain), beside which its tests are built, TESTS a regular expression that the tests' names match (all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
@@ -69,7 +69,7 @@ sanitizer() {
 
 tests() {
   report "${gpus}x-tests.txt" \
-    ctest --test-dir "$build" --label-regex cuda --no-tests=error --output-on-failure
+    ctest --test-dir "$build" --label-regex cuda --tests-regex "${TESTS:-.}" --no-tests=error --output-on-failure
 }
 
 run_parts "${@:2}"
