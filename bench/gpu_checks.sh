@@ -67,9 +67,12 @@ sanitizer() {
   return $failed
 }
 
-tests() {
-  report "${gpus}x-tests.txt" \
-    ctest --test-dir "$build" --label-regex cuda --tests-regex "${TESTS:-.}" --no-tests=error --output-on-failure
+run_tests() {
+  local which=${TESTS:-.}
+  echo "== tests that match $which"
+  ctest --test-dir "$build" --label-regex cuda --tests-regex "$which" --no-tests=error --output-on-failure
 }
+
+tests() { report "${gpus}x-tests.txt" run_tests; }
 
 run_parts "${@:2}"

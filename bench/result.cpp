@@ -53,17 +53,24 @@ Json new_result(std::string_view benchmark, const World& world, const Options& o
           {"machine", machine(world)}, {"warmup", options.warmup}, {"iterations", options.iterations}};
 }
 
-void save_result(Json result, Json rows, const std::string& out) {
-  if (out.empty()) return;
+namespace {
+
+std::string text_of(Json result, Json rows) {
   result["rows"] = std::move(rows);
-  write_whole_file("bench", out, result.dump(2) + "\n");
+  return result.dump(2) + "\n";
+}
+
+}  // namespace
+
+void save_result(Json result, Json rows, const std::string& out) {
+  if (!out.empty()) write_whole_file("bench", out, text_of(std::move(result), std::move(rows)));
 }
 
 void write_result(Json result, Json rows, const std::string& out) {
-  save_result(result, rows, out);
-  result["rows"] = std::move(rows);
-  std::puts(result.dump(2).c_str());
+  const std::string text = text_of(std::move(result), std::move(rows));
+  std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
+  if (!out.empty()) write_whole_file("bench", out, text);
 }
 
 }  // namespace lt::bench

@@ -49,7 +49,7 @@ Json new_result(std::string_view benchmark, const World& world, const Options& o
 // Puts the rows at the end of the result and writes it to `out`, where that is not empty: also before all rows are
 // there, for one that is cut off. Throws DataError.
 void save_result(Json result, Json rows, const std::string& out);
-// Also prints it on standard output.
+// Prints it on standard output first.
 void write_result(Json result, Json rows, const std::string& out);
 
 }  // namespace lt::bench

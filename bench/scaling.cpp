@@ -111,7 +111,6 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
   }
   const StepOptions step = step_options_of_rank(config, world);
   const bool speaks = world.rank() == 0;
-  const Json result = new_result("scaling", world, options);
   Json rows = Json::array();
   if (speaks) print_header(kScalingColumns);
   double single = 0;
@@ -127,11 +126,11 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
       rows.push_back(row);
       if (!speaks) continue;
       print_scaling_row(row);
-      save_result(result, rows, options.out);
+      save_result(new_result("scaling", world, options), rows, options.out);
     }
     world.group().idle_barrier();
   }
-  if (speaks) write_result(result, std::move(rows), options.out);
+  if (speaks) write_result(new_result("scaling", world, options), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench
