@@ -1,4 +1,4 @@
-// One line an algorithm: "4 <problem> <its 64 bytes as hex digits>". A line is one write, so ranks of a host may
+// One line an algorithm: "5 <problem> <its 64 bytes as hex digits>". A line is one write, so ranks of a host may
 // add at a time; lines that others cut are passed over.
 #include "kernels/cuda/algorithm_file.h"
 
@@ -18,7 +18,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr const char* kFormat = "4";
+constexpr const char* kFormat = "5";
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string cache_folder() {

@@ -59,6 +59,38 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
   });
 }
 
+// The second half of each sum takes away what the first one adds, but for b's first number: the parts are whole numbers
+// that two bytes do not hold, the sum is one that they do, so a bit differs only where a part was rounded.
+void check_exact_sums(DType dtype, Size M, Size N, Size K) {
+  CAPTURE(M, N, K, dtype_name(dtype));
+  const auto mirrored = [K](Size i) { return static_cast<std::size_t>(i % K < K / 2 ? i : i - K / 2); };
+  const auto numbers_a = random_ids(M * K, 127, 1), numbers_b = random_ids(N * K, 127, 2);
+  Array a(dtype, M * K), b(dtype, N * K);
+  for (Size i = 0; i < M * K; ++i) a.set(i, numbers_a[mirrored(i)] + (i % K == 0 ? 1 : 0));
+  for (Size i = 0; i < N * K; ++i) b.set(i, (i % K < K / 2 ? 1 : -1) * (1 + numbers_b[mirrored(i)]));
+  OnBoth both;
+  const int at_a = both.add(std::move(a)), at_b = both.add(std::move(b)), d = both.exact(both.array(dtype, M * N)),
+            dx = both.exact(both.array(dtype, M * N)),
+            input = both.constant(dtype, M * N, 10);  // where the gradient of GELU is 1
+  both.run([&](auto s, auto at) {
+    Gemm g{.M = M, .N = N, .K = K, .a = at(at_a), .b = at(at_b), .d = at(d), .transpose_b = true};
+    g.dtype = g.out = dtype;
+    gemm(s, g);
+    g.gelu_gradient_of_MN = at(input), g.d = at(dx);
+    gemm(s, g);
+  });
+}
+
+TEST_CASE("cuda: matrix products keep the parts of a sum in f32", "[cuda][cublas]") {
+  for_floats([](DType dtype) {  // of so many shapes cuBLASLt splits some
+    for (const Size M : {32, 64, 96, 128}) {
+      for (const Size N : {64, 96, 128}) {
+        for (const Size K : {128, 256, 512}) check_exact_sums(dtype, M, N, K);
+      }
+    }
+  });
+}
+
 TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only there", "[cuda][cublas]") {
   if (!has_gpu()) return;
   const Size M = 64, N = 96, K = 128;
