@@ -81,14 +81,16 @@ void check_exact_sums(DType dtype, Size M, Size N, Size K) {
   });
 }
 
+// By its time alone cuBLASLt's algorithm may be one that splits a sum: of so many shapes it is for some.
 TEST_CASE("cuda: matrix products keep the parts of a sum in f32", "[cuda][cublas]") {
-  for_floats([](DType dtype) {  // of so many shapes cuBLASLt splits some
-    for (const Size M : {32, 64, 96, 128}) {
-      for (const Size N : {64, 96, 128}) {
-        for (const Size K : {128, 256, 512}) check_exact_sums(dtype, M, N, K);
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (Size M = 16; M <= 128; M += 16) {
+      for (Size N = 32; N <= 128; N += 16) {
+        for (const Size K : {128, 192, 256}) check_exact_sums(dtype, M, N, K);
       }
     }
-  });
+  }
 }
 
 TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only there", "[cuda][cublas]") {
