@@ -39,7 +39,7 @@ compare_losses() {
 
 losses() { prepare && report 1x-losses.txt compare_losses; }
 
-# One tool. Racecheck fails within cuBLASLt's own kernels, so it goes without the tests of products.
+# One tool. Racecheck fails within cuBLASLt's kernels for bf16, so it goes without the tests of products.
 sanitize() {  # tool
   local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2

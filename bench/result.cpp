@@ -67,10 +67,9 @@ void save_result(Json result, Json rows, const std::string& out) {
 }
 
 void write_result(Json result, Json rows, const std::string& out) {
-  const std::string text = text_of(std::move(result), std::move(rows));
-  std::fputs(text.c_str(), stdout);
+  std::fputs(text_of(result, rows).c_str(), stdout);
   std::fflush(stdout);
-  if (!out.empty()) write_whole_file("bench", out, text);
+  save_result(std::move(result), std::move(rows), out);
 }
 
 }  // namespace lt::bench

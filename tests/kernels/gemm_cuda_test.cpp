@@ -42,9 +42,9 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
         for (const int call : {0, 1}) {
           CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
           OnBoth both;
-          // Every few products tensor cores cut off low bits of the sum so far (Fasi et al. 2021; of H100: Khattak and
-          // Mikaitis 2025), in proportion to it, while the tolerance is for 1 + the result, which may be near 0. So
-          // long sums are kept small.
+          // After every few products tensor cores cut off low bits of the sum so far (Fasi et al. 2021; of H100:
+          // Khattak and Mikaitis 2025), in proportion to it, while the tolerance is for 1 + the result, which may be
+          // near 0. So long sums are kept small.
           const double range = K > 1024 ? 0.5 : 1;
           const int dy = both.array(dtype, K * M, range), x = both.array(dtype, K * N, range),
                     dw = both.array(sums, M * N), db = both.array(sums, M);
@@ -81,7 +81,7 @@ void check_exact_sums(DType dtype, Size M, Size N, Size K) {
   });
 }
 
-// By its time alone cuBLASLt's algorithm may be one that splits a sum: of so many shapes it is for some.
+// Whether a sum is split varies, as algorithms are chosen by their time; of so many shapes some are.
 TEST_CASE("cuda: matrix products keep the parts of a sum in f32", "[cuda][cublas]") {
   if (!has_gpu()) return;
   for (const DType dtype : {DType::bf16, DType::f16}) {
