@@ -7,8 +7,9 @@
 #   sanitizer  compute-sanitizer on own kernels and on three steps of both families
 #   tests      those labelled cuda
 #
-# Writes text to the folder OUT; `losses` takes a minute, `sanitizer` five, `tests` ten and more. LTRAIN is the program
-# (build/cuda/ltrain), beside which its tests are built, TESTS a regular expression that the tests' names match (all).
+# Writes text to the folder OUT (from the repository's root); `losses` takes a minute, `sanitizer` five, `tests` ten and
+# more. LTRAIN is the program (build/cuda/ltrain), beside which its tests are built, TESTS a regular expression that the
+# tests' names match (all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
@@ -74,5 +75,9 @@ run_tests() {
 }
 
 tests() { report "${gpus}x-tests.txt" run_tests; }
+
+require() {  # part
+  [ "$1" != sanitizer ] || command -v compute-sanitizer > /dev/null || fail "$1 needs compute-sanitizer on PATH"
+}
 
 run_parts "${@:2}"

@@ -2,10 +2,19 @@
 # What gpu_tables.sh and gpu_checks.sh share: `source bench/gpu_common.sh OUT` in the root of the repository.
 # LTRAIN is the program (build/cuda/ltrain).
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-out=${1:?OUT, a folder for the results}
-mkdir -p "$out"
+
+fail() {
+  echo "error: [bench] $*" >&2
+  exit 2
+}
+
+[[ ${1:--} != -* ]] || fail "expected a folder for the results, got '${1:-}': bash bench/$(basename "$0") OUT [PART]..."
+out=$1
+command -v nvidia-smi > /dev/null || fail "expected GPUs, found no nvidia-smi"
+gpus=$(nvidia-smi --list-gpus 2>&1 | grep -c '^GPU') || fail "expected GPUs, nvidia-smi lists none"
 ltrain=${LTRAIN:-build/cuda/ltrain}
-gpus=$(nvidia-smi --list-gpus | wc -l)
+[ -x "$ltrain" ] || fail "$ltrain: expected the program, found none; build it, or name it in LTRAIN"
+mkdir -p "$out"
 
 # Tokens to train on, the same at every commit.
 tokens=$out/data/train.bin
@@ -24,14 +33,13 @@ report() {  # file, command
   mv "$out/$1.failed" "$out/$1"
 }
 
-# Runs the parts of `parts` that are asked for, all of them where none is; a part is a function.
+# Runs the parts of `parts` that are asked for, all of them where none is; a part is a function, and require() ends where
+# something that it needs is missing.
 run_parts() {  # the names of parts
   [ $# -gt 0 ] || set -- "${parts[@]}"
   for part in "$@"; do
-    if [[ " ${parts[*]} " != *" $part "* ]]; then
-      echo "error: [bench] expected one of ${parts[*]}, got $part" >&2
-      exit 2
-    fi
-    "$part"
+    [[ " ${parts[*]} " == *" $part "* ]] || fail "expected one of ${parts[*]}, got $part"
+    require "$part"
   done
+  for part in "$@"; do "$part"; done
 }

@@ -9,9 +9,9 @@
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
 #
-# Writes JSON and text to the folder OUT, and for some minutes checkpoints of 20 GB; a part takes one to ten minutes. LTRAIN is
-# the program (build/cuda/ltrain), PYTHON one that has torch (python3), RANKS how many of the GPUs (all), MPIRUN options of
-# mpirun.
+# Writes JSON and text to the folder OUT (from the repository's root), and for some minutes checkpoints of 20 GB; a part
+# takes one to ten minutes. LTRAIN is the program (build/cuda/ltrain), PYTHON one that has torch (python3), RANKS how many
+# of the GPUs (all), MPIRUN options of mpirun.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
@@ -133,6 +133,12 @@ memory() {
   take "llama-8b 2 4096"
   compare "$gpus" "" --rounds 1 --steps 8 --strategy zero3 --apart
   compare "$gpus" -selective --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
+}
+
+require() {  # part
+  case $1 in
+    pairs | ranks | memory) "$python" -c 'import torch' 2> /dev/null || fail "$1 needs torch: name a Python that has it in PYTHON" ;;
+  esac
 }
 
 run_parts "${@:2}"

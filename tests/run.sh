@@ -5,6 +5,7 @@
 # Closes with the line "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ $# -eq 0 ] || { echo "error: [tests] expected no arguments, got $*" >&2 && exit 2; }
 
 bash launch/deps.sh --tests
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -56,6 +56,9 @@ class Train(TrainingTest):
     def test_a_complete_run_says_so_and_a_changed_one_is_refused(self):
         self.trained()
         self.assertIn("complete: 6 steps are done", self.trained())
+        checkpoint = self.folder / "run/checkpoints/step-00000006"
+        self.assertIn(f"complete: 6 steps are done in {checkpoint}, train.steps is 5",
+                      self.trained(f"--checkpoint.resume={checkpoint}", run="elsewhere", steps=5))
         self.trained("--parallel.strategy=zero2", "--record.every=2", steps=7)  # these may change
         refused = self.train("--optim.lr=0.5", "--model.layers=3", steps=8)
         self.assertEqual(refused.returncode, 2)

@@ -18,7 +18,7 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world) {
     } catch (const UsageError& error) {
       throw UsageError("config", std::string("train.device: ") + error.what(),
                        has_device(DeviceType::cuda) ? "one rank for each device of the host, or --train.device=cpu"
-                                                    : "--train.device=cpu");
+                                                    : "configure with -DLIBTRAIN_CUDA=ON, or --train.device=cpu");
     }
   });
   return options;
