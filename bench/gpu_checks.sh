@@ -76,8 +76,8 @@ run_tests() {
 
 tests() { report "${gpus}x-tests.txt" run_tests; }
 
-require() {  # part
-  [ "$1" != sanitizer ] || command -v compute-sanitizer > /dev/null || fail "$1 needs compute-sanitizer on PATH"
+require() {  # the names of parts
+  [[ " $* " != *" sanitizer "* ]] || command -v compute-sanitizer > /dev/null || fail "sanitizer needs compute-sanitizer on PATH"
 }
 
 run_parts "${@:2}"

@@ -34,12 +34,12 @@ report() {  # file, command
 }
 
 # Runs the parts of `parts` that are asked for, all of them where none is; a part is a function, and require() ends where
-# something that it needs is missing.
+# something that they need is missing.
 run_parts() {  # the names of parts
   [ $# -gt 0 ] || set -- "${parts[@]}"
   for part in "$@"; do
     [[ " ${parts[*]} " == *" $part "* ]] || fail "expected one of ${parts[*]}, got $part"
-    require "$part"
   done
+  require "$@"
   for part in "$@"; do "$part"; done
 }

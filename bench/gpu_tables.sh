@@ -135,10 +135,9 @@ memory() {
   compare "$gpus" -selective --rounds 1 --steps 8 --strategy zero3 --apart --recompute selective
 }
 
-require() {  # part
-  case $1 in
-    pairs | ranks | memory) "$python" -c 'import torch' 2> /dev/null || fail "$1 needs torch: name a Python that has it in PYTHON" ;;
-  esac
+require() {  # the names of parts
+  [[ ! " $* " =~ " pairs "|" ranks "|" memory " ]] || "$python" -c 'import torch' 2> /dev/null ||
+    fail "pairs, ranks and memory need torch: name a Python that has it in PYTHON"
 }
 
 run_parts "${@:2}"

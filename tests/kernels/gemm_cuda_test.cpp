@@ -9,6 +9,32 @@ using namespace lt;
 using namespace lt::kernels;
 using namespace lt::test;
 
+namespace {
+
+// The second half of each sum takes away what the first one adds, but for b's first number: the parts are whole numbers
+// that two bytes do not hold, the sum is one that they do, so a bit differs only where a part was rounded.
+void check_exact_sums(DType dtype, Size M, Size N, Size K) {
+  CAPTURE(M, N, K, dtype_name(dtype));
+  const auto mirrored = [K](Size i) { return static_cast<std::size_t>(i % K < K / 2 ? i : i - K / 2); };
+  const auto numbers_a = random_ids(M * K, 127, 1), numbers_b = random_ids(N * K, 127, 2);
+  Array a(dtype, M * K), b(dtype, N * K);
+  for (Size i = 0; i < M * K; ++i) a.set(i, numbers_a[mirrored(i)] + (i % K == 0 ? 1 : 0));
+  for (Size i = 0; i < N * K; ++i) b.set(i, (i % K < K / 2 ? 1 : -1) * (1 + numbers_b[mirrored(i)]));
+  OnBoth both;
+  const int at_a = both.add(std::move(a)), at_b = both.add(std::move(b)), d = both.exact(both.array(dtype, M * N)),
+            dx = both.exact(both.array(dtype, M * N)),
+            input = both.constant(dtype, M * N, 10);  // where the gradient of GELU is 1
+  both.run([&](auto s, auto at) {
+    Gemm g{.M = M, .N = N, .K = K, .a = at(at_a), .b = at(at_b), .d = at(d), .transpose_b = true};
+    g.dtype = g.out = dtype;
+    gemm(s, g);
+    g.gelu_gradient_of_MN = at(input), g.d = at(dx);
+    gemm(s, g);
+  });
+}
+
+}  // namespace
+
 TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda][cublas]") {
   for_floats([](DType dtype) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
@@ -56,28 +82,6 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
         }
       }
     }
-  });
-}
-
-// The second half of each sum takes away what the first one adds, but for b's first number: the parts are whole numbers
-// that two bytes do not hold, the sum is one that they do, so a bit differs only where a part was rounded.
-void check_exact_sums(DType dtype, Size M, Size N, Size K) {
-  CAPTURE(M, N, K, dtype_name(dtype));
-  const auto mirrored = [K](Size i) { return static_cast<std::size_t>(i % K < K / 2 ? i : i - K / 2); };
-  const auto numbers_a = random_ids(M * K, 127, 1), numbers_b = random_ids(N * K, 127, 2);
-  Array a(dtype, M * K), b(dtype, N * K);
-  for (Size i = 0; i < M * K; ++i) a.set(i, numbers_a[mirrored(i)] + (i % K == 0 ? 1 : 0));
-  for (Size i = 0; i < N * K; ++i) b.set(i, (i % K < K / 2 ? 1 : -1) * (1 + numbers_b[mirrored(i)]));
-  OnBoth both;
-  const int at_a = both.add(std::move(a)), at_b = both.add(std::move(b)), d = both.exact(both.array(dtype, M * N)),
-            dx = both.exact(both.array(dtype, M * N)),
-            input = both.constant(dtype, M * N, 10);  // where the gradient of GELU is 1
-  both.run([&](auto s, auto at) {
-    Gemm g{.M = M, .N = N, .K = K, .a = at(at_a), .b = at(at_b), .d = at(d), .transpose_b = true};
-    g.dtype = g.out = dtype;
-    gemm(s, g);
-    g.gelu_gradient_of_MN = at(input), g.d = at(dx);
-    gemm(s, g);
   });
 }
 

@@ -241,10 +241,9 @@ void train(const Config& given, const World& world, const std::string& command) 
   Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.empty())) {
-    const bool own = config.checkpoint.resume == "auto";
+    const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint;
     return run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                                   run.steps_done() == 1 ? "is" : "are", own ? config.run.dir : run.start.checkpoint,
-                                   config.train.steps));
+                                   run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
   }
   announce(run, command);
   try {
