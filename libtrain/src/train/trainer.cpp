@@ -10,15 +10,12 @@
 
 #include "core/fault.h"
 #include "core/pending_file.h"
-#include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
 #include "record/short_text.h"
-#include "train/engine_checkpoint.h"
-#include "train/model_json.h"
 #include "train/run.h"
-#include "train/same_run.h"
+#include "train/saver.h"
 #include "train/seconds.h"
 #include "train/step_record.h"
 #include "train/trace.h"
@@ -32,14 +29,12 @@ constexpr std::string_view kOutOfTime = "max_minutes";
 
 class Trainer {
  public:
-  explicit Trainer(Run& run) : run_(run), schedule_(schedule_options(run.config)) {
-    if (!run.start.checkpoint.empty()) last_saved_ = run.steps_done();
-  }
+  explicit Trainer(Run& run) : run_(run), schedule_(schedule_options(run.config)) {}
 
   void train() {
     const std::string_view reason = run_steps();
     trace_.stop();
-    save();  // before the trace: should that fail, the state is safe
+    saver_.save();  // before the trace: should that fail, the state is safe
     trace_.finish();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
@@ -63,7 +58,7 @@ class Trainer {
       if (out_of_time()) return finish_issued(), kOutOfTime;
       // Before the save, whose time is the next step's.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
-      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) save();
+      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) saver_.save();
     }
     return "steps";
   }
@@ -121,7 +116,7 @@ class Trainer {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
     trace_.finish();
     const std::string saved =
-        last_saved_ < 0 ? "nothing was saved" : fmt::format("step {} was saved last", last_saved_);
+        saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
                                      std::abs(record.loss), std::abs(record.grad_norm), saved),
                          "a smaller optim.lr or more optim.warmup");
@@ -183,34 +178,14 @@ class Trainer {
     take_waiting_ms();
   }
 
-  void save() {
-    if (last_saved_ == steps_done()) return;
-    const PartScope part(Part::checkpoint);
-    fault_point("save-begin");
-    const Clock::time_point begin = Clock::now();
-    collectively(run_.control, [&] { run_.log.sync(); });
-    checkpoint::RunState state = state_of(*run_.engine);
-    state.data_tokens = run_.data == nullptr ? 0 : run_.data->tokens();
-    state.seed = run_.config.train.seed;
-    state.config = to_toml(run_.config), state.config_hash = config_hash(run_.config);
-    state.model = to_json(run_.model->spec(), run_.config.train.seq);
-    state.tokenizer = run_.tokenizer_text;
-    const std::string path = checkpoint::save(run_.config.checkpoint.dir, run_.engine->shard_map(), state, run_.control,
-                                              static_cast<int>(run_.config.checkpoint.keep));
-    last_saved_ = steps_done();
-    run_.log.event(
-        {{"event", "checkpoint"}, {"step", steps_done()}, {"path", path}, {"seconds", seconds_since(begin)}});
-    run_.log.say(fmt::format("saved {}", path));
-  }
-
   Run& run_;
   const Schedule schedule_;
+  Saver saver_{run_};
   Trace trace_{run_};
   PartClock clock_{run_.device()};
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
   const Size first_step_ = run_.steps_done() + 1;
-  Size last_saved_ = -1;
   double mean_step_s_ = 0;
 };
 
