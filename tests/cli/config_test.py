@@ -104,9 +104,6 @@ class Config(program.CliTest):
         self.assert_error(self.print_config("--parallel.strategy=zero4"), 2,
                           '[config] parallel.strategy: expected one of ddp, zero1, zero2, zero3, got "zero4" '
                           "(from the command line)")
-        self.assert_error(self.print_config("--checkpoint.async=true"), 2,
-                          "[config] checkpoint.async: true is not available in this version (from the command line)",
-                          "leave it false")
 
     def test_errors_of_several_keys_name_the_source(self):
         def refused(text):

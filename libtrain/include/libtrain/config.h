@@ -59,6 +59,7 @@ struct OptimConfig {
 struct CheckpointConfig {
   std::string dir;  // empty: <run.dir>/checkpoints
   Size every = 0;   // 0: at the end only
+  double every_minutes = 0;
   Size keep = 3;
   bool async = false;
   std::string resume = "auto";

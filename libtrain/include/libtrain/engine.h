@@ -113,6 +113,10 @@ class Engine {
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 
+  // The next update starts after what `copied` marks: whoever copies masters, m and v on a stream of its own may do so
+  // beside the forward and backward pass of the next step.
+  void hold_update_until(const Event& copied);
+
   // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call
   // parameters_changed(), which brings copies and other ranks up to date.
   ShardMap shard_map() const;

@@ -7,10 +7,14 @@
 
 namespace lt {
 
-// On CUDA in the order of the stream that computes; on the CPU at once.
-inline void copy_bytes(Device device, void* to, const void* from, Size bytes) {
-  if (device.type == DeviceType::cuda) return cuda::copy(to, from, bytes, Stream::compute(device).cuda());
+// On CUDA in the order of the stream; on the CPU at once.
+inline void copy_bytes(const Stream& stream, void* to, const void* from, Size bytes) {
+  if (stream.device().type == DeviceType::cuda) return cuda::copy(to, from, bytes, stream.cuda());
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+// In the order of the stream that computes.
+inline void copy_bytes(Device device, void* to, const void* from, Size bytes) {
+  copy_bytes(Stream::compute(device), to, from, bytes);
 }
 
 }  // namespace lt

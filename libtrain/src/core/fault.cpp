@@ -28,7 +28,7 @@ struct Fault {
   int hits = 0;
 };
 Fault fault;
-std::int64_t current_step = 0;
+thread_local std::int64_t current_step = 0;  // a background save has its own
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts(1);

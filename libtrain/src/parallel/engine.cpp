@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <exception>
+#include <optional>
 
 #include "core/allocator.h"
 #include "core/fault.h"
@@ -87,6 +88,13 @@ struct Engine::Impl {
   }
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
+  // The compute stream waits for the event of hold_update_until(), once.
+  void pass_update_gate() {
+    if (!update_gate) return;
+    const PartScope part(Part::checkpoint);
+    Stream::compute(options.device).wait(*update_gate);
+    update_gate.reset();
+  }
   // mean = that of `all`, of which each rank has written its own part.
   void average_losses(const Tensor& all, const Tensor& mean);
 
@@ -108,7 +116,8 @@ struct Engine::Impl {
   Size steps = 0, samples = 0;
   Size steps_of_engine = 0;  // not of checkpoints
   Size graph_launches = 0;
-  bool failed = false;  // a step or an evaluation threw half-way
+  std::optional<Event> update_gate;  // of hold_update_until(), for the next update
+  bool failed = false;               // a step or an evaluation threw half-way
 };
 
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
@@ -202,6 +211,7 @@ void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
   const Stream stream = Stream::compute(options.device);
   make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
+  pass_update_gate();                           // a graph waits for no event from outside of it
   const StepGraph::Key key{to_string(batch.inputs.shape()), memory.arena_number()};
   // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
   // evaluation before it may have gathered them.
@@ -280,6 +290,7 @@ void Engine::Impl::update() {
     sharding.reduce.all_gather("norm", scalars.partials, own).wait();
   }
   const PartScope part(Part::optimizer);
+  pass_update_gate();
   fault_point("optimizer", Stream::compute(options.device));
   auto* device_scalars = static_cast<kernels::AdamWScalars*>(scalars.adamw.data());
   scaling.copy_scale(scalars.numbers.narrow(0, 2, 1));
@@ -339,6 +350,8 @@ void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl
 
 LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
 void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
+
+void Engine::hold_update_until(const Event& copied) { impl_->update_gate = copied; }
 
 ShardMap Engine::shard_map() const {
   ShardMap map;

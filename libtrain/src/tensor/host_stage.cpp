@@ -3,14 +3,10 @@
 
 #include "core/copy_bytes.h"
 #include "libtrain/error.h"
+#include "tensor/host_memory.h"
 
 namespace lt {
 namespace {
-
-std::shared_ptr<void> host_memory(Device device, Size bytes) {
-  if (device.type == DeviceType::cuda) return cuda::allocate_pinned(device.index, bytes);
-  return std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(bytes)]());
-}
 
 void require(const Tensor& tensor, Size bytes) {
   if (tensor.is_contiguous() && tensor.bytes() <= bytes) return;

@@ -31,7 +31,6 @@ struct Unavailable {
   const char* hint;
 };
 constexpr Unavailable kUnavailable[] = {
-    {"checkpoint.async", [](const Config& c) { return c.checkpoint.async; }, "leave it false"},
     {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; },
      "leave it out"},
     {"watchdog.collective_s", [](const Config& c) { return c.watchdog.collective_s != WatchdogConfig().collective_s; },

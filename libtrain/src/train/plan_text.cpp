@@ -132,6 +132,7 @@ std::string to_json(const Plan& plan) {
                                 {"peak_bytes", plan.peak_bytes},
                                 {"per_rank", plan.per_rank},
                                 {"ledger", ledger},
+                                {"host_bytes", plan.host_bytes},
                                 {"arena",
                                  {{"bytes", plan.arena_bytes},
                                   {"live_bytes", plan.arena_live_bytes},
@@ -168,6 +169,11 @@ std::string to_text(const Plan& plan) {
     text += formula > 0 ? mib(formula) + "\n" : "\n";
   }
   text += fmt::format("  {:<14}{}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)), too_much(plan));
+  if (plan.host_bytes > 0) {
+    text.pop_back();
+    text += fmt::format("  {:<14}{}, of the host, for checkpoint.async\n\n", "beside it",
+                        mib(static_cast<double>(plan.host_bytes)));
+  }
   text += "arena, in the owners above\n";
   text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
   text +=

@@ -81,19 +81,27 @@ double Run::mfu(double tokens_per_s_per_rank) const {
 }
 
 void Run::require_memory(Device device) const {
-  const bool cuda = device.type == DeviceType::cuda;
-  const Size ranks = cuda ? 1 : world.info().local_size;
-  const Size taken = cuda ? system_bytes_in_use(device) - memory_live(device).total : 0;  // by CUDA and other programs
-  const Size bytes = system_memory_bytes(device) - taken;
-  if (plan.peak_bytes <= bytes / ranks) return;
+  const Size ranks = world.info().local_size;
   const auto gib = [](Size size) { return static_cast<double>(size) / (1 << 30); };
-  throw UsageError(
-      "config",
-      fmt::format("memory: expected at most {:.3f} GiB on {}, {} rank{} of {:.3f} GiB would take {:.3f} GiB",
-                  gib(bytes), cuda ? to_string(device) : "this host", ranks, ranks == 1 ? "" : "s",
-                  gib(plan.peak_bytes), static_cast<double>(ranks) * gib(plan.peak_bytes)),
-      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan "
-      "says what each takes");
+  const auto require = [&](const std::string& place, Size ranks_there, Size bytes_there, Size bytes_of_rank,
+                           const char* hint) {
+    if (bytes_of_rank <= bytes_there / ranks_there) return;
+    throw UsageError(
+        "config",
+        fmt::format("memory: expected at most {:.3f} GiB on {}, {} rank{} of {:.3f} GiB would take {:.3f} GiB",
+                    gib(bytes_there), place, ranks_there, ranks_there == 1 ? "" : "s", gib(bytes_of_rank),
+                    static_cast<double>(ranks_there) * gib(bytes_of_rank)),
+        hint);
+  };
+  constexpr const char* kSmaller =
+      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says what each "
+      "takes";
+  if (device.type == DeviceType::cpu) {
+    return require("this host", ranks, system_memory_bytes(kCpu), plan.peak_bytes + plan.host_bytes, kSmaller);
+  }
+  const Size taken = system_bytes_in_use(device) - memory_live(device).total;  // by CUDA and other programs
+  require(to_string(device), 1, system_memory_bytes(device) - taken, plan.peak_bytes, kSmaller);
+  require("this host", ranks, system_memory_bytes(kCpu), plan.host_bytes, "--checkpoint.async=false");
 }
 
 void Run::open_data() {

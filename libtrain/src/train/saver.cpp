@@ -1,21 +1,34 @@
-// Saves a run's state to its checkpoint folder and says so.
+// Saving by cadence, in the background, and again where it failed.
 #include "train/saver.h"
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
 
 #include "core/fault.h"
-#include "libtrain/checkpoint.h"
+#include "libtrain/error.h"
 #include "libtrain/part_clock.h"
+#include "record/short_text.h"
+#include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
 #include "train/model_json.h"
 #include "train/same_run.h"
 #include "train/seconds.h"
+#include "train/state_copy.h"
 
 namespace lt {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A failed save is tried again 1, 2, 4, ... steps later, at most so often; then the cadence has the next one. At the
+// end of a run it is seconds in the place of steps.
+constexpr int kMostAttempts = 8, kMostFinalAttempts = 5;
+
+Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 
 checkpoint::RunState state_of_run(const Run& run) {
   checkpoint::RunState state = state_of(*run.engine);
@@ -29,22 +42,135 @@ checkpoint::RunState state_of_run(const Run& run) {
 
 }  // namespace
 
+// The thread, and the two buffers from which it writes in turn.
+struct Saver::Background {
+  explicit Background(Run& run) : copy(*run.engine), group(run.world.group().duplicate("checkpoints")) {
+    collectively(run.control, [&] {
+      for (auto& buffer : buffers) buffer = host_memory(run.device(), copy.bytes());
+    });
+  }
+  // That of the save after those begun so far.
+  const std::shared_ptr<void>& next_buffer() { return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)]; }
+
+  StateCopy copy;
+  const Group group;  // of the thread alone
+  std::array<std::shared_ptr<void>, kSaveBuffers> buffers;
+  Size begun = 0;
+  BackgroundSaves saves;  // last: its thread ends first
+};
+
 Saver::Saver(Run& run) : run_(run) {
-  if (!run.start.checkpoint.empty()) last_saved_ = run.steps_done();
+  if (!run.start.checkpoint.empty()) last_begun_ = last_saved_ = run.steps_done();
+  if (run.config.checkpoint.async) background_ = std::make_unique<Background>(run);
+}
+
+Saver::~Saver() = default;
+
+bool Saver::is_due(Size step) {
+  const Size every = run_.config.checkpoint.every;
+  const bool by_minutes = minutes_are_over();  // every rank asks at every step
+  return by_minutes || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
+}
+
+// The ranks' clocks differ; rank 0 decides.
+bool Saver::minutes_are_over() {
+  const double minutes = run_.config.checkpoint.every_minutes;
+  return minutes > 0 &&
+         run_.control.broadcast_bytes(seconds_since(last_begin_) >= minutes * 60 ? "save" : "go on", 0) == "save";
 }
 
 void Saver::save() {
   const Size step = run_.steps_done();
-  if (last_saved_ == step) return;
+  if (last_begun_ == step) return;
   const PartScope part(Part::checkpoint);
   fault_point("save-begin");
-  const auto begin = std::chrono::steady_clock::now();
-  collectively(run_.control, [&] { run_.log.sync(); });  // rows before the checkpoint that they led to
-  const std::string path = checkpoint::save(run_.config.checkpoint.dir, run_.engine->shard_map(), state_of_run(run_),
-                                            run_.control, static_cast<int>(run_.config.checkpoint.keep));
-  last_saved_ = step;
-  run_.log.event({{"event", "checkpoint"}, {"step", step}, {"path", path}, {"seconds", seconds_since(begin)}});
-  run_.log.say(fmt::format("saved {}", path));
+  last_begun_ = step;
+  last_begin_ = Clock::now();
+  collectively(run_.control, [&] { run_.log.sync(); });  // the rows that led to the checkpoint
+  background_ ? save_in_background(step) : conclude(save_now(step));
+}
+
+std::string Saver::write(const ShardMap& shards, const checkpoint::RunState& state, const Group& group) const {
+  const CheckpointConfig& config = run_.config.checkpoint;
+  return checkpoint::save(config.dir, shards, state, group, static_cast<int>(config.keep));
+}
+
+SaveOutcome Saver::save_now(Size step) {
+  SaveOutcome outcome{step, {}, {}, 0};
+  try {
+    outcome.path = write(run_.engine->shard_map(), state_of_run(run_), run_.control);
+  } catch (const DataError& error) {
+    outcome.error = error;
+  }
+  outcome.seconds = stall_s_ = seconds_since(last_begin_);
+  return outcome;
+}
+
+void Saver::save_in_background(Size step) {
+  if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
+  const std::shared_ptr<void>& buffer = background_->next_buffer();
+  const Event copied = background_->copy.start(buffer.get());
+  background_->saves.add(step, [this, copied, state = state_of_run(run_), map = background_->copy.map_over(buffer)] {
+    copied.synchronize();
+    return write(map, state, background_->group);
+  });
+  stall_s_ = seconds_since(last_begin_);
+}
+
+void Saver::conclude_finished() {
+  if (!background_ || background_->saves.outstanding() == 0) return;
+  // The ranks' threads end at different times, and all ranks conclude at the same step.
+  int finished = background_->saves.outstanding();
+  for (const std::string& count : run_.control.all_gather_bytes(std::to_string(background_->saves.finished()))) {
+    finished = std::min(finished, std::stoi(count));
+  }
+  for (; finished > 0; --finished) conclude(background_->saves.take());
+}
+
+void Saver::conclude_all() {
+  while (background_ && background_->saves.outstanding() > 0) conclude(background_->saves.take());
+}
+
+void Saver::conclude(const SaveOutcome& outcome) {
+  if (outcome.error && outcome.error->code() != ExitCode::data) throw *outcome.error;
+  outcome.error ? conclude_failure(outcome) : conclude_success(outcome);
+}
+
+void Saver::conclude_success(const SaveOutcome& outcome) {
+  failure_.reset();
+  last_saved_ = outcome.step;
+  run_.log.event({{"event", "checkpoint"},
+                  {"step", outcome.step},
+                  {"path", outcome.path},
+                  {"seconds", outcome.seconds},
+                  {"stall_seconds", stall_s_}});
+  run_.log.say(fmt::format("saved {}", outcome.path));
+}
+
+void Saver::conclude_failure(const SaveOutcome& outcome) {
+  const int attempts = failure_ ? failure_->attempts + 1 : 1;
+  const Size retry_at = attempts < kMostAttempts ? run_.steps_done() + back_off(attempts) : 0;
+  last_begun_ = last_saved_;
+  failure_ = {attempts, retry_at, *outcome.error};
+  run_.log.event({{"event", "checkpoint_failed"},
+                  {"step", outcome.step},
+                  {"error", outcome.error->what()},
+                  {"attempt", attempts},
+                  {"retry_step", retry_at > 0 ? nlohmann::ordered_json(retry_at) : nlohmann::ordered_json(nullptr)}});
+  run_.log.say(fmt::format("warning: step {} was not saved, {}: {}", outcome.step,
+                           retry_at > 0 ? fmt::format("next attempt after step {}", retry_at)
+                                        : fmt::format("no further attempt after {}", counted(attempts, "failure")),
+                           outcome.error->what()));
+}
+
+void Saver::finish() {
+  for (int attempt = 1;; ++attempt) {
+    save();
+    conclude_all();
+    if (last_saved_ == run_.steps_done()) return;
+    if (attempt == kMostFinalAttempts) throw failure_->error;
+    std::this_thread::sleep_for(std::chrono::seconds(back_off(attempt)));
+  }
 }
 
 }  // namespace lt

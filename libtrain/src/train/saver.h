@@ -1,22 +1,63 @@
-// Saves a run's state to its checkpoint folder and says so.
+// When a run's state is saved, and what happens to a save that fails: the next step boundaries try again, less and less
+// often, because a disk that is full may have room later. With checkpoint.async training waits for a copy of the state
+// alone; a thread writes it.
 #pragma once
 
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "libtrain/checkpoint.h"
+#include "train/background_saves.h"
 #include "train/run.h"
 
 namespace lt {
 
+// All ranks of run.control call all of it alike.
 class Saver {
  public:
   explicit Saver(Run& run);
+  ~Saver();
 
-  // The state as it stands, unless that was saved. All ranks of run.control call it. Throws DataError.
+  // Whether the state after `step`, the last one done, is to be saved: by cadence, or because a save failed.
+  bool is_due(Size step);
+  // Says what became of saves that ended meanwhile. Between any two steps.
+  void conclude_finished();
+  // Waits for the saves that were begun, and does so for all of them.
+  void conclude_all();
+  // Saves the state as it stands, unless that was done. A save that fails is tried again later (is_due()); throws what
+  // is no DataError.
   void save();
+  // The same at the end of a run: returns when all saves are over, and throws DataError where this one fails
+  // repeatedly.
+  void finish();
+
   // The newest step that this start saved or began from; -1: none.
   Size last_saved() const { return last_saved_; }
 
  private:
+  struct Background;
+  struct Failure {
+    int attempts;
+    Size retry_at;  // step; 0: the cadence has the next save
+    Error error;
+  };
+
+  bool minutes_are_over();
+  std::string write(const ShardMap& shards, const checkpoint::RunState& state, const Group& group) const;
+  SaveOutcome save_now(Size step);
+  void save_in_background(Size step);
+  void conclude(const SaveOutcome& outcome);
+  void conclude_success(const SaveOutcome& outcome);
+  void conclude_failure(const SaveOutcome& outcome);
+
   Run& run_;
-  Size last_saved_ = -1;
+  std::unique_ptr<Background> background_;  // null: saves block
+  std::optional<Failure> failure_;          // of the newest save
+  Size last_begun_ = -1, last_saved_ = -1;  // steps
+  double stall_s_ = 0;                      // that training waited for the save begun last
+  std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace lt

@@ -34,7 +34,7 @@ class Trainer {
   void train() {
     const std::string_view reason = run_steps();
     trace_.stop();
-    saver_.save();  // before the trace: should that fail, the state is safe
+    saver_.finish();  // before the trace: should that fail, the state is safe
     trace_.finish();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
@@ -52,13 +52,15 @@ class Trainer {
       step();
       const Size n = steps_done();
       // The device works on this step while the host makes the next one ready.
-      if (run_.device().type != DeviceType::cuda || needs_result(n)) finish_issued();
+      const bool saves = saver_.is_due(n) && n < train.steps;
+      if (run_.device().type != DeviceType::cuda || saves || needs_result(n)) finish_issued();
       if (is_due(train.eval_every, n)) evaluate();
       if (is_due(train.sample_every, n)) sample();
       if (out_of_time()) return finish_issued(), kOutOfTime;
       // Before the save, whose time is the next step's.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
-      if (is_due(run_.config.checkpoint.every, n) && n < train.steps) saver_.save();
+      saver_.conclude_finished();
+      if (saves) saver_.save();
     }
     return "steps";
   }
@@ -66,8 +68,7 @@ class Trainer {
   // Whether what follows step n builds on its numbers.
   bool needs_result(Size n) const {
     const TrainConfig& train = run_.config.train;
-    return n == first_step_ || n == train.steps || is_due(train.eval_every, n) || is_due(train.sample_every, n) ||
-           is_due(run_.config.checkpoint.every, n);
+    return n == first_step_ || n == train.steps || is_due(train.eval_every, n) || is_due(train.sample_every, n);
   }
 
   Size steps_done() const { return run_.steps_done(); }
@@ -115,6 +116,7 @@ class Trainer {
   [[noreturn]] void stop_at_non_finite(const StepRecord& record) {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
     trace_.finish();
+    saver_.conclude_all();
     const std::string saved =
         saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,

@@ -1,0 +1,36 @@
+// Host memory outside of the ledger.
+#include "tensor/host_memory.h"
+
+#include <utility>
+
+#include "core/buffer.h"
+#include "core/cuda.h"
+
+namespace lt {
+namespace {
+
+// Hands out one given block, once.
+class GivenMemory final : public BlockSource {
+ public:
+  explicit GivenMemory(std::shared_ptr<void> memory) : memory_(std::move(memory)) {}
+  Block allocate(Size, MemoryOwner) override { return {static_cast<std::byte*>(memory_.get()), 0}; }
+  void release(std::size_t) noexcept override {}
+
+ private:
+  std::shared_ptr<void> memory_;
+};
+
+}  // namespace
+
+std::shared_ptr<void> host_memory(Device device, Size bytes) {
+  if (device.type == DeviceType::cuda) return cuda::allocate_pinned(device.index, bytes);
+  return std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(bytes)]());
+}
+
+Tensor tensor_over(std::shared_ptr<void> memory, Size elements) {
+  const MemoryScope owner(MemoryOwner::data);
+  const AllocationScope given(std::make_shared<GivenMemory>(std::move(memory)), kCpu);
+  return Tensor::empty({elements}, DType::f32, kCpu);
+}
+
+}  // namespace lt

@@ -1,0 +1,53 @@
+// Saves that run one after the other on a thread of their own, while training goes on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "libtrain/error.h"
+#include "libtrain/group.h"
+
+namespace lt {
+
+// What became of one save.
+struct SaveOutcome {
+  Size step = 0;
+  std::string path;            // of the checkpoint; empty where it failed
+  std::optional<Error> error;  // the same on all ranks
+  double seconds = 0;          // from the call to its end
+};
+
+class BackgroundSaves {
+ public:
+  // Throws as a save does, on all ranks alike; returns the checkpoint's path.
+  using Job = std::function<std::string()>;
+
+  BackgroundSaves();
+  // Waits for all saves. During stack unwinding only for the one that runs, and not longer than ten seconds, since a
+  // peer of it may be gone.
+  ~BackgroundSaves();
+  BackgroundSaves(const BackgroundSaves&) = delete;
+  BackgroundSaves& operator=(const BackgroundSaves&) = delete;
+
+  // The save of `step`, after those before it.
+  void add(Size step, Job job);
+  // Added and not taken yet.
+  int outstanding() const { return outstanding_; }
+  // Over and not taken yet.
+  int finished() const;
+  // The oldest one's outcome; waits for its end.
+  SaveOutcome take();
+
+ private:
+  struct Queue;
+  static void work(const std::shared_ptr<Queue>& queue);
+
+  std::shared_ptr<Queue> queue_;  // shared with a thread that was left behind
+  int outstanding_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace lt

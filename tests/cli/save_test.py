@@ -1,0 +1,59 @@
+"""When a run saves: by cadence, by time, beside training."""
+
+import json
+
+import program
+from training import LAYERS, TrainingTest
+
+
+class Save(TrainingTest):
+    def checkpoints(self, run):
+        return {path.parent.name + "/" + path.name: path.read_bytes()
+                for path in (self.folder / run / "checkpoints").glob("step-*/rank-*.h5")}
+
+    def saved(self, run="run"):
+        return [line["step"] for line in self.lines(run) if line.get("event") == "checkpoint"]
+
+    def test_asynchronous_saves_write_the_same_bytes(self):
+        for strategy in ("ddp", "zero3"):
+            options = (f"--parallel.strategy={strategy}", "--checkpoint.every=1", "--checkpoint.keep=9")
+            self.trained(*options, run=strategy, ranks=2)
+            out = self.trained(*options, "--checkpoint.async=true", run=strategy + "-async", ranks=2)
+            self.assertEqual(self.checkpoints(strategy), self.checkpoints(strategy + "-async"))
+            self.assertEqual(len(self.checkpoints(strategy)), 2 * 6)
+            self.assertEqual(self.saved(strategy + "-async"), [1, 2, 3, 4, 5, 6])
+            self.assertEqual([line for line in out.splitlines() if line.startswith("saved ")][-1],
+                             f"saved {self.folder}/{strategy}-async/checkpoints/step-00000006")
+            losses = [[row["loss_hex"] for row in self.lines(run) if "loss_hex" in row]
+                      for run in (strategy, strategy + "-async")]
+            self.assertEqual(*losses)
+
+    def test_a_run_goes_on_from_an_asynchronous_save(self):
+        options = ("--optim.schedule=constant", "--checkpoint.async=true")
+        self.trained(*options, run="whole")
+        self.trained(*options, steps=3)
+        self.trained(*options)
+        whole, resumed = [[row["loss_hex"] for row in self.lines(run) if "loss_hex" in row] for run in ("whole", "run")]
+        self.assertEqual(whole, resumed)
+
+    def test_saves_by_time(self):
+        self.trained("--checkpoint.every_minutes=0.0000001", ranks=2, steps=3)
+        self.assertEqual(self.saved(), [1, 2, 3])
+        self.trained("--checkpoint.every_minutes=1000", run="long", steps=3)
+        self.assertEqual(self.saved("long"), [3])
+
+    def test_the_plan_knows_the_buffers(self):
+        def planned(*options):
+            return json.loads(program.run("plan", *LAYERS, "--parallel.strategy=zero1", "--ranks", 2, "--json",
+                                          *options).stdout)
+        without, with_buffers = planned(), planned("--checkpoint.async=true")
+        self.assertEqual(without["host_bytes"], 0)
+        self.assertEqual(without["peak_bytes"], with_buffers["peak_bytes"])
+        # Two copies of master, m and v of half the parameters; each range is rounded up to 128 bytes.
+        exact = 2 * 3 * 4 * with_buffers["parameters"] // 2
+        self.assertGreaterEqual(with_buffers["host_bytes"], exact)
+        self.assertLess(with_buffers["host_bytes"], 1.1 * exact)
+
+
+if __name__ == "__main__":
+    program.main()
