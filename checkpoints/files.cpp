@@ -72,7 +72,13 @@ void Descriptor::close() {
   if (fd >= 0 && ::close(fd) != 0) fail("cannot close");
 }
 
-Size file_bytes(const fs::path& file) { return Descriptor(file, O_RDONLY).bytes(); }
+Descriptor open_regular(const fs::path& file) {
+  Descriptor descriptor(file, O_RDONLY | O_NONBLOCK);  // which regular files do not mind
+  descriptor.bytes();                                  // throws for anything else
+  return descriptor;
+}
+
+Size file_bytes(const fs::path& file) { return open_regular(file).bytes(); }
 
 void sync_file(const fs::path& file) {
   Descriptor descriptor(file, O_RDONLY);
@@ -86,9 +92,14 @@ void sync_folder(const fs::path& folder) {
   descriptor.close();
 }
 
-std::string read_text(const fs::path& file) {
-  const Descriptor descriptor(file, O_RDONLY);
-  std::string text(static_cast<std::size_t>(descriptor.bytes()), '\0');
+std::string read_text(const fs::path& file, Size limit) {
+  const Descriptor descriptor = open_regular(file);
+  const Size bytes = descriptor.bytes();
+  if (bytes > limit) {
+    throw DataError("checkpoint",
+                    fmt::format("{}: expected at most {} bytes, found {}", file.filename().string(), limit, bytes));
+  }
+  std::string text(static_cast<std::size_t>(bytes), '\0');
   descriptor.read_at(text.data(), static_cast<Size>(text.size()), 0);
   return text;
 }

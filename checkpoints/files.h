@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
@@ -16,8 +17,8 @@ class Descriptor {
  public:
   Descriptor(const std::filesystem::path& path, int flags, int mode = 0644);
   ~Descriptor();
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : name_(std::move(other.name_)), fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
 
   int get() const { return fd_; }
   // Regular files only.
@@ -34,10 +35,14 @@ class Descriptor {
   int fd_;
 };
 
+// A regular file for reading. What else stands there, a pipe without a writer too, is refused at once.
+Descriptor open_regular(const std::filesystem::path& file);
+
 Size file_bytes(const std::filesystem::path& file);
 void sync_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);
-std::string read_text(const std::filesystem::path& file);
+// Refuses a file of more than `limit` bytes before it reads any.
+std::string read_text(const std::filesystem::path& file, Size limit);
 void write_durably(const std::filesystem::path& file, std::string_view text);
 // Renames within one folder, then fsyncs the folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -9,7 +9,7 @@
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "manifest.h"
-#include "shard_file.h"
+#include "shard_checksums.h"
 #include "verify.h"
 #include "whole.h"
 
@@ -50,11 +50,6 @@ void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Pro
       problems.push_back(
           fmt::format("{}: crc32c: expected {}, found {}", file.name, crc_text(file.crc), crc_text(found.file)));
     }
-  });
-  if (problems.size() != before) return;
-  attempt(problems, [&] {
-    const ShardReader reader(folder, file);
-    for (const DatasetEntry& dataset : file.datasets) reader.check_location(dataset);
   });
 }
 

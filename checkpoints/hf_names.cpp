@@ -8,6 +8,7 @@
 #include <span>
 
 #include "libtrain/error.h"
+#include "model_number.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -132,22 +133,17 @@ ModelInfo parse_model(const std::string& text) {
   }
   try {
     const auto json = nlohmann::json::parse(text);
-    const auto size = [&](const char* key) {
-      const Size value = json.at(key).get<Size>();
-      if (value >= 1) return value;
-      throw DataError("checkpoint", fmt::format("manifest.json: model.{}: expected 1 or more, found {}", key, value));
-    };
     const ModelInfo model{json.at("family").get<std::string>(),
-                          size("layers"),
-                          size("heads"),
-                          size("kv_heads"),
-                          size("width"),
-                          size("ffn"),
-                          size("vocab"),
-                          size("max_seq"),
-                          json.at("norm_eps").get<double>(),
-                          json.at("rope_base").get<double>(),
-                          json.at("dropout").get<double>(),
+                          model_size(json, "layers", kMaxModelLayers),
+                          model_size(json, "heads"),
+                          model_size(json, "kv_heads"),
+                          model_size(json, "width"),
+                          model_size(json, "ffn"),
+                          model_size(json, "vocab"),
+                          model_size(json, "max_seq"),
+                          model_real(json, "norm_eps", 0, 1),
+                          model_real(json, "rope_base", 0, 1e12),
+                          model_real(json, "dropout", 0, 1),
                           json.at("tie_embeddings").get<bool>()};
     if (model.family != "gpt2" && model.family != "llama") {
       throw DataError("checkpoint", "manifest.json: model.family: expected gpt2 or llama, found " + model.family);

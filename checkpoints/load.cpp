@@ -8,7 +8,7 @@
 #include "libtrain/checkpoint.h"
 #include "manifest.h"
 #include "read_ranges.h"
-#include "shard_file.h"
+#include "shard_reader.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -104,6 +104,10 @@ void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
   throw InternalError("checkpoint", fmt::format("{} elements were found in no file", missing));
 }
 
+void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& model) {
+  within(step_directory, [&] { check_shapes(read_manifest(step_directory), model); });
+}
+
 void load(const std::string& step_directory, const ShardMap& shards) {
   within(step_directory, [&] {
     const Manifest manifest = read_manifest(step_directory);
@@ -131,6 +135,7 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
     const Manifest manifest = read_manifest(step_directory);
     for (const auto& [name, shape] : manifest.parameters) {
       if (name != parameter) continue;
+      for (const FileEntry& file : manifest.files) ShardReader(step_directory, file);  // before memory is taken
       std::vector<float> values(static_cast<std::size_t>(shape.elements()));
       read_ranges(step_directory, manifest, {{name, kind, 0, shape.elements(), values.data()}});
       return values;

@@ -90,6 +90,9 @@ void check_consistent(const Manifest& manifest) {
 std::string manifest_text(const Manifest& manifest) {
   std::string text = detail::open_object_text(manifest);
   text += ",\n";
+  if (static_cast<Size>(text.size()) > kMaxManifestBytes - 64) {
+    fail("expected at most {} bytes, found {}", kMaxManifestBytes, text.size());
+  }
   const std::string checksum = crc_text(crc32c(0, text.data(), text.size()));
   return text.append(kChecksumBegin).append(checksum).append(kChecksumEnd);
 }
@@ -112,7 +115,7 @@ Manifest parse_manifest(const std::string& text) {
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {
-  Manifest manifest = parse_manifest(read_text(folder / kManifestName));
+  Manifest manifest = parse_manifest(read_text(folder / kManifestName, kMaxManifestBytes));
   const auto step = parse_step(folder.filename().string());
   if (step && *step != manifest.state.step) fail("step: expected {}, found {}", *step, manifest.state.step);
   return manifest;

@@ -50,10 +50,35 @@ Size count_of(const Json& object, const char* key) {
   return value;
 }
 
-const Json& array_of(const Json& object, const char* key) {
+const Json& array_of(const Json& object, const char* key, Size limit) {
   const Json& value = field(object, key);
   if (!value.is_array()) fail_field(key, "an array", value.type_name());
+  if (static_cast<Size>(value.size()) > limit) {
+    fail_field(key, fmt::format("at most {} elements", limit), std::to_string(value.size()));
+  }
   return value;
+}
+
+// The JSON library takes stack or memory for each level, so the depth is known before it sees the text.
+void require_shallow(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '[' || c == '{')) {
+      if (++depth > kMaxManifestDepth) {
+        throw DataError("checkpoint", fmt::format("manifest.json: expected at most {} levels of arrays and objects, "
+                                                  "found more at byte {}",
+                                                  kMaxManifestDepth, i));
+      }
+    } else if (!in_string && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
 }
 
 std::uint32_t crc(const Json& value, const char* key) {
@@ -91,7 +116,8 @@ DatasetEntry dataset_from(const Json& json) {
   const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
   if (found == kStateKindNames.end()) fail_field("kind", "master, m or v", kind);
   dataset.kind = static_cast<StateKind>(found - kStateKindNames.begin());
-  for (const Json& block : array_of(json, "crc32c_blocks")) dataset.blocks.push_back(crc(block, "crc32c_blocks"));
+  for (const Json& block : array_of(json, "crc32c_blocks", kMaxBlocks))
+    dataset.blocks.push_back(crc(block, "crc32c_blocks"));
   return dataset;
 }
 
@@ -125,23 +151,20 @@ FileEntry file_from(const Json& json) {
                  crc(field(json, "crc32c"), "crc32c"),
                  crc(field(json, "crc32c_metadata"), "crc32c_metadata"),
                  {}};
-  for (const Json& dataset : array_of(json, "datasets")) file.datasets.push_back(dataset_from(dataset));
+  for (const Json& dataset : array_of(json, "datasets", kMaxDatasets)) file.datasets.push_back(dataset_from(dataset));
   return file;
 }
 
 ParameterInfo parameter_from(const Json& json) {
   std::vector<Size> sizes;
   Size elements = 1;
-  for (const Json& size : array_of(json, "shape")) {
+  for (const Json& size : array_of(json, "shape", Shape::kMaxDims)) {
     sizes.push_back(integer(size, "shape"));
     if (sizes.back() < 0 || __builtin_mul_overflow(elements, sizes.back(), &elements)) {
       fail_field("shape", "sizes whose product fits 63 bits", json.at("shape").dump());
     }
   }
-  if (sizes.size() > Shape::kMaxDims || elements > (Size{1} << 60)) {
-    fail_field("shape", fmt::format("at most {} dimensions and 2^60 elements", Shape::kMaxDims),
-               json.at("shape").dump());
-  }
+  if (elements > (Size{1} << 60)) fail_field("shape", "at most 2^60 elements", json.at("shape").dump());
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
 
@@ -161,6 +184,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
   return translated([&] {
     const RunState& state = manifest.state;
     if (!std::isfinite(state.loss_scale)) fail_field("loss_scale", "a finite number", std::to_string(state.loss_scale));
+    require_shallow(state.model);
     const Json model = state.model.empty() ? Json::object() : Json::parse(state.model);
     if (!model.is_object()) fail_field("model", "an object", model.type_name());
     std::string text = "{";
@@ -189,6 +213,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
 
 Manifest detail::parse_object(const std::string& text) {
   return translated([&] {
+    require_shallow(text);
     const Json json = Json::parse(text);
     if (text_of(json, "format") != kFormat) fail_field("format", std::string(kFormat), text_of(json, "format"));
     if (integer_of(json, "version") != kVersion) {
@@ -215,7 +240,7 @@ Manifest detail::parse_object(const std::string& text) {
       if (count > std::numeric_limits<std::int32_t>::max()) fail_field(name, "at most 2^31 - 1", std::to_string(count));
     }
     const Size world_size = count_of(json, "world_size");
-    if (world_size > 1 << 24) fail_field("world_size", "at most 2^24", std::to_string(world_size));
+    if (world_size > kMaxFiles) fail_field("world_size", "at most 2^20", std::to_string(world_size));
     manifest.world_size = static_cast<int>(world_size);
     state.config_hash = text_of(json, "config_hash");
     state.config = text_of(json, "config");
@@ -223,10 +248,10 @@ Manifest detail::parse_object(const std::string& text) {
     const Json& model = field(json, "model");
     if (!model.is_object()) fail_field("model", "an object", model.type_name());
     state.model = model.empty() ? "" : model.dump();
-    for (const Json& parameter : array_of(json, "parameters")) {
+    for (const Json& parameter : array_of(json, "parameters", kMaxParameters)) {
       manifest.parameters.push_back(parameter_from(parameter));
     }
-    for (const Json& file : array_of(json, "files")) manifest.files.push_back(file_from(file));
+    for (const Json& file : array_of(json, "files", kMaxFiles)) manifest.files.push_back(file_from(file));
     return manifest;
   });
 }

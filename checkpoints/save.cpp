@@ -107,7 +107,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
   }
   const std::string text = manifest_text(manifest);
   write_durably(temporary / kManifestName, text);
-  if (read_text(temporary / kManifestName) != text) {
+  if (read_text(temporary / kManifestName, kMaxManifestBytes) != text) {
     throw DataError("checkpoint", "manifest.json: expected what was written, read back other bytes");
   }
   sync_folder(temporary);

@@ -1,13 +1,14 @@
 // Checksums of a shard file: payloads in blocks, and all that lies between them.
-#include <fcntl.h>
+#include "shard_checksums.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "core/crc32c.h"
+#include "files.h"
 #include "layout.h"
-#include "shard_file.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -39,7 +40,7 @@ void for_each_piece(const std::string& name, Size end, const std::vector<Dataset
 // Reads pieces of one file into the same memory.
 class PieceReader {
  public:
-  explicit PieceReader(const std::filesystem::path& path) : file_(path, O_RDONLY) {}
+  explicit PieceReader(const std::filesystem::path& path) : file_(open_regular(path)) {}
 
   Size file_bytes() const { return file_.bytes(); }
   std::uint32_t checksum(Size offset, Size bytes) {
@@ -54,6 +55,12 @@ class PieceReader {
 };
 
 }  // namespace
+
+std::string block_name(const DatasetEntry& dataset, std::size_t block) {
+  constexpr Size kElements = kBlockBytes / Size{sizeof(float)};
+  const Size begin = dataset.begin + static_cast<Size>(block) * kElements;
+  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + kElements, dataset.end));
+}
 
 FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {
   PieceReader file(path);

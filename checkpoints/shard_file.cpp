@@ -2,16 +2,19 @@
 // every payload compared with memory by its checksums.
 #include "shard_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/crc32c.h"
+#include "files.h"
 #include "hdf5_write_driver.h"
 #include "layout.h"
+#include "shard_checksums.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -53,6 +56,13 @@ std::vector<std::uint32_t> block_checksums(const float* values, Size bytes) {
   return blocks;
 }
 
+// Where the payload of a contiguous dataset lies in the file: readers go there without HDF5.
+Size payload_offset(hid_t dataset) {
+  const haddr_t offset = H5Dget_offset(dataset);
+  if (offset == HADDR_UNDEF) throw_hdf5("H5Dget_offset(dataset)", __FILE__, __LINE__);
+  return static_cast<Size>(offset);
+}
+
 DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path) {
   DatasetEntry entry{range.parameter, range.kind, range.begin, range.end, std::move(path), 0, {}};
   const hsize_t count = static_cast<hsize_t>(range.end - range.begin);
@@ -66,6 +76,7 @@ DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& sha
   write_attribute(dataset, "begin", range.begin);
   write_attribute(dataset, "end", range.end);
   write_attribute(dataset, "shape", std::span<const Size>(shape.begin(), shape.end()), false);
+  entry.offset = payload_offset(dataset);
   dataset.close();
   return entry;
 }
@@ -118,12 +129,6 @@ const float* host_values(const Tensor& values, std::vector<float>& staged) {
   return staged.data();
 }
 
-std::string block_name(const DatasetEntry& dataset, std::size_t block) {
-  constexpr Size kElements = kBlockBytes / Size{sizeof(float)};
-  const Size begin = dataset.begin + static_cast<Size>(block) * kElements;
-  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + kElements, dataset.end));
-}
-
 FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards) {
   FileEntry entry;
   entry.name = shard_name(owner.rank);
@@ -131,11 +136,7 @@ FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& own
   entry.datasets = in_file(entry.name, [&] { return write_hdf5(path, owner, shards); });
   sync_file(path);
   sync_folder(folder);
-  {
-    const ShardReader reader(folder, entry.name);
-    entry.bytes = reader.bytes();
-    for (DatasetEntry& dataset : entry.datasets) dataset.offset = reader.locate(dataset);
-  }
+  entry.bytes = file_bytes(path);
   const FileChecksums found = checksums_of(path, entry.datasets);
   entry.crc = found.file;
   entry.crc_metadata = found.metadata;

@@ -8,8 +8,7 @@
 namespace lt::checkpoint {
 
 // Every problem of one step's folder, each as "file: what, expected, actual"; empty: it is whole. Without `checksums`
-// manifest and file sizes are checked, with it every byte of every file and where HDF5 says that each dataset lies;
-// whole.h remembers the answer.
+// manifest and file sizes are checked, with it every byte of every file; whole.h remembers the answer.
 std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums);
 
 }  // namespace lt::checkpoint

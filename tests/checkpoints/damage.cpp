@@ -3,7 +3,6 @@
 #include "core/crc32c.h"
 #include "libtrain/error.h"
 #include "manifest.h"
-#include "shard_file.h"
 #include "test_main/catch.h"
 #include "verify.h"
 
@@ -92,7 +91,7 @@ TEST_CASE("damage: 1500 flipped bits of payload, each refused by verification an
   CHECK(silent == 0);
 }
 
-TEST_CASE("damage: flipped bits between the payloads are refused before HDF5 sees them", "[checkpoints]") {
+TEST_CASE("damage: flipped bits between the payloads are refused by verification and by the load", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, shards), file = folder / "rank-00000.h5";

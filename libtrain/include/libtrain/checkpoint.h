@@ -62,6 +62,9 @@ RunState read_state(const std::string& step_directory);
 std::vector<ParameterInfo> read_parameters(const std::string& step_directory);
 int read_world_size(const std::string& step_directory);
 
+// Throws DataError unless the checkpoint's parameters are these, naming the first that differs.
+void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& parameters);
+
 // Fills every range of `shards.needed` from the files that hold it, whatever rank count and strategy wrote them.
 // Checks the checksum of every block it reads. Throws DataError naming file, dataset, expected and actual.
 void load(const std::string& step_directory, const ShardMap& shards);

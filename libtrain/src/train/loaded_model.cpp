@@ -1,4 +1,6 @@
 // A model on the CPU with the weights of a checkpoint, and its loss on files.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "libtrain/autograd.h"
@@ -19,12 +21,21 @@ LoadedModel load_model(const std::string& directory) {
                     "checkpoints that a program of your own saved are loaded by that program");
   }
   const ModelDescription description = model_from_json(state.model);
+  const auto saved = static_cast<Size>(checkpoint::read_parameters(step_directory).size());
+  if (description.spec.layers > saved) {
+    throw DataError("checkpoint", fmt::format("{}/manifest.json: model.layers: expected at most as many as parameters, "
+                                              "{}, found {}",
+                                              step_directory, saved, description.spec.layers));
+  }
   loaded.model = nn::make_transformer(description.spec);
-  loaded.model->materialize(kCpu, DType::f32, 0);
   ShardMap map;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
+    map.parameters.push_back({entry.name, entry.parameter->shape()});
+  }
+  checkpoint::require_parameters(step_directory, map.parameters);  // before memory is taken for them
+  loaded.model->materialize(kCpu, DType::f32, 0);
+  for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor& tensor = entry.parameter->tensor();
-    map.parameters.push_back({entry.name, tensor.shape()});
     map.needed.push_back(
         {entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libtrain/error.h"
+#include "model_number.h"
 
 namespace lt {
 
@@ -25,23 +26,24 @@ std::string to_json(const nn::TransformerSpec& spec, Size seq) {
 }
 
 ModelDescription model_from_json(const std::string& text) {
+  using namespace checkpoint;
   try {
     const auto json = nlohmann::json::parse(text);
     nn::TransformerSpec spec;
     json.at("family").get_to(spec.family);
-    json.at("layers").get_to(spec.layers);
-    json.at("heads").get_to(spec.heads);
-    json.at("kv_heads").get_to(spec.kv_heads);
-    json.at("width").get_to(spec.width);
-    json.at("ffn").get_to(spec.ffn);
-    json.at("vocab").get_to(spec.vocab);
-    json.at("max_seq").get_to(spec.max_seq);
-    json.at("norm_eps").get_to(spec.norm_eps);
-    json.at("rope_base").get_to(spec.rope_base);
-    json.at("dropout").get_to(spec.dropout);
+    spec.layers = model_size(json, "layers", kMaxModelLayers);
+    spec.heads = model_size(json, "heads");
+    spec.kv_heads = model_size(json, "kv_heads");
+    spec.width = model_size(json, "width");
+    spec.ffn = model_size(json, "ffn");
+    spec.vocab = model_size(json, "vocab");
+    spec.max_seq = model_size(json, "max_seq");
+    spec.norm_eps = static_cast<float>(model_real(json, "norm_eps", 0, 1));
+    spec.rope_base = model_real(json, "rope_base", 0, 1e12);
+    spec.dropout = model_real(json, "dropout", 0, 1);
     spec.tie_embeddings = json.at("tie_embeddings").get<bool>();
     nn::validate(spec);
-    return {spec, json.at("seq").get<Size>()};
+    return {spec, model_size(json, "seq")};
   } catch (const nlohmann::json::exception& error) {
     throw DataError("checkpoint", std::string("model: ") + error.what());
   } catch (const UsageError& error) {
