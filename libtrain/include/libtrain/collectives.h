@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +40,15 @@ struct CollectiveTimes {
 
 // The collectives of some time, of all groups of the process.
 struct CommLap {
-  std::vector<CommTotal> counts;  // without times; one for each kind that occurred
-  std::vector<CollectiveTimes> times;
+  // What launches of a CUDA graph did again. Launches share their moments, whose times are those of the last one.
+  struct Launches {
+    std::shared_ptr<const CommLap> lap;
+    Size count = 0;
+  };
+
+  std::vector<CommTotal> counts;       // one for each kind that occurred, with the times that were added up already
+  std::vector<CollectiveTimes> times;  // of the others
+  std::vector<Launches> launches;      // whose bytes and calls are in `counts`
 
   // Waits until the device has come to the end of all of them.
   std::vector<CommTotal> totals() const;

@@ -97,6 +97,8 @@ class Moment {
   static Moment on(const Stream& stream);
   // Milliseconds from `earlier`, on the same device, to this; waits until both have come.
   double ms_since(const Moment& earlier) const;
+  // Whether it has come; does not wait.
+  bool is_over() const;
 
  private:
   std::chrono::steady_clock::time_point time_{};  // but on CUDA

@@ -125,15 +125,20 @@ class Group {
 // NCCL.
 void pin_nccl_algorithm();
 
-// The collectives that were started or waited for since the last call of either.
+// The collectives that were started or waited for since the last call of either. A program need not call it: of more
+// than some thousand the times of those that are over are kept as sums.
 CommLap take_comm_lap();
-// Those of `lap` happened again, or count again.
-void add_comm_lap(const CommLap& lap);
+// Those of `body` alone, which take_comm_lap() then does not return. For the capture of a CUDA graph: their times come
+// with its launches, so none is added up before.
+CommLap comm_lap_of(const std::function<void()>& body);
+// A graph was launched whose capture had those of `lap`.
+void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap);
 inline std::vector<CommTotal> take_comm_totals() { return take_comm_lap().totals(); }
 // Milliseconds that this process was blocked because of other ranks since the last call: in waits of collectives,
 // barriers and exchanges of bytes, not in what it does itself around them.
 double take_waiting_ms();
-// Collectives of this thread during the scope are left out of the totals: a rehearsal sends nothing.
+// Collectives of this thread during the scope are left out of the totals, and its waits out of take_waiting_ms(): a
+// rehearsal sends nothing.
 class UncountedScope {
  public:
   UncountedScope();

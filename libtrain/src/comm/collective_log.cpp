@@ -1,4 +1,5 @@
-// The log's ring and the process-wide totals. A call counts where it starts, its time where it is waited for.
+// The log's ring and the process-wide totals. A call counts where it starts, its time where it is waited for. Memory is
+// bounded also where nobody takes the totals.
 #include "comm/collective_log.h"
 
 #include <algorithm>
@@ -11,10 +12,83 @@ namespace {
 constexpr int kOps = 5;
 thread_local bool uncounted = false;
 
+// Times that are held one by one; of more, those that are over are added up.
+constexpr std::size_t kMostHeld = 4096;
+
+double exposed_ms(const CollectiveTimes& times) { return std::max(0.0, times.end.ms_since(times.awaited)); }
+
+bool is_over(const CollectiveTimes& times) {
+  return times.begin.is_over() && times.awaited.is_over() && times.end.is_over();
+}
+
+// What the next lap has so far.
+class Lap {
+ public:
+  // The first lap of all. One that holds everything is for comm_lap_of().
+  explicit Lap(bool holds_everything = false) : holds_everything_(holds_everything) {}
+
+  CommTotal& of(CollectiveOp op) { return by_op_[static_cast<std::size_t>(op)]; }
+
+  void add(CollectiveTimes times) {
+    times_.push_back(std::move(times));
+    if (holds_everything_ || times_.size() <= fold_at_) return;
+    fold();
+    fold_at_ = std::max(kMostHeld, 2 * times_.size());  // where the device is far behind, the next look is far ahead
+  }
+
+  void add_launch(const std::shared_ptr<const CommLap>& lap) {
+    for (const CommTotal& count : lap->counts) of(count.op).bytes += count.bytes, of(count.op).calls += count.calls;
+    for (CommLap::Launches& entry : launches_) {
+      if (entry.lap == lap) return static_cast<void>(++entry.count);
+    }
+    std::erase_if(launches_, [&](const CommLap::Launches& entry) { return fold_if_gone(entry); });
+    launches_.push_back({lap, 1});
+  }
+
+  CommLap take() {
+    CommLap lap;
+    for (std::size_t i = 0; i < by_op_.size(); ++i) {
+      by_op_[i].op = static_cast<CollectiveOp>(i);
+      if (by_op_[i].calls > 0 || by_op_[i].busy_ms > 0) lap.counts.push_back(by_op_[i]);
+    }
+    lap.times.reserve(times_.size());  // for the next lap, which is alike
+    std::swap(lap.times, times_);
+    lap.launches = std::move(launches_);
+    by_op_ = {}, launches_ = {}, fold_at_ = kMostHeld;
+    return lap;
+  }
+
+ private:
+  void add_up(const CollectiveTimes& times, Size count) {
+    of(times.op).busy_ms += static_cast<double>(count) * times.end.ms_since(times.begin);
+    of(times.op).exposed_ms += static_cast<double>(count) * exposed_ms(times);
+  }
+
+  // From the oldest to the first that is not over: sums in the same order as in CommLap::totals() have the same bits.
+  void fold() {
+    const auto end = std::find_if_not(times_.begin(), times_.end(), is_over);
+    std::for_each(times_.begin(), end, [&](const CollectiveTimes& times) { add_up(times, 1); });
+    times_.erase(times_.begin(), end);
+  }
+
+  // A graph that is there still may be launched again and move its moments.
+  bool fold_if_gone(const CommLap::Launches& entry) {
+    const std::vector<CollectiveTimes>& times = entry.lap->times;
+    if (entry.lap.use_count() > 1 || !std::all_of(times.begin(), times.end(), is_over)) return false;
+    for (const CollectiveTimes& each : times) add_up(each, entry.count);
+    return true;
+  }
+
+  bool holds_everything_;
+  std::array<CommTotal, kOps> by_op_{};
+  std::vector<CollectiveTimes> times_;
+  std::vector<CommLap::Launches> launches_;
+  std::size_t fold_at_ = kMostHeld;
+};
+
 struct Totals {
   std::mutex mutex;
-  std::array<CommTotal, kOps> by_op{};
-  std::vector<CollectiveTimes> times;
+  Lap lap;
   double waiting_ms = 0;
 };
 
@@ -63,19 +137,19 @@ void count_collective(CollectiveOp op, Size bytes) {
   if (uncounted) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
-  CommTotal& total = all.by_op[static_cast<std::size_t>(op)];
-  total.bytes += bytes;
-  total.calls += 1;
+  all.lap.of(op).bytes += bytes;
+  all.lap.of(op).calls += 1;
 }
 
 void count_times(CollectiveTimes times) {
   if (uncounted) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
-  all.times.push_back(std::move(times));
+  all.lap.add(std::move(times));
 }
 
 WaitingScope::~WaitingScope() {
+  if (uncounted) return;
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
@@ -91,37 +165,45 @@ double take_waiting_ms() {
 CommLap take_comm_lap() {
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
-  CommLap lap;
-  for (std::size_t i = 0; i < all.by_op.size(); ++i) {
-    all.by_op[i].op = static_cast<CollectiveOp>(i);
-    if (all.by_op[i].calls > 0) lap.counts.push_back(all.by_op[i]);
-    all.by_op[i] = {};
-  }
-  lap.times.reserve(all.times.size());  // for the next lap, which is alike
-  std::swap(lap.times, all.times);
-  return lap;
+  return all.lap.take();
 }
 
-void add_comm_lap(const CommLap& lap) {
+CommLap comm_lap_of(const std::function<void()>& body) {
+  Totals& all = totals();
+  const auto exchange = [&](Lap lap) {
+    const std::lock_guard lock(all.mutex);
+    return std::exchange(all.lap, std::move(lap));
+  };
+  Lap outer = exchange(Lap(true));
+  try {
+    body();
+  } catch (...) {
+    exchange(std::move(outer));
+    throw;
+  }
+  return exchange(std::move(outer)).take();
+}
+
+void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap) {
   if (uncounted) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
-  for (const CommTotal& count : lap.counts) {
-    CommTotal& total = all.by_op[static_cast<std::size_t>(count.op)];
-    total.bytes += count.bytes, total.calls += count.calls;
-  }
-  all.times.insert(all.times.end(), lap.times.begin(), lap.times.end());
+  all.lap.add_launch(lap);
 }
 
 std::vector<CommTotal> CommLap::totals() const {
   std::vector<CommTotal> totals = counts;
-  for (const CollectiveTimes& entry : times) {
+  const auto add = [&](const CollectiveTimes& entry, Size count) {
     auto found =
         std::find_if(totals.begin(), totals.end(), [&](const CommTotal& total) { return total.op == entry.op; });
     // Of a collective that began in an earlier lap.
     if (found == totals.end()) found = totals.insert(found, {entry.op});
-    found->busy_ms += entry.end.ms_since(entry.begin);
-    found->exposed_ms += std::max(0.0, entry.end.ms_since(entry.awaited));
+    found->busy_ms += static_cast<double>(count) * entry.end.ms_since(entry.begin);
+    found->exposed_ms += static_cast<double>(count) * exposed_ms(entry);
+  };
+  for (const CollectiveTimes& entry : times) add(entry, 1);
+  for (const Launches& graph : launches) {
+    for (const CollectiveTimes& entry : graph.lap->times) add(entry, graph.count);
   }
   return totals;
 }

@@ -168,6 +168,7 @@ double elapsed_ms(void* begin, void* end) {
 void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event), stream_of(stream))); }
 void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
 void synchronize_event(void* event) { synchronize(event_of(event)); }
+bool is_event_reached(void* event) { return is_reached(cudaEventQuery(event_of(event)), "cudaEventQuery"); }
 
 void synchronize_stream(void* stream) {
   if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream)));

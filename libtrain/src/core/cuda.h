@@ -34,6 +34,7 @@ void synchronize_stream(void* stream);
 // An event that knows its time, recorded in `stream`; it is kept for the next one who asks when its last user lets go
 // of it. Recorded while a graph is captured it has a time after each launch of the graph, and again after the next.
 std::shared_ptr<void> record_timed(CudaStream stream);
+bool is_event_reached(void* event);
 // Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
 double elapsed_ms(void* begin, void* end);
 

@@ -78,4 +78,6 @@ double Moment::ms_since(const Moment& earlier) const {
   return std::chrono::duration<double, std::milli>(time_ - earlier.time_).count();
 }
 
+bool Moment::is_over() const { return !event_ || cuda::is_event_reached(event_.get()); }
+
 }  // namespace lt

@@ -29,7 +29,7 @@ class StepGraph {
   Key key_;
   std::shared_ptr<void> graph_;
   Lap lap_;
-  CommLap collectives_;
+  std::shared_ptr<const CommLap> collectives_;
 };
 
 }  // namespace lt
