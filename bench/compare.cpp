@@ -16,8 +16,8 @@ namespace lt::bench {
 namespace {
 
 // What makes times comparable: fields of `machine` that should be equal.
-constexpr const char* kMachine[] = {"host",       "processor", "processors", "memory_bytes",   "ranks",
-                                    "built_with", "libraries", "driver",     "omp_num_threads"};
+constexpr const char* kMachine[] = {"host",       "processor", "processors", "memory_bytes",    "ranks",
+                                    "built_with", "libraries", "driver",     "omp_num_threads", "threads_per_rank"};
 
 std::string short_text(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();

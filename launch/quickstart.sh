@@ -77,13 +77,12 @@ fi
 took
 
 say "4/5 training on $device: ZeRO-3, full recomputation"
-export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mpirun --oversubscribe --bind-to none -n "$ranks" "$ltrain" train --config examples/configs/quickstart.toml \
   --data.train="$data/train.bin" --data.val="$data/val.bin" --run.dir="$run" "${training[@]}"
 took
 
 say "5/5 sample and report"
-export OMP_NUM_THREADS=2
 "$ltrain" sample --checkpoint "$run" --prompt "A wise man once said" --tokens 300 --temperature 0.7
 "$ltrain" report "$run"
 took

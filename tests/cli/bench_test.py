@@ -9,7 +9,7 @@ SMALL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn
          "--train.micro_batch=2")
 QUICK = ("--warmup", 1, "--iterations", 5)
 MACHINE = {"version", "commit", "built_with", "libraries", "driver", "gpu", "host", "processor", "processors", "memory_bytes",
-           "ranks", "ranks_on_host", "ranks_from", "omp_num_threads", "unix_time"}
+           "ranks", "ranks_on_host", "ranks_from", "omp_num_threads", "threads_per_rank", "threads_from", "unix_time"}
 STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
 
 

@@ -199,6 +199,8 @@ TEST_CASE("findings: threads, micro-batches, optimizer, checkpoints and evaluati
   CHECK(contains(text_of(run, "processors"), "2 ranks of 1 thread run on 1 processors"));
   run.environment[0].second = "8";
   CHECK(contains(text_of(run, "processors"), "OMP_NUM_THREADS=4"));
+  run.environment.emplace_back("threads_per_rank", "4");  // what the ranks took counts, not what the variable said
+  CHECK(text_of(run, "processors").empty());
 
   run = run_of({kEven});
   run.config["train.micro_batch"] = "1";

@@ -19,6 +19,12 @@ struct LaunchInfo {
 // RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT; otherwise alone. Throws CommError for values that make no sense.
 LaunchInfo discover_ranks();
 
+// What a rank computes with on the CPU.
+struct ThreadCount {
+  int count = 1;
+  std::string reason;  // in words: "2 cores of this host over 2 ranks"
+};
+
 // MPI from init() to the destructor of the last copy. Keep it outside of the try block whose handler ends the program:
 // a copy that is destroyed while an exception passes does not finalise MPI, because the peers may not come there.
 class World {
@@ -27,6 +33,8 @@ class World {
   int size() const { return info_.size; }
   const LaunchInfo& info() const { return info_; }
   const Group& group() const { return group_; }
+  // As init() set it; a program that changes the number of OpenMP's threads afterwards does so for itself.
+  const ThreadCount& threads() const { return threads_; }
 
   // What this rank computes on: of the host's CUDA devices the one of its number there, or the only one that it sees;
   // by default where best_device() is cuda.
@@ -43,6 +51,7 @@ class World {
   friend World init(int&, char**&);
   LaunchInfo info_;
   Group group_;
+  ThreadCount threads_;
   std::shared_ptr<void> mpi_;  // finalises MPI
   bool over_mpi_ = false;
 };
@@ -51,6 +60,8 @@ class World {
 // more than one rank (one rank needs no MPI). Ranks on GPUs without a launcher that MPI knows meet over TCP at
 // MASTER_ADDR:MASTER_PORT; their groups take tensors on CUDA devices alone, with Group::with_nccl(). Throws CommError
 // where ranks cannot meet.
+// Sets the threads of OpenMP that the calling thread computes with to this rank's share of the cores that affinity, the
+// quotas of containers and Slurm grant; OMP_NUM_THREADS wins where it is set.
 World init(int& argc, char**& argv);
 
 }  // namespace lt

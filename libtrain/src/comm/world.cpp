@@ -10,6 +10,7 @@
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
 #include "comm/tcp_group.h"
+#include "comm/thread_count.h"
 #include "core/cuda.h"
 #include "libtrain/error.h"
 
@@ -42,17 +43,18 @@ MeetingPlace meeting_place() {
 World init(int& argc, char**& argv) {
   World world;
   world.info_ = discover_ranks();
-  if (world.info_.size == 1) return world;
+  const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));
   // Collectives of CPU tensors want MPI; on GPUs NCCL does them.
-  const MeetingPlace place = meeting_place();
+  const MeetingPlace place = world.info_.size == 1 ? MeetingPlace{} : meeting_place();
   if (!has_mpi_launcher() && !place.host.empty() && best_device() == DeviceType::cuda) {
     world.group_ = Group(make_tcp_world_backend(place.host, place.port, world.info_.rank, world.info_.size));
-    return world;
+  } else if (world.info_.size > 1) {
+    world.mpi_ = start_mpi(world.info_, argc, argv);
+    world.over_mpi_ = true;
+    world.group_ = Group(make_mpi_world_backend());
+    world.info_.rank = world.group_.rank();
   }
-  world.mpi_ = start_mpi(world.info_, argc, argv);
-  world.over_mpi_ = true;
-  world.group_ = Group(make_mpi_world_backend());
-  world.info_.rank = world.group_.rank();
+  world.threads_ = choose_threads(grants, world.group_);
   return world;
 }
 

@@ -106,6 +106,8 @@ std::vector<double> column(const std::vector<const StepRow*>& steps, Member memb
 double number_of(const std::string& text);  // kMissing where it is none
 // Of an environment's or configuration's entry; kMissing where it is missing or no number.
 double environment_number(const RunData& run, const std::string& key);
+// NaN where neither the run nor OMP_NUM_THREADS said it; in runs of earlier versions the variable alone did.
+double threads_per_rank(const RunData& run);
 double config_number(const RunData& run, const std::string& key);
 bool on_gpu(const RunData& run);
 // Without the quotes of TOML; "–" where it is missing or empty.

@@ -29,7 +29,7 @@ void add_recompute(Findings& findings, const Evidence& e) {
 // Threads of the host's ranks against its processors.
 void add_processors(Findings& findings, const Evidence& e) {
   const double processors = environment_number(e.run, "processors");
-  double ranks = environment_number(e.run, "ranks_on_host"), threads = environment_number(e.run, "omp_num_threads");
+  double ranks = environment_number(e.run, "ranks_on_host"), threads = threads_per_rank(e.run);
   if (std::isnan(ranks)) ranks = environment_number(e.run, "ranks");
   if (std::isnan(threads)) threads = processors;  // what OpenMP takes where nobody says
   if (!(processors > 0) || !(ranks > 0) || on_gpu(e.run)) return;

@@ -76,7 +76,8 @@ std::string caveats(const RunGroup& group) {
   say("dtype", differ([](const RunData&, const Summary& s) { return s.dtype; }));
   say("recomputation", differ([](const RunData&, const Summary& s) { return s.recompute; }));
   say("processor", differ(environment("processor")));
-  say("threads of a rank", differ(environment("omp_num_threads")));
+  say("threads of a rank",
+      differ([](const RunData& run, const Summary&) { return whole_text(threads_per_rank(run)); }));
   say("the version of the program", differ(environment("commit")));
   return text;
 }

@@ -150,6 +150,11 @@ double environment_number(const RunData& run, const std::string& key) {
   return kMissing;
 }
 
+double threads_per_rank(const RunData& run) {
+  const double threads = environment_number(run, "threads_per_rank");
+  return std::isnan(threads) ? environment_number(run, "omp_num_threads") : threads;
+}
+
 double config_number(const RunData& run, const std::string& key) { return number_of(config_text(run, key)); }
 
 std::string config_text(const RunData& run, const std::string& key) {

@@ -73,6 +73,8 @@ nlohmann::ordered_json machine(const World& world) {
           {"ranks_on_host", world.info().local_size},
           {"ranks_from", world.info().source},
           {"omp_num_threads", environment("OMP_NUM_THREADS")},
+          {"threads_per_rank", world.threads().count},
+          {"threads_from", world.threads().reason},
           {"unix_time", now.count()}};
 }
 

@@ -185,6 +185,7 @@ void announce(Run& run, const std::string& command) {
   const Device device = run.device();
   say("devices: {} x {}", run.world.size(),
       device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
+  say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
   say("model: {} {} x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
       spec.family, counted(spec.layers, "layer"), spec.width, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);

@@ -1,0 +1,38 @@
+"""The number of threads that a rank takes, and that the start says why."""
+
+import json
+import os
+import subprocess
+
+import program
+import training
+
+
+class Threads(training.TrainingTest):
+    def start(self, *prefix, environment=None):
+        """What two ranks say of their threads, in the console and in env.json."""
+        run = self.folder / "run"
+        mpirun, *command = program.launched(program.ltrain(), "train", *training.LAYERS, "--train.steps=0", f"--run.dir={run}",
+                                            "--run.force=true", ranks=2)
+        clean = {k: v for k, v in program.clean_environment(environment).items() if k != "OMP_NUM_THREADS"}
+        done = subprocess.run([*prefix, mpirun, "--bind-to", "none", *command], env={**clean, **(environment or {})}, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        machine = json.loads((run / "env.json").read_text())
+        line, = [line for line in done.stdout.splitlines() if line.startswith("threads: ")]
+        self.assertEqual(line, f"threads: {machine['threads_per_rank']} a rank ({machine['threads_from']})")
+        return machine["threads_per_rank"], machine["threads_from"]
+
+    def test_the_variable_of_openmp_wins(self):
+        self.assertEqual(self.start(environment={"OMP_NUM_THREADS": "3", "SLURM_CPUS_PER_TASK": "1"}), (3, "OMP_NUM_THREADS"))
+
+    def test_ranks_with_one_affinity_mask_divide_it(self):
+        core = min(os.sched_getaffinity(0))
+        self.assertEqual(self.start("taskset", "--cpu-list", str(core)), (1, "1 core of this host over 2 ranks"))
+
+    def test_what_slurm_grants_a_task_counts(self):
+        self.assertEqual(self.start(environment={"SLURM_CPUS_PER_TASK": "1"}), (1, "SLURM_CPUS_PER_TASK=1"))
+
+
+if __name__ == "__main__":
+    program.main()
