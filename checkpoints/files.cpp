@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <random>
 #include <utility>
 
 namespace lt::checkpoint {
@@ -126,15 +124,6 @@ void make_folders_durably(const fs::path& folder) {
     throw_errno(fs::absolute(folder).string(), "cannot create the folder", errno);
   }
   sync_folder(parent);
-}
-
-std::string unique_id() {
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char time[32];
-  std::strftime(time, sizeof time, "%Y%m%dT%H%M%SZ", &utc);
-  return fmt::format("{}-{}-{:08x}", time, ::getpid(), std::random_device{}());
 }
 
 }  // namespace lt::checkpoint

@@ -49,9 +49,6 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 // mkdir -p; each new folder's parent is fsynced. Errors name the whole path.
 void make_folders_durably(const std::filesystem::path& folder);
 
-// A name that no other process uses: UTC time, process id, random bits.
-std::string unique_id();
-
 // Runs `body`; a DataError inside, whose message starts with a file's name, becomes one that starts with the folder's
 // path. Exceptions of the standard library become DataErrors too, so that collectively() sees them.
 template <class Body>

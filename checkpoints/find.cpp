@@ -54,12 +54,28 @@ void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Pro
 }
 
 Listing examine(const std::filesystem::path& folder, bool checksums) {
-  const Problems problems = problems_of(folder, checksums);
-  Listing listing{folder.string(), parse_step(folder.filename().string()).value_or(-1), problems.empty(), ""};
-  if (problems.empty()) listing.step = read_state(folder.string()).step;
-  if (!problems.empty()) listing.reason = problems.front();
-  if (problems.size() > 1) listing.reason += fmt::format(" (and {} more)", problems.size() - 1);
+  Manifest manifest;
+  const Problems problems = problems_of(folder, checksums, &manifest);
+  Listing listing;
+  listing.path = folder.string();
+  listing.step = parse_step(folder.filename().string()).value_or(-1);
+  listing.valid = problems.empty();
+  if (listing.valid) {
+    listing.step = manifest.state.step;
+    listing.run = manifest.state.run;
+    listing.eval_loss = manifest.state.eval_loss;
+  } else {
+    listing.reason = problems.front();
+    if (problems.size() > 1) listing.reason += fmt::format(" (and {} more)", problems.size() - 1);
+  }
   return listing;
+}
+
+// Newest first.
+std::vector<std::filesystem::path> newest_first(const std::string& path) {
+  auto folders = step_folders(path);
+  std::reverse(folders.begin(), folders.end());
+  return folders;
 }
 
 void require_there(const std::filesystem::path& path, const std::string& subject) {
@@ -79,7 +95,7 @@ std::string hint_for_no_checkpoint(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums) {
+std::vector<std::string> problems_of(const std::filesystem::path& folder, bool checksums, Manifest* read) {
   Problems problems;
   Manifest manifest;
   if (!attempt(problems, [&] { manifest = read_manifest(folder); })) return problems;
@@ -93,6 +109,7 @@ std::vector<std::string> problems_of(const std::filesystem::path& folder, bool c
     }
   }
   if (checksums) remember_whole(folder, problems.empty());
+  if (read != nullptr) *read = std::move(manifest);
   return problems;
 }
 
@@ -115,13 +132,22 @@ std::vector<Listing> list(const std::string& path, bool checksums) {
   return listings;
 }
 
-std::optional<std::string> find_newest(const std::string& path, std::vector<std::string>* notes, bool checksums) {
-  auto folders = step_folders(path);
-  std::reverse(folders.begin(), folders.end());
-  for (const auto& folder : folders) {
-    const Listing listing = examine(folder, checksums);
+std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
+                                       bool checksums) {
+  for (const auto& folder : newest_first(path)) {
+    Listing listing = examine(folder, false);
+    if (listing.valid && !whose.includes(listing.run)) continue;
+    if (listing.valid && checksums) listing = examine(folder, true);
     if (listing.valid) return listing.path;
     if (notes != nullptr) notes->push_back(folder.filename().string() + ": " + listing.reason);
+  }
+  return std::nullopt;
+}
+
+std::optional<Listing> find_other(const std::string& path, const Whose& whose) {
+  for (const auto& folder : newest_first(path)) {
+    const Listing listing = examine(folder, false);
+    if (listing.valid && !whose.includes(listing.run)) return listing;
   }
   return std::nullopt;
 }
@@ -130,7 +156,7 @@ std::string newest(const std::string& path, std::vector<std::string>* notes, con
   const std::string subject = named.empty() ? path : named + " " + path;
   require_there(path, subject);
   Problems reasons;
-  if (const auto found = find_newest(path, &reasons, true)) {
+  if (const auto found = find_newest(path, kEverybodys, &reasons, true)) {
     if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
     return *found;
   }

@@ -132,7 +132,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
   });
   const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages
   fs::path temporary = out;
-  temporary += ".tmp-" + unique_id();
+  temporary += ".tmp-" + draw_run_id();
   try {
     const auto [manifest, tensors, model] = within(step, [&] {
       Manifest read = read_manifest(step);

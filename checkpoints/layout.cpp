@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 std::string step_name(Size step) { return fmt::format("step-{:08d}", step); }
 std::string shard_name(int rank) { return fmt::format("rank-{:05d}.h5", rank); }
-std::string temporary_name(Size step, const std::string& run_id) { return step_name(step) + ".tmp-" + run_id; }
-std::string discarded_name(const std::string& name, const std::string& run_id) { return name + ".old-" + run_id; }
+std::string temporary_name(const std::string& name, const std::string& attempt) { return name + ".tmp-" + attempt; }
+std::string discarded_name(const std::string& name, const std::string& attempt) { return name + ".old-" + attempt; }
 
 std::optional<Size> parse_step(std::string_view name) {
   constexpr std::string_view kPrefix = "step-";
@@ -28,19 +28,13 @@ std::optional<Size> parse_step(std::string_view name) {
   return step;
 }
 
-namespace {
-
-bool is_step_with(std::string_view infix, std::string_view name) {
+bool is_leftover(std::string_view name, std::string_view run) {
   const std::size_t dot = name.find('.');
-  return dot != name.npos && parse_step(name.substr(0, dot)) && name.substr(dot).starts_with(infix);
+  if (dot == name.npos || (!parse_step(name.substr(0, dot)) && name.substr(0, dot) != kLatestName)) return false;
+  const std::string_view mark = name.substr(dot);
+  if (!mark.starts_with(".tmp-") && !mark.starts_with(".old-")) return false;
+  return mark.substr(5).starts_with(std::string(run) + "-");
 }
-
-}  // namespace
-
-bool is_temporary(std::string_view name) {
-  return is_step_with(".tmp-", name) || name.starts_with(std::string(kLatestName) + ".tmp-");
-}
-bool is_discarded(std::string_view name) { return is_step_with(".old-", name); }
 
 fs::path move_aside(const fs::path& folder) {
   for (int k = 1;; ++k) {

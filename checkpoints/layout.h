@@ -16,17 +16,15 @@ inline constexpr std::string_view kLatestName = "LATEST";
 // Bytes of payload under one checksum.
 inline constexpr Size kBlockBytes = Size{4} << 20;
 
-std::string step_name(Size step);                                                // step-00001000
-std::string shard_name(int rank);                                                // rank-00000.h5
-std::string temporary_name(Size step, const std::string& run_id);                // step-00001000.tmp-<run id>
-std::string discarded_name(const std::string& name, const std::string& run_id);  // <name>.old-<run id>
+std::string step_name(Size step);                                                 // step-00001000
+std::string shard_name(int rank);                                                 // rank-00000.h5
+std::string temporary_name(const std::string& name, const std::string& attempt);  // <name>.tmp-<attempt>
+std::string discarded_name(const std::string& name, const std::string& attempt);  // <name>.old-<attempt>
 
 // The step of a name made by step_name(), and of nothing else.
 std::optional<Size> parse_step(std::string_view name);
-// True for names made by temporary_name(), and for LATEST.tmp-<run id>.
-bool is_temporary(std::string_view name);
-// True for names of steps made by discarded_name().
-bool is_discarded(std::string_view name);
+// True for names of steps, and of LATEST, made by the two above of an attempt of the run (run_id.h).
+bool is_leftover(std::string_view name, std::string_view run);
 
 // Moves `folder` to the first free <name>.corrupt-K beside it and returns its new path.
 std::filesystem::path move_aside(const std::filesystem::path& folder);

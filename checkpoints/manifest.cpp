@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <unordered_map>
 
@@ -45,6 +46,18 @@ std::string to_string(const DatasetEntry& dataset) {
 
 std::string to_string(StateKind kind, const std::string& parameter, Size begin, Size end) {
   return fmt::format("{}/{}[{}, {})", kStateKindNames[static_cast<std::size_t>(kind)], parameter, begin, end);
+}
+
+std::vector<StateKind> kinds_of(const Manifest& manifest) {
+  std::array<bool, kStateKindNames.size()> occurs{true};
+  for (const FileEntry& file : manifest.files) {
+    for (const DatasetEntry& dataset : file.datasets) occurs[static_cast<std::size_t>(dataset.kind)] = true;
+  }
+  std::vector<StateKind> kinds;
+  for (std::size_t k = 0; k < occurs.size(); ++k) {
+    if (occurs[k]) kinds.push_back(static_cast<StateKind>(k));
+  }
+  return kinds;
 }
 
 void check_consistent(const Manifest& manifest) {

@@ -51,12 +51,15 @@ std::string to_string(const DatasetEntry& dataset);
 // "master/blocks.0.norm1.weight[0, 64)".
 std::string to_string(StateKind kind, const std::string& parameter, Size begin, Size end);
 
+// The kinds of state that it has: the masters, and whatever else a dataset is of.
+std::vector<StateKind> kinds_of(const Manifest& manifest);
+
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);
 
 // The text of manifest.json. Its last line but one is the crc32c of all bytes before that line.
 std::string manifest_text(const Manifest& manifest);
-// Reads what manifest_text() wrote; throws DataError for any other bytes.
+// Reads what manifest_text() wrote, and version 1; throws DataError for any other bytes.
 Manifest parse_manifest(const std::string& text);
 // Reads `folder`/manifest.json; messages start with "manifest.json". A folder step-N must hold step N.
 Manifest read_manifest(const std::filesystem::path& folder);

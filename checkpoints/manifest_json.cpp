@@ -11,6 +11,7 @@
 #include "core/crc32c.h"
 #include "libtrain/error.h"
 #include "manifest.h"
+#include "run_id.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "libtrain checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;                 // that is written; 1 is read too
+constexpr std::string_view kDType = "f32";  // of every kind
 
 [[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
@@ -104,6 +106,13 @@ Json to_json(const DatasetEntry& dataset) {
           {"crc32c_blocks", std::move(blocks)}};
 }
 
+StateKind kind_from(const Json& json) {
+  const std::string kind = text_of(json, "kind");
+  const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
+  if (found == kStateKindNames.end()) fail_field("kind", "master, m or v", kind);
+  return static_cast<StateKind>(found - kStateKindNames.begin());
+}
+
 DatasetEntry dataset_from(const Json& json) {
   DatasetEntry dataset{text_of(json, "parameter"),
                        StateKind::master,
@@ -112,10 +121,7 @@ DatasetEntry dataset_from(const Json& json) {
                        text_of(json, "path"),
                        count_of(json, "offset"),
                        {}};
-  const std::string kind = text_of(json, "kind");
-  const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
-  if (found == kStateKindNames.end()) fail_field("kind", "master, m or v", kind);
-  dataset.kind = static_cast<StateKind>(found - kStateKindNames.begin());
+  dataset.kind = kind_from(json);
   for (const Json& block : array_of(json, "crc32c_blocks", kMaxBlocks))
     dataset.blocks.push_back(crc(block, "crc32c_blocks"));
   return dataset;
@@ -153,6 +159,34 @@ FileEntry file_from(const Json& json) {
                  {}};
   for (const Json& dataset : array_of(json, "datasets", kMaxDatasets)) file.datasets.push_back(dataset_from(dataset));
   return file;
+}
+
+std::string states_text(const std::vector<StateKind>& kinds) {
+  Json states = Json::array();
+  for (const StateKind kind : kinds) {
+    states.push_back({{"kind", kStateKindNames[static_cast<std::size_t>(kind)]}, {"dtype", kDType}});
+  }
+  return states.dump();
+}
+
+// Version 2 names its kinds and their dtypes, so that a reader refuses by name what it does not know.
+void check_states(const Json& json, const Manifest& manifest) {
+  std::vector<StateKind> named;
+  for (const Json& state : array_of(json, "states", kStateKindNames.size())) {
+    named.push_back(kind_from(state));
+    if (text_of(state, "dtype") != kDType) {
+      fail_field("states", fmt::format("{} of dtype {}", text_of(state, "kind"), kDType), text_of(state, "dtype"));
+    }
+  }
+  const std::vector<StateKind> kinds = kinds_of(manifest);
+  if (named != kinds) fail_field("states", states_text(kinds) + " by the datasets", states_text(named));
+}
+
+// A run's id; with `optional` it may be empty.
+std::string id_of(const Json& json, const char* key, bool optional) {
+  const std::string id = text_of(json, key);
+  if (!(optional && id.empty()) && !is_run_id(id)) fail_field(key, "letters, digits and dashes, at most 64", id);
+  return id;
 }
 
 ParameterInfo parameter_from(const Json& json) {
@@ -193,6 +227,9 @@ std::string detail::open_object_text(const Manifest& manifest) {
     };
     add("format", Json(kFormat).dump());
     add("version", Json(kVersion).dump());
+    add("run", Json(state.run).dump());
+    add("parent", Json(state.parent).dump());
+    add("states", states_text(kinds_of(manifest)));
     add("step", Json(state.step).dump());
     add("samples", Json(state.samples).dump());
     add("data_tokens", Json(state.data_tokens).dump());
@@ -200,6 +237,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("loss_scale", Json(state.loss_scale).dump());
     add("loss_scale_steps", Json(state.loss_scale_steps).dump());
     add("skipped", Json(state.skipped).dump());
+    if (state.eval_loss && std::isfinite(*state.eval_loss)) add("eval_loss", Json(*state.eval_loss).dump());
     add("world_size", Json(manifest.world_size).dump());
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
@@ -216,11 +254,13 @@ Manifest detail::parse_object(const std::string& text) {
     require_shallow(text);
     const Json json = Json::parse(text);
     if (text_of(json, "format") != kFormat) fail_field("format", std::string(kFormat), text_of(json, "format"));
-    if (integer_of(json, "version") != kVersion) {
-      fail_field("version", std::to_string(kVersion), std::to_string(integer_of(json, "version")));
+    const Size version = integer_of(json, "version");
+    if (version != 1 && version != kVersion) {
+      fail_field("version", fmt::format("1 or {}", kVersion), std::to_string(version));
     }
     Manifest manifest;
     RunState& state = manifest.state;
+    if (version >= 2) state.run = id_of(json, "run", false), state.parent = id_of(json, "parent", true);
     state.step = count_of(json, "step");
     state.samples = count_of(json, "samples");
     state.data_tokens = count_of(json, "data_tokens");
@@ -235,6 +275,10 @@ Manifest detail::parse_object(const std::string& text) {
     // Manifests before f16 have neither.
     if (json.contains("loss_scale_steps")) state.loss_scale_steps = count_of(json, "loss_scale_steps");
     if (json.contains("skipped")) state.skipped = count_of(json, "skipped");
+    if (json.contains("eval_loss")) {
+      if (!json["eval_loss"].is_number()) fail_field("eval_loss", "a number", json["eval_loss"].dump());
+      state.eval_loss = json["eval_loss"].get<double>();
+    }
     for (const auto& [name, count] :
          {std::pair{"loss_scale_steps", state.loss_scale_steps}, {"skipped", state.skipped}}) {
       if (count > std::numeric_limits<std::int32_t>::max()) fail_field(name, "at most 2^31 - 1", std::to_string(count));
@@ -252,6 +296,7 @@ Manifest detail::parse_object(const std::string& text) {
       manifest.parameters.push_back(parameter_from(parameter));
     }
     for (const Json& file : array_of(json, "files", kMaxFiles)) manifest.files.push_back(file_from(file));
+    if (version >= 2) check_states(json, manifest);
     return manifest;
   });
 }

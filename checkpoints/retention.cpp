@@ -2,28 +2,51 @@
 #include "retention.h"
 
 #include <algorithm>
+#include <tuple>
+#include <vector>
 
 #include "files.h"
 #include "layout.h"
-#include "verify.h"
+#include "run_id.h"
 #include "whole.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-// The last time that `path`, or anything in it, changed.
-fs::file_time_type last_change(const fs::path& path) {
-  fs::file_time_type latest = fs::last_write_time(path);
-  if (!fs::is_directory(path)) return latest;
-  for (const auto& entry : fs::recursive_directory_iterator(path)) latest = std::max(latest, entry.last_write_time());
-  return latest;
+// The step of the lowest evaluation loss, the first one of equals; -1 where none has been evaluated.
+Size best_step(std::vector<Listing> listings) {
+  std::erase_if(listings, [](const Listing& entry) { return !entry.eval_loss; });
+  std::sort(listings.begin(), listings.end(), [](const Listing& a, const Listing& b) {
+    return std::tuple(*a.eval_loss, a.step) < std::tuple(*b.eval_loss, b.step);
+  });
+  const auto best = std::find_if(listings.begin(), listings.end(), [](const Listing& e) { return is_whole(e.path); });
+  return best == listings.end() ? -1 : best->step;
+}
+
+// What need not stay of the run's checkpoints, which are valid by manifest and sizes, oldest first.
+std::vector<fs::path> superfluous(const std::vector<Listing>& own, const std::string& newest,
+                                  const SaveOptions& options) {
+  const int keep = std::max(options.keep, 2);
+  if (own.size() <= static_cast<std::size_t>(keep)) return {};
+  const Size best = options.best ? best_step(own) : -1;
+  std::vector<fs::path> going;
+  int staying = 1;  // the one just written
+  for (auto entry = own.rbegin(); entry != own.rend(); ++entry) {
+    const fs::path folder = entry->path;
+    if (folder.filename() == newest) continue;
+    const bool always = (options.keep_every > 0 && entry->step % options.keep_every == 0) || entry->step == best;
+    if (always && staying >= keep) continue;  // whole or not, it stays
+    if (!is_whole(folder)) continue;
+    if (staying++ >= keep) going.push_back(folder);
+  }
+  return going;
 }
 
 }  // namespace
 
-void write_latest(const fs::path& directory, const std::string& name, const std::string& run_id) {
-  const fs::path temporary = directory / (std::string(kLatestName) + ".tmp-" + run_id);
+void write_latest(const fs::path& directory, const std::string& name, const std::string& attempt) {
+  const fs::path temporary = directory / temporary_name(std::string(kLatestName), attempt);
   try {
     write_durably(temporary, name + "\n");
     rename_durably(temporary, directory / kLatestName);
@@ -34,24 +57,19 @@ void write_latest(const fs::path& directory, const std::string& name, const std:
   }
 }
 
-void make_room(const fs::path& directory, const std::string& newest, int keep, const std::string& run_id) {
-  std::vector<fs::path> valid;  // oldest first, without the newest; first by sizes, which costs next to nothing
-  for (const fs::path& folder : step_folders(directory.string())) {
-    if (folder.filename() != newest && problems_of(folder, false).empty()) valid.push_back(folder);
-  }
-  const std::size_t others = static_cast<std::size_t>(std::max(keep, 2)) - 1;
-  if (valid.size() > others) std::erase_if(valid, [](const fs::path& folder) { return !is_whole(folder); });
-  for (std::size_t i = 0; i + others < valid.size(); ++i) {
+void make_room(const fs::path& directory, const std::string& newest, const std::string& run,
+               const SaveOptions& options) {
+  const Whose whose{run, options.version_1};
+  std::vector<Listing> own = list(directory.string(), false);
+  std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !whose.includes(entry.run); });
+  for (const fs::path& folder : superfluous(own, newest, options)) {
     // Renamed first: a removal that is interrupted leaves no folder that looks like a damaged checkpoint.
-    const fs::path discarded = directory / discarded_name(valid[i].filename().string(), run_id);
-    rename_durably(valid[i], discarded);
+    const fs::path discarded = directory / discarded_name(folder.filename().string(), attempt_of(run));
+    rename_durably(folder, discarded);
     fs::remove_all(discarded);
   }
-  const fs::file_time_type committed = fs::last_write_time(directory / newest / kManifestName);
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (!is_temporary(name) && !is_discarded(name)) continue;
-    if (last_change(entry.path()) < committed) fs::remove_all(entry.path());
+    if (is_leftover(entry.path().filename().string(), run)) fs::remove_all(entry.path());
   }
 }
 

@@ -3,16 +3,20 @@
 // leaves what stood before.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <unordered_map>
 
 #include "files.h"
+#include "folder_lock.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "retention.h"
+#include "run_id.h"
 #include "shard_file.h"
 #include "verify.h"
 #include "whole.h"
@@ -21,7 +25,8 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kAnotherRun = "another run's checkpoint stands there; choose another folder for this one's";
+constexpr const char* kAnotherRun = "another state of this step stands there; choose another folder for this one's";
+constexpr std::chrono::seconds kPatience{30};  // for the folder
 constexpr const char* kShared = "all ranks must see the same checkpoint folder: put it on a file system they share";
 
 // collectively() for a body whose every exception is turned into a DataError that starts with the folder.
@@ -32,6 +37,7 @@ void agree(const Group& group, const fs::path& folder, Body&& body) {
 
 void check_input(const ShardMap& shards, const RunState& state) {
   if (state.step < 0) throw UsageError("checkpoint", fmt::format("step: expected 0 or more, found {}", state.step));
+  if (!is_run_id(state.run)) throw UsageError("checkpoint", fmt::format("run: expected an id, found '{}'", state.run));
   std::unordered_map<std::string, Size> elements;
   for (const auto& [name, shape] : shards.parameters) {
     // Names are those of links in an HDF5 file.
@@ -53,6 +59,16 @@ void check_input(const ShardMap& shards, const RunState& state) {
                                                  range.values.elements(), dtype_name(range.values.dtype())));
     }
   }
+}
+
+void require_no_other_run(const fs::path& directory, const Whose& whose) {
+  const auto other = find_other(directory.string(), whose);
+  if (!other) return;
+  throw UsageError("checkpoint",
+                   fmt::format("{}: expected checkpoints of run {} alone, found {} of {}", directory.string(),
+                               whose.run, fs::path(other->path).filename().string(),
+                               other->run.empty() ? "version 1, without an id" : "run " + other->run),
+                   "choose another folder for this run's checkpoints");
 }
 
 bool valid_one_stands(const fs::path& folder) {
@@ -117,7 +133,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
 }
 
 // Failures here leave the new checkpoint as it stands, so they are told and not thrown.
-void tidy(const fs::path& directory, const std::string& name, int keep, const std::string& run_id) {
+void tidy(const fs::path& directory, const std::string& name, const std::string& run, const SaveOptions& options) {
   const auto attempt = [](auto&& body) {
     try {
       body();
@@ -125,36 +141,37 @@ void tidy(const fs::path& directory, const std::string& name, int keep, const st
       std::fprintf(stderr, "warning: [checkpoint] %s\n", e.what());
     }
   };
-  attempt([&] { write_latest(directory, name, run_id); });
-  attempt([&] { make_room(directory, name, keep, run_id); });
+  attempt([&] { write_latest(directory, name, attempt_of(run)); });
+  attempt([&] { make_room(directory, name, run, options); });
 }
 
 }  // namespace
 
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
-                 int keep) {
+                 const SaveOptions& options) {
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
+  agree(group, folder, [&] { check_input(shards, state); });
+  std::shared_ptr<void> alone;  // of rank 0, until it has tidied
   std::string standing;
-  agree(group, folder, [&] {
-    check_input(shards, state);
-    if (root && valid_one_stands(folder)) standing = "valid";
+  agree(group, fs::absolute(parent), [&] {
+    if (!root) return;
+    make_folders_durably(parent);
+    alone = lock_folder(parent, kPatience);
+    require_no_other_run(parent, {state.run, options.version_1});
+    if (valid_one_stands(folder)) standing = "valid";
   });
   if (!group.broadcast_bytes(standing, 0).empty()) {
     agree(group, folder, [&] { require_same(folder, shards, state); });
-    if (root) tidy(parent, folder.filename().string(), keep, unique_id());
+    if (root) tidy(parent, folder.filename().string(), state.run, options);
     return folder.string();
   }
-  std::string run_id;
-  agree(group, folder, [&] {
-    if (!root) return;
-    run_id = unique_id();
-    make_folders_durably(parent / temporary_name(state.step, run_id));
-  });
-  run_id = group.broadcast_bytes(run_id, 0);
-
-  const fs::path temporary = parent / temporary_name(state.step, run_id);
+  const std::string name = temporary_name(step_name(state.step), group.broadcast_bytes(attempt_of(state.run), 0));
+  const fs::path temporary = parent / name;
   try {
+    agree(group, folder, [&] {
+      if (root) make_folders_durably(temporary);
+    });
     std::string part;
     agree(group, temporary, [&] {
       if (!fs::is_directory(temporary)) {
@@ -172,7 +189,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     if (root) fs::remove_all(temporary, ignored);
     throw;
   }
-  if (root) tidy(parent, folder.filename().string(), keep, run_id);
+  if (root) tidy(parent, folder.filename().string(), state.run, options);
   return folder.string();
 }
 

@@ -22,6 +22,8 @@ std::string newest(const std::string& path) {
   return found;
 }
 
+std::string or_none(const std::string& text) { return text.empty() ? "(none)" : text; }
+
 ExitCode list(const std::string& path) {
   const auto entries = checkpoint::list(path, true);
   if (entries.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
@@ -37,9 +39,11 @@ ExitCode inspect(const std::string& path) {
   const auto parameters = checkpoint::read_parameters(folder);
   Size total = 0;
   for (const ParameterInfo& parameter : parameters) total += parameter.shape.elements();
-  fmt::print("{}\nstep {}, {} samples, seed {}, written by {}, config {}\nmodel {}\n{} parameters in {} tensors:\n",
-             folder, state.step, state.samples, state.seed, counted(checkpoint::read_world_size(folder), "rank"),
-             state.config_hash, state.model.empty() ? "(none)" : state.model, total, parameters.size());
+  fmt::print("{}\nrun {}, parent {}\n", folder, or_none(state.run), or_none(state.parent));
+  if (state.eval_loss) fmt::print("evaluation loss {:.4f}\n", *state.eval_loss);
+  fmt::print("step {}, {} samples, seed {}, written by {}, config {}\nmodel {}\n{} parameters in {} tensors:\n",
+             state.step, state.samples, state.seed, counted(checkpoint::read_world_size(folder), "rank"),
+             state.config_hash, or_none(state.model), total, parameters.size());
   for (const ParameterInfo& parameter : parameters) {
     fmt::print("  {:<40} {}\n", parameter.name, to_string(parameter.shape));
   }

@@ -2,6 +2,7 @@
 #include "checkpoints/fixture.h"
 #include "layout.h"
 #include "libtrain/error.h"
+#include "run_id.h"
 #include "test_main/catch.h"
 #include "verify.h"
 
@@ -19,12 +20,20 @@ TEST_CASE("names: steps are those that step_name() makes", "[checkpoints]") {
                             "step-00001000.corrupt-1", "step-9999999999999999999999"}) {
     CHECK(!parse_step(other));
   }
-  CHECK(is_temporary(temporary_name(7, "id")));
-  CHECK(is_discarded(discarded_name(step_name(7), "id")));
-  for (const char* other : {"step-00000007.corrupt-1", "step-00000007", "notes.tmp-1", "LATEST"}) {
-    CHECK(!is_temporary(other));
-    CHECK(!is_discarded(other));
+  const std::string run = draw_run_id(), attempt = attempt_of(run);
+  CHECK(is_run_id(run));
+  CHECK(run.size() == 33);
+  CHECK(draw_run_id() != run);
+  for (const std::string& name : {step_name(7), std::string("LATEST")}) {
+    CHECK(is_leftover(temporary_name(name, attempt), run));
+    CHECK(is_leftover(discarded_name(name, attempt), run));
+    CHECK(!is_leftover(temporary_name(name, attempt_of(run + "0")), run));
   }
+  for (const std::string& other : {step_name(7), "step-00000007.corrupt-1-" + attempt, "notes.tmp-" + attempt,
+                                   std::string("LATEST"), "step-00000007.tmp-" + run}) {
+    CHECK(!is_leftover(other, run));
+  }
+  for (const char* other : {"", "../up", "a b", "a.b"}) CHECK(!is_run_id(other));
 }
 
 TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder", "[checkpoints]") {
@@ -35,24 +44,24 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
   write_file(checkpoints / "LATEST", "step-00000002\n");  // a hint that is wrong
   const std::string newest = (checkpoints / "step-00000030").string();
   Strings notes;
-  CHECK(find_newest(temp.text(), &notes, false) == newest);
-  CHECK(find_newest(checkpoints.string(), &notes, true) == newest);
-  CHECK(find_newest(checkpoints.string() + "/", &notes, false) == newest);
-  CHECK(find_newest((checkpoints / "step-00000004").string() + "/", &notes, true) ==
+  CHECK(find_newest(temp.text(), kEverybodys, &notes, false) == newest);
+  CHECK(find_newest(checkpoints.string(), kEverybodys, &notes, true) == newest);
+  CHECK(find_newest(checkpoints.string() + "/", kEverybodys, &notes, false) == newest);
+  CHECK(find_newest((checkpoints / "step-00000004").string() + "/", kEverybodys, &notes, true) ==
         (checkpoints / "step-00000004").string());
   CHECK(notes.empty());
   {
     const fs::path before = fs::current_path();  // relative paths stay relative
     fs::current_path(temp.path());
-    CHECK(find_newest("checkpoints/", nullptr, false) == "checkpoints/step-00000030");
-    CHECK(find_newest(".", nullptr, false) == "./checkpoints/step-00000030");
+    CHECK(find_newest("checkpoints/", kEverybodys, nullptr, false) == "checkpoints/step-00000030");
+    CHECK(find_newest(".", kEverybodys, nullptr, false) == "./checkpoints/step-00000030");
     fs::current_path(checkpoints / "step-00000002");
-    CHECK(find_newest(".", nullptr, false) == ".");
+    CHECK(find_newest(".", kEverybodys, nullptr, false) == ".");
     fs::current_path(before);
   }
   // A folder of any name is a checkpoint where it has a manifest.
   fs::copy(newest, temp.path() / "best");
-  CHECK(find_newest((temp.path() / "best").string(), nullptr, true) == (temp.path() / "best").string());
+  CHECK(find_newest((temp.path() / "best").string(), kEverybodys, nullptr, true) == (temp.path() / "best").string());
 
   const std::vector<Listing> listings = list(temp.text(), true);
   REQUIRE(listings.size() == 3);
@@ -66,8 +75,8 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
 TEST_CASE("find_newest: nothing there", "[checkpoints]") {
   const TempFolder temp;
   Strings notes;
-  CHECK(!find_newest(temp.text(), &notes, false));
-  CHECK(!find_newest(temp.text() + "/missing", &notes, false));
+  CHECK(!find_newest(temp.text(), kEverybodys, &notes, false));
+  CHECK(!find_newest(temp.text() + "/missing", kEverybodys, &notes, false));
   CHECK(list(temp.text(), true).empty());
   CHECK_THROWS_AS(list(temp.text() + "/missing", true), DataError);
   CHECK(notes.empty());
@@ -106,7 +115,7 @@ TEST_CASE("find_newest: says why it passed each one over, newest first", "[check
   fs::remove_all(temp.path() / "step-00000006");
   fs::copy(temp.path() / "step-00000001", temp.path() / "step-00000006");
   Strings notes;
-  CHECK(find_newest(temp.text(), &notes, false) == (temp.path() / "step-00000001").string());
+  CHECK(find_newest(temp.text(), kEverybodys, &notes, false) == (temp.path() / "step-00000001").string());
   CHECK(notes == Strings{"step-00000006: manifest.json: step: expected 6, found 1",
                          "step-00000005: manifest.json: cannot open: No such file or directory",
                          "step-00000004: manifest.json: is empty",
@@ -127,9 +136,9 @@ TEST_CASE("find_newest: a flipped bit is found with checksums only", "[checkpoin
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;
   write_file(damaged / "rank-00000.h5", bytes);
-  CHECK(find_newest(temp.text(), nullptr, false) == damaged.string());
+  CHECK(find_newest(temp.text(), kEverybodys, nullptr, false) == damaged.string());
   Strings notes;
-  CHECK(find_newest(temp.text(), &notes, true) == (temp.path() / "step-00000001").string());
+  CHECK(find_newest(temp.text(), kEverybodys, &notes, true) == (temp.path() / "step-00000001").string());
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0],
              Catch::Matchers::ContainsSubstring("step-00000002: rank-00000.h5: m/scale[0, 1): crc32c: expected"));

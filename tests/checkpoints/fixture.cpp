@@ -1,6 +1,8 @@
 // A small model's state for the tests of checkpoints.
 #include "checkpoints/fixture.h"
 
+#include "checkpoints/repair.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -68,6 +70,7 @@ ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int s
 
 checkpoint::RunState state_at(Size step) {
   checkpoint::RunState state;
+  state.run = kRun;
   state.step = step;
   state.samples = 48 * step;
   state.seed = 0xfedcba9876543210ull;
@@ -94,7 +97,26 @@ Size wrong_elements(const ShardMap& shards) {
 }
 
 fs::path save_alone(const fs::path& directory, Size step, const ShardMap& shards, int keep) {
-  return checkpoint::save(directory.string(), shards, state_at(step), Group(), keep);
+  return checkpoint::save(directory.string(), shards, state_at(step), Group(), {.keep = keep});
+}
+
+fs::path save_by(const std::string& run, const fs::path& directory, Size step, int keep) {
+  checkpoint::RunState state = state_at(step);
+  if (!run.empty()) state.run = run;
+  const TempFolder apart;  // no run saves where another's checkpoints are
+  const bool alone = !checkpoint::find_other(directory.string(), {state.run, false});
+  const fs::path to = alone ? directory : apart.path();
+  const fs::path folder = checkpoint::save(to.string(), shards_of(small_model(), 0, 1), state, Group(), {.keep = keep});
+  if (run.empty()) {
+    std::string text = read_file(folder / "manifest.json");
+    const std::size_t begin = text.find(" \"run\""), end = text.find(" \"step\"");
+    text.replace(begin, end - begin, "").replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+    write_file(folder / "manifest.json", with_repaired_checksum(text));
+  }
+  if (alone) return folder;
+  fs::create_directories(directory);
+  fs::copy(folder, directory / folder.filename());
+  return directory / folder.filename();
 }
 
 std::string read_file(const fs::path& file) {

@@ -12,6 +12,8 @@ namespace lt_test {
 
 namespace fs = std::filesystem;
 
+inline constexpr const char* kRun = "20240501T165500Z-9f3c2a10b4d5e6f7";
+
 // A folder that lives as long as the object.
 class TempFolder {
  public:
@@ -38,6 +40,7 @@ float value_of(const std::string& parameter, lt::StateKind kind, lt::Size index)
 // shorter and possibly empty. `owned` has the values of value_of(), `needed` has the same ranges filled with NaN.
 lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int rank, int size);
 
+// Of the run kRun.
 lt::checkpoint::RunState state_at(lt::Size step);
 
 // Elements of `needed` that are not value_of(), bit for bit.
@@ -45,6 +48,8 @@ lt::Size wrong_elements(const lt::ShardMap& shards);
 
 // Saves step `step` of one rank under `directory` and returns the folder.
 fs::path save_alone(const fs::path& directory, lt::Size step, const lt::ShardMap& shards, int keep = 100);
+// The same by the run `run`, which may be empty: a checkpoint of version 1, without an id.
+fs::path save_by(const std::string& run, const fs::path& directory, lt::Size step, int keep = 100);
 
 std::string read_file(const fs::path& file);
 void write_file(const fs::path& file, const std::string& bytes);

@@ -41,6 +41,13 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   const std::string text = manifest_text(written);
   const Manifest read = parse_manifest(text);
   CHECK(manifest_text(read) == text);
+  CHECK(read.state.run == lt_test::kRun);
+  CHECK(read.state.parent.empty());
+  CHECK(!read.state.eval_loss);
+  Manifest evaluated = written;
+  evaluated.state.parent = "20230501T165500Z-0f3c2a10b4d5e6f7", evaluated.state.eval_loss = 2.5;
+  CHECK(parse_manifest(manifest_text(evaluated)).state.parent == evaluated.state.parent);
+  CHECK(parse_manifest(manifest_text(evaluated)).state.eval_loss == 2.5);
   CHECK(read.state.seed == 0xfedcba9876543210ull);
   CHECK(read.state.loss_scale == 65536.0 / 3.0);
   CHECK(read.state.config == written.state.config);
@@ -131,7 +138,8 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
     return "none";
   };
   CHECK(error_with("\"version\"", "\"version\"") == "none");
-  CHECK_THAT(error_with("\"version\": 1", "\"version\": 2"), ContainsSubstring("field version: expected 1, found 2"));
+  CHECK_THAT(error_with("\"version\": 2", "\"version\": 3"),
+             ContainsSubstring("field version: expected 1 or 2, found 3"));
   CHECK_THAT(error_with("libtrain checkpoint", "something"), ContainsSubstring("field format"));
   CHECK_THAT(error_with("\"step\": 7", "\"step\": \"7\""), ContainsSubstring("field step: expected an integer"));
   CHECK_THAT(error_with("\"step\": 7", "\"step\": -7"),
@@ -141,7 +149,14 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with("\"00000011\"", "\"0000001g\""),
              ContainsSubstring("crc32c_blocks: expected 8 hexadecimal digits"));
   CHECK_THAT(error_with("[3,2]", "[3000000000000000000,4]"), ContainsSubstring("field shape"));
-  CHECK_THAT(error_with("\"version\": 1", "\"version\" 1"), ContainsSubstring("parse error"));
+  CHECK_THAT(error_with("\"version\": 2", "\"version\" 2"), ContainsSubstring("parse error"));
+  CHECK_THAT(error_with("\"run\": \"2", "\"run\": \"../2"), ContainsSubstring("field run: expected letters, digits"));
+  CHECK_THAT(error_with("\"parent\": \"", "\"parent\": \"/"), ContainsSubstring("field parent: expected letters"));
+  CHECK_THAT(error_with("{\"kind\":\"v\",\"dtype\":\"f32\"}", "{\"kind\":\"v\",\"dtype\":\"bf16\"}"),
+             ContainsSubstring("field states: expected v of dtype f32, found bf16"));
+  CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","),
+             ContainsSubstring("field kind: expected master, m or v, found momentum"));
+  CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""), ContainsSubstring("by the datasets, found"));
   // As it was written before there were these two, and with numbers that no run has.
   CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
   CHECK(error_with(" \"skipped\": 0,\n", "") == "none");

@@ -133,10 +133,10 @@ TEST_CASE("ranks: one rank's full disk fails the save on all; the older checkpoi
   CHECK(shared);
   group().barrier();  // rank 0 has cleared up
   CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000001"});
-  CHECK(find_newest(temp.text(), nullptr, true) == older);
+  CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == older);
   group().barrier();
   const std::string again = save(temp.text(), mine, state_at(2), group());
-  CHECK(find_newest(temp.text(), nullptr, true) == again);
+  CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == again);
 }
 
 TEST_CASE("ranks: a valid checkpoint of the step is left by all", "[checkpoints]") {

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "checkpoints/fixture.h"
+#include "run_id.h"
 #include "test_main/catch.h"
 #include "verify.h"
 
@@ -63,22 +64,52 @@ TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one tha
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003", "step-00000004", "step-00000005"});
 }
 
-TEST_CASE("retention: leftovers go once a younger checkpoint stands, younger ones stay", "[checkpoints]") {
+TEST_CASE("retention: the run's leftovers go once a checkpoint stands, others' stay", "[checkpoints]") {
+  const TempFolder temp;
+  const auto make = [&](const std::string& name) {
+    fs::create_directory(temp.path() / name);
+    write_file(temp.path() / name / "rank-00000.h5", "half");
+  };
+  const std::string mine = attempt_of(kRun), other = attempt_of("20240101T000000Z-0000000000000001");
+  make("step-00000003.tmp-" + mine);
+  make("step-00000002.old-" + mine);
+  write_file(temp.path() / ("LATEST.tmp-" + mine), "step-000");
+  make("step-00000003.tmp-" + other);
+  save_alone(temp.path(), 4, shards_of(small_model(), 0, 1));
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003.tmp-" + other, "step-00000004"});
+}
+
+TEST_CASE("retention: other runs' checkpoints neither count nor go", "[checkpoints]") {
+  const TempFolder temp;
+  const std::string other = "20240101T000000Z-0000000000000001";
+  for (const Size step : {6, 12, 18}) save_by(other, temp.path(), step);
+  save_by("", temp.path(), 1);  // of version 1
+  const TempFolder apart;
+  for (const Size step : {28, 29, 30}) {
+    fs::copy(save_by(kRun, apart.path(), step), temp.path() / ("step-000000" + std::to_string(step)));
+  }
+  make_room(temp.path(), "step-00000030", kRun, {.keep = 2});
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000001", "step-00000006", "step-00000012", "step-00000018",
+                                         "step-00000029", "step-00000030"});
+  make_room(temp.path(), "step-00000030", kRun, {.keep = 2, .version_1 = true});
+  CHECK(!fs::exists(temp.path() / "step-00000001"));
+}
+
+TEST_CASE("retention: multiples of keep_every and the best evaluation stay beyond the newest", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);
-  const auto hour = std::chrono::hours(1);
-  const auto make = [&](const std::string& name, auto age) {
-    const fs::path folder = temp.path() / name;
-    fs::create_directory(folder);
-    write_file(folder / "rank-00000.h5", "half");
-    fs::last_write_time(folder / "rank-00000.h5", fs::file_time_type::clock::now() - age);
-    fs::last_write_time(folder, fs::file_time_type::clock::now() - hour);
+  const auto save_evaluated = [&](Size step, std::optional<double> loss, const SaveOptions& options) {
+    RunState state = state_at(step);
+    state.eval_loss = loss;
+    save(temp.text(), shards, state, Group(), options);
   };
-  make("step-00000003.tmp-dead", hour);
-  make("step-00000002.old-dead", hour);
-  write_file(temp.path() / "LATEST.tmp-dead", "step-000");
-  fs::last_write_time(temp.path() / "LATEST.tmp-dead", fs::file_time_type::clock::now() - hour);
-  make("step-00000009.tmp-alive", -hour);  // another process writes to its file
-  save_alone(temp.path(), 4, shards);
-  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000004", "step-00000009.tmp-alive"});
+  for (Size step = 1; step <= 9; ++step) save_evaluated(step, {}, {.keep = 2, .keep_every = 4});
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000004", "step-00000008", "step-00000009"});
+  const double losses[] = {3, 2.5, 2.5, 2.75, 2.75};  // steps 10 to 14; 11 is the first of the best
+  for (Size step = 10; step <= 14; ++step) {
+    save_evaluated(step, losses[step - 10], {.keep = 2, .keep_every = 8, .best = true});
+  }
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000008", "step-00000011", "step-00000013", "step-00000014"});
+  save_evaluated(15, 2.25, {.keep = 2, .best = true});
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000014", "step-00000015"});
 }

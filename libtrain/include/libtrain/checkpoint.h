@@ -17,6 +17,8 @@ namespace lt::checkpoint {
 
 // Everything of a run's state that is not a tensor.
 struct RunState {
+  std::string run;                         // the run's id
+  std::string parent;                      // of the run whose checkpoint it began from; empty: none
   Size step = 0;                           // steps done
   Size samples = 0;                        // data position
   Size data_tokens = 0;                    // of all training files together; 0: not known
@@ -27,7 +29,21 @@ struct RunState {
   std::string config_hash;
   std::string model;      // what export and sample need to know of the model: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
+  // Of the newest evaluation.
+  std::optional<double> eval_loss = std::nullopt;
 };
+
+// An id for a run that begins: UTC time and 64 random bits, "20240501T165500Z-9f3c2a10b4d5e6f7".
+std::string draw_run_id();
+
+// Which checkpoints of a folder are meant: a run's own, or everybody's.
+struct Whose {
+  std::string run;         // the id; empty: everybody's
+  bool version_1 = false;  // those of version 1, which carry no id, are the run's too
+
+  bool includes(const std::string& id) const { return run.empty() || id == run || (id.empty() && version_1); }
+};
+inline const Whose kEverybodys;
 
 // One folder as `list` and resuming see it.
 struct Listing {
@@ -35,23 +51,39 @@ struct Listing {
   Size step = -1;
   bool valid = false;
   std::string reason;  // why it is not valid: file, field, expected, actual
+  std::string run;     // where it is valid: whose it is; empty in version 1
+  std::optional<double> eval_loss = std::nullopt;
 };
 
-// Saves step `state.step` under `directory`; all ranks of `group` call it. Order: write and fsync each rank's file,
-// gather checksums on rank 0, write and fsync the manifest, rename the folder, fsync the parent; then keep the newest
-// `keep` valid checkpoints (at least 2). A corrupt folder of the same name is moved aside first; a valid one of the
-// same state, whatever rank count wrote it, is left and the call returns, one of another state is an error. Throws
-// DataError (all ranks alike) where anything fails; what stood before still stands.
+// What a save does beside writing.
+struct SaveOptions {
+  int keep = 3;            // the run's newest checkpoints that stay, at least 2
+  Size keep_every = 0;     // each whose step is a multiple of it stays too; 0: none
+  bool best = false;       // so does the one with the lowest evaluation loss
+  bool version_1 = false;  // checkpoints there that carry no id are this run's
+};
+
+// Saves step `state.step` of the run `state.run` under `directory`; all ranks of `group` call it. Order: write and
+// fsync each rank's file, gather checksums on rank 0, write and fsync the manifest, rename the folder, fsync the
+// parent; then remove what need not stay. A corrupt folder of the same name is moved aside first; a valid one of the
+// same state, whatever rank count wrote it, is left and the call returns, one of another state is an error. Rank 0 has
+// the folder alone meanwhile, and waits up to 30 s for it. Throws UsageError, before anything is written, where another
+// run's valid checkpoint is there, and DataError (all ranks alike) where anything fails; what stood before still
+// stands.
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
-                 int keep = 3);
+                 const SaveOptions& options = {});
 
 // The newest valid step's folder of `path`: a step's folder, a `checkpoints` folder or a run's folder. Why newer ones
 // were passed over is appended to `notes`. Nothing valid: nullopt. Verifies manifests and file sizes, and with
 // `checksums` every byte.
-std::optional<std::string> find_newest(const std::string& path, std::vector<std::string>* notes, bool checksums);
+std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
+                                       bool checksums);
 
-// The same with every byte verified; throws DataError where nothing is valid, saying why of each. `named` is what the
-// message calls the path: a key of the configuration, or nothing.
+// The newest checkpoint of `path` that is not theirs and valid by manifest and file sizes.
+std::optional<Listing> find_other(const std::string& path, const Whose& whose);
+
+// The newest of everybody's, with every byte verified; throws DataError where nothing is valid, saying why of each.
+// `named` is what the message calls the path: a key of the configuration, or nothing.
 std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr, const std::string& named = "");
 
 // Step folders of `path`, oldest first. Throws DataError where nothing is at `path`.

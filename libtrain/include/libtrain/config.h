@@ -61,6 +61,8 @@ struct CheckpointConfig {
   Size every = 0;   // 0: at the end only
   double every_minutes = 0;
   Size keep = 3;
+  Size keep_every = 0;  // 0: none
+  bool best = false;
   bool async = false;
   std::string resume = "auto";
 };

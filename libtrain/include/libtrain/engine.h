@@ -68,6 +68,12 @@ struct LossScale {
   Size skipped = 0;  // steps so far that had no update
 };
 
+// The run that an engine's checkpoints belong to.
+struct RunIds {
+  std::string id;      // empty: none yet
+  std::string parent;  // of the run whose checkpoint it began from; empty: none
+};
+
 class Engine {
  public:
   // Binds `model`, which must outlive the engine, and gives it initial values. All ranks of `world` construct alike.
@@ -108,6 +114,9 @@ class Engine {
   Size steps_done() const;
   void set_progress(Size steps, Size samples);
   Size samples_done() const;
+  // Kept for those who save and load; the engine itself does not use it.
+  const RunIds& run() const;
+  void set_run(RunIds run);
   // Of the next step; waits for those before it. Without f16 it is 1, and set_loss_scale() does nothing;
   // with it, it throws UsageError for a scale that is not positive and counts below 0.
   LossScale loss_scale() const;

@@ -114,6 +114,7 @@ struct Engine::Impl {
   StepSlot evaluation_slot{options.device};
   StepSlot* slot = &evaluation_slot;  // of the program that runs
   Size steps = 0, samples = 0;
+  RunIds run_ids;
   Size steps_of_engine = 0;  // not of checkpoints
   Size graph_launches = 0;
   std::optional<Event> update_gate;  // of hold_update_until(), for the next update
@@ -347,6 +348,9 @@ Size Engine::steps_done() const { return impl_->steps; }
 Size Engine::graph_launches() const { return impl_->graph_launches; }
 Size Engine::samples_done() const { return impl_->samples; }
 void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
+
+const RunIds& Engine::run() const { return impl_->run_ids; }
+void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
 
 LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
 void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }

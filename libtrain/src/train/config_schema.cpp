@@ -99,6 +99,8 @@ std::vector<Key> make_schema() {
     LT_KEY(checkpoint, every, at_least(0), "steps between checkpoints; 0: at the end only"),
     LT_KEY(checkpoint, every_minutes, at_least(0), "minutes from one checkpoint to the next; 0: by steps alone"),
     LT_KEY(checkpoint, keep, at_least(2), "newest checkpoints that stay, at least 2"),
+    LT_KEY(checkpoint, keep_every, at_least(0), "checkpoints whose step is a multiple of it stay for ever; 0: none"),
+    LT_KEY(checkpoint, best, any(), "the checkpoint with the lowest evaluation loss stays"),
     LT_KEY(checkpoint, async, any(), "write while training goes on"),
     LT_KEY(checkpoint, resume, text(), "auto (newest valid one of the run), never, or a folder"),
 

@@ -11,6 +11,7 @@ namespace lt {
 checkpoint::RunState state_of(const Engine& engine) {
   const LossScale scale = engine.loss_scale();
   checkpoint::RunState state;
+  state.run = engine.run().id, state.parent = engine.run().parent;
   state.step = engine.steps_done(), state.samples = engine.samples_done();
   state.loss_scale = scale.scale, state.loss_scale_steps = scale.steps, state.skipped = scale.skipped;
   return state;
@@ -27,8 +28,9 @@ void load_engine(Engine& engine, const std::string& step_directory, const Group&
   }
 }
 
-std::string save(const Engine& engine, const std::string& directory, const Group& group, int keep,
+std::string save(Engine& engine, const std::string& directory, const Group& group, int keep,
                  const std::string& tokenizer) {
+  if (engine.run().id.empty()) engine.set_run({group.broadcast_bytes(checkpoint::draw_run_id(), 0), ""});
   checkpoint::RunState state = state_of(engine);
   state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
@@ -36,7 +38,7 @@ std::string save(const Engine& engine, const std::string& directory, const Group
   if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {
     state.model = to_json(transformer->spec(), engine.options().seq);
   }
-  return checkpoint::save(directory, engine.shard_map(), state, group, keep);
+  return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep, .version_1 = true});
 }
 
 bool load(Engine& engine, const std::string& directory, const Group& group) {
@@ -44,12 +46,14 @@ bool load(Engine& engine, const std::string& directory, const Group& group) {
   collectively(group, [&] {
     if (group.rank() != 0) return;
     std::vector<std::string> notes;
-    found = checkpoint::find_newest(directory, &notes, true).value_or("");
+    found = checkpoint::find_newest(directory, checkpoint::kEverybodys, &notes, true).value_or("");
     for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
   });
   found = group.broadcast_bytes(found, 0);
   if (found.empty()) return false;
   load_engine(engine, found, group);
+  const checkpoint::RunState state = checkpoint::read_state(found);
+  engine.set_run({state.run, state.parent});
   return true;
 }
 

@@ -84,6 +84,9 @@ void fill_in(Config& config, DeviceType automatic) {
                                  resume, model.from),
                      "--model.from= leaves it out, --checkpoint.resume=auto starts from its weights at step 1");
   }
+  if (config.checkpoint.best && config.train.eval_every == 0) {
+    throw UsageError("config", "checkpoint.best: needs train.eval_every, whose loss says which one is best, got 0");
+  }
   if (config.checkpoint.dir.empty()) config.checkpoint.dir = config.run.dir + "/checkpoints";
 }
 

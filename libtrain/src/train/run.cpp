@@ -149,8 +149,13 @@ void Run::require_same_data() const {
 }
 
 void Run::load_state() {
+  engine->set_run({control.broadcast_bytes(start.identity.id, 0), control.broadcast_bytes(start.identity.parent, 0)});
   start.checkpoint = control.broadcast_bytes(start.checkpoint, 0);
-  if (!start.checkpoint.empty()) return load_engine(*engine, start.checkpoint, control);
+  if (!start.checkpoint.empty()) {
+    load_engine(*engine, start.checkpoint, control);
+    eval_loss = checkpoint::read_state(start.checkpoint).eval_loss;
+    return;
+  }
   if (config.model.from.empty()) return;
   std::string found;
   collectively(control, [&] {
@@ -174,7 +179,8 @@ void announce(Run& run, const std::string& command) {
   const nn::TransformerSpec& spec = run.model->spec();
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
-    if (run.world.rank() == 0) write_run_files(config, run.world, command, run.engine->memory_programs());
+    if (run.world.rank() == 0)
+      write_run_files(config, run.start.identity, run.world, command, run.engine->memory_programs());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
@@ -197,6 +203,8 @@ void announce(Run& run, const std::string& command) {
       config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
   say("run folder: {}", config.run.dir);
+  say("run: {}{}", run.start.identity.id,
+      run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
   for (const std::string& line : split_lines(run.start.notes)) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.empty();
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
@@ -221,6 +229,7 @@ void announce(Run& run, const std::string& command) {
   for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
   run.log.event({{"event", "start"},
                  {"step", run.steps_done()},
+                 {"run", run.start.identity.id},
                  {"version", version()},
                  {"commit", commit()},
                  {"ranks", run.world.size()},

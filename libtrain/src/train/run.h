@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,8 @@ struct Run {
   RunStart start;
   RunLog log;
   std::vector<StartPart> start_parts;
-  Size device_memory_bytes = 0;  // of the machine, or of the CUDA device
+  std::optional<double> eval_loss;  // of the newest evaluation, also before a restart
+  Size device_memory_bytes = 0;     // of the machine, or of the CUDA device
 
  private:
   // Ends the part of the start that began where the last one ended.

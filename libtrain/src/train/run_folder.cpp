@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/pending_file.h"
+#include "folder_lock.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "report/arena_drawing.h"
@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 
 bool is_empty(const std::string& dir) { return !fs::exists(dir) || fs::is_empty(dir); }
 bool holds_a_run(const std::string& dir) {
-  return fs::exists(dir + "/config.toml") || fs::exists(dir + "/metrics.jsonl") || fs::exists(dir + "/checkpoints");
+  return fs::exists(dir + "/config.toml") || fs::exists(dir + "/run.json") || fs::exists(dir + "/metrics.jsonl") ||
+         fs::exists(dir + "/checkpoints");
 }
 
 void require_folder(const char* key, const std::string& dir) {
@@ -39,18 +40,13 @@ void require_folder(const char* key, const std::string& dir) {
 // Holds `dir` for this process, and for it alone; a folder that is still empty at the end, because the start was
 // refused, goes again. A file system without locks gives none.
 std::shared_ptr<void> lock_folder(const std::string& dir) {
-  const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return nullptr;
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(fd);
+  const auto lock = checkpoint::try_lock_folder(dir);
+  if (!lock) {
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "wait for it to end; ranks of a killed mpirun live on for a second or two");
   }
-  return {nullptr, [fd, dir](void*) {
-            ::rmdir(dir.c_str());  // fails where it holds anything
-            ::close(fd);
-          }};
+  return {nullptr, [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // which fails where it holds anything
 }
 
 void move_aside(const std::string& dir) {
@@ -153,12 +149,13 @@ RunStart open_run_folder(const Config& resolved) {
   start.lock = lock_folder(dir);
   if (resume == "never") {
     old_run = require_fresh(resolved);
+    start.identity = new_identity();
   } else if (resume == "auto") {
     const std::string config = dir + "/config.toml";
     if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
-    if (fs::exists(resolved.checkpoint.dir)) {
-      start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, &notes, true).value_or("");
-    }
+    start.identity = identity_of(resolved);
+    const checkpoint::Whose own = checkpoints_of(resolved, start.identity);
+    start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, own, &notes, true).value_or("");
     if (start.checkpoint.empty()) {
       start.starting_over = starting_over(resolved, notes.size());
     } else {
@@ -170,7 +167,10 @@ RunStart open_run_folder(const Config& resolved) {
   } else {
     start.checkpoint = checkpoint::newest(resume, &notes, "checkpoint.resume");
     old_run = require_fresh(resolved);
+    start.identity = new_identity(checkpoint::read_state(start.checkpoint).run);
   }
+  // What is moved aside with the folder is in nobody's way.
+  if (!old_run || !is_within(resolved.checkpoint.dir, dir)) require_no_other_run(resolved, start.identity);
   start.notes = joined(notes);
   if (!start.complete) require_writable(resolved.checkpoint.dir);
   if (old_run) move_aside(dir);
@@ -183,10 +183,11 @@ RunStart open_run_folder(const Config& resolved) {
   return start;
 }
 
-void write_run_files(const Config& resolved, const World& world, const std::string& command,
-                     const std::vector<const MemoryProgram*>& programs) {
+void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
+                     const std::string& command, const std::vector<const MemoryProgram*>& programs) {
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
+  write_identity(resolved.run.dir, identity);
   write_whole_file("record", resolved.run.dir + "/config.toml", to_toml(resolved));
   write_whole_file("record", resolved.run.dir + "/env.json", env.dump(2) + "\n");
   for (const MemoryProgram* program : programs) {

@@ -15,6 +15,7 @@
 #include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
 #include "train/model_json.h"
+#include "train/run_identity.h"
 #include "train/same_run.h"
 #include "train/seconds.h"
 #include "train/state_copy.h"
@@ -37,6 +38,7 @@ checkpoint::RunState state_of_run(const Run& run) {
   state.config = to_toml(run.config), state.config_hash = config_hash(run.config);
   state.model = to_json(run.model->spec(), run.config.train.seq);
   state.tokenizer = run.tokenizer_text;
+  state.eval_loss = run.eval_loss;
   return state;
 }
 
@@ -90,15 +92,11 @@ void Saver::save() {
   background_ ? save_in_background(step) : conclude(save_now(step));
 }
 
-std::string Saver::write(const ShardMap& shards, const checkpoint::RunState& state, const Group& group) const {
-  const CheckpointConfig& config = run_.config.checkpoint;
-  return checkpoint::save(config.dir, shards, state, group, static_cast<int>(config.keep));
-}
-
 SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}, 0};
   try {
-    outcome.path = write(run_.engine->shard_map(), state_of_run(run_), run_.control);
+    outcome.path = checkpoint::save(run_.config.checkpoint.dir, run_.engine->shard_map(), state_of_run(run_),
+                                    run_.control, save_options(run_.config));
   } catch (const DataError& error) {
     outcome.error = error;
   }
@@ -110,9 +108,11 @@ void Saver::save_in_background(Size step) {
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
   const std::shared_ptr<void>& buffer = background_->next_buffer();
   const Event copied = background_->copy.start(buffer.get());
-  background_->saves.add(step, [this, copied, state = state_of_run(run_), map = background_->copy.map_over(buffer)] {
+  // All by value: during stack unwinding the thread may be left behind.
+  background_->saves.add(step, [copied, config = run_.config, state = state_of_run(run_),
+                                map = background_->copy.map_over(buffer), group = background_->group] {
     copied.synchronize();
-    return write(map, state, background_->group);
+    return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
   });
   stall_s_ = seconds_since(last_begin_);
 }

@@ -45,7 +45,6 @@ class Saver {
   };
 
   bool minutes_are_over();
-  std::string write(const ShardMap& shards, const checkpoint::RunState& state, const Group& group) const;
   SaveOutcome save_now(Size step);
   void save_in_background(Size step);
   void conclude(const SaveOutcome& outcome);

@@ -151,6 +151,7 @@ class Trainer {
       sum += run_.engine->evaluate(batch).item();
     }
     const double loss = sum / static_cast<double>(batches);
+    run_.eval_loss = loss;
     run_.log.event({{"event", "eval"},
                     {"step", steps_done()},
                     {"loss", loss},

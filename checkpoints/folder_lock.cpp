@@ -1,0 +1,62 @@
+// flock() on folders. A second lock by the same process would wait for the first, so those that are held are known.
+#include "folder_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "libtrain/error.h"
+
+namespace lt::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+using Inode = std::pair<dev_t, ino_t>;
+
+struct Held {
+  std::mutex mutex;
+  std::map<Inode, std::weak_ptr<void>> folders;
+};
+Held& held() {
+  static Held instance;
+  return instance;
+}
+
+}  // namespace
+
+std::optional<std::shared_ptr<void>> try_lock_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return std::shared_ptr<void>();
+  const std::shared_ptr<void> lock(nullptr, [fd](void*) { ::close(fd); });
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return std::shared_ptr<void>();
+  const std::lock_guard guard(held().mutex);
+  std::weak_ptr<void>& known = held().folders[Inode{status.st_dev, status.st_ino}];
+  if (const std::shared_ptr<void> mine = known.lock(); mine.use_count() > 0) return mine;
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return known = lock, lock;
+  if (errno == EWOULDBLOCK) return std::nullopt;
+  return std::shared_ptr<void>();
+}
+
+std::shared_ptr<void> lock_folder(const fs::path& folder, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause{20};
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    if (const auto lock = try_lock_folder(folder)) return *lock;
+    if (std::chrono::steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  throw DataError("checkpoint",
+                  fmt::format("{}: expected to have the folder alone within {} s, another process writes to it",
+                              fs::absolute(folder).string(), patience.count() / 1000),
+                  "`fuser -v` on the folder names the process; end it, or choose another checkpoint.dir");
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,117 @@
+// Whose checkpoints a folder holds: a run finds, keeps and removes its own alone, and one process at a time writes
+// there.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "checkpoints/fixture.h"
+#include "folder_lock.h"
+#include "libtrain/error.h"
+#include "manifest.h"
+#include "test_main/catch.h"
+#include "verify.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using namespace lt_test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::string kOther = "20240101T000000Z-0000000000000001";
+
+}  // namespace
+
+TEST_CASE("runs: the newest of a run is found among those of others", "[checkpoints]") {
+  const TempFolder temp;
+  const fs::path old = save_by("", temp.path(), 1), mine = save_by(kRun, temp.path(), 2);
+  const fs::path other = save_by(kOther, temp.path(), 30);
+  CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == other.string());
+  CHECK(find_newest(temp.text(), {kRun}, nullptr, true) == mine.string());
+  CHECK(find_newest(temp.text(), {kOther}, nullptr, true) == other.string());
+  CHECK(!find_newest(temp.text(), {"another"}, nullptr, true));
+  CHECK(find_newest(temp.text(), {"another", true}, nullptr, true) == old.string());
+  CHECK(find_other(temp.text(), {kRun})->run == kOther);
+  CHECK(find_other(temp.text(), {kOther, true})->path == mine.string());
+  CHECK(!find_other(temp.text(), kEverybodys));
+}
+
+TEST_CASE("runs: a save beside another run's checkpoint is refused before anything is written", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  save_by(kOther, temp.path(), 30);
+  const auto before = names_in(temp.path());
+  try {
+    save_alone(temp.path(), 6, shards);
+    CHECK(false);
+  } catch (const UsageError& e) {
+    CHECK_THAT(e.what(), ContainsSubstring(kRun));
+    CHECK_THAT(e.what(), ContainsSubstring("found step-00000030 of run " + kOther));
+  }
+  CHECK(names_in(temp.path()) == before);
+  fs::resize_file(temp.path() / "step-00000030" / "rank-00000.h5", 5);  // damaged, it is nobody's
+  CHECK(problems_of(save_alone(temp.path(), 6, shards), true).empty());
+}
+
+TEST_CASE("runs: checkpoints without an id are the run's own where it says so", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  for (const Size step : {1, 2, 3}) save_by("", temp.path(), step);
+  CHECK_THROWS_WITH(save(temp.text(), shards, state_at(4), Group(), {.keep = 2}),
+                    ContainsSubstring("found step-00000003 of version 1, without an id"));
+  save(temp.text(), shards, state_at(4), Group(), {.keep = 2, .version_1 = true});
+  CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000003", "step-00000004"});
+}
+
+TEST_CASE("runs: a state without an id, or with one that is no part of a name, is refused", "[checkpoints]") {
+  const TempFolder temp;
+  for (const char* id : {"", "../up", "a b"}) {
+    RunState state = state_at(1);
+    state.run = id;
+    CHECK_THROWS_AS(save(temp.text(), shards_of(small_model(), 0, 1), state, Group()), UsageError);
+  }
+  CHECK(names_in(temp.path()).empty());
+}
+
+TEST_CASE("runs: a checkpoint of version 1, as the program wrote it then, is read", "[checkpoints]") {
+  const fs::path folder = fs::path(LT_CHECKPOINT_FIXTURES) / "version_1" / "step-00000002";
+  CHECK(problems_of(folder, true).empty());
+  const RunState state = read_state(folder.string());
+  CHECK(state.run.empty());
+  CHECK(state.parent.empty());
+  CHECK(state.step == 2);
+  CHECK(state.data_tokens == 400);
+  const auto weights = read_tensor(folder.string(), "blocks.0.norm1.weight");
+  REQUIRE(weights.size() == 4);
+  CHECK(weights[0] == Approx(1).margin(1e-3));  // it began at 1 and made two small steps
+  CHECK(weights[0] != 1);
+  for (const float v : read_tensor(folder.string(), "head.norm.bias", StateKind::v)) CHECK(v > 0);
+}
+
+TEST_CASE("runs: one process at a time has a folder, and others wait for it", "[checkpoints]") {
+  const TempFolder temp;
+  const auto lock = try_lock_folder(temp.path());
+  REQUIRE((lock && lock->use_count() > 0));
+  CHECK(try_lock_folder(temp.path()));  // this process has it already
+  // Who opens the folder anew is another process to the lock.
+  const auto taken_elsewhere = [&] {
+    const int fd = ::open(temp.path().c_str(), O_RDONLY | O_DIRECTORY);
+    const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+    ::close(fd);
+    return taken;
+  };
+  CHECK(taken_elsewhere());
+}
+
+TEST_CASE("runs: a save waits for the folder until another process lets go", "[checkpoints]") {
+  const TempFolder temp;
+  const int fd = ::open(temp.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(::flock(fd, LOCK_EX) == 0);
+  CHECK(!try_lock_folder(temp.path()));
+  CHECK_THROWS_WITH(lock_folder(temp.path(), std::chrono::milliseconds(0)),
+                    ContainsSubstring("another process writes to it"));
+  CHECK(names_in(temp.path()).empty());
+  ::close(fd);
+  CHECK(fs::exists(save_alone(temp.path(), 1, shards_of(small_model(), 0, 1))));
+  CHECK(try_lock_folder(temp.path()));  // the save let go
+}
