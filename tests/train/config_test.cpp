@@ -143,7 +143,6 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-
   CHECK(names.size() == 65);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
