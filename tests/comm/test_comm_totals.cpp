@@ -1,4 +1,5 @@
-// Totals of collectives where nobody takes them: bounded memory, and no time lost. Collectives here are counted by hand.
+// Totals of collectives where nobody takes them: bounded memory, and no time lost. Collectives here are counted by
+// hand.
 #include <memory>
 #include <vector>
 

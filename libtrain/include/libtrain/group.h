@@ -99,6 +99,10 @@ class Group {
   Group split(const std::function<int(int rank)>& color, std::string_view name) const;
   Group split(int color, std::string_view name) const;
   Group duplicate(std::string_view name) const;
+  // A duplicate for a thread in the background, beside others that use other groups: who waits in it sleeps, and leaves
+  // its core to them. Its calls end up to a millisecond later, and no totals and no take_waiting_ms() count them. It
+  // takes no tensors on CUDA devices.
+  Group duplicate_patient(std::string_view name) const;
 
   // Tries on the first call whether all ranks can have windows for tensors on `device`, and says so from then on. An
   // all_gather() takes them where `full` and `part` both lie in blocks, `full` at the same offset on all ranks; other

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
-  int stride = 1;  // between its ranks, in ranks of the run
+  int stride = 1;        // between its ranks, in ranks of the run
+  bool patient = false;  // who waits sleeps, and nothing is counted: a group for a thread in the background
 };
 
 // Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
@@ -120,10 +122,13 @@ class GroupBackend {
 
   // The group of the ranks r with colors[r] == colors[rank()], in the order of ranks.
   virtual std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) = 0;
+  // All ranks again, without what the group has for a device.
+  virtual std::shared_ptr<GroupBackend> duplicate_patient(std::string name) = 0;
 
  protected:
-  // This rank's place in the group that split() makes.
+  // This rank's place in the group that split() makes, and in that of duplicate_patient().
   GroupPlace split_place(const std::vector<int>& colors, std::string name) const;
+  GroupPlace patient_place(std::string name) const;
 
   Size begin_of(Size n, int r) const { return Group::part_begin(n, size(), r); }
   Size size_of(Size n, int r) const { return Group::part_size(n, size(), r); }
@@ -136,6 +141,17 @@ class GroupBackend {
  private:
   GroupPlace place_;
   CollectiveLog log_;
+};
+
+// What this thread does during the scope counts where the group counts anything.
+class GroupCounting {
+ public:
+  explicit GroupCounting(const GroupBackend& backend) {
+    if (backend.place().patient) uncounted_.emplace();
+  }
+
+ private:
+  std::optional<UncountedScope> uncounted_;
 };
 
 // local_groups.cpp

@@ -32,6 +32,9 @@ class DeviceBackend : public GroupBackend {
   std::string broadcast_bytes(const std::string& value, int root) final {
     return control_->broadcast_bytes(value, root);
   }
+  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) final {
+    return control_->duplicate_patient(std::move(name));
+  }
 
  protected:
   virtual std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) = 0;

@@ -98,6 +98,7 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
 
 void note(GroupBackend& backend, CollectiveOp op, std::string_view name, Size bytes) {
   backend.log().add(op, name, bytes);
+  const GroupCounting counting(backend);
   count_collective(op, bytes);
 }
 
@@ -112,6 +113,7 @@ void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Sta
 
 template <class Wait>
 void run_barrier(GroupBackend& backend, Wait&& wait) {
+  const GroupCounting counting(backend);
   const Moment begin = Moment::on(Stream::compute(kCpu));
   note(backend, CollectiveOp::barrier, "barrier", 0);
   {
@@ -166,6 +168,7 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
 }
 
 void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) const {
+  const GroupCounting counting(*backend_);
   const Call call{"all_reduce", name};
   call.require_flat("full", full, *backend_);
   call.require_wire(full.dtype(), wire);
@@ -204,6 +207,7 @@ void Group::idle_barrier() const {
 }
 
 std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {
+  const GroupCounting counting(*backend_);
   const WaitingScope waiting;
   return backend_->all_gather_bytes(mine);
 }
@@ -212,6 +216,7 @@ std::string Group::broadcast_bytes(const std::string& value, int root) const {
   if (root < 0 || root >= size()) {
     Call{"broadcast_bytes", ""}.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
   }
+  const GroupCounting counting(*backend_);
   const WaitingScope waiting;
   return backend_->broadcast_bytes(value, root);
 }
@@ -236,6 +241,10 @@ Group Group::split(const std::function<int(int)>& color, std::string_view name) 
 
 Group Group::duplicate(std::string_view name) const {
   return Group(backend_->split(std::vector<int>(static_cast<std::size_t>(size())), std::string(name)));
+}
+
+Group Group::duplicate_patient(std::string_view name) const {
+  return Group(backend_->duplicate_patient(std::string(name)));
 }
 
 GatherMemory Group::gather_memory(Device device) const { return backend_->gather_memory(device); }

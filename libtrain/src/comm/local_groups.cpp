@@ -27,6 +27,14 @@ GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string
     if (r < rank()) ++place.rank;
     ++place.size;
   }
+  place.patient = place_.patient;
+  return place;
+}
+
+GroupPlace GroupBackend::patient_place(std::string name) const {
+  GroupPlace place = place_;
+  place.name = std::move(name);
+  place.patient = true;
   return place;
 }
 
@@ -67,6 +75,9 @@ class SelfBackend final : public LocalBackend {
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
     return make_self_backend(split_place(colors, std::move(name)));
   }
+  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override {
+    return make_self_backend(patient_place(std::move(name)));
+  }
 };
 
 class MetaBackend final : public LocalBackend {
@@ -79,6 +90,9 @@ class MetaBackend final : public LocalBackend {
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall&) override { return nullptr; }
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
     return make_meta_backend(split_place(colors, std::move(name)), planned_);
+  }
+  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override {
+    return make_meta_backend(patient_place(std::move(name)), planned_);
   }
 
  private:

@@ -38,6 +38,19 @@ void for_messages(Byte* values_N, Size n, DType dtype, Each&& each) {
   }
 }
 
+// Open MPI's own waits spin. Who waits patiently sleeps ever longer, from a twentieth of a millisecond to one.
+void wait_for(std::vector<MPI_Request>& requests, bool patiently) {
+  const auto count = static_cast<int>(requests.size());
+  if (!patiently) return LT_MPI(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE));
+  constexpr std::chrono::microseconds kFirstNap{50}, kLongestNap{1000};
+  int done = 0;
+  for (auto nap = kFirstNap;; nap = std::min(2 * nap, kLongestNap)) {
+    LT_MPI(MPI_Testall(count, requests.data(), &done, MPI_STATUSES_IGNORE));
+    if (done != 0) return;
+    std::this_thread::sleep_for(nap);
+  }
+}
+
 // Owns a communicator. Groups may outlive MPI, which frees what is left at its end; while an exception passes nothing
 // is freed, because that is a collective call.
 class Communicator {
@@ -58,7 +71,7 @@ class Communicator {
 
 class MpiTransfer final : public Transfer {
  public:
-  MpiTransfer(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}
+  MpiTransfer(MPI_Comm comm, int tag, bool patient) : comm_(comm), tag_(tag), patient_(patient) {}
   ~MpiTransfer() override { abandon(); }
 
   // All receives come before the first send, so that messages find them waiting.
@@ -82,7 +95,7 @@ class MpiTransfer final : public Transfer {
   void then(std::function<void()> finish) { finish_ = std::move(finish); }
 
   void wait() override {
-    LT_MPI(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
+    wait_for(requests_, patient_);
     requests_.clear();
     if (finish_) finish_();
   }
@@ -101,6 +114,7 @@ class MpiTransfer final : public Transfer {
  private:
   MPI_Comm comm_;
   int tag_;
+  bool patient_;
   std::size_t receives_ = 0;
   std::vector<MPI_Request> requests_;
   std::function<void()> finish_;
@@ -114,19 +128,33 @@ class MpiBackend final : public GroupBackend {
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
   std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override {
-    auto transfer = std::make_unique<MpiTransfer>(comm_.get(), 0);
+    auto transfer = std::make_unique<MpiTransfer>(comm_.get(), 0, place().patient);
     transfer->broadcast(call.values_N, call.n, call.dtype, call.root);
     return transfer;
   }
-  void barrier() override { LT_MPI(MPI_Barrier(comm_.get())); }
-  void idle_barrier() override;
+  void barrier() override { place().patient ? idle_barrier() : LT_MPI(MPI_Barrier(comm_.get())); }
+  void idle_barrier() override {
+    run_patiently([&](MPI_Request* request) { LT_MPI(MPI_Ibarrier(comm_.get(), request)); });
+  }
   std::vector<std::string> all_gather_bytes(const std::string& mine) override;
   std::string broadcast_bytes(const std::string& value, int root) override;
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
+  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override;
 
  private:
   std::unique_ptr<MpiTransfer> next_transfer() {
-    return std::make_unique<MpiTransfer>(comm_.get(), static_cast<int>(sequence_++ % kTags));
+    return std::make_unique<MpiTransfer>(comm_.get(), static_cast<int>(sequence_++ % kTags), place().patient);
+  }
+  // start(request) makes a request, whose end this waits for.
+  template <class Start>
+  void run_patiently(Start&& start) {
+    std::vector<MPI_Request> request{MPI_REQUEST_NULL};
+    start(request.data());
+    wait_for(request, true);
+  }
+  void broadcast_in_place(void* values, int count, MPI_Datatype type, int root) {
+    if (!place().patient) return LT_MPI(MPI_Bcast(values, count, type, root, comm_.get()));
+    run_patiently([&](MPI_Request* request) { LT_MPI(MPI_Ibcast(values, count, type, root, comm_.get(), request)); });
   }
 
   Communicator comm_;
@@ -171,21 +199,17 @@ std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& ca
   return transfer;
 }
 
-// Open MPI's own waits spin.
-void MpiBackend::idle_barrier() {
-  MPI_Request request = MPI_REQUEST_NULL;
-  LT_MPI(MPI_Ibarrier(comm_.get(), &request));
-  for (int done = 0; done == 0;) {
-    LT_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-    if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
-
 std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(size());
   const auto length = static_cast<std::int64_t>(mine.size());
   std::vector<std::int64_t> lengths(ranks);
-  LT_MPI(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm_.get()));
+  if (place().patient) {
+    run_patiently([&](MPI_Request* request) {
+      LT_MPI(MPI_Iallgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm_.get(), request));
+    });
+  } else {
+    LT_MPI(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm_.get()));
+  }
   std::vector<std::string> all(ranks);
   auto transfer = next_transfer();
   for_peers([&](int r) {
@@ -202,10 +226,10 @@ std::vector<std::string> MpiBackend::all_gather_bytes(const std::string& mine) {
 std::string MpiBackend::broadcast_bytes(const std::string& value, int root) {
   std::string result = rank() == root ? value : std::string();
   auto length = static_cast<std::int64_t>(result.size());
-  LT_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, root, comm_.get()));
+  broadcast_in_place(&length, 1, MPI_INT64_T, root);
   result.resize(static_cast<std::size_t>(length));
   for_messages(result.data(), length, DType::u8,
-               [&](char* begin, int count) { LT_MPI(MPI_Bcast(begin, count, MPI_BYTE, root, comm_.get())); });
+               [&](char* begin, int count) { broadcast_in_place(begin, count, MPI_BYTE, root); });
   return result;
 }
 
@@ -219,6 +243,12 @@ std::shared_ptr<GroupBackend> MpiBackend::split(const std::vector<int>& colors, 
   if (place.size > 1) return std::make_shared<MpiBackend>(comm, std::move(place));
   LT_MPI(MPI_Comm_free(&comm));
   return make_self_backend(std::move(place));
+}
+
+std::shared_ptr<GroupBackend> MpiBackend::duplicate_patient(std::string name) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  LT_MPI(MPI_Comm_dup(comm_.get(), &comm));
+  return std::make_shared<MpiBackend>(comm, patient_place(std::move(name)));
 }
 
 }  // namespace

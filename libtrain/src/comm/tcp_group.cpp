@@ -102,6 +102,9 @@ class TcpBackend final : public GroupBackend {
   std::vector<std::string> all_gather_bytes(const std::string& mine) override;
   std::string broadcast_bytes(const std::string& value, int root) override;
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override;
+  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override {
+    return split(std::vector<int>(static_cast<std::size_t>(size())), std::move(name));
+  }
 
  private:
   [[noreturn]] static void refuse() { throw InternalError("comm", "ranks that met over TCP exchange no tensors"); }

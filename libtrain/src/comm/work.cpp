@@ -42,6 +42,7 @@ void Work::wait() {
     if (timeline != nullptr) timeline->end(state->span, timeline->now());
     return;
   }
+  const GroupCounting counting(*state->backend);
   Transfer& transfer = *state->transfer;
   const Moment awaited = Moment::on(Stream::compute(transfer.device()));
   {
