@@ -44,7 +44,8 @@ class World {
   // UsageError where their devices differ in type, or two ranks have the same one.
   Group group(Device device) const;
 
-  // Ends all ranks of the run at once with this exit code; for a rank that cannot go on while the others can.
+  // Ends all ranks of the run at once with this exit code; for a rank that cannot go on while the others can. This one
+  // has ended within 5 s, whatever the others do.
   [[noreturn]] void abort(int exit_code) const;
 
  private:
