@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
@@ -187,6 +188,15 @@ Parsed parse_command_line(const std::vector<std::string>& given) {
     throw UsageError("usage", what, path + (file.empty() ? " --help" : " --config" + file));
   }
   return parsed;
+}
+
+std::string shared_folder(const std::vector<std::string>& arguments) {
+  const Parsed parsed = parse_command_line(arguments);
+  const auto commands = parsed.app->get_subcommands();
+  if (commands.empty() || commands[0]->get_option_no_throw("--config") == nullptr) return ".";
+  const auto file = commands[0]->get_option("--config")->as<std::string>();
+  const auto run_dir = std::filesystem::path(load_config(file, parsed.config).run.dir).lexically_normal();
+  return (run_dir.has_filename() ? run_dir : run_dir.parent_path()).parent_path().string();
 }
 
 }  // namespace lt::launch

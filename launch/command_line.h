@@ -20,4 +20,8 @@ struct Parsed {
 // Throws UsageError; for unknown commands and options it names the nearest.
 Parsed parse_command_line(const std::vector<std::string>& arguments);
 
+// A folder that all ranks share, for ranks that have not met: the one that holds run.dir, which itself must be empty
+// when a run begins; the working folder for commands that know no run.dir. Throws UsageError.
+std::string shared_folder(const std::vector<std::string>& arguments);
+
 }  // namespace lt::launch

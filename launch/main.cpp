@@ -19,5 +19,7 @@ int run(const lt::World& world, const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lt::run_program(argc, argv, [&](const lt::World& world) { return run(world, {argv + 1, argv + argc}); });
+  const std::vector<std::string> arguments{argv + 1, argv + argc};
+  return lt::run_program(argc, argv, [&](const lt::World& world) { return run(world, arguments); },
+                         {[&] { return lt::launch::shared_folder(arguments); }});
 }

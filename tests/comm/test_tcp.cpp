@@ -1,47 +1,20 @@
-// Ranks that meet over TCP, here as threads of one process.
-#include <fmt/format.h>
-
+// Groups of ranks that met over TCP: their exchanges, alone and side by side, and what they cost.
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <memory>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
-#include "comm/tcp_group.h"
-#include "comm/tcp_socket.h"
-#include "libtrain/error.h"
+#include "comm/tcp_exchange.h"
+#include "comm/tcp_ranks.h"
 #include "test_main/catch.h"
 
 using namespace lt;
-
-namespace {
-
-int free_port() { return TcpListener(0).port(); }
-
-// Runs body(rank's world) on a thread for each rank; what it returns, by rank.
-template <class Body>
-std::vector<std::string> on_ranks(int size, Body&& body) {
-  const int port = free_port();
-  std::vector<std::string> results(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        const Group group(make_tcp_world_backend("localhost", port, rank, size));
-        results[static_cast<std::size_t>(rank)] = body(group);
-      } catch (const Error& error) {
-        results[static_cast<std::size_t>(rank)] = std::string("error: ") + error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return results;
-}
-
-std::string joined(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "|")); }
-
-}  // namespace
+using namespace lt_test;
 
 TEST_CASE("tcp: bytes of every rank, in order, and from any root", "[comm]") {
   for (const int size : {2, 3, 5}) {
@@ -59,8 +32,7 @@ TEST_CASE("tcp: bytes of every rank, in order, and from any root", "[comm]") {
     });
     std::vector<std::string> all;
     for (int rank = 0; rank < size; ++rank) all.push_back("rank " + std::to_string(rank) + std::string(1, '\0'));
-    for (const std::string& result : results)
-      CHECK(result == joined(all) + "," + fmt::format("{}", fmt::join(all, ",")) + " large");
+    for (const std::string& result : results) CHECK(result == joined(all) + "," + joined(all, ",") + " large");
   }
 }
 
@@ -90,50 +62,155 @@ TEST_CASE("tcp: tensors on the CPU are refused, and who waits for a rank that ha
   });
   CHECK(results[2] == "refused");
   CHECK(results[0] == "error: group world: rank 2: has closed the connection");
-  CHECK(results[1] == "error: group world: rank 0: has closed the connection");
+  CHECK(results[1] == results[0]);
+}
+
+TEST_CASE("tcp: groups are used side by side by several threads", "[comm]") {
+  const auto results = on_ranks(4, [](const Group& group) {
+    const Group pairs = group.split([](int rank) { return rank / 2; }, "pairs"), other = group.duplicate("other"),
+                patient = pairs.duplicate_patient("patient");
+    const auto exchanges = [&](const Group& members, const std::string& tag) {
+      int wrong = 0;
+      for (int i = 0; i < 100; ++i) {
+        const std::string mine = fmt::format("{} {} {}", tag, i, members.rank());
+        const auto all = members.all_gather_bytes(mine);
+        for (int r = 0; r < members.size(); ++r) {
+          wrong += all[static_cast<std::size_t>(r)] != fmt::format("{} {} {}", tag, i, r);
+        }
+        wrong +=
+            members.broadcast_bytes(mine, i % members.size()) != fmt::format("{} {} {}", tag, i, i % members.size());
+      }
+      return wrong;
+    };
+    int wrong_of_thread = -1;
+    std::thread thread([&] { wrong_of_thread = exchanges(patient, "patient"); });
+    const int wrong = exchanges(other, "other");
+    thread.join();
+    return std::to_string(wrong + wrong_of_thread + exchanges(pairs, "pairs"));
+  });
+  CHECK(joined(results) == "0|0|0|0");
+}
+
+TEST_CASE("tcp: ranks that are in different exchanges are told, on every rank of the group", "[comm]") {
+  const auto results = on_ranks(3, [](const Group& group) -> std::string {
+    const Group pair = group.split([](int rank) { return rank == 0; }, "pair");
+    if (group.rank() == 1) pair.all_gather_bytes("x");
+    if (group.rank() == 2) pair.broadcast_bytes("x", 1);
+    return joined(group.all_gather_bytes("after"));
+  });
+  CHECK(results[1] ==
+        "error: group pair: rank 1 is at exchange 0, all_gather_bytes or barrier, rank 2 is at exchange 0, "
+        "broadcast_bytes from 1");
+  CHECK(results[2] == results[1]);
+  CHECK(results[0].starts_with("error: group world: rank "));  // they are gone
 }
 
 namespace {
 
-// Connects and sends these bytes as they are; the connection stays until the result is gone.
-std::unique_ptr<int, void (*)(int*)> stranger(int port, const std::string& bytes) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET, address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  while (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) std::this_thread::yield();
-  CHECK(::send(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  return {new int(fd), [](int* owned) { ::close(*owned), delete owned; }};
+std::size_t descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+// Megabytes of addresses that this process has.
+double virtual_megabytes() {
+  std::ifstream stream("/proc/self/statm");
+  double pages = 0;
+  stream >> pages;
+  return pages * 4096 / 1e6;
 }
 
 }  // namespace
 
-TEST_CASE("tcp: strangers at the port do not disturb", "[comm]") {
+TEST_CASE("tcp: a rank has one connection for all of its groups", "[comm]") {
+  constexpr int kRanks = 5;
+  const std::size_t before = descriptors();
+  const auto results = on_ranks(kRanks, [&](const Group& group) {
+    // Rank 0 counts while the others wait for it.
+    const auto count = [&] {
+      group.barrier();
+      const std::size_t open = group.rank() == 0 ? descriptors() : 0;
+      group.barrier();
+      return open;
+    };
+    const std::size_t met = count();
+    std::vector<Group> groups;
+    for (int i = 0; i < 20; ++i) {
+      groups.push_back(group.split([&](int rank) { return (rank + i) % 2; }, "group"));
+      groups.back().barrier();
+    }
+    return fmt::format("{} {}", met - before, count() - met);
+  });
+  // Both ends of each connection are in this process; two are of rank 0's waiting.
+  CHECK(results[0] == fmt::format("{} 0", 2 * (kRanks - 1) + 2));
+}
+
+TEST_CASE("tcp: a length is not believed", "[comm]") {
   const int port = free_port();
   std::string at_rank_0;
   std::thread rank_0([&] {
-    const Group group(make_tcp_world_backend("localhost", port, 0, 2));
-    at_rank_0 = joined(group.all_gather_bytes("zero"));
+    try {
+      Group(make_tcp_world_backend(meeting_at(port, 0, 2))).all_gather_bytes("zero");
+    } catch (const CommError& error) {
+      at_rank_0 = error.what();
+    }
   });
-  stranger(port, "");  // connects and goes
-  const auto silent = stranger(port, "abc"), talks = stranger(port, "GET / HTTP/1.1\r\n\r\n");
-  const Group group(make_tcp_world_backend("localhost", port, 1, 2));
-  CHECK(joined(group.all_gather_bytes("one")) == "zero|one");
+  const std::vector<TcpHandle> links = meet_over_tcp(meeting_at(port, 1, 2));
+  FrameHeader header;
+  header.length = std::uint64_t{1} << 62;
+  CHECK(tcp_write(links[0], &header, sizeof header));
   rank_0.join();
-  CHECK(at_rank_0 == "zero|one");
+  CHECK(at_rank_0.starts_with("group world: rank 1: expected a message of at most 1073741824 bytes, got one of kind "));
 }
 
-TEST_CASE("tcp: ranks that do not come are named", "[comm]") {
-  const int port = free_port();
-  const auto refusal = [&](int rank, std::chrono::seconds patience) -> std::string {
-    try {
-      make_tcp_world_backend("localhost", port, rank, 2, patience);
-    } catch (const CommError& error) {
-      return error.what();
-    }
-    return "none";
-  };
-  CHECK(refusal(0, std::chrono::seconds(1)) == "group world: rank 1 of 2: expected a connection, none came in time");
-  CHECK(refusal(1, std::chrono::seconds(0))
-            .starts_with(fmt::format("group world: rank 0 at localhost:{}: cannot connect: ", port)));
+TEST_CASE("tcp: memory grows with what arrives", "[comm]") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const TcpHandle here(ends[0]), there(ends[1]);
+  FrameHeader header;
+  header.length = kMostMessageBytes;
+  REQUIRE(tcp_write(there, &header, sizeof header));
+  REQUIRE(tcp_write(there, "0123456789", 10));
+  const double before = virtual_megabytes();
+  FrameReader reader;
+  std::vector<Frame> frames;
+  for (int i = 0; i < 2; ++i) CHECK(reader.read(here, frames) == FrameReader::State::open);
+  CHECK(frames.empty());
+  CHECK(virtual_megabytes() - before < 100);
+}
+
+// The large sizes: test_tcp "[scale]".
+TEST_CASE("tcp: a meeting of 64 ranks", "[comm]") {
+  const auto results = on_ranks(64, [](const Group& group) {
+    return std::to_string(group.all_gather_bytes(std::to_string(group.rank())).size());
+  });
+  CHECK(joined(results) == joined(std::vector<std::string>(64, "64")));
+}
+
+TEST_CASE("tcp: seconds of a meeting of 128 to 1,024 ranks and of an exchange", "[.][scale]") {
+  using Clock = std::chrono::steady_clock;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;  // both ends of all connections are here
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  for (const int size : {128, 256, 512, 1024}) {
+    const auto begin = Clock::now();
+    Clock::time_point met, exchanged;
+    std::size_t open = 0;
+    const auto results = on_ranks(size, [&](const Group& group) {
+      group.barrier();
+      if (group.rank() == 0) met = Clock::now(), open = descriptors();
+      group.barrier();
+      if (group.rank() == 0) exchanged = Clock::now();
+      for (int i = 0; i < 10; ++i) group.all_gather_bytes(std::string(120, 'x'));
+      if (group.rank() == 0)
+        std::printf("exchange of 120 bytes a rank: %.4f s\n", seconds(Clock::now() - exchanged) / 10);
+      return std::string("met");
+    });
+    std::printf("%d ranks: met after %.2f s, over after %.2f s, %zu descriptors for both ends\n", size,
+                seconds(met - begin), seconds(Clock::now() - begin), open);
+    CHECK(joined(results) == joined(std::vector<std::string>(static_cast<std::size_t>(size), "met")));
+    CHECK(seconds(met - begin) < 5);
+  }
 }

@@ -169,7 +169,7 @@ TEST_CASE("config: unknown keys name the nearest, in every layer", "[config]") {
     CHECK(of_command_line({}) ==
           Refusal{"unknown environment variable LTRAIN_TRAIN_MICROBATCH", "did you mean LTRAIN_TRAIN_MICRO_BATCH?"});
   }
-  const Variable reserved("LTRAIN_FAULT", "step:0:1:kill");
+  const Variable reserved("LTRAIN_FAULT", "step:0:1:kill"), secret("LTRAIN_TOKEN", "00112233445566778899aabbccddeeff");
   CHECK(of_command_line({}).message == "no error was thrown");
 }
 

@@ -11,6 +11,7 @@ namespace lt {
 // throws is printed on standard error, "error: [part] rank R: message" and a "hint:" line, once for an error that all
 // ranks share; the exit code is that of the Error, 1 for any other exception. Where one rank fails while the others go
 // on, this ends all of them and does not return.
-int run_program(int argc, char** argv, const std::function<int(const World&)>& body);
+int run_program(int argc, char** argv, const std::function<int(const World&)>& body,
+                const MeetingOptions& meeting = {});
 
 }  // namespace lt

@@ -1,6 +1,7 @@
 // The ranks of this run: who they are, where that was learnt from, and the group of all of them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,14 @@ LaunchInfo discover_ranks();
 struct ThreadCount {
   int count = 1;
   std::string reason;  // in words: "2 cores of this host over 2 ranks"
+};
+
+// What ranks without MPI need in order to meet: a secret that strangers at the port do not know. It is LTRAIN_TOKEN of
+// the environment, 32 hexadecimal digits; where there is none, rank 0 draws one and leaves it for the time of the
+// meeting in a folder that all ranks share, in a file that its owner alone may read.
+struct MeetingOptions {
+  // The folder that holds the file. Called only where it is needed; may throw. Not set: it must be LTRAIN_TOKEN.
+  std::function<std::string()> shared_folder;
 };
 
 // MPI from init() to the destructor of the last copy. Keep it outside of the try block whose handler ends the program:
@@ -49,7 +58,7 @@ class World {
   [[noreturn]] void abort(int exit_code) const;
 
  private:
-  friend World init(int&, char**&);
+  friend World init(int&, char**&, const MeetingOptions&);
   LaunchInfo info_;
   Group group_;
   ThreadCount threads_;
@@ -63,6 +72,6 @@ class World {
 // where ranks cannot meet.
 // Sets the threads of OpenMP that the calling thread computes with to this rank's share of the cores that affinity, the
 // quotas of containers and Slurm grant; OMP_NUM_THREADS wins where it is set.
-World init(int& argc, char**& argv);
+World init(int& argc, char**& argv, const MeetingOptions& meeting = {});
 
 }  // namespace lt

@@ -89,10 +89,10 @@ int leave_without_world(const Error& failure) {
 
 }  // namespace
 
-int run_program(int argc, char** argv, const std::function<int(const World&)>& body) {
+int run_program(int argc, char** argv, const std::function<int(const World&)>& body, const MeetingOptions& meeting) {
   std::optional<World> world;
   try {
-    world = init(argc, argv);
+    world = init(argc, argv, meeting);
   } catch (const Error& error) {
     return leave_without_world(error);
   }

@@ -1,6 +1,7 @@
-// Sockets: names to addresses, deadlines by poll(), messages with their length before them.
+// Sockets: names to addresses, deadlines by poll(), and the kernel's own watch over each connection.
 #include "comm/tcp_socket.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,20 +10,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <thread>
 
 #include "libtrain/error.h"
 
 namespace lt {
 namespace {
 
-constexpr std::chrono::milliseconds kRetry{100};
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;  // of a message: more is no message of ours
+constexpr int kBacklog = 4096;  // as many as may come at once; the kernel takes no more by default
+constexpr std::chrono::seconds kOneTry{5};
 
 std::string system_error() { return std::strerror(errno); }
 
@@ -30,13 +31,21 @@ void set_option(int fd, int level, int name, int value) {
   ::setsockopt(fd, level, name, &value, sizeof value);  // a slower link is no reason to fail
 }
 
-// Whether the descriptor can be read before the deadline.
-bool is_readable(int fd, TcpDeadline deadline) {
+void watch_connection(int fd) {
+  constexpr int kIdleSeconds = 10, kBetweenProbes = 5, kProbes = 4;
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kBetweenProbes);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kTcpVanished).count()));
+}
+
+// Whether one of `events` comes before the deadline.
+bool is_ready(int fd, short events, TcpDeadline deadline) {
   while (true) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd entry{fd, POLLIN, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    pollfd entry{fd, events, 0};
+    const int ready = ::poll(&entry, 1, poll_ms_until(deadline));
     if (ready > 0) return true;
     if (ready == 0) return false;
     if (errno != EINTR) throw CommError("poll: " + system_error());
@@ -54,121 +63,143 @@ Addresses addresses_of(const std::string& host, int port, std::string& problem) 
   return {found, &::freeaddrinfo};
 }
 
+bool connects(const TcpHandle& handle, const addrinfo& address, TcpDeadline deadline, std::string& problem) {
+  if (::connect(handle.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
+    problem = system_error();
+    return false;
+  }
+  if (!is_ready(handle.get(), POLLOUT, deadline)) {
+    problem = "no answer";
+    return false;
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(handle.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) problem = std::strerror(error);
+  return error == 0;
+}
+
+bool is_loopback(const addrinfo& address) {
+  if (address.ai_family == AF_INET) {
+    const auto& ip = reinterpret_cast<const sockaddr_in*>(address.ai_addr)->sin_addr;
+    return ntohl(ip.s_addr) >> 24 == 127;
+  }
+  return address.ai_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address.ai_addr)->sin6_addr);
+}
+
+std::string text_of(const addrinfo& address) {
+  std::array<char, NI_MAXHOST> text{};
+  const int code =
+      ::getnameinfo(address.ai_addr, address.ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  return code == 0 ? text.data() : "?";
+}
+
 }  // namespace
+
+int poll_ms_until(TcpDeadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
+}
 
 TcpHandle::~TcpHandle() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-TcpLink::TcpLink(TcpHandle handle, std::string peer) : handle_(std::move(handle)), peer_(std::move(peer)) {
-  set_option(handle_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(handle_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+void set_blocking(const TcpHandle& handle, bool blocks) {
+  const int flags = ::fcntl(handle.get(), F_GETFL);
+  ::fcntl(handle.get(), F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
-TcpLink TcpLink::connect(const std::string& host, int port, const std::string& peer, TcpDeadline deadline) {
-  std::string problem;
-  do {
-    const Addresses addresses = addresses_of(host, port, problem);
-    for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-      TcpHandle handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
-      if (handle.get() >= 0 && ::connect(handle.get(), at->ai_addr, at->ai_addrlen) == 0) {
-        return TcpLink(std::move(handle), peer);
-      }
+std::optional<TcpHandle> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem) {
+  const Addresses addresses = addresses_of(host, port, problem);
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    TcpHandle handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    const TcpDeadline try_until = std::min(deadline, std::chrono::steady_clock::now() + kOneTry);
+    if (handle.get() < 0) {
       problem = system_error();
+    } else if (connects(handle, *at, try_until, problem)) {
+      watch_connection(handle.get());
+      set_blocking(handle, true);
+      return handle;
     }
-    std::this_thread::sleep_for(kRetry);
-  } while (std::chrono::steady_clock::now() < deadline);
-  throw CommError(fmt::format("{} at {}:{}: cannot connect: {}", peer, host, port, problem),
-                  "MASTER_ADDR names the host of rank 0, MASTER_PORT a port that is free there");
-}
-
-void TcpLink::fail(const std::string& what) const {
-  throw CommError(fmt::format("{}: {}", peer_, what), "its own error, or the launcher's, says why it ended");
-}
-
-void TcpLink::send(const std::string& message) const {
-  const std::uint64_t length = message.size();
-  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
-  bytes += message;
-  for (std::size_t sent = 0; sent < bytes.size();) {
-    const ssize_t count = ::send(handle_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("cannot send: " + system_error());
-    sent += static_cast<std::size_t>(count);
   }
+  return std::nullopt;
 }
 
-void TcpLink::read(char* to, std::size_t size, const TcpDeadline* deadline) const {
+TcpRead tcp_read(const TcpHandle& handle, void* to, std::size_t size, TcpDeadline deadline) {
   for (std::size_t got = 0; got < size;) {
-    if (deadline != nullptr && !is_readable(handle_.get(), *deadline)) fail("expected a message, none came in time");
-    const ssize_t count = ::recv(handle_.get(), to + got, size - got, 0);
+    if (!is_ready(handle.get(), POLLIN, deadline)) return TcpRead::late;
+    const ssize_t count = ::recv(handle.get(), static_cast<char*>(to) + got, size - got, 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("cannot receive: " + system_error());
-    if (count == 0) fail("has closed the connection");
+    if (count <= 0) return TcpRead::closed;
     got += static_cast<std::size_t>(count);
   }
+  return TcpRead::complete;
 }
 
-std::string TcpLink::receive(std::size_t most, const TcpDeadline* deadline) const {
-  std::uint64_t length = 0;
-  read(reinterpret_cast<char*>(&length), sizeof length, deadline);
-  if (length > most) fail(fmt::format("expected a message of at most {} bytes, got one of {}", most, length));
-  std::string message(length, '\0');
-  read(message.data(), message.size(), deadline);
-  return message;
-}
-
-std::string TcpLink::receive() const { return receive(kMostBytes, nullptr); }
-std::string TcpLink::receive(std::size_t most, TcpDeadline deadline) const { return receive(most, &deadline); }
-
-std::string TcpLink::local_address() const {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> host{};
-  if (::getsockname(handle_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), nullptr, 0,
-                    NI_NUMERICHOST) != 0) {
-    fail("its address: " + system_error());
+bool tcp_write(const TcpHandle& handle, const void* bytes, std::size_t size) {
+  for (std::size_t sent = 0; sent < size;) {
+    const ssize_t count = ::send(handle.get(), static_cast<const char*>(bytes) + sent, size - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    sent += static_cast<std::size_t>(count);
   }
-  return host.data();
+  return true;
 }
 
-// Both families on one socket where the system has IPv6.
-TcpListener::TcpListener(int port) {
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6, any6.sin6_port = htons(static_cast<std::uint16_t>(port)), any6.sin6_addr = in6addr_any;
-  sockaddr_in any4{};
-  any4.sin_family = AF_INET, any4.sin_port = htons(static_cast<std::uint16_t>(port));
-  any4.sin_addr.s_addr = htonl(INADDR_ANY);
-  const auto listens = [&](int family, const void* address, socklen_t size) {
-    handle_ = TcpHandle(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (handle_.get() < 0) return false;
-    set_option(handle_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-    if (family == AF_INET6) set_option(handle_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    return ::bind(handle_.get(), static_cast<const sockaddr*>(address), size) == 0 &&
-           ::listen(handle_.get(), SOMAXCONN) == 0;
-  };
-  if (!listens(AF_INET6, &any6, sizeof any6) && !listens(AF_INET, &any4, sizeof any4)) {
-    throw CommError(fmt::format("port {}: cannot listen: {}", port, system_error()), "MASTER_PORT: take another one");
+TcpListener::TcpListener(const std::string& host, int port) {
+  std::string problem = "it has no address";
+  const Addresses addresses = addresses_of(host, port, problem);
+  bool reachable = false;
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    TcpHandle handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    if (handle.get() < 0) continue;  // a family that this machine does not have
+    set_option(handle.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (at->ai_family == AF_INET6) set_option(handle.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (::bind(handle.get(), at->ai_addr, at->ai_addrlen) != 0) {
+      if (errno == EADDRNOTAVAIL) {
+        problem = text_of(*at) + " is no address of this host";
+        continue;
+      }
+      throw CommError(fmt::format("{}:{}: cannot listen: {}", text_of(*at), port, system_error()),
+                      "MASTER_PORT: take another one");
+    }
+    if (::listen(handle.get(), kBacklog) != 0) {
+      throw CommError(fmt::format("{}:{}: cannot listen: {}", text_of(*at), port, system_error()),
+                      "MASTER_PORT: take another one");
+    }
+    reachable = reachable || !is_loopback(*at);
+    if (only_loopback_.empty()) only_loopback_ = text_of(*at);
+    handles_.push_back(std::move(handle));
+  }
+  if (reachable) only_loopback_.clear();
+  if (handles_.empty()) {
+    throw CommError(fmt::format("rank 0 cannot listen at {}: {}", host, problem),
+                    "MASTER_ADDR names the host of rank 0");
   }
 }
 
 int TcpListener::port() const {
   sockaddr_in6 address{};
   socklen_t size = sizeof address;
-  if (::getsockname(handle_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+  if (::getsockname(handles_.front().get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     throw CommError("the port of a listening socket: " + system_error());
   }
   return ntohs(address.sin6_port);  // at the same place in IPv4's
 }
 
-TcpLink TcpListener::accept(const std::string& awaited, TcpDeadline deadline) const {
-  while (is_readable(handle_.get(), deadline)) {
-    TcpHandle handle(::accept4(handle_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (handle.get() >= 0) return TcpLink(std::move(handle), "a peer that just connected");
-    if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN) throw CommError("accept: " + system_error());
+std::optional<TcpHandle> TcpListener::accept(const TcpHandle& listening, bool& is_full) {
+  while (true) {
+    TcpHandle handle(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (handle.get() >= 0) {
+      watch_connection(handle.get());
+      return handle;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    is_full = errno == EMFILE || errno == ENFILE;
+    return std::nullopt;
   }
-  throw CommError(awaited + ": expected a connection, none came in time", "is it running, and is the port open to it?");
 }
 
 }  // namespace lt

@@ -1,13 +1,22 @@
-// TCP connections between ranks: whole messages, and errors that name the peer. Calls block.
+// Sockets of TCP: descriptors, names to addresses, who listens and who connects. What ranks say is not known here.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lt {
 
 using TcpDeadline = std::chrono::steady_clock::time_point;
+
+// The time that is left, for poll(): at least 0, rounded up.
+int poll_ms_until(TcpDeadline deadline);
+
+// A connection over which nothing came, nor was confirmed, for so long has ended: its host or the network is gone. An
+// ended process is found at once, because its kernel says so.
+constexpr std::chrono::seconds kTcpVanished{30};
 
 // Owns a file descriptor.
 class TcpHandle {
@@ -25,41 +34,35 @@ class TcpHandle {
   int fd_;
 };
 
-class TcpLink {
- public:
-  TcpLink() = default;
-  TcpLink(TcpHandle handle, std::string peer);
-  // Tries until the deadline, because the peer may start later. Throws CommError.
-  static TcpLink connect(const std::string& host, int port, const std::string& peer, TcpDeadline deadline);
+// One try. Nothing where it did not succeed by the deadline; `problem` then says why.
+std::optional<TcpHandle> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem);
 
-  // Throw CommError where the peer has gone.
-  void send(const std::string& message) const;
-  std::string receive() const;
-  // Within the deadline, and of at most `most` bytes. Throws CommError where that is not what comes.
-  std::string receive(std::size_t most, TcpDeadline deadline) const;
-  // Of this end, as numbers: what others on the network may connect to.
-  std::string local_address() const;
-  void set_peer(std::string peer) { peer_ = std::move(peer); }
+// Reads all of `size` bytes, or says why not.
+enum class TcpRead { complete, closed, late };
+TcpRead tcp_read(const TcpHandle& handle, void* to, std::size_t size, TcpDeadline deadline);
+// False where the peer has gone.
+bool tcp_write(const TcpHandle& handle, const void* bytes, std::size_t size);
 
- private:
-  [[noreturn]] void fail(const std::string& what) const;
-  void read(char* to, std::size_t size, const TcpDeadline* deadline) const;
-  std::string receive(std::size_t most, const TcpDeadline* deadline) const;
+// The option that makes calls return at once where they would wait.
+void set_blocking(const TcpHandle& handle, bool blocks);
 
-  TcpHandle handle_;
-  std::string peer_;  // for errors
-};
-
+// Listens at the addresses of this machine that a name has, and at no others.
 class TcpListener {
  public:
-  // Port 0: one that is free. Throws CommError.
-  explicit TcpListener(int port);
+  // Port 0: one that is free, for a name with one address. Throws CommError where the name has no address here, or the
+  // port is taken.
+  TcpListener(const std::string& host, int port);
   int port() const;
-  // Throws CommError that says what is `awaited` where nobody comes before the deadline.
-  TcpLink accept(const std::string& awaited, TcpDeadline deadline) const;
+  // "127.0.1.1", where no other host can reach this one by the name; otherwise empty.
+  const std::string& only_loopback() const { return only_loopback_; }
+  const std::vector<TcpHandle>& handles() const { return handles_; }
+  // A connection that waits at one of the handles; does not block. Nothing where there is none. Sets `is_full` where
+  // this process can have no more descriptors.
+  static std::optional<TcpHandle> accept(const TcpHandle& listening, bool& is_full);
 
  private:
-  TcpHandle handle_;
+  std::vector<TcpHandle> handles_;
+  std::string only_loopback_;
 };
 
 }  // namespace lt

@@ -2,52 +2,27 @@
 #include "libtrain/world.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
-#include "comm/tcp_group.h"
+#include "comm/tcp_world.h"
 #include "comm/thread_count.h"
 #include "core/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt {
-namespace {
-
-// MASTER_ADDR and MASTER_PORT; no host where they are not both set. torchrun's agent listens at that port itself and
-// says so in TORCHELASTIC_USE_AGENT_STORE: the ranks then take the next one.
-struct MeetingPlace {
-  std::string host;
-  int port = 0;
-};
-
-MeetingPlace meeting_place() {
-  const char *const host = std::getenv("MASTER_ADDR"), *const port = std::getenv("MASTER_PORT");
-  if (host == nullptr || port == nullptr || *host == '\0' || *port == '\0') return {};
-  const std::string text = port;
-  MeetingPlace place{host, 0};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), place.port);
-  if (error != std::errc() || end != text.data() + text.size() || place.port < 1 || place.port > 65535) {
-    throw CommError("MASTER_PORT: expected a port from 1 to 65535, got \"" + text + "\"");
-  }
-  const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  if (agent != nullptr && std::string(agent) == "True") place.port = place.port % 65535 + 1;
-  return place;
-}
-
-}  // namespace
-
-World init(int& argc, char**& argv) {
+World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   World world;
   world.info_ = discover_ranks();
   const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));
   // Collectives of CPU tensors want MPI; on GPUs NCCL does them.
-  const MeetingPlace place = world.info_.size == 1 ? MeetingPlace{} : meeting_place();
-  if (!has_mpi_launcher() && !place.host.empty() && best_device() == DeviceType::cuda) {
-    world.group_ = Group(make_tcp_world_backend(place.host, place.port, world.info_.rank, world.info_.size));
+  const std::optional<MeetingPlace> place = world.info_.size == 1 ? std::nullopt : meeting_place();
+  if (!has_mpi_launcher() && place && best_device() == DeviceType::cuda) {
+    world.group_ = Group(meet_without_mpi(*place, world.info_, meeting));
   } else if (world.info_.size > 1) {
     world.mpi_ = start_mpi(world.info_, argc, argv);
     world.over_mpi_ = true;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "LTRAIN_";
 // Variables of the program that are no configuration.
-constexpr std::string_view kReserved[] = {"LTRAIN_FAULT"};
+constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN"};
 
 // Values that the configuration knows and this version cannot honour. A key that gets its meaning loses its row.
 struct Unavailable {

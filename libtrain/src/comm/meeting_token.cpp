@@ -1,0 +1,131 @@
+// Tokens as 32 hexadecimal digits, in the environment and in files.
+#include "comm/meeting_token.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "comm/tcp_socket.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+constexpr std::size_t kDigits = 2 * sizeof(MeetingToken);
+
+std::string to_text(const MeetingToken& token) {
+  std::string text;
+  for (const std::uint8_t byte : token) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::optional<int> digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return std::nullopt;
+}
+
+std::optional<MeetingToken> from_text(std::string_view text) {
+  if (text.size() != kDigits) return std::nullopt;
+  MeetingToken token;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const auto high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+    if (!high || !low) return std::nullopt;
+    token[i] = static_cast<std::uint8_t>(16 * *high + *low);
+  }
+  return token;
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& problem) {
+  throw CommError(fmt::format("the file by which ranks meet, {}: {}", path, problem),
+                  "run.dir must lie in a folder that all hosts share; `ltrain launch` needs no such file");
+}
+
+}  // namespace
+
+MeetingToken random_token() {
+  MeetingToken token;
+  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    throw CommError(fmt::format("random numbers of the kernel: {}", std::strerror(errno)));
+  }
+  return token;
+}
+
+std::optional<MeetingToken> token_of_environment() {
+  const char* const text = std::getenv("LTRAIN_TOKEN");
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  const auto token = from_text(text);
+  // The text itself is not repeated: it may be most of a secret.
+  if (!token) {
+    throw CommError(fmt::format("LTRAIN_TOKEN: expected {} hexadecimal digits, got {} characters that are not", kDigits,
+                                std::strlen(text)),
+                    "export LTRAIN_TOKEN=$(openssl rand -hex 16), the same on all ranks; `ltrain launch` sets it");
+  }
+  return token;
+}
+
+std::string token_file_path(const std::string& folder) {
+  std::string name = ".libtrain-meeting";
+  for (const char* variable : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RUN_ID",
+                               "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}) {
+    const char* const value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    name += '-';
+    for (const char* c = value; *c != '\0'; ++c) name += std::isalnum(static_cast<unsigned char>(*c)) != 0 ? *c : '_';
+  }
+  return (std::filesystem::path(folder) / name).string();
+}
+
+TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
+  std::error_code failed;
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);  // open() says why not
+  // Whole at once, under a name that nobody can have prepared.
+  const std::string fresh = path_ + "." + to_text(random_token());
+  const auto fail_with_errno = [&] {
+    const std::string problem = std::strerror(errno);
+    ::unlink(fresh.c_str());
+    fail(path_, "cannot be written: " + problem);
+  };
+  const TcpHandle file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.get() < 0) fail_with_errno();
+  const std::string text = to_text(token_) + "\n";
+  if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0 ||
+      ::rename(fresh.c_str(), path_.c_str()) != 0) {
+    fail_with_errno();
+  }
+}
+
+TokenFile::~TokenFile() { ::unlink(path_.c_str()); }
+
+std::optional<MeetingToken> read_token_file(const std::string& path) {
+  const TcpHandle file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0) {
+    if (errno == ENOENT || errno == ESTALE) return std::nullopt;  // the latter by NFS, of one that was replaced
+    fail(path, errno == ELOOP ? "expected a file, found a link" : std::strerror(errno));
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail(path, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail(path, "expected a file, found something else");
+  if (status.st_uid != ::geteuid())
+    fail(path, fmt::format("expected one of this user, its owner is {}", status.st_uid));
+  if ((status.st_mode & 077) != 0) fail(path, fmt::format("expected mode 600, found {:o}", status.st_mode & 0777));
+  std::array<char, kDigits + 2> text{};
+  const ssize_t count = ::read(file.get(), text.data(), text.size());
+  const auto token = from_text({text.data(), std::min(kDigits, static_cast<std::size_t>(std::max<ssize_t>(0, count)))});
+  if (!token || count != static_cast<ssize_t>(kDigits + 1)) fail(path, "expected a token, found something else");
+  return token;
+}
+
+}  // namespace lt

@@ -1,0 +1,15 @@
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): who does not know the key can neither
+// compute nor guess the hash of a text. Forty lines, so no library of cryptography is needed for it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace lt {
+
+using SipKey = std::array<std::uint8_t, 16>;
+
+std::uint64_t siphash(const SipKey& key, std::string_view text);
+
+}  // namespace lt

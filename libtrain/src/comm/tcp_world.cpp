@@ -1,0 +1,45 @@
+// The environment's word on place and token, and the token's file, which is there as long as the ranks meet.
+#include "comm/tcp_world.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "comm/meeting_token.h"
+#include "comm/tcp_group.h"
+#include "libtrain/error.h"
+
+namespace lt {
+
+std::optional<MeetingPlace> meeting_place() {
+  const char *const host = std::getenv("MASTER_ADDR"), *const port = std::getenv("MASTER_PORT");
+  if (host == nullptr || port == nullptr || *host == '\0' || *port == '\0') return std::nullopt;
+  const std::string text = port;
+  MeetingPlace place{host, 0};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), place.port);
+  if (error != std::errc() || end != text.data() + text.size() || place.port < 1 || place.port > 65535) {
+    throw CommError("MASTER_PORT: expected a port from 1 to 65535, got \"" + text + "\"");
+  }
+  const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent != nullptr && std::string(agent) == "True") place.port = place.port % 65535 + 1;
+  return place;
+}
+
+std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
+                                               const MeetingOptions& options) {
+  TcpMeeting meeting{place.host, place.port, info.rank, info.size, info.local_size == info.size, {}};
+  std::optional<TokenFile> file;
+  if (const auto given = token_of_environment()) {
+    meeting.token = {[given] { return given; }, false, "LTRAIN_TOKEN"};
+  } else if (options.shared_folder) {
+    const std::string path = token_file_path(options.shared_folder());
+    if (info.rank == 0) file.emplace(path);
+    meeting.token = {[&file, path] { return file ? file->token() : read_token_file(path); }, true, path};
+  } else {
+    throw CommError(
+        "ranks that meet over TCP: expected their token in LTRAIN_TOKEN, it is not set",
+        "start them with `ltrain launch`, or export LTRAIN_TOKEN=$(openssl rand -hex 16), the same for all");
+  }
+  return make_tcp_world_backend(meeting);
+}
+
+}  // namespace lt

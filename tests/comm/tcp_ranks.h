@@ -1,0 +1,52 @@
+// Ranks that meet over TCP, as threads of one process.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/tcp_group.h"
+#include "libtrain/error.h"
+#include "libtrain/group.h"
+
+namespace lt_test {
+
+inline int free_port() { return lt::TcpListener("127.0.0.1", 0).port(); }
+
+inline lt::TokenSource source_of(const lt::MeetingToken& token) {
+  return {[token] { return token; }, false, "LTRAIN_TOKEN"};
+}
+
+inline constexpr lt::MeetingToken kToken{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+inline lt::TcpMeeting meeting_at(int port, int rank, int size) {
+  return {"127.0.0.1", port, rank, size, true, source_of(kToken)};
+}
+
+inline std::string joined(const std::vector<std::string>& texts, const char* between = "|") {
+  return fmt::format("{}", fmt::join(texts, between));
+}
+
+// Runs body(rank's world) on a thread for each rank; what it returns, by rank, or "error: " and what it threw.
+template <class Body>
+std::vector<std::string> on_ranks(int size, Body&& body) {
+  const int port = free_port();
+  std::vector<std::string> results(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const lt::Group group(lt::make_tcp_world_backend(meeting_at(port, rank, size)));
+        results[static_cast<std::size_t>(rank)] = body(group);
+      } catch (const lt::Error& error) {
+        results[static_cast<std::size_t>(rank)] = std::string("error: ") + error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+}  // namespace lt_test

@@ -1,0 +1,355 @@
+// Ranks that come together over TCP, beside strangers, with the right token, the wrong one and a stale one.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <thread>
+
+#include "comm/tcp_greeting.h"
+#include "comm/tcp_ranks.h"
+#include "comm/tcp_world.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Connects and sends these bytes as they are; stays connected as long as the result.
+TcpHandle stranger(int port, const std::string& bytes) {
+  std::string problem;
+  while (true) {
+    auto handle = tcp_connect("127.0.0.1", port, std::chrono::steady_clock::now() + 5s, problem);
+    if (!handle) continue;  // rank 0 does not listen yet
+    CHECK(tcp_write(*handle, bytes.data(), bytes.size()));
+    return std::move(*handle);
+  }
+}
+
+bool is_closed_by_peer(const TcpHandle& handle) {
+  char byte = 0;
+  return tcp_read(handle, &byte, 1, std::chrono::steady_clock::now() + 10s) == TcpRead::closed;
+}
+
+std::string refusal(const TcpMeeting& meeting) {
+  try {
+    meet_over_tcp(meeting);
+  } catch (const CommError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TcpMeeting impatient(TcpMeeting meeting, std::chrono::milliseconds patience) {
+  meeting.patience = patience;
+  return meeting;
+}
+
+// What a rank learns from all that it meets.
+std::string exchanged_by(const TcpMeeting& meeting, const std::string& mine) {
+  return joined(Group(make_tcp_world_backend(meeting)).all_gather_bytes(mine));
+}
+
+// Rank 0 on a thread.
+class RankThread {
+ public:
+  explicit RankThread(const TcpMeeting& meeting)
+      : thread_([this, meeting] { result_ = exchanged_by(meeting, "zero"); }) {}
+  std::string result() {
+    thread_.join();
+    return result_;
+  }
+
+ private:
+  std::string result_;
+  std::thread thread_;
+};
+
+struct TemporaryFolder {
+  TemporaryFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::string path = (std::filesystem::temp_directory_path() / "lt-meeting-XXXXXX").string();
+};
+
+// Sets variables of the environment for its scope; the others that a launcher sets are absent.
+class Environment {
+ public:
+  explicit Environment(const std::map<std::string, std::string>& variables) {
+    for (const char* name : {"LTRAIN_TOKEN", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+                             "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}) {
+      ::unsetenv(name);
+    }
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    variables_ = variables;
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+  }
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+void write_file(const std::string& path, const std::string& text, mode_t mode) {
+  std::ofstream(path) << text;
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("siphash: the values of its authors", "[comm]") {
+  SipKey key;
+  std::iota(key.begin(), key.end(), std::uint8_t{0});
+  std::string text(15, '\0');
+  std::iota(text.begin(), text.end(), char{0});
+  CHECK(siphash(key, text) == 0xa129ca6149be45e5);  // of the paper, appendix A
+  CHECK(siphash(key, "") == 0x726fdb47dd0e0e31);    // of the reference implementation, as the next
+  CHECK(siphash(key, text.substr(0, 1)) == 0x74f839c593dc67fd);
+  CHECK(siphash(key, text.substr(0, 8)) == 0x93f5f5799a932462);
+}
+
+TEST_CASE("meeting: strangers at the port neither disturb nor delay", "[comm]") {
+  const int port = free_port();
+  RankThread rank_0(meeting_at(port, 0, 2));
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<TcpHandle> strangers;
+  stranger(port, "");  // connects and goes
+  strangers.push_back(stranger(port, "abc"));
+  strangers.push_back(stranger(port, "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything that there is\r\n\r\n"));
+  for (int i = 0; i < 400; ++i) strangers.push_back(stranger(port, ""));  // more than are kept waiting
+  CHECK(exchanged_by(meeting_at(port, 1, 2), "one") == "zero|one");
+  CHECK(rank_0.result() == "zero|one");
+  // One after the other they would have taken two seconds each.
+  CHECK(std::chrono::steady_clock::now() - begin < 60s);
+}
+
+TEST_CASE("meeting: without the token nobody gets in, whatever he says", "[comm]") {
+  const int port = free_port();
+  RankThread rank_0(meeting_at(port, 0, 2));
+  Hello hello;
+  hello.rank = 1, hello.size = 2;
+  const auto say = [&](const Hello& what, const std::string& more = {}) {
+    return stranger(port, std::string(reinterpret_cast<const char*>(&what), sizeof what) + more);
+  };
+  const TcpHandle guesses = say(hello, std::string(sizeof(std::uint64_t), 'x'));
+  Answer answer;
+  CHECK(tcp_read(guesses, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
+  CHECK(answer.proof == proof_of(Speaker::rank_0, kToken, hello, answer.nonce));
+  CHECK(is_closed_by_peer(guesses));
+  // What rank 0 said does not do as an answer to it.
+  const TcpHandle reflects = say(hello);
+  CHECK(tcp_read(reflects, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
+  CHECK(tcp_write(reflects, &answer.proof, sizeof answer.proof));
+  CHECK(is_closed_by_peer(reflects));
+  for (const auto& [rank, size] : {std::pair{0, 2}, {2, 2}, {1, 3}, {-1, 2}}) {
+    Hello other = hello;
+    other.rank = static_cast<std::uint32_t>(rank), other.size = static_cast<std::uint32_t>(size);
+    CHECK(is_closed_by_peer(say(other)));
+  }
+  CHECK(exchanged_by(meeting_at(port, 1, 2), "one") == "zero|one");
+  CHECK(rank_0.result() == "zero|one");
+}
+
+TEST_CASE("meeting: a rank with another token is told at once, and rank 0 says that there was one", "[comm]") {
+  const int port = free_port();
+  std::string at_rank_0;
+  std::thread rank_0([&] { at_rank_0 = refusal(impatient(meeting_at(port, 0, 2), 1500ms)); });
+  TcpMeeting other = meeting_at(port, 1, 2);
+  other.token = source_of(MeetingToken{});
+  CHECK(refusal(other) ==
+        fmt::format("group world: rank 0 at 127.0.0.1:{}: does not know the token of LTRAIN_TOKEN", port));
+  rank_0.join();
+  CHECK(at_rank_0 ==
+        "group world: rank 1 of 2: expected a connection, none came in time; 1 connections did not know the token");
+}
+
+TEST_CASE("meeting: ranks that do not come are named", "[comm]") {
+  const int port = free_port();
+  CHECK(refusal(impatient(meeting_at(port, 0, 2), 20ms)) ==
+        "group world: rank 1 of 2: expected a connection, none came in time");
+  CHECK(refusal(impatient(meeting_at(port, 0, 4), 20ms)) ==
+        "group world: rank 1 of 4: expected a connection, none came in time; 3 ranks are missing");
+  CHECK(refusal(impatient(meeting_at(port, 1, 2), 0ms))
+            .starts_with(fmt::format("group world: rank 0 at 127.0.0.1:{}: cannot connect: ", port)));
+}
+
+TEST_CASE("meeting: rank 0 listens where it was named, and nowhere else", "[comm]") {
+  const TcpListener listener("127.0.0.1", 0);
+  const auto deadline = std::chrono::steady_clock::now() + 5s;
+  std::string problem;
+  CHECK(tcp_connect("127.0.0.1", listener.port(), deadline, problem));
+  CHECK_FALSE(tcp_connect("127.0.0.2", listener.port(), deadline, problem));  // loopback as well
+  TcpMeeting meeting = meeting_at(free_port(), 0, 2);
+  meeting.one_host = false;
+  CHECK(refusal(meeting) == "MASTER_ADDR: 127.0.0.1 is 127.0.0.1 on rank 0's host, which other hosts cannot reach");
+  meeting.host = "192.0.2.7";  // kept for examples: nobody's address
+  CHECK(refusal(meeting) == "rank 0 cannot listen at 192.0.2.7: 192.0.2.7 is no address of this host");
+  meeting.host = "no-such-host.invalid";
+  CHECK(refusal(meeting).starts_with("rank 0 cannot listen at no-such-host.invalid: "));
+}
+
+TEST_CASE("meeting: the kernel watches over each connection", "[comm]") {
+  const int port = free_port();
+  std::vector<TcpHandle> at_rank_0, at_rank_1;
+  std::thread rank_0([&] { at_rank_0 = meet_over_tcp(meeting_at(port, 0, 2)); });
+  at_rank_1 = meet_over_tcp(meeting_at(port, 1, 2));
+  rank_0.join();
+  const auto option = [](const TcpHandle& handle, int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    CHECK(::getsockopt(handle.get(), level, name, &value, &size) == 0);
+    return value;
+  };
+  for (const TcpHandle* handle : {&at_rank_0[1], &at_rank_1[0]}) {
+    CHECK(option(*handle, SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(option(*handle, IPPROTO_TCP, TCP_USER_TIMEOUT) == 30'000);
+    CHECK(option(*handle, IPPROTO_TCP, TCP_KEEPIDLE) +
+              option(*handle, IPPROTO_TCP, TCP_KEEPINTVL) * option(*handle, IPPROTO_TCP, TCP_KEEPCNT) ==
+          30);
+  }
+}
+
+TEST_CASE("meeting: a token of an earlier start is read again", "[comm]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path + "/token";
+  write_file(path, "00112233445566778899aabbccddeeff\n", 0600);
+  const auto stale = read_token_file(path);
+  REQUIRE(stale);
+  const int port = free_port();
+  TcpMeeting meeting = meeting_at(port, 1, 2);
+  int reads = 0;
+  // Rank 1 comes before rank 0 has written its own.
+  meeting.token = {[&] { return reads++ < 2 ? stale : read_token_file(path); }, true, path};
+  const TokenFile file(path);
+  CHECK(file.token() != *stale);
+  TcpMeeting of_rank_0 = meeting_at(port, 0, 2);
+  of_rank_0.token = source_of(file.token());
+  RankThread rank_0(of_rank_0);
+  CHECK(exchanged_by(meeting, "one") == "zero|one");
+  CHECK(rank_0.result() == "zero|one");
+  CHECK(reads == 3);
+}
+
+TEST_CASE("token file: its owner's alone, fresh each time, gone at the end", "[comm]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path + "/deeper/token", target = folder.path + "/target";
+  std::filesystem::create_directory(folder.path + "/deeper");
+  write_file(target, "untouched", 0644);
+  std::filesystem::create_symlink(target, path);  // somebody else's trap
+  {
+    const TokenFile file(path);
+    struct stat status {};
+    CHECK(::lstat(path.c_str(), &status) == 0);
+    CHECK(S_ISREG(status.st_mode));
+    CHECK((status.st_mode & 0777) == 0600);
+    CHECK(read_token_file(path) == file.token());
+    CHECK(TokenFile(folder.path + "/other").token() != file.token());
+  }
+  CHECK_FALSE(read_token_file(path));
+  CHECK(std::filesystem::is_empty(folder.path + "/deeper"));
+  CHECK(std::filesystem::file_size(target) == 9);
+}
+
+TEST_CASE("token file: what is no safe file is refused", "[comm]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path + "/token", token = "00112233445566778899aabbccddeeff\n";
+  const auto problem = [&] {
+    try {
+      read_token_file(path);
+    } catch (const CommError& error) {
+      return std::string(error.what()).substr(std::strlen("the file by which ranks meet, ") + path.size() + 2);
+    }
+    return std::string("none");
+  };
+  write_file(path, token, 0640);
+  CHECK(problem() == "expected mode 600, found 640");
+  for (const std::string& text : {std::string(), token.substr(1), token + "x", "x" + token.substr(1)}) {
+    write_file(path, text, 0600);
+    CHECK(problem() == "expected a token, found something else");
+  }
+  std::filesystem::rename(path, folder.path + "/elsewhere");
+  std::filesystem::create_symlink(folder.path + "/elsewhere", path);
+  CHECK(problem() == "expected a file, found a link");
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK(problem() == "expected a file, found something else");
+  CHECK_THROWS_AS(TokenFile("/proc/no/such/folder/token"), CommError);
+}
+
+TEST_CASE("token file: its name is of one launch", "[comm]") {
+  const auto name = [](const std::map<std::string, std::string>& variables) {
+    const Environment environment(variables);
+    return token_file_path("folder");
+  };
+  CHECK(name({}) == "folder/.libtrain-meeting");
+  CHECK(name({{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "0"}, {"MASTER_PORT", "2950"}}) ==
+        "folder/.libtrain-meeting-12-0-2950");
+  CHECK(name({{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "0"}, {"SLURM_RESTART_COUNT", "1"}, {"MASTER_PORT", "2950"}}) ==
+        "folder/.libtrain-meeting-12-0-1-2950");
+  CHECK(name({{"TORCHELASTIC_RUN_ID", "../x"}, {"MASTER_PORT", "1"}}) == "folder/.libtrain-meeting-___x-1");
+}
+
+TEST_CASE("token of the environment: 32 hexadecimal digits, and never repeated in a message", "[comm]") {
+  const auto token = [](const std::string& text) {
+    const Environment environment({{"LTRAIN_TOKEN", text}});
+    return token_of_environment();
+  };
+  CHECK_FALSE(token(""));
+  CHECK(token("0102030405060708090a0B0c0D0e0f10") == kToken);
+  for (const char* text : {"0102030405060708090a0b0c0d0e0f1", "0102030405060708090a0b0c0d0e0f1g"}) {
+    try {
+      token(text);
+      FAIL("taken: " << text);
+    } catch (const CommError& error) {
+      CHECK(error.code() == ExitCode::communication);
+      CHECK(std::string(error.what()).starts_with("LTRAIN_TOKEN: expected 32 hexadecimal digits, got 3"));
+      CHECK(std::string(error.what()).find("0102") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("ranks without MPI: a file in the shared folder does where the environment has no token", "[comm]") {
+  const TemporaryFolder folder;
+  const auto exchanged = [&](const std::map<std::string, std::string>& variables, const MeetingOptions& options) {
+    const Environment environment(variables);
+    const MeetingPlace place{"localhost", free_port()};
+    std::vector<std::string> results(2);
+    const auto run = [&](int rank) {
+      LaunchInfo info;
+      info.rank = info.local_rank = rank, info.size = info.local_size = 2;
+      try {
+        const Group group(meet_without_mpi(place, info, options));
+        results[static_cast<std::size_t>(rank)] = joined(group.all_gather_bytes(std::to_string(rank)));
+        // Rank 0 has taken the file away by the time it can answer.
+        CHECK(std::filesystem::is_empty(folder.path));
+      } catch (const CommError& error) {
+        results[static_cast<std::size_t>(rank)] = std::string(error.what()) + "; " + error.hint();
+      }
+    };
+    std::thread rank_1(run, 1);
+    run(0);
+    rank_1.join();
+    return results;
+  };
+  const std::string token = "00112233445566778899aabbccddeeff";
+  const MeetingOptions with_folder{[&] { return folder.path; }}, never{[]() -> std::string {
+    FAIL_CHECK("asked for a folder");
+    return {};
+  }};
+  CHECK(exchanged({{"SLURM_JOB_ID", "7"}}, with_folder) == std::vector<std::string>{"0|1", "0|1"});
+  CHECK(exchanged({{"LTRAIN_TOKEN", token}}, never) == std::vector<std::string>{"0|1", "0|1"});
+  for (const std::string& refused : exchanged({}, {})) {
+    CHECK(refused.starts_with("ranks that meet over TCP: expected their token in LTRAIN_TOKEN, it is not set; "));
+    CHECK(refused.find("ltrain launch") != std::string::npos);
+  }
+}
