@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/cuda.h"
+#include "core/fault.h"
 #include "core/poison.h"
 #include "libtrain/error.h"
 
@@ -21,11 +22,15 @@ constexpr Size kHugePage = Size{2} << 20;
 
 std::atomic<Size> asked_system{0};
 
+InternalError no_memory(Size bytes) {
+  return {"memory", "the system has no " + std::to_string(bytes) + " bytes left"};
+}
+
 void* allocate_from_system(Size bytes) {
   const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;
   void* block = nullptr;
   if (::posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
-    throw InternalError("memory", "the system has no " + std::to_string(bytes) + " bytes left");
+    throw no_memory(bytes);
   }
   if (alignment == kHugePage) ::madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   return block;
@@ -43,6 +48,7 @@ class CachingAllocator : public Allocator {
   }
 
   void* allocate(Size bytes) override {
+    if (fault_fails_allocation()) throw no_memory(bytes);
     {
       const std::lock_guard lock(mutex_);
       auto found = free_.find(bytes);

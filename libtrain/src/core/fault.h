@@ -1,8 +1,7 @@
-// Faults that tests ask for, of one rank at one point of one step:
-//   LTRAIN_FAULT=<point>:<rank>:<step>:sleep         the rank waits 50 ms, once.
-//                                                    Points: data, forward, collective, save-begin
-//   LTRAIN_FAULT=<point>:<rank>:<step>:device-sleep  the stream waits 100 ms each time, while the host goes on.
-//                                                    Points: gather, reduce, optimizer
+// Faults that tests ask for, each of one rank at one point of one step:
+//   LTRAIN_FAULT=<point>:<rank>:<step>:<action>[,<point>:...]
+// Which points there are, and which actions make sense at each, is the table of fault.cpp; docs/faults.md says what
+// each does. All but device-sleep strike once.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +13,19 @@ namespace lt {
 
 // Reads LTRAIN_FAULT; without it points do nothing. Throws UsageError for what it does not know.
 void arm_fault(int rank);
-// The step that runs now, or is being saved.
+// What this thread is at: the step that runs now, or that is being saved or loaded.
 void set_fault_step(std::int64_t step);
+// Ends, stops or delays the process. For enospc and eio it throws DataError, as the failed write would.
 void fault_point(std::string_view point);
+// For device-sleep, as long as the step lasts.
 void fault_point(std::string_view point, const Stream& stream);
-// How often the fault struck since it was armed.
+// Whether the caller is to write NaN into what it computed at `point`.
+bool fault_makes_nan(std::string_view point);
+// Whether the allocation that is asked for is to fail.
+bool fault_fails_allocation();
+// Whether a fault of any rank lies inside this step: a step that is replayed on the device comes to no points.
+bool fault_in_this_step();
+// How often faults struck since they were armed.
 int fault_hits();
 
 }  // namespace lt

@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <optional>
 
 #include "core/allocator.h"
@@ -197,11 +198,12 @@ void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   options.arena ? memory.run(name, batch, rehearsal(program), body) : body();
 }
 
-// Whatever is chosen or made at the first use, a kernel's algorithm, is there after two steps; spans belong to eager
-// ones.
+// After two steps every lazily chosen algorithm is cached. Spans and faults inside a step belong to eager ones.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
-  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 || Timeline::current() != nullptr)
+  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 || Timeline::current() != nullptr ||
+      fault_in_this_step()) {
     return false;
+  }
   if (is_on(batch.inputs, options.device) || (batch.targets.defined() && is_on(batch.targets, options.device))) {
     throw UsageError("engine", "train.cuda_graph: expected batches on the CPU");
   }
@@ -261,9 +263,11 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
     fault_point("forward");
     const TapeScope recording(&tape);
     result = model.loss(rows);
+    if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
   }
   schedule->end_pass();
   const PartScope part(Part::backward);
+  fault_point("backward");
   lt::backward(tape, result, seed_gradient);
   return result.detach().view({1});
 }

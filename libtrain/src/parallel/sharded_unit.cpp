@@ -2,6 +2,7 @@
 #include "parallel/sharded_unit.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/buffer.h"
@@ -124,6 +125,7 @@ void ShardedUnit::complete_gradients() {
     if (!slot.written) fill_zero(slot.value);
   }
   gradients_bound_ = false;
+  if (fault_makes_nan("backward")) fill(gradient_, std::numeric_limits<double>::quiet_NaN());
 }
 
 void ShardedUnit::start_reduce(bool first_reduction) {
@@ -134,6 +136,7 @@ void ShardedUnit::start_reduce(bool first_reduction) {
 void ShardedUnit::finish_reduce() {
   if (reduction_.pending()) {
     const PartScope part(Part::reduce_exposed);
+    fault_point("collective");
     reduction_.wait();
   }
   if (is_sharded(sharding_.strategy.gradients)) {

@@ -47,6 +47,7 @@ class Trainer {
   std::string_view run_steps() {
     const TrainConfig& train = run_.config.train;
     const PartClockScope parts(&clock_);
+    fault_point("start");
     leave_out_of_step_time();
     while (steps_done() < train.steps) {
       step();
@@ -76,6 +77,7 @@ class Trainer {
 
   void step() {
     set_fault_step(steps_done() + 1);
+    fault_point("step");
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
@@ -139,6 +141,7 @@ class Trainer {
   }
 
   void evaluate() {
+    fault_point("evaluate");
     const BatchShape shape = run_.engine->batch_shape();
     const Size whole = std::max<Size>(1, run_.validation->samples_per_epoch() / (shape.micro_batch * shape.ranks));
     const Size batches = std::min(run_.config.train.eval_steps, whole);
