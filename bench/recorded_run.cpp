@@ -88,7 +88,7 @@ double RecordedRun::timed_step(RecordMode mode) {
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());
   } else {
-    const StepRecord record = make_record(run_, issued_step(run_, result, 0, clock_));
+    const StepRecord record = finish_step(run_, issued_step(run_, result, 0, clock_)).record;
     run_.log.step(record);
     if (mode == RecordMode::sinks) {
       for (const auto& sink : sinks_) sink->step(record);

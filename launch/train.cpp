@@ -11,8 +11,7 @@ Run set_up_train(CLI::App& app) {
   const ConfigOptions options(app);
   return [options](const Invocation& invocation) {
     const auto config = options.load(invocation);
-    if (config) train(*config, invocation.world, invocation.command_line);
-    return ExitCode::ok;
+    return config ? train(*config, invocation.world, invocation.command_line) : ExitCode::ok;
   };
 }
 

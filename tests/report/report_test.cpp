@@ -264,6 +264,8 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   CHECK(contains(status(""), "The record ends after 4 of 10 steps without saying that the run did"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
                  "The run ended after 4 of 10 steps, the limit of train.max_minutes."));
+  CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n"),
+                 "The run was stopped after 4 of 10 steps, by SIGUSR1; its state was saved."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
                  "Loss or gradient was not finite in 1 step, whose update was left out: 3."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"non-finite loss or gradient\"}\n"),

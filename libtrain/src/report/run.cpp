@@ -89,8 +89,14 @@ std::string status(const RunData& run, const Summary& s) {
         "from outside or by an error.",
         count);
   } else if (ended && short_of) {
-    const bool time = reason == "max_minutes";
-    text = fmt::format("The run ended after {}{}.", count, time ? ", the limit of train.max_minutes" : "");
+    const std::string_view of_signal = "signal ";
+    if (reason.starts_with(of_signal)) {
+      text = fmt::format("The run was stopped after {}, by {}; its state was saved.", count,
+                         reason.substr(of_signal.size()));
+    } else {
+      text = fmt::format("The run ended after {}{}.", count,
+                         reason == "max_minutes" ? ", the limit of train.max_minutes" : "");
+    }
   }
   if (skips > 0) {
     text += fmt::format("{}Loss or gradient was not finite in {}, whose update was left out: {}.",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "record/system_memory.h"
+#include "train/run_signals.h"
 
 namespace lt {
 namespace {
@@ -17,15 +18,18 @@ struct RankReport {
   double step_ms = 0, own_ms = 0;
   std::array<double, kParts> parts_ms{};
   Size memory_peak_bytes = 0;
+  int stop_signal = 0;
 };
 static_assert(std::is_trivially_copyable_v<RankReport>);
 
 // Sums the ranks' reports up in this rank's record.
-void gather_ranks(StepRecord& record, const RankReport& mine, const Group& control) {
+void gather_ranks(FinishedStep& finished, const RankReport& mine, const Group& control) {
+  StepRecord& record = finished.record;
   std::vector<RankReport> reports;
   for (const std::string& bytes : control.all_gather_bytes({reinterpret_cast<const char*>(&mine), sizeof mine})) {
     std::memcpy(&reports.emplace_back(), bytes.data(), sizeof mine);
     record.memory_peak_bytes = std::max(record.memory_peak_bytes, reports.back().memory_peak_bytes);
+    if (finished.stop_signal == 0) finished.stop_signal = reports.back().stop_signal;
   }
   const auto column = [&](auto&& value) {
     std::vector<double> values;
@@ -48,8 +52,9 @@ IssuedStep issued_step(const Run& run, const StepResult& result, double lr, Part
   return {run.steps_done(), result, lr, clock.lap(), take_comm_lap(), take_waiting_ms()};
 }
 
-StepRecord make_record(const Run& run, const IssuedStep& issued) {
-  StepRecord record;
+FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
+  FinishedStep finished;
+  StepRecord& record = finished.record;
   record.step = issued.step, record.steps = run.config.train.steps;
   record.loss = issued.result.loss(), record.grad_norm = issued.result.norm(), record.lr = issued.lr;
   if (run.engine->options().dtype == DType::f16) record.loss_scale = issued.result.loss_scale();
@@ -69,9 +74,10 @@ StepRecord make_record(const Run& run, const IssuedStep& issued) {
     waiting_ms = 0;
     for (const CommTotal& total : record.comm) waiting_ms += total.exposed_ms;
   }
-  gather_ranks(record, {record.step_ms, record.step_ms - waiting_ms, record.breakdown_ms, record.memory_peak_bytes},
-               run.control);
-  return record;
+  const RankReport mine = {record.step_ms, record.step_ms - waiting_ms, record.breakdown_ms, record.memory_peak_bytes,
+                           RunSignals::noted()};
+  gather_ranks(finished, mine, run.control);
+  return finished;
 }
 
 }  // namespace lt

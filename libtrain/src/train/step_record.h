@@ -18,8 +18,13 @@ struct IssuedStep {
 };
 IssuedStep issued_step(const Run& run, const StepResult& result, double lr, PartClock& clock);
 
+struct FinishedStep {
+  StepRecord record;
+  int stop_signal = 0;  // that came to any rank, of the lowest one; 0: none
+};
+
 // Waits until the device is done with it. All ranks of run.control call it. Times are this rank's; the slowest, the
 // mean and the peak of memory are those of all ranks.
-StepRecord make_record(const Run& run, const IssuedStep& issued);
+FinishedStep finish_step(const Run& run, const IssuedStep& issued);
 
 }  // namespace lt

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "core/fault.h"
 #include "core/pending_file.h"
@@ -15,6 +16,7 @@
 #include "libtrain/run_options.h"
 #include "record/short_text.h"
 #include "train/run.h"
+#include "train/run_signals.h"
 #include "train/saver.h"
 #include "train/seconds.h"
 #include "train/step_record.h"
@@ -25,46 +27,62 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kOutOfTime = "max_minutes";
-
 class Trainer {
  public:
   explicit Trainer(Run& run) : run_(run), schedule_(schedule_options(run.config)) {}
 
-  void train() {
-    const std::string_view reason = run_steps();
+  ExitCode train() {
+    const End end = run_steps();
     trace_.stop();
     saver_.finish();  // before the trace: should that fail, the state is safe
     trace_.finish();
     const double seconds = seconds_since(begin_);
-    run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason}, {"seconds", seconds}});
-    run_.log.say(fmt::format("done: {} in {}{}, {}", counted(steps_done(), "step"), short_duration(seconds),
-                             reason == kOutOfTime ? ", the limit of train.max_minutes" : "", run_.config.run.dir));
+    run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
+    run_.log.say(fmt::format("{}: {} in {}{}, {}", end == End::signal ? "stopped by " + signal_name() : "done",
+                             counted(steps_done(), "step"), short_duration(seconds),
+                             end == End::time ? ", the limit of train.max_minutes" : "", run_.config.run.dir));
+    return end == End::signal ? ExitCode::restart : ExitCode::ok;
   }
 
  private:
-  // Returns why there are no more.
-  std::string_view run_steps() {
+  // Why there are no more steps.
+  enum class End { steps, time, signal };
+  std::string signal_name() const { return name_of_signal(stop_signal_); }
+  std::string reason(End end) const {
+    return end == End::steps ? "steps" : end == End::time ? "max_minutes" : "signal " + signal_name();
+  }
+
+  End run_steps() {
     const TrainConfig& train = run_.config.train;
     const PartClockScope parts(&clock_);
     fault_point("start");
     leave_out_of_step_time();
+    if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
+    if (is_stopped()) return End::signal;
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
       // The device works on this step while the host makes the next one ready.
+      const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
       const bool saves = saver_.is_due(n) && n < train.steps;
       if (run_.device().type != DeviceType::cuda || saves || needs_result(n)) finish_issued();
-      if (is_due(train.eval_every, n)) evaluate();
-      if (is_due(train.sample_every, n)) sample();
-      if (out_of_time()) return finish_issued(), kOutOfTime;
+      if (is_stopped()) return finish_issued(), End::signal;
+      if (evaluates) evaluate();
+      if (samples) sample();
+      if (out_of_time()) return finish_issued(), End::time;
       // Before the save, whose time is the next step's.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       saver_.conclude_finished();
       if (saves) saver_.save();
+      // A step's row brings what came meanwhile. These may take longer than a step, so they are not followed by one.
+      if (evaluates || samples || saves) stop_signal_ = agree_on_stop(run_.control);
+      if (is_stopped()) return End::signal;
     }
-    return "steps";
+    return End::steps;
   }
+
+  // After the last step, and where the time is over, the run has come to its end anyway.
+  bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.config.train.steps && !out_of_time(); }
 
   // Whether what follows step n builds on its numbers.
   bool needs_result(Size n) const {
@@ -90,8 +108,9 @@ class Trainer {
   // Writes down the step that was issued last, unless that was done.
   void finish_issued() {
     if (!issued_) return;
-    const StepRecord record = make_record(run_, *issued_);
+    const auto [record, stop_signal] = finish_step(run_, *issued_);
     issued_.reset();
+    stop_signal_ = stop_signal;
     run_.log.step(record);
     // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
     const double step_s = record.step_ms / 1e3;
@@ -193,6 +212,7 @@ class Trainer {
   const Clock::time_point begin_ = Clock::now();
   const Size first_step_ = run_.steps_done() + 1;
   double mean_step_s_ = 0;
+  int stop_signal_ = 0;  // on which all ranks have agreed; 0: none
 };
 
 // Ranks that run different programs would wait for each other for ever.
@@ -212,7 +232,8 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 
 }  // namespace
 
-void train(const Config& given, const World& world, const std::string& command) {
+ExitCode train(const Config& given, const World& world, const std::string& command) {
+  const RunSignals signals;
   Config config;
   collectively(world.group(), [&] {
     config = resolve(given);
@@ -223,12 +244,13 @@ void train(const Config& given, const World& world, const std::string& command) 
   // With train.steps = 0 the initial state is saved, once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.empty())) {
     const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint;
-    return run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
-                                   run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
+    run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
+                            run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
+    return ExitCode::ok;
   }
   announce(run, command);
   try {
-    Trainer(run).train();
+    return Trainer(run).train();
   } catch (const Error& error) {
     run.log.note(fmt::format("error: [{}] {}", error.part(), error.what()));
     throw;
