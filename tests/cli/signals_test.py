@@ -123,6 +123,14 @@ class Signals(TrainingTest):
             self.assertEqual((code, errors), (0, ""), out)
             self.assertEqual(self.events(run, "end")[0]["reason"], "max_minutes" if options else "steps")
 
+    def test_a_reader_of_the_console_may_leave(self):
+        running = Running(self, 1, "step:0:3:stop", "run", steps=6)
+        pid = running.stopped()
+        running.process.stdout.close()
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual((running.process.stderr.read(), running.process.wait(DEADLINE_S)), ("", 0))
+        self.assertIn("\ndone: 6 steps in ", (self.folder / "run/log.txt").read_text())
+
     def test_a_second_interrupt_ends_at_once(self):
         running = Running(self, 1, "step:0:4:stop,save-begin:0:4:stop", "run", steps=6)
         running.send(signal.SIGINT)

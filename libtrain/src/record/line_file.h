@@ -1,25 +1,24 @@
-// An append-only file of whole lines: metrics.jsonl, log.txt.
+// An append-only file of whole lines: metrics.jsonl, log.txt, metrics.csv.
 #pragma once
 
 #include <string>
 
+#include "record/append_file.h"
+
 namespace lt {
 
-// Each line is written whole by one write(2). All functions throw DataError.
+// Each line is written whole by one write(2). All functions throw DataError; where append() does, no part of the line
+// is in the file.
 class LineFile {
  public:
   // Cuts a torn last line off. A new file is in its folder durably.
   explicit LineFile(const std::string& path);
-  ~LineFile();
-  LineFile(const LineFile&) = delete;
-  LineFile& operator=(const LineFile&) = delete;
 
-  void append(const std::string& line);  // adds the newline
-  void sync();                           // to disk
+  void append(const std::string& line) { file_.append(line + "\n"); }
+  void sync() { file_.sync(); }
 
  private:
-  std::string path_;
-  int fd_;
+  AppendFile file_;
 };
 
 }  // namespace lt

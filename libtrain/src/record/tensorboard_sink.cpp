@@ -1,17 +1,17 @@
 // Event files of TensorBoard: records of TFRecord (length, its checksum, bytes, their checksum), each a protocol buffer
 // `tensorflow.Event`. Of it only wall_time, step, file_version, session_log and scalar summaries are written, by hand.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "core/crc32c.h"
 #include "libtrain/error.h"
+#include "record/append_file.h"
 #include "record/sink.h"
 
 namespace lt {
@@ -64,14 +64,12 @@ class TensorBoardSink final : public Sink {
     std::filesystem::create_directories(folder, failed);
     if (failed) throw DataError("record", folder + ": cannot create: " + failed.message());
     // Readers take the files in the order of their names; two starts may be less than a second apart.
-    path_ = fmt::format("{}/events.out.tfevents.{:.6f}.{}", folder, now_s(), ::getpid());
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (fd_ < 0) fail("cannot open");
+    const std::string path = fmt::format("{}/events.out.tfevents.{:.6f}.{}", folder, now_s(), ::getpid());
+    file_.emplace(path);
     event(0, bytes_field(3, "brain.Event:2"));
     // session_log { status: START }, from step 1 on as well: the folder may hold a run that never came to a checkpoint.
     event(first_step, bytes_field(7, integer_field(1, 1)));
   }
-  ~TensorBoardSink() override { ::close(fd_); }
 
   void step(const StepRecord& r) override {
     std::string summary = scalar("train/loss", r.loss) + scalar("train/grad_norm", r.grad_norm) +
@@ -86,24 +84,16 @@ class TensorBoardSink final : public Sink {
     event(r.step, bytes_field(5, summary));
   }
   void evaluation(Size step, double loss) override { event(step, bytes_field(5, scalar("eval/loss", loss))); }
-  void sync() override {
-    if (::fsync(fd_) != 0) fail("cannot sync");
-  }
+  void sync() override { file_->sync(); }
 
  private:
-  [[noreturn]] void fail(const char* what) const {
-    throw DataError("record", path_ + ": " + what + ": " + std::strerror(errno));
-  }
-
   void event(Size step, const std::string& what) {
     const std::string bytes = double_field(1, now_s()) + integer_field(2, step) + what;
     const std::string length = raw(static_cast<std::uint64_t>(bytes.size()));
-    const std::string record = length + raw(masked_crc(length)) + bytes + raw(masked_crc(bytes));
-    if (::write(fd_, record.data(), record.size()) != static_cast<ssize_t>(record.size())) fail("cannot append");
+    file_->append(length + raw(masked_crc(length)) + bytes + raw(masked_crc(bytes)));
   }
 
-  std::string path_;
-  int fd_ = -1;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace

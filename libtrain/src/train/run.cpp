@@ -60,8 +60,9 @@ Run::Run(const Config& resolved, const World& world)
     if (world.rank() != 0) return;
     if (config.checkpoint.resume == "auto" && !start.checkpoint.empty()) require_same_data();
     log.open(config.run.dir);
-    if (config.record.csv) log.add(make_csv_sink(config.run.dir + "/metrics.csv"));
-    if (config.record.tensorboard) log.add(make_tensorboard_sink(config.run.dir + "/tb", steps_done() + 1));
+    const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
+    if (config.record.csv) log.add(table, make_csv_sink(table));
+    if (config.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
   });
   dense_flops_ = config.train.dtype != "f32" ? dense_tflops_bf16(device()) * 1e12 : 0;
   device_memory_bytes = system_memory_bytes(device());

@@ -1,14 +1,75 @@
-// Events of a run as JSON lines.
+// Lines, rows and events of a run.
 #include "train/run_log.h"
 
+#include <fmt/format.h>
+#include <stdio_ext.h>
+
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "libtrain/error.h"
+#include "record/short_text.h"
 
 namespace lt {
+namespace {
 
-void RunLog::event(const nlohmann::ordered_json& event) { row(event.dump()); }
+std::string event_of_gap(const Losses::Gap& gap) {
+  const nlohmann::ordered_json event = {
+      {"event", "lost"}, {"step", gap.last_step}, {"rows", gap.rows}, {"first_step", gap.first_step}};
+  return event.dump();
+}
+
+std::string line_of_gap(const Losses::Gap& gap) {
+  return fmt::format("warning: {} of steps {} to {} could not be written here", counted(gap.rows, "line"),
+                     gap.first_step, gap.last_step);
+}
+
+}  // namespace
+
+void RunLog::open(const std::string& run_dir) {
+  folder_ = run_dir;
+  log_ = std::make_unique<LossyLines>(run_dir + "/log.txt", line_of_gap);
+  metrics_ = std::make_unique<LossyLines>(run_dir + "/metrics.jsonl", event_of_gap);
+}
+
+void RunLog::add(const std::string& path, std::unique_ptr<Sink> sink) {
+  sinks_.push_back({std::move(sink), std::make_unique<Losses>(path)});
+}
+
+void RunLog::say(const std::string& line) {
+  if (log_ == nullptr) return;
+  note(line);
+  if (!has_console_) return;
+  has_console_ = std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
+  if (!has_console_) ::__fpurge(stdout);  // or the end of the program would try again
+}
+
+void RunLog::note(const std::string& line) {
+  if (log_ != nullptr) log_->append(step_, line);
+}
+
+void RunLog::step(const StepRecord& record) {
+  if (metrics_ == nullptr) return;
+  step_ = record.step;
+  metrics_->append(step_, to_json_line(record));
+  to_sinks([&](Sink& sink) { sink.step(record); }, 1);
+}
+
+void RunLog::evaluation(Size step, double loss) {
+  to_sinks([&](Sink& sink) { sink.evaluation(step, loss); }, 1);
+}
+
+void RunLog::event(const nlohmann::ordered_json& event) {
+  if (metrics_ == nullptr) return;
+  step_ = event.value("step", step_);
+  metrics_->append(step_, event.dump());
+}
+
+void RunLog::sync() {
+  if (metrics_ != nullptr) metrics_->sync(step_);
+  to_sinks([](Sink& sink) { sink.sync(); }, 0);
+}
 
 std::string RunLog::in_folder(const std::string& folder, const std::string& file) const {
   const std::string path = folder_ + "/" + folder;

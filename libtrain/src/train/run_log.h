@@ -1,8 +1,9 @@
 // Where a run writes to: the console and log.txt, metrics.jsonl and other sinks. Before open(), and on ranks other than
-// 0, which never open it, nothing is written.
+// 0, which never open it, nothing is written. Opening throws; after it a write that fails loses what it would have
+// written, with a warning, and the run goes on.
 #pragma once
 
-#include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <sstream>
@@ -10,56 +11,54 @@
 #include <vector>
 
 #include "libtrain/record.h"
-#include "record/line_file.h"
+#include "record/losses.h"
+#include "record/lossy_lines.h"
 #include "record/sink.h"
 
 namespace lt {
 
 class RunLog {
  public:
-  void open(const std::string& run_dir) {
-    folder_ = run_dir;
-    log_ = std::make_unique<LineFile>(run_dir + "/log.txt");
-    metrics_ = std::make_unique<LineFile>(run_dir + "/metrics.jsonl");
-  }
+  // Throws DataError.
+  void open(const std::string& run_dir);
+  // `sink` writes to `path`.
+  void add(const std::string& path, std::unique_ptr<Sink> sink);
 
-  void say(const std::string& line) {
-    if (log_ == nullptr) return;
-    std::puts(line.c_str());
-    std::fflush(stdout);
-    log_->append(line);
-  }
-  // In log.txt alone; the last words of a run that fails, so a full disk is no news.
-  void note(const std::string& line) noexcept try {
-    if (log_ != nullptr) log_->append(line);
-  } catch (...) {
+  void say(const std::string& line);
+  // In log.txt alone.
+  void note(const std::string& line);
+  // To metrics.jsonl and every sink.
+  void step(const StepRecord& record);
+  void evaluation(Size step, double loss);
+  void event(const nlohmann::ordered_json& event);
+  void sync();
+
+  // Runs `write`, which writes to `folder` of the run.
+  template <class F>
+  void keep(const std::string& folder, F&& write) {
+    folders_.try_emplace(folder, folder_ + "/" + folder).first->second.attempt(step_, write);
   }
   // The path of a file in a folder of the run, which is made where it is not there. Throws DataError.
   std::string in_folder(const std::string& folder, const std::string& file) const;
-  // To metrics.jsonl and every sink.
-  void step(const StepRecord& record) {
-    if (metrics_ == nullptr) return;
-    row(to_json_line(record));
-    for (const auto& sink : sinks_) sink->step(record);
-  }
-  void evaluation(Size step, double loss) {
-    for (const auto& sink : sinks_) sink->evaluation(step, loss);
-  }
-  void add(std::unique_ptr<Sink> sink) { sinks_.push_back(std::move(sink)); }
-  void event(const nlohmann::ordered_json& event);
-  void sync() {
-    if (metrics_ != nullptr) metrics_->sync();
-    for (const auto& sink : sinks_) sink->sync();
-  }
 
  private:
-  void row(const std::string& json) {
-    if (metrics_ != nullptr) metrics_->append(json);
+  struct LossySink {
+    std::unique_ptr<Sink> sink;
+    std::unique_ptr<Losses> losses;
+  };
+  template <class F>
+  void to_sinks(F&& write, Size rows) {
+    for (const LossySink& entry : sinks_)
+      entry.losses->attempt(
+          step_, [&] { write(*entry.sink); }, rows);
   }
 
   std::string folder_;
-  std::unique_ptr<LineFile> log_, metrics_;
-  std::vector<std::unique_ptr<Sink>> sinks_;
+  Size step_ = 0;  // of the last row or event
+  bool has_console_ = true;
+  std::unique_ptr<LossyLines> log_, metrics_;
+  std::vector<LossySink> sinks_;
+  std::map<std::string, Losses> folders_;
 };
 
 inline std::vector<std::string> split_lines(const std::string& text) {

@@ -189,8 +189,10 @@ class Trainer {
       run_.engine->with_parameters([&] {
         if (run_.world.rank() != 0) return;
         const auto tokens = lt::sample(*run_.model, run_.tokenizer->encode("\n"), run_.config.train.seed);
-        write_whole_file("record", run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())),
-                         run_.tokenizer->decode(tokens) + "\n");
+        run_.log.keep("samples", [&] {
+          write_whole_file("record", run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())),
+                           run_.tokenizer->decode(tokens) + "\n");
+        });
       });
     });
     leave_out_of_step_time();

@@ -1,0 +1,36 @@
+// An append-only file of records, each of which is in it whole or not at all, also where a write fails half-way.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace lt {
+
+// All functions throw DataError with the file and the system's reason.
+class AppendFile {
+ public:
+  // Opens the file at its end, or makes it.
+  explicit AppendFile(const std::string& path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  // Where it throws, the file is as it was; what a broken disk does not let go of goes at the next call.
+  void append(const std::string& record);
+  void sync();            // to disk
+  void cut(off_t bytes);  // to its first `bytes` bytes
+  off_t size() const { return size_; }
+  // `count` bytes from `begin` on.
+  std::string read(off_t begin, std::size_t count) const;
+
+ private:
+  [[noreturn]] void fail(const char* what, int error) const;
+
+  std::string path_;
+  int fd_;
+  off_t size_ = 0;     // of whole records
+  bool torn_ = false;  // there may be bytes behind them
+};
+
+}  // namespace lt

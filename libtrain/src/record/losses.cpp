@@ -1,0 +1,40 @@
+// Counts what is lost and tells it.
+#include "record/losses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "record/short_text.h"
+
+namespace lt {
+namespace {
+
+void warn(const std::string& what) {
+  const std::string line = "warning: [record] " + what + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void add_to(std::optional<Losses::Gap>& gap, Size step, Size rows) {
+  if (!gap) gap = Losses::Gap{0, step, step};
+  gap->rows += rows, gap->last_step = std::max(gap->last_step, step);
+}
+
+}  // namespace
+
+Losses::~Losses() {
+  if (!all_) return;
+  warn(fmt::format("{}: {} between steps {} and {} could not be written", file_, counted(all_->rows, "row"),
+                   all_->first_step, all_->last_step));
+}
+
+void Losses::failed(const Error& error, Size step, Size rows) {
+  if (rows > 0) {
+    add_to(gap_, step, rows), add_to(all_, step, rows);
+  }
+  if (std::exchange(is_told_, true)) return;
+  warn(fmt::format("{}; training goes on, from step {} on rows are lost", error.what(), step));
+}
+
+}  // namespace lt

@@ -1,0 +1,88 @@
+"""A disk that is full for some steps of a run: what the run records is lost and counted, what it learns is not."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import program
+from signals_test import Running
+from training import TrainingTest
+
+OPTIONS = ("--optim.schedule=constant", "--train.sample_every=30", "--record.csv", "--record.tensorboard", "--record.every=1",
+           "--checkpoint.every=20")
+FULL_FROM, FULL_TO, STEPS = 4, 59, 64  # long enough for each file to come to the end of its last block
+
+
+class FullDisk(TrainingTest):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(self.disk)]
+        try:
+            mounted = subprocess.run(mount, capture_output=True, text=True).returncode == 0
+        except OSError:
+            mounted = False
+        if not mounted:
+            self.skipTest("no right to mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=True)
+
+    def fill(self):
+        with open(self.disk / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def test_training_goes_on_and_says_what_is_lost(self):
+        options = (*OPTIONS, f"--checkpoint.dir={self.folder}/checkpoints", "--record.trace_steps=4")
+        running = Running(self, 1, f"step:0:{FULL_FROM}:stop,step:0:{FULL_TO + 1}:stop", "disk/run", *options, steps=STEPS)
+        pid = running.stopped()
+        self.fill()
+        os.kill(pid, signal.SIGCONT)
+        pid = running.stopped()
+        (self.disk / "filler").unlink()
+        os.kill(pid, signal.SIGCONT)
+        code, out, errors = running.end()
+        self.assertEqual(code, 0, errors)
+        self.assertIn(f"step    {STEPS}/{STEPS}", out)
+
+        rows = {row["step"]: row["loss_hex"] for row in self.lines("disk/run") if "loss_hex" in row}
+        missing = sorted(set(range(1, STEPS + 1)) - set(rows))
+        self.assertTrue(missing and FULL_FROM <= missing[0] and missing[-1] == FULL_TO, missing)
+        # A short event may find room where the row before it found none, and tells of that loss at once.
+        lost = [row for row in self.lines("disk/run") if row.get("event") == "lost"]
+        self.assertEqual((lost[0]["first_step"], lost[-1]["step"]), (missing[0], FULL_TO))
+        all_lines = STEPS + STEPS // 2 + 4 + 2  # rows, evaluations, checkpoints, start and end
+        self.assertEqual(len(self.lines("disk/run")) - len(lost) + sum(row["rows"] for row in lost), all_lines)
+        table = (self.disk / "run/metrics.csv").read_text().splitlines()[1:]
+        self.assertEqual([line.split(",")[0] for line in table][-5:], ["60", "61", "62", "63", "64"])
+        self.assertTrue(all(line.count(",") == table[0].count(",") for line in table))
+        self.assertRegex((self.disk / "run/log.txt").read_text(), r"\nwarning: \d+ lines of steps \d+ to 59 could not be written here\n")
+        self.assertFalse((self.disk / "run/samples/step-00000030.txt").exists())
+        self.assertTrue((self.disk / "run/samples/step-00000060.txt").exists())
+
+        run = self.disk / "run"
+        for name in ("metrics.jsonl", "metrics.csv", "log.txt", "tb", "samples", "trace"):
+            told = [line for line in errors.splitlines() if line.startswith(f"warning: [record] {run}/{name}")]
+            self.assertRegex(told[0], r": cannot (append|write|create).*: No space left on device; training goes on, from step \d+ on rows are lost$")
+            self.assertRegex(told[-1], r": \d+ rows? between steps \d+ and \d+ could not be written$")
+
+        self.trained(*OPTIONS, "--train.eval_every=2", f"--data.val={self.folder}/data/val.bin", run="whole", steps=STEPS)
+        whole = {row["step"]: row["loss_hex"] for row in self.lines("whole") if "loss_hex" in row}
+        self.assertEqual(rows, {step: whole[step] for step in rows})
+        self.assertEqual(program.run("report", run).returncode, 0)
+        self.assertIn("lost", (run / "report.md").read_text(errors="replace"))
+
+    def test_at_the_start_it_is_an_error(self):
+        (self.disk / "run").mkdir()
+        self.fill()
+        refused = self.train(*OPTIONS, run="disk/run")
+        self.assertEqual(refused.returncode, 3, refused.stderr)
+        self.assertRegex(refused.stderr, r"^error: \[\w+\] .*No space left on device\n")
+
+
+if __name__ == "__main__":
+    program.main()

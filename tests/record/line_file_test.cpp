@@ -1,0 +1,101 @@
+// Files of lines on a disk that becomes full: no torn line, the right reason, and what was lost is told.
+#include "record/line_file.h"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "libtrain/error.h"
+#include "record/lossy_lines.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TempFile {
+  TempFile() {
+    std::string name = (fs::temp_directory_path() / "lt-lines-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder = name;
+  }
+  ~TempFile() { fs::remove_all(folder); }
+  std::string path() const { return (folder / "lines").string(); }
+  std::string text() const {
+    std::ostringstream text;
+    text << std::ifstream(path()).rdbuf();
+    return text.str();
+  }
+  fs::path folder;
+};
+
+// No file of this process grows beyond `bytes`: a write is cut short there, and the next one fails with EFBIG.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+std::string line_of_gap(const Losses::Gap& gap) {
+  return "lost " + std::to_string(gap.rows) + " of " + std::to_string(gap.first_step) + ".." +
+         std::to_string(gap.last_step);
+}
+
+}  // namespace
+
+TEST_CASE("line file: a line that does not fit is not in it in part, and the reason is the system's", "[record]") {
+  const TempFile temp;
+  LineFile file(temp.path());
+  file.append("0123456789");
+  {
+    const FileSizeLimit full(15);
+    errno = 0;
+    CHECK_THROWS_WITH(file.append("abcdefghij"), temp.path() + ": cannot append: File too large");
+    CHECK(temp.text() == "0123456789\n");
+    file.append("xyz");  // this fits
+  }
+  file.append("abcdefghij");
+  CHECK(temp.text() == "0123456789\nxyz\nabcdefghij\n");
+}
+
+TEST_CASE("line file: a torn last line is cut off when it is opened", "[record]") {
+  for (const std::string& whole : {std::string(), std::string("a\n"), std::string(5000, 'b') + "\n"}) {
+    for (const std::size_t torn : {0, 1, 5000}) {
+      const TempFile temp;
+      std::ofstream(temp.path()) << whole + std::string(torn, 'c');
+      LineFile(temp.path()).append("d");
+      CHECK(temp.text() == whole + "d\n");
+    }
+  }
+}
+
+TEST_CASE("lossy lines: what did not fit is counted and told once there is room", "[record]") {
+  const TempFile temp;
+  LossyLines lines(temp.path(), line_of_gap);
+  lines.append(1, "0123456789");
+  {
+    const FileSizeLimit full(15);
+    for (const Size step : {2, 3, 4}) lines.append(step, "abcdefghij");
+    lines.append(5, "xyz");  // would fit, but not with the line of the gap
+  }
+  lines.append(6, "abc");
+  lines.append(7, "def");
+  CHECK(temp.text() == "0123456789\nlost 4 of 2..5\nabc\ndef\n");
+}
