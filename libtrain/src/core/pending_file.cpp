@@ -12,14 +12,15 @@
 #include <sstream>
 #include <utility>
 
+#include "core/new_file.h"
 #include "libtrain/error.h"
 
 namespace lt {
 
-PendingFile::PendingFile(const std::string& part, const std::string& path)
-    : part_(part), path_(path), pending_(path + ".tmp-" + std::to_string(::getpid())) {
-  fd_ = ::open(pending_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail("cannot create");
+PendingFile::PendingFile(const std::string& part, const std::string& path) : part_(part), path_(path) {
+  NewFile file = create_beside(path);
+  if (file.fd < 0) fail("cannot create");
+  fd_ = file.fd, pending_ = std::move(file.path);
 }
 
 PendingFile::~PendingFile() {
