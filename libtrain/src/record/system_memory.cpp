@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "core/cuda.h"
+#include "record/memory_limit.h"
 
 namespace lt {
 namespace {
@@ -25,7 +27,8 @@ Size system_bytes_in_use(Device device) {
 
 Size system_memory_bytes(Device device) {
   if (device.type == DeviceType::cuda) return cuda::memory(device.index).total;
-  return static_cast<Size>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  const Size machine = static_cast<Size>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  return std::min(machine, memory_limit_bytes().value_or(machine));
 }
 
 }  // namespace lt
