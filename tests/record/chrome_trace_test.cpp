@@ -18,7 +18,8 @@ const std::vector<Span> kSpans = {{Lane::compute, "forward", {}, true, 1, 40},
                                   {Lane::gather, "blocks.0", {64}, false, 2, 9}};
 
 std::vector<Json> events_of(const std::string& events) {
-  return Json::parse(trace_document({events}))["traceEvents"].get<std::vector<Json>>();
+  return Json::parse(std::string(kTraceBegin) + events + std::string(kTraceEnd))["traceEvents"]
+      .get<std::vector<Json>>();
 }
 
 // Of the rows by their names, the events in their order.

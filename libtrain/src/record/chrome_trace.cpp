@@ -96,8 +96,4 @@ std::string trace_events(int rank, const std::vector<Span>& spans, const std::ve
   return text + kernel_events(rank, kernels);
 }
 
-std::string trace_document(const std::vector<std::string>& events_of_ranks) {
-  return fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n", fmt::join(events_of_ranks, ",\n"));
-}
-
 }  // namespace lt

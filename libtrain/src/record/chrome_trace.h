@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/kernel_profile.h"
@@ -18,7 +19,9 @@ namespace lt {
 // begins where the one before it ended, and says when it began.
 std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels = {});
 
-// The whole file from the events of one or more ranks.
-std::string trace_document(const std::vector<std::string>& events_of_ranks);
+// A whole file is the first, the events of one or more ranks with the second between them, and the third.
+inline constexpr std::string_view kTraceBegin = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+inline constexpr std::string_view kTraceSeparator = ",\n";
+inline constexpr std::string_view kTraceEnd = "\n]}\n";
 
 }  // namespace lt

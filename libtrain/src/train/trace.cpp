@@ -4,29 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
-#include "core/pending_file.h"
-#include "libtrain/error.h"
 #include "record/chrome_trace.h"
+#include "train/trace_files.h"
 
 namespace lt {
-namespace {
-
-// An earlier start may have had more ranks: what it left would stand beside the trace of fewer.
-void remove_rank_files(const std::string& folder) {
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".json")) std::filesystem::remove(entry.path(), failed);
-    if (failed) break;
-  }
-  if (failed) throw DataError("record", folder + ": cannot remove an earlier trace: " + failed.message());
-}
-
-}  // namespace
 
 Trace::Trace(Run& run)
     : run_(run),
@@ -72,19 +57,12 @@ void Trace::finish() {
 }
 
 void Trace::write() {
-  const auto ranks =
-      run_.control.all_gather_bytes(trace_events(run_.world.rank(), timeline_->spans(), kernels_.records));
-  collectively(run_.control, [&] {
-    if (run_.world.rank() != 0) return;
-    const std::string all = run_.log.in_folder("trace", "all.json");
-    remove_rank_files(std::filesystem::path(all).parent_path().string());
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-      write_whole_file("record", run_.log.in_folder("trace", fmt::format("rank-{}.json", r)),
-                       trace_document({ranks[r]}));
-    }
-    write_whole_file("record", all, trace_document(ranks));
-    run_.log.say("trace: " + all);
-  });
+  const bool writes = run_.world.rank() == 0;
+  std::optional<TraceFiles> files;
+  if (writes) files.emplace(run_.log);
+  gather_in_pieces(run_.control, trace_events(run_.world.rank(), timeline_->spans(), kernels_.records),
+                   [&](int rank, const std::string& piece) { files->add(rank, piece); });
+  if (writes) run_.log.keep("trace", [&] { run_.log.say("trace: " + files->commit()); });
   if (kernels_end_ > begin_) say_kernels();
   timeline_.reset();
   kernels_ = {};

@@ -19,7 +19,7 @@ class Trace {
 
   bool before_step(Size step);
   // Writes rank-R.json of each rank and all.json of all of them, by rank 0: one step after the last that is recorded,
-  // in which the collectives that were on their way have arrived. Throws DataError.
+  // in which the collectives that were on their way have arrived. Where that fails there is a warning and no trace.
   bool after_step(Size step);
   // No more steps come.
   void stop();
