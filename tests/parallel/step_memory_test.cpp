@@ -9,6 +9,7 @@
 #include "libtrain/error.h"
 #include "libtrain/layers.h"
 #include "libtrain/ops.h"
+#include "parallel/step_memory.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -76,6 +77,18 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
     CHECK(first < 2000);
 #endif
   }
+}
+
+TEST_CASE("programs and graphs tell batches apart by shapes and dtypes of inputs and targets", "[parallel]") {
+  const auto batch = [](Size targets, DType dtype) {
+    return Batch{Tensor::zeros({2, 8}, DType::i32), Tensor::zeros({2, targets}, dtype)};
+  };
+  const std::string some = shapes_of(batch(8, DType::i32));
+  CHECK(some == shapes_of(batch(8, DType::i32)));
+  CHECK(some != shapes_of(batch(4, DType::i32)));
+  CHECK(some != shapes_of(batch(8, DType::f32)));
+  CHECK(some != shapes_of({Tensor::zeros({2, 8}, DType::f32), Tensor::zeros({2, 8}, DType::i32)}));
+  CHECK(shapes_of({Tensor::zeros({2}, DType::i32), {}}) != shapes_of({{}, Tensor::zeros({2}, DType::i32)}));
 }
 
 TEST_CASE("a step that allocates otherwise than it was rehearsed names the operation", "[parallel]") {

@@ -215,7 +215,7 @@ void Engine::Impl::run_graph(const Batch& batch) {
   const Stream stream = Stream::compute(options.device);
   make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
   pass_update_gate();                           // a graph waits for no event from outside of it
-  const StepGraph::Key key{to_string(batch.inputs.shape()), memory.arena_number()};
+  const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
   // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
   // evaluation before it may have gathered them.
   const auto put_publishing_off = [&] {

@@ -2,6 +2,7 @@
 #include "parallel/step_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/crc32c.h"
 #include "libtrain/error.h"
@@ -15,16 +16,16 @@ Tensor shape_of(const Tensor& tensor) {
   return Tensor::empty(tensor.shape(), tensor.dtype(), meta_for(tensor.device()));
 }
 
-std::string key_of(const std::string& name, const Batch& batch) {
-  std::string key = name;
-  for (const Tensor* tensor : {&batch.inputs, &batch.targets}) {
-    if (!tensor->defined()) continue;
-    key += " " + to_string(tensor->shape()) + " " + std::string(dtype_name(tensor->dtype()));
-  }
-  return key;
-}
-
 }  // namespace
+
+std::string shapes_of(const Batch& batch) {
+  std::string text;
+  for (const auto& [name, tensor] : {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}}) {
+    if (!tensor->defined()) continue;
+    text += std::string(" ") + name + " " + to_string(tensor->shape()) + " " + std::string(dtype_name(tensor->dtype()));
+  }
+  return text;
+}
 
 void require_same_places(const MemoryProgram& program, const Group& group) {
   const std::vector<Size>& offsets = program.packing.offsets;
@@ -37,7 +38,7 @@ void require_same_places(const MemoryProgram& program, const Group& group) {
 
 std::shared_ptr<const MemoryProgram> StepMemory::prepare(const std::string& name, const Batch& batch,
                                                          const Rehearsal& rehearse) {
-  const std::string key = key_of(name, batch);
+  const std::string key = name + shapes_of(batch);
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
   const AllocationScope plain(nullptr, device_);

@@ -14,6 +14,9 @@
 
 namespace lt {
 
+// Shapes and dtypes of inputs and targets: what a program depends on of a batch.
+std::string shapes_of(const Batch& batch);
+
 // For an arena in a window: throws InternalError on all ranks where the places of one differ from those of rank 0.
 void require_same_places(const MemoryProgram& program, const Group& group);
 
