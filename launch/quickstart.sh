@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a clone to a trained model: installs what is missing, builds, prepares a corpus of real text, trains a small GPT
 # with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report. On two ranks; where
-# nvidia-smi lists GPUs and nvcc is, on one rank a GPU in bf16. A second run skips what is done.
+# nvidia-smi lists GPUs and nvcc is, on one rank a GPU in bf16, of those that CUDA_VISIBLE_DEVICES names where it is set.
+# A second run skips what is done.
 #
 #   bash launch/quickstart.sh [--text FILE...]
 set -euo pipefail
@@ -28,8 +29,21 @@ took() { echo "   ($((SECONDS - step_started)) s)"; step_started=$SECONDS; }
 
 # The devices: GPUs where there are some and their programs can be built.
 ranks=2 device="two ranks of the processor" packages=() build=() training=()
-gpus=0
-if command -v nvidia-smi > /dev/null; then gpus=$(nvidia-smi --list-gpus 2> /dev/null | grep -c '^GPU') || true; fi
+# The compute capability of each GPU that CUDA will see, a line each. CUDA_VISIBLE_DEVICES lists numbers or (beginnings of)
+# UUIDs; what stands behind the first that is no GPU, such as -1, does not count.
+visible_gpus() {
+  local all entry found
+  all=$(nvidia-smi --query-gpu=index,uuid,compute_cap --format=csv,noheader 2> /dev/null | tr -d ' ') || return 0
+  if [ -z "${CUDA_VISIBLE_DEVICES+set}" ]; then cut -d, -f3 <<< "$all"; return; fi
+  for entry in ${CUDA_VISIBLE_DEVICES//,/ }; do
+    found=$(awk -F, -v entry="$entry" '$1 == entry || (entry ~ /^GPU-/ && index($2, entry) == 1) { print $3; exit }' <<< "$all")
+    [ -n "$found" ] || return 0
+    echo "$found"
+  done
+}
+capabilities=""
+if command -v nvidia-smi > /dev/null; then capabilities=$(visible_gpus); fi
+gpus=$(grep -c . <<< "$capabilities") || true
 if [ "$gpus" -gt 0 ]; then
   export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   if ! command -v nvcc > /dev/null; then
@@ -37,7 +51,7 @@ if [ "$gpus" -gt 0 ]; then
   elif ! bash launch/deps.sh --cuda; then
     echo "nvidia-smi lists $gpus GPU(s), but not all that their build needs is here: training on the processor"
   else
-    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -V | head -n 1 | tr -d .)
+    capability=$(sort -V <<< "$capabilities" | head -n 1 | tr -d .)
     ranks=$gpus device="$gpus GPU(s), one rank each, in bf16"
     build=(-DLIBTRAIN_CUDA=ON "-DCMAKE_CUDA_ARCHITECTURES=$capability")
     training=(--train.device=cuda --train.dtype=bf16)

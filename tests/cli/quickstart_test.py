@@ -1,0 +1,36 @@
+"""launch/quickstart.sh: which GPUs it trains on."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import program
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "launch/quickstart.sh"
+
+
+class Quickstart(program.CliTest):
+    def visible(self, devices):
+        """Compute capabilities of the GPUs that the script sees, of three that nvidia-smi lists."""
+        tool = self.write("nvidia-smi", "#!/bin/sh\nprintf '0, GPU-aaaa-1, 9.0\\n1, GPU-bbbb-2, 8.0\\n2, GPU-bbcc-3, 12.0\\n'\n")
+        tool.chmod(0o755)
+        function = re.search(r"^visible_gpus\(\) \{.*?^\}", SCRIPT.read_text(), re.MULTILINE | re.DOTALL).group()
+        environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        if devices is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = devices
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", function + "\nvisible_gpus"], env=environment,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_the_gpus_are_those_that_cuda_sees(self):
+        for devices, expected in ((None, ["9.0", "8.0", "12.0"]), ("", []), ("-1", []), ("0", ["9.0"]),
+                                  ("2,0", ["12.0", "9.0"]), ("GPU-bbcc", ["12.0"]), ("1,-1,0", ["8.0"]), ("0,7,1", ["9.0"])):
+            with self.subTest(devices=devices):
+                self.assertEqual(self.visible(devices), expected)
+
+
+if __name__ == "__main__":
+    program.main()
