@@ -78,6 +78,7 @@ class Engine {
  public:
   // Binds `model`, which must outlive the engine, and gives it initial values. All ranks of `world` construct alike.
   // Throws UsageError for a shard_size that does not divide the world and for dtypes that the engine does not train.
+  // Where one rank has too little memory all throw, here, in rehearse() and in with_parameters().
   Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
          const StepOptions& step);
   // While an exception passes it waits for no peer: its groups take no further collectives, and memory of the host that
@@ -104,7 +105,8 @@ class Engine {
   // Mean loss over all ranks' batches, of the same shape on all of them, without gradients or dropout: one f32 on the
   // device, overwritten by the next call. Every rank calls it.
   Tensor evaluate(const Batch& batch);
-  // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling).
+  // Runs `body` with all parameters gathered, without gradients: for the model's own functions (sampling). Every rank
+  // calls it.
   void with_parameters(const std::function<void()>& body);
 
   // Steps that this engine ran as a CUDA graph.
@@ -122,9 +124,9 @@ class Engine {
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 
-  // The next update starts after what `copied` marks: whoever copies masters, m and v on a stream of its own may do so
-  // beside the forward and backward pass of the next step.
-  void hold_update_until(const Event& copied);
+  // The next update starts after the work that `stream` holds now: whoever copies masters, m and v on a stream of its own
+  // may do so beside the forward and backward pass of the next step. Called for the first time before the first step.
+  void hold_update_for(const Stream& stream);
 
   // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call
   // parameters_changed(), which brings copies and other ranks up to date.

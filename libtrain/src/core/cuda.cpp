@@ -167,6 +167,11 @@ double elapsed_ms(void* begin, void* end) {
 
 void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event), stream_of(stream))); }
 void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
+void wait_at_launch(CudaStream stream, void* event) {
+  const unsigned how = is_capturing(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
+  LT_CUDA(cudaStreamWaitEvent(stream_of(stream.handle), event_of(event), how));
+}
+
 void synchronize_event(void* event) { synchronize(event_of(event)); }
 bool is_event_reached(void* event) { return is_reached(cudaEventQuery(event_of(event)), "cudaEventQuery"); }
 
@@ -211,6 +216,14 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
   return {block, [](void* memory) {
             // It would wait for the device, and that perhaps for a peer that is gone.
             if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
+          }};
+}
+
+std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
+  LT_CUDA(cudaSetDevice(device));
+  LT_CUDA(cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
+  return {memory, [](void* pinned) {
+            if (std::uncaught_exceptions() == 0) cudaHostUnregister(pinned);  // waits for the device, as above
           }};
 }
 

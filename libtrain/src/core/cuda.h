@@ -28,6 +28,8 @@ const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);
 void record(void* event, void* stream);
 void wait(void* stream, void* event);
+// In a graph that is being captured: each of its launches waits for the event as it stands then.
+void wait_at_launch(CudaStream stream, void* event);
 // The host waits, as core/wait_checks.h has it.
 void synchronize_event(void* event);
 void synchronize_stream(void* stream);
@@ -46,6 +48,8 @@ void deallocate(int device, void* block);
 // Host memory that a device reads and writes without help of the processor. It is not freed while an exception passes,
 // since that waits for the device. Throws InternalError.
 std::shared_ptr<void> allocate_pinned(int device, Size bytes);
+// The same for memory that is there already, as long as the returned handle lives.
+std::shared_ptr<void> pin(int device, void* memory, Size bytes);
 
 struct DeviceMemory {
   Size used = 0, total = 0;  // bytes, by all processes

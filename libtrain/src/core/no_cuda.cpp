@@ -23,6 +23,7 @@ const std::shared_ptr<void>& compute_stream(int) { not_built(); }
 std::shared_ptr<void> create_event(int) { not_built(); }
 void record(void*, void*) { not_built(); }
 void wait(void*, void*) { not_built(); }
+void wait_at_launch(CudaStream, void*) { not_built(); }
 void synchronize_event(void*) { not_built(); }
 void synchronize_stream(void*) { not_built(); }
 std::shared_ptr<void> record_timed(CudaStream) { not_built(); }
@@ -32,6 +33,7 @@ void sleep(void*, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }
 std::shared_ptr<void> allocate_pinned(int, Size) { not_built(); }
+std::shared_ptr<void> pin(int, void*, Size) { not_built(); }
 DeviceMemory memory(int) { not_built(); }
 std::shared_ptr<void> capture(void*, const std::function<void()>&) { not_built(); }
 void launch(void*, void*) { not_built(); }

@@ -1,28 +1,18 @@
 // The engine: builds the units' buffers and runs steps. What a strategy does is in ShardedUnit, when in UnitSchedule.
 #include "libtrain/engine.h"
 
-#include <algorithm>
-#include <array>
-#include <deque>
-#include <exception>
 #include <limits>
 #include <optional>
 
 #include "core/allocator.h"
 #include "core/fault.h"
-#include "kernels/adamw.h"
 #include "kernels/reduce.h"
 #include "kernels/settings.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
-#include "parallel/loss_scaling.h"
-#include "parallel/sharded_unit.h"
-#include "parallel/step_memory.h"
-#include "parallel/step_scalars.h"
-#include "parallel/step_slot.h"
-#include "parallel/unit_schedule.h"
+#include "parallel/engine_impl.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -33,100 +23,18 @@ constexpr const char* kEvaluationProgram = "evaluation";
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(nn::Model& model_, const Group& world, const ParallelOptions& parallel_, const AdamW& adamw_,
-       const StepOptions& options_)
-      : model(model_),
-        parallel(parallel_),
-        adamw(adamw_),
-        options(options_),
-        control(world.duplicate("control")),
-        sharding(make_sharding(world, parallel_, options_)) {
-    set_kernels();
-    for (const nn::UnitInfo& info : model.units()) {
-      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), world.size()), sharding);
-    }
-    schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
-    bind_model();
-  }
-  ~Impl() {
-    model.set_observer(nullptr);
-    if (std::uncaught_exceptions() == 0) return;
-    // The device may wait for a peer that is gone, what is released below for the device, and NCCL for its graphs.
-    for (StepSlot& entry : step_slots) entry.graph.reset();
-    sharding.abandon(), control.abandon();
-  }
-
-  // The model's parameters are those of this engine, and it is told of the model's passes.
-  void bind_model() {
-    for (ShardedUnit& unit : units) unit.bind_model();
-    model.set_observer(schedule.get());
-  }
-
-  void step(const Batch& batch);
-  void evaluate(const Batch& batch);
-  using Program = void (Impl::*)(const Batch&);
-  // Throws UsageError after a step that threw.
-  void require_sound() const;
-  // The process's settings of kernels become this engine's.
-  void set_kernels() const;
-  // Runs `program` in the arena.
-  void run(const char* name, Program program, const Batch& batch);
-  bool runs_as_graph(const Batch& batch) const;
-  // The step as a graph, which is captured where the slot has none for such batches.
-  void run_graph(const Batch& batch);
-  // Rehearses `program` for batches like `batch` and reserves the arena, where that is not done.
-  void make_room(const char* name, Program program, const Batch& batch) {
-    memory.prepare(name, batch, rehearsal(program));
-    memory.reserve();
-  }
-  // `program` of an engine like this one on the meta device.
-  StepMemory::Rehearsal rehearsal(Program program);
-
-  void make_ready(StepSlot& next, const Batch& batch) {
-    slot = &next;
-    slot->make_ready(batch, {adamw.lr, adamw.beta1, adamw.beta2, static_cast<std::int32_t>(steps + 1)});
-  }
-  Tensor forward_and_backward(const Batch& micro_batch, Size micro);
-  void update();
-  // The compute stream waits for the event of hold_update_until(), once.
-  void pass_update_gate() {
-    if (!update_gate) return;
-    const PartScope part(Part::checkpoint);
-    Stream::compute(options.device).wait(*update_gate);
-    update_gate.reset();
-  }
-  // mean = that of `all`, of which each rank has written its own part.
-  void average_losses(const Tensor& all, const Tensor& mean);
-
-  nn::Model& model;
-  ParallelOptions parallel;
-  AdamW adamw;
-  StepOptions options;
-  Group control;
-  Sharding sharding;
-  std::deque<ShardedUnit> units;
-  std::unique_ptr<UnitSchedule> schedule;
-
-  StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size())};
-  LossScaling scaling{options.dtype, options.device};
-  StepMemory memory{options.device, sharding.arena_source()};
-  std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
-  StepSlot evaluation_slot{options.device};
-  StepSlot* slot = &evaluation_slot;  // of the program that runs
-  Size steps = 0, samples = 0;
-  RunIds run_ids;
-  Size steps_of_engine = 0;  // not of checkpoints
-  Size graph_launches = 0;
-  std::optional<Event> update_gate;  // of hold_update_until(), for the next update
-  bool failed = false;               // a step or an evaluation threw half-way
-};
-
+// What may fail on one rank alone, for want of memory, stands apart from collectives: no rank waits for one that has
+// given up.
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
-               const StepOptions& step)
-    : impl_(std::make_unique<Impl>(model, world, parallel, optimizer, step)) {
-  for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
-  trim(step.device);
+               const StepOptions& step) {
+  const Group control = world.duplicate("control");
+  const Sharding sharding = make_sharding(world, parallel, step);
+  collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizer, step); });
+  collectively(control, [&] {
+    impl_->make_parameters();
+    for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+    trim(step.device);
+  });
   for (ShardedUnit& unit : impl_->units) unit.start_publish();
 }
 
@@ -140,9 +48,18 @@ BatchShape Engine::batch_shape() const {
 void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation) {
   Impl& impl = *impl_;
   if (!impl.options.arena) return;
-  impl.memory.prepare(kStepProgram, step, impl.rehearsal(&Impl::step));
-  if (evaluation) impl.memory.prepare(kEvaluationProgram, *evaluation, impl.rehearsal(&Impl::evaluate));
-  impl.memory.reserve();
+  collectively(impl.control, [&] {
+    impl.memory.prepare(kStepProgram, step, impl.rehearsal(&Impl::step));
+    if (evaluation) impl.memory.prepare(kEvaluationProgram, *evaluation, impl.rehearsal(&Impl::evaluate));
+  });
+  impl.compare_programs();
+  collectively(impl.control, [&] { impl.memory.reserve(); });
+}
+
+void Engine::Impl::compare_programs() {
+  if (sharding.arena_source() == nullptr || memory.programs().size() == programs_compared) return;
+  for (const auto& [key, program] : memory.programs()) require_same_places(*program, sharding.gather);
+  programs_compared = memory.programs().size();
 }
 
 StepResult Engine::step(const Batch& batch) {
@@ -195,7 +112,9 @@ void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
     (this->*program)(batch);
     failed = false;
   };
-  options.arena ? memory.run(name, batch, rehearsal(program), body) : body();
+  if (!options.arena) return body();
+  make_room(name, program, batch);
+  memory.run(name, batch, rehearsal(program), body);
 }
 
 // After two steps every lazily chosen algorithm is cached. Spans and faults inside a step belong to eager ones.
@@ -214,7 +133,6 @@ void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
   const Stream stream = Stream::compute(options.device);
   make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
-  pass_update_gate();                           // a graph waits for no event from outside of it
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
   // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
   // evaluation before it may have gathered them.
@@ -243,11 +161,11 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     const UncountedMemoryScope no_memory;
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
-    Impl twin(model, control.on_meta(options.device), parallel, adamw, on_meta);
+    const Group group = control.on_meta(options.device);
+    Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, adamw, on_meta);
+    twin.make_parameters();
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    MemoryProgram recorded = record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
-    if (sharding.arena_source() != nullptr) require_same_places(recorded, sharding.gather);
-    return recorded;
+    return record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
   };
 }
 
@@ -310,6 +228,12 @@ void Engine::Impl::update() {
   }
 }
 
+void Engine::Impl::pass_update_gate() const {
+  if (!update_gate) return;
+  const PartScope part(Part::checkpoint);
+  Stream::compute(options.device).wait_at_launch(*update_gate);
+}
+
 void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>(lr); }
 
 Tensor Engine::evaluate(const Batch& batch) {
@@ -333,8 +257,6 @@ void Engine::Impl::evaluate(const Batch& given) {
 
 void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
-  for (ShardedUnit& unit : impl.units) unit.start_gather();
-  for (ShardedUnit& unit : impl.units) unit.finish_gather();
   struct Restore {  // also where the body throws
     Impl& engine;
     ~Restore() {
@@ -342,63 +264,14 @@ void Engine::with_parameters(const std::function<void()>& body) {
       for (ShardedUnit& unit : engine.units) unit.release();
     }
   } const restore{impl};
+  collectively(impl.control, [&] {
+    for (ShardedUnit& unit : impl.units) unit.make_room();
+  });
+  for (ShardedUnit& unit : impl.units) unit.start_gather();
+  for (ShardedUnit& unit : impl.units) unit.finish_gather();
   impl.model.set_observer(nullptr);
   const TapeScope no_recording(nullptr);
   body();
-}
-
-Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
-Size Engine::steps_done() const { return impl_->steps; }
-Size Engine::graph_launches() const { return impl_->graph_launches; }
-Size Engine::samples_done() const { return impl_->samples; }
-void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
-
-const RunIds& Engine::run() const { return impl_->run_ids; }
-void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
-
-LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
-void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
-
-void Engine::hold_update_until(const Event& copied) { impl_->update_gate = copied; }
-
-ShardMap Engine::shard_map() const {
-  ShardMap map;
-  for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
-  return map;
-}
-
-void Engine::parameters_changed() {
-  for (ShardedUnit& unit : impl_->units) unit.finish_gather();
-  for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
-  for (ShardedUnit& unit : impl_->units) unit.start_publish();
-}
-
-std::vector<const MemoryProgram*> Engine::memory_programs() const {
-  std::vector<const MemoryProgram*> programs;
-  for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(program.get());
-  return programs;
-}
-
-std::string Engine::gather_memory() const {
-  const GatherMemory& memory = impl_->sharding.gather_memory;
-  if (memory.windows != nullptr) return "symmetric windows";
-  return memory.why_none.empty() ? "" : "no symmetric windows (" + memory.why_none + ")";
-}
-
-const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
-const nn::Model& Engine::model() const { return impl_->model; }
-const StepOptions& Engine::options() const { return impl_->options; }
-
-Size Engine::padded_parameters() const {
-  Size total = 0;
-  for (const ShardedUnit& unit : impl_->units) total += unit.layout().padded();
-  return total;
-}
-
-Size Engine::largest_unit() const {
-  Size largest = 0;
-  for (const ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.layout().padded());
-  return largest;
 }
 
 }  // namespace lt

@@ -41,14 +41,9 @@ ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding)
   const auto& [name, parameters, gradients, optimizer] = sharding_.strategy;
   const Device device = sharding_.device;
   const Size full = layout_.padded();
-  const Size compute_size = is_sharded(parameters) ? shard_ : full, master_size = is_sharded(optimizer) ? shard_ : full;
+  const Size master_size = is_sharded(optimizer) ? shard_ : full;
 
-  compute_ = flat(compute_size, sharding_.dtype, device, MemoryOwner::parameters, sharding_.parameter_source());
-  if (sharding_.dtype == DType::f32) {
-    master_ = compute_size == master_size ? compute_ : part_of(compute_);
-  } else {
-    master_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
-  }
+  if (sharding_.dtype != DType::f32) master_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
   m_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
   v_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
 
@@ -66,10 +61,17 @@ ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding)
     tensor.set_requires_grad();
     parameters_.push_back(std::move(tensor));
   }
-  if (!is_sharded(parameters)) {
-    full_ = compute_;
-    bind_parameters(full_);
-  }
+}
+
+void ShardedUnit::make_parameters() {
+  const bool sharded = is_sharded(sharding_.strategy.parameters);
+  compute_ = flat(sharded ? shard_ : layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters,
+                  sharding_.parameter_source());
+  if (sharding_.dtype == DType::f32) master_ = m_.elements() == compute_.elements() ? compute_ : part_of(compute_);
+  if (sharded) return;
+  full_ = compute_;
+  gathered_ = true;
+  bind_parameters(full_);
 }
 
 void ShardedUnit::bind_model() {
@@ -80,11 +82,16 @@ void ShardedUnit::bind_parameters(const Tensor& full) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].rebind(full, layout_.ranges()[i].begin);
 }
 
-void ShardedUnit::start_gather() {
-  publish_late();
+void ShardedUnit::make_room() {
   if (full_.defined()) return;
   full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
   bind_parameters(full_);
+}
+
+void ShardedUnit::start_gather() {
+  publish_late();
+  if (std::exchange(gathered_, true)) return;
+  make_room();
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
 }
 
@@ -100,6 +107,7 @@ void ShardedUnit::release() {
   finish_gather();
   for (Tensor& parameter : parameters_) parameter.unbind();
   full_ = Tensor();
+  gathered_ = false;
 }
 
 void ShardedUnit::bind_gradients(bool first_micro_batch) {

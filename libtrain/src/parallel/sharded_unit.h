@@ -21,13 +21,18 @@ namespace lt {
 
 class ShardedUnit {
  public:
+  // Takes the memory that is this rank's own affair.
   ShardedUnit(UnitLayout layout, const Sharding& sharding);
+  // Then that of the parameters in use; in a window that is a collective.
+  void make_parameters();
 
   const UnitLayout& layout() const { return layout_; }
   // The model's parameters become those of this unit.
   void bind_model();
 
-  // Parameters. start_gather() and finish_gather() do nothing where they are not needed.
+  // Parameters. start_gather() and finish_gather() do nothing where they are not needed. make_room() takes the memory
+  // that start_gather() would take, for those who may not fail there.
+  void make_room();
   void start_gather();
   void finish_gather();
   void release();
@@ -70,7 +75,8 @@ class ShardedUnit {
 
   Tensor compute_;         // in the compute dtype: full or shard, by the placement of parameters
   Tensor master_, m_, v_;  // f32: full or shard, by the placement of the optimizer
-  Tensor full_;            // the gathered parameters; where replicated, compute_
+  Tensor full_;            // room for the gathered parameters; where replicated, compute_
+  bool gathered_ = false;  // they are in it, or on their way
   Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
   Tensor gradient_part_;   // this rank's part of the reduced gradient
   bool gradients_bound_ = false;

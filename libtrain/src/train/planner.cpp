@@ -133,7 +133,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   // Rank 0 samples.
   plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
-  if (config.checkpoint.async) plan.host_bytes = kSaveBuffers * state_copy_bytes(engine.shard_map());
+  if (config.checkpoint.async) plan.host_bytes = kSaveBuffers * state_copy_bytes(engine.shard_map().owned);
   plan.arena_bytes = engine.arena_bytes();
   for (const MemoryProgram* program : engine.memory_programs()) {
     if (program->name == "step") plan.step_program = *program;

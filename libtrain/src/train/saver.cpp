@@ -46,7 +46,8 @@ checkpoint::RunState state_of_run(const Run& run) {
 
 // The thread, and the two buffers from which it writes in turn.
 struct Saver::Background {
-  explicit Background(Run& run) : copy(*run.engine), group(run.world.group().duplicate("checkpoints")) {
+  explicit Background(Run& run)
+      : copy(*run.engine, run.engine->shard_map().owned), group(run.world.group().duplicate_patient("checkpoints")) {
     collectively(run.control, [&] {
       for (auto& buffer : buffers) buffer = host_memory(run.device(), copy.bytes());
     });
@@ -54,7 +55,7 @@ struct Saver::Background {
   // That of the save after those begun so far.
   const std::shared_ptr<void>& next_buffer() { return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)]; }
 
-  StateCopy copy;
+  const StateCopy copy;
   const Group group;  // of the thread alone
   std::array<std::shared_ptr<void>, kSaveBuffers> buffers;
   Size begun = 0;
@@ -108,9 +109,10 @@ void Saver::save_in_background(Size step) {
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
   const std::shared_ptr<void>& buffer = background_->next_buffer();
   const Event copied = background_->copy.start(buffer.get());
+  ShardMap map{run_.engine->shard_map().parameters, background_->copy.ranges_in(buffer), {}};
   // All by value: during stack unwinding the thread may be left behind.
-  background_->saves.add(step, [copied, config = run_.config, state = state_of_run(run_),
-                                map = background_->copy.map_over(buffer), group = background_->group] {
+  background_->saves.add(step, [copied, config = run_.config, state = state_of_run(run_), map = std::move(map),
+                                group = background_->group] {
     copied.synchronize();
     return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
   });

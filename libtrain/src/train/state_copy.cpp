@@ -1,60 +1,47 @@
-// Where each range lies in the copy, and how it comes there.
+// Where each range lies in a copy, and how it comes there.
 #include "train/state_copy.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "core/copy_bytes.h"
+#include "memory_copy.h"
 #include "tensor/host_memory.h"
 
 namespace lt {
-namespace {
 
-constexpr Size kAlignment = kAllocationAlignment / Size{sizeof(float)};  // elements
-
-Size aligned(Size elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
-
-}  // namespace
-
-Size state_copy_bytes(const ShardMap& map) {
-  Size elements = 0;
-  for (const StateRange& range : map.owned) elements += aligned(range.end - range.begin);
-  return std::max(elements * Size{sizeof(float)}, kAllocationAlignment);
+Size state_copy_bytes(const std::vector<StateRange>& ranges) {
+  return checkpoint::copy_bytes_of(checkpoint::copy_layout(ranges));
 }
 
-StateCopy::StateCopy(Engine& engine)
+StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
     : engine_(engine),
-      source_(engine.shard_map()),
-      bytes_(state_copy_bytes(source_)),
+      ranges_(std::move(ranges)),
+      layout_(checkpoint::copy_layout(ranges_)),
+      bytes_(checkpoint::copy_bytes_of(layout_)),
       stream_(engine.options().device) {
-  Size at = 0;
-  for (const StateRange& range : source_.owned) {
-    offset_.push_back(at);
-    at += aligned(range.end - range.begin);
-  }
+  engine.hold_update_for(stream_);  // from the first step on
 }
 
-Event StateCopy::start(void* to) {
+Event StateCopy::start(void* to) const {
   Event updated, copied;
   updated.record(Stream::compute(stream_.device()));
   stream_.wait(updated);
-  for (std::size_t i = 0; i < source_.owned.size(); ++i) {
-    const Tensor& values = source_.owned[i].values;
-    copy_bytes(stream_, static_cast<float*>(to) + offset_[i], values.data(), values.bytes());
+  auto* place = static_cast<std::byte*>(to);
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    copy_bytes(stream_, place + layout_[i].offset, ranges_[i].values.data(), ranges_[i].values.bytes());
   }
   copied.record(stream_);
-  engine_.hold_update_until(copied);
+  engine_.hold_update_for(stream_);
   return copied;
 }
 
-ShardMap StateCopy::map_over(const std::shared_ptr<void>& memory) const {
-  ShardMap map{source_.parameters, {}, {}};
-  const Tensor all = tensor_over(memory, bytes_ / Size{sizeof(float)});
-  for (std::size_t i = 0; i < source_.owned.size(); ++i) {
-    const StateRange& range = source_.owned[i];
-    map.owned.push_back(
-        {range.parameter, range.kind, range.begin, range.end, all.narrow(0, offset_[i], range.end - range.begin)});
+std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) const {
+  std::vector<StateRange> ranges = ranges_;
+  const Tensor all = tensor_over(copy, bytes_ / Size{sizeof(float)});
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    ranges[i].values = all.narrow(0, layout_[i].offset / Size{sizeof(float)}, ranges[i].end - ranges[i].begin);
   }
-  return map;
+  return ranges;
 }
 
 }  // namespace lt

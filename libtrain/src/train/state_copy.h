@@ -1,37 +1,41 @@
-// A copy of what a rank owns of masters, m and v in one flat buffer of the host. Only the update changes them, so on a
-// GPU the copy runs on a stream of its own, beside the next forward and backward pass.
+// Copies ranges of an engine's state to memory of the host. Only the update changes them, so on a GPU a copy runs on a
+// stream of its own, beside the next forward and backward pass.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "libtrain/engine.h"
+#include "memory_copy.h"
 
 namespace lt {
 
 class StateCopy {
  public:
-  // Of the engine, which outlives it.
-  explicit StateCopy(Engine& engine);
+  // `ranges` of the state of `engine`, which outlives it; made before its first step.
+  StateCopy(Engine& engine, std::vector<StateRange> ranges);
 
-  // Of one copy; at least 1.
+  const std::vector<checkpoint::CopyRange>& layout() const { return layout_; }
+  // Of one copy: the ranges one after the other, each at a multiple of kAllocationAlignment bytes.
   Size bytes() const { return bytes_; }
-  // Copies the state after the last step to `to`, of bytes() bytes (host_memory()). On the CPU it returns when all is
-  // there; on a GPU the event marks that, and the next update waits for it.
-  Event start(void* to);
-  // The engine's shard map with what is owned lying in `memory`, and nothing needed.
-  ShardMap map_over(const std::shared_ptr<void>& memory) const;
+  // Copies the state after the last step to `to`, of bytes() bytes. On the CPU it returns when all is there; on a GPU
+  // the event marks that, and the next update waits for it.
+  Event start(void* to) const;
+  // The same ranges with their values in a copy.
+  std::vector<StateRange> ranges_in(const std::shared_ptr<void>& copy) const;
 
  private:
   Engine& engine_;
-  ShardMap source_;           // of the engine
-  std::vector<Size> offset_;  // in elements of the buffer, of each range owned
-  Size bytes_ = 0;
+  std::vector<StateRange> ranges_;
+  std::vector<checkpoint::CopyRange> layout_;
+  Size bytes_;
   Stream stream_;
 };
 
+// Bytes of one copy of these ranges; at least one block.
+Size state_copy_bytes(const std::vector<StateRange>& ranges);
+
 // The buffers of asynchronous saves: one is written to the disk while the next one fills.
 inline constexpr Size kSaveBuffers = 2;
-// Bytes of one copy.
-Size state_copy_bytes(const ShardMap& map);
 
 }  // namespace lt

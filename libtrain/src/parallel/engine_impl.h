@@ -1,0 +1,110 @@
+// What an engine is made of. What a strategy does is in ShardedUnit, when in UnitSchedule; engine.cpp runs the steps.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <optional>
+
+#include "kernels/adamw.h"
+#include "libtrain/engine.h"
+#include "parallel/loss_scaling.h"
+#include "parallel/sharded_unit.h"
+#include "parallel/step_memory.h"
+#include "parallel/step_scalars.h"
+#include "parallel/step_slot.h"
+#include "parallel/unit_schedule.h"
+
+namespace lt {
+
+struct Engine::Impl {
+  // Makes what is this rank's own affair: there is no collective in it. make_parameters() follows.
+  Impl(nn::Model& model_, const Group& control_, const Sharding& sharding_, const ParallelOptions& parallel_,
+       const AdamW& adamw_, const StepOptions& options_)
+      : model(model_), parallel(parallel_), adamw(adamw_), options(options_), control(control_), sharding(sharding_) {
+    set_kernels();
+    for (const nn::UnitInfo& info : model.units()) {
+      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), control.size()), sharding);
+    }
+    schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
+    bind_model();
+  }
+  ~Impl() {
+    model.set_observer(nullptr);
+    if (std::uncaught_exceptions() == 0) return;
+    // The device may wait for a peer that is gone, what is released below for the device, and NCCL for its graphs.
+    for (StepSlot& entry : step_slots) entry.graph.reset();
+    sharding.abandon(), control.abandon();
+  }
+
+  // Either needs no other rank, or is in windows, whose allocations fail on all ranks alike.
+  void make_parameters() {
+    for (ShardedUnit& unit : units) unit.make_parameters();
+  }
+
+  // The model's parameters are those of this engine, and it is told of the model's passes.
+  void bind_model() {
+    for (ShardedUnit& unit : units) unit.bind_model();
+    model.set_observer(schedule.get());
+  }
+
+  void step(const Batch& batch);
+  void evaluate(const Batch& batch);
+  using Program = void (Impl::*)(const Batch&);
+  // Throws UsageError after a step that threw.
+  void require_sound() const;
+  // The process's settings of kernels become this engine's.
+  void set_kernels() const;
+  // Runs `program` in the arena.
+  void run(const char* name, Program program, const Batch& batch);
+  bool runs_as_graph(const Batch& batch) const;
+  // The step as a graph, which is captured where the slot has none for such batches.
+  void run_graph(const Batch& batch);
+  // Rehearses `program` for batches like `batch` and reserves the arena, where that is not done.
+  void make_room(const char* name, Program program, const Batch& batch) {
+    memory.prepare(name, batch, rehearsal(program));
+    compare_programs();
+    memory.reserve();
+  }
+  // With an arena in windows: whether new programs have the same places on all ranks. Throws InternalError on all.
+  void compare_programs();
+  // `program` of an engine like this one on the meta device.
+  StepMemory::Rehearsal rehearsal(Program program);
+
+  void make_ready(StepSlot& next, const Batch& batch) {
+    slot = &next;
+    slot->make_ready(batch, {adamw.lr, adamw.beta1, adamw.beta2, static_cast<std::int32_t>(steps + 1)});
+  }
+  Tensor forward_and_backward(const Batch& micro_batch, Size micro);
+  void update();
+  // A graph waits for whatever the event marks when it is launched.
+  void pass_update_gate() const;
+  // mean = that of `all`, of which each rank has written its own part.
+  void average_losses(const Tensor& all, const Tensor& mean);
+
+  nn::Model& model;
+  ParallelOptions parallel;
+  AdamW adamw;
+  StepOptions options;
+  Group control;
+  Sharding sharding;
+  std::deque<ShardedUnit> units;
+  std::unique_ptr<UnitSchedule> schedule;
+
+  StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size())};
+  LossScaling scaling{options.dtype, options.device};
+  StepMemory memory{options.device, sharding.arena_source()};
+  std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
+  StepSlot evaluation_slot{options.device};
+  StepSlot* slot = &evaluation_slot;  // of the program that runs
+  Size steps = 0, samples = 0;
+  RunIds run_ids;
+  Size steps_of_engine = 0;  // not of checkpoints
+  Size graph_launches = 0;
+  std::size_t programs_compared = 0;
+  std::optional<Event> update_gate;  // of hold_update_for()
+  bool failed = false;  // a step or an evaluation threw half-way
+};
+
+}  // namespace lt

@@ -1,0 +1,66 @@
+// What an engine is asked for: progress, state, memory, options.
+#include <algorithm>
+#include <utility>
+
+#include "parallel/engine_impl.h"
+
+namespace lt {
+
+Size Engine::arena_bytes() const { return impl_->memory.arena_bytes(); }
+Size Engine::steps_done() const { return impl_->steps; }
+Size Engine::graph_launches() const { return impl_->graph_launches; }
+Size Engine::samples_done() const { return impl_->samples; }
+void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl_->samples = samples; }
+
+const RunIds& Engine::run() const { return impl_->run_ids; }
+void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
+
+LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
+void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
+
+void Engine::hold_update_for(const Stream& stream) {
+  if (!impl_->update_gate) impl_->update_gate.emplace();
+  impl_->update_gate->record(stream);
+}
+
+ShardMap Engine::shard_map() const {
+  ShardMap map;
+  for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
+  return map;
+}
+
+void Engine::parameters_changed() {
+  for (ShardedUnit& unit : impl_->units) unit.finish_gather();
+  for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
+  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+}
+
+std::vector<const MemoryProgram*> Engine::memory_programs() const {
+  std::vector<const MemoryProgram*> programs;
+  for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(program.get());
+  return programs;
+}
+
+std::string Engine::gather_memory() const {
+  const GatherMemory& memory = impl_->sharding.gather_memory;
+  if (memory.windows != nullptr) return "symmetric windows";
+  return memory.why_none.empty() ? "" : "no symmetric windows (" + memory.why_none + ")";
+}
+
+const ParallelOptions& Engine::parallel() const { return impl_->parallel; }
+const nn::Model& Engine::model() const { return impl_->model; }
+const StepOptions& Engine::options() const { return impl_->options; }
+
+Size Engine::padded_parameters() const {
+  Size total = 0;
+  for (const ShardedUnit& unit : impl_->units) total += unit.layout().padded();
+  return total;
+}
+
+Size Engine::largest_unit() const {
+  Size largest = 0;
+  for (const ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.layout().padded());
+  return largest;
+}
+
+}  // namespace lt

@@ -1,0 +1,89 @@
+// One rank has too little memory, at any of its allocations: all ranks throw the same error and none waits for it.
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "core/allocator.h"
+#include "core/fault.h"
+#include "libtrain/error.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+// The n-th allocation of the last rank fails.
+struct Armed {
+  explicit Armed(int n) {
+    const std::string fault = "allocate:" + std::to_string(world().size() - 1) + ":0:oom=" + std::to_string(n);
+    ::setenv("LTRAIN_FAULT", fault.c_str(), 1);
+    set_fault_step(0);
+    arm_fault(world().rank());
+  }
+  ~Armed() {
+    ::unsetenv("LTRAIN_FAULT");
+    arm_fault(world().rank());
+  }
+};
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Runs `body` with one allocation after the other failing, until it has no more of them; returns how many it had.
+int with_each_allocation_failing(const std::function<void()>& body) {
+  for (int n = 1;; ++n) {
+    const Armed armed(n);
+    const std::string error = error_of(body);
+    // Decided alike on all ranks, so that a rank that differs fails here and does not let the others wait.
+    const auto errors = world().group().all_gather_bytes(error);
+    for (const std::string& other : errors) CHECK(other == errors[0]);
+    if (errors[0].empty()) return n - 1;
+    CHECK_THAT(error, Catch::Matchers::ContainsSubstring("bytes left"));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("out of memory on one rank: an engine opens on all ranks or on none", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    const nn::TransformerSpec spec = small_spec("gpt-tiny");
+    const Batch batch = synthetic_batch(0, 1, 16, spec.vocab);
+    const Size live = memory_live(kCpu).total;
+    const int allocations = with_each_allocation_failing([&] {
+      const auto model = nn::make_transformer(spec);
+      Engine engine(*model, world().group(), {.strategy = strategy}, {},
+                    {.micro_batch = 1, .seq = 16, .dtype = DType::bf16});
+      engine.rehearse(batch, batch);
+    });
+    INFO(strategy.name);
+    CHECK(allocations > 4 * 5);  // of five units: parameters, master, m, v
+    CHECK(memory_live(kCpu).total == live);
+  }
+}
+
+TEST_CASE("out of memory on one rank: parameters are gathered on all ranks or on none", "[parallel]") {
+  for (const Strategy& strategy : kStrategies) {
+    const nn::TransformerSpec spec = small_spec("gpt-tiny");
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 1, .seq = 16});
+    const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+    engine.step(batch);
+    const float loss = engine.evaluate(batch).item();
+    const int allocations = with_each_allocation_failing([&] {
+      trim(kCpu);
+      engine.with_parameters([] {});
+    });
+    INFO(strategy.name);
+    CHECK((allocations >= 5) == (strategy.parameters == Placement::sharded));
+    CHECK(engine.evaluate(batch).item() == loss);
+    engine.step(batch);
+  }
+}
