@@ -22,9 +22,7 @@ constexpr Size kHugePage = Size{2} << 20;
 
 std::atomic<Size> asked_system{0};
 
-InternalError no_memory(Size bytes) {
-  return {"memory", "the system has no " + std::to_string(bytes) + " bytes left"};
-}
+InternalError no_memory(Size bytes) { return {"memory", "the system has no " + std::to_string(bytes) + " bytes left"}; }
 
 void* allocate_from_system(Size bytes) {
   const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;

@@ -16,7 +16,7 @@ class StepGraph {
   // What the graph was captured with; with anything else it must be captured again.
   struct Key {
     std::string batch;  // shapes_of() it
-    Size arena = 0;  // StepMemory::arena_number()
+    Size arena = 0;     // StepMemory::arena_number()
     bool operator==(const Key&) const = default;
   };
 
