@@ -6,6 +6,7 @@
 
 #include "files.h"
 #include "libtrain/checkpoint.h"
+#include "libtrain/progress.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "shard_reader.h"
@@ -109,6 +110,7 @@ void require_parameters(const std::string& step_directory, const std::vector<Par
 }
 
 void load(const std::string& step_directory, const ShardMap& shards) {
+  const PhaseScope phase(Phase::load);
   within(step_directory, [&] {
     const Manifest manifest = read_manifest(step_directory);
     check_shapes(manifest, shards.parameters);

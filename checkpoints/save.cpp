@@ -13,6 +13,7 @@
 #include "folder_lock.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
+#include "libtrain/progress.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "retention.h"
@@ -149,6 +150,7 @@ void tidy(const fs::path& directory, const std::string& name, const std::string&
 
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
                  const SaveOptions& options) {
+  const PhaseScope phase(Phase::save);
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
   agree(group, folder, [&] { check_input(shards, state); });

@@ -12,7 +12,7 @@ LAYERS = [
     ["tensor"],
     ["ops"],
     ["nn", "comm", "optim", "data", "record"],
-    ["report"],
+    ["report", "watchdog"],
     ["parallel", "checkpoints"],
     ["train"],
     ["bench"],
@@ -21,7 +21,7 @@ LAYERS = [
 
 # Public headers (libtrain/include/libtrain/NAME.h) by the layer that they belong to.
 PUBLIC_HEADERS = {
-    "core": "collectives device dtype error memory memory_program part_clock random timeline version work_count",
+    "core": "collectives device dtype error memory memory_program part_clock progress random timeline version work_count",
     "tensor": "autograd batch shard_map tensor",
     "ops": "ops",
     "nn": "layers models module",
@@ -30,6 +30,7 @@ PUBLIC_HEADERS = {
     "data": "data prepare",
     "record": "record",
     "report": "report",
+    "watchdog": "watchdog",
     "parallel": "engine strategy",
     "checkpoints": "checkpoint",
     "train": "config engine_checkpoint generate libtrain planner run_options trainer",

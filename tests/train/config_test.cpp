@@ -245,12 +245,6 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
         folder / ": expected a readable file, found a folder");
 }
 
-TEST_CASE("config: what this version cannot honour is refused, not ignored", "[config]") {
-  CHECK(of_command_line({{"watchdog.init_s", "1"}}) ==
-        Refusal{"watchdog.init_s: 1.0 is not available in this version (from the command line)", "leave it out"});
-  CHECK(load_config("", {{"record.profile_steps", "2"}}).record.profile_steps == 2);
-}
-
 TEST_CASE("edit distance: by hand", "[config]") {
   CHECK(lt::edit_distance("", "abc") == 3);
   CHECK(lt::edit_distance("abc", "abc") == 0);

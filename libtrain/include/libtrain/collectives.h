@@ -12,7 +12,14 @@
 
 namespace lt {
 
-enum class CollectiveOp : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier };
+enum class CollectiveOp : std::uint8_t {
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  broadcast,
+  barrier,
+  exchange,  // of small host data, splits of groups included: in logs, not in totals
+};
 std::string_view to_string(CollectiveOp op);
 
 // One collective as the log keeps it.
@@ -21,6 +28,9 @@ struct CollectiveRecord {
   std::string name;        // what is moved: "blocks.3 gather"
   std::uint64_t sequence;  // from 0, per group
   Size bytes;              // that this rank sends
+  Size whole = 0;          // bytes of the whole tensor as they travel, the same on all ranks
+  bool ended = false;      // on a GPU: the device has come to its end
+  double age_s = 0;        // since it began, when the log was read
 };
 
 // Totals of one kind of collective. Times are 0 on meta.

@@ -115,7 +115,7 @@ class Group {
   // nothing.
   void abandon() const noexcept;
 
-  // The last kLogLength collectives of this group, oldest first.
+  // The last kLogLength collectives of this group, exchanges of bytes included, oldest first.
   static constexpr int kLogLength = 256;
   std::vector<CollectiveRecord> log() const;
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/call_log.h"
 #include "comm/collective_log.h"
+#include "comm/group_place.h"
 #include "libtrain/device.h"
 #include "libtrain/dtype.h"
 
@@ -35,15 +37,6 @@ class Transfer {
  private:
   Stream stream_;
   Moment begin_;
-};
-
-// A rank's place in its group and in the whole run.
-struct GroupPlace {
-  int rank = 0, size = 1;
-  int run_rank = 0, run_size = 1;
-  std::string name = "self";
-  int stride = 1;        // between its ranks, in ranks of the run
-  bool patient = false;  // who waits sleeps, and nothing is counted: a group for a thread in the background
 };
 
 // Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
@@ -83,7 +76,7 @@ inline bool nccl_adds(const ReduceScatterCall& call, int size) {
 
 class GroupBackend {
  public:
-  explicit GroupBackend(GroupPlace place) : place_(std::move(place)) {}
+  explicit GroupBackend(GroupPlace place) : place_(std::move(place)), log_(place_) {}
   virtual ~GroupBackend() = default;
   GroupBackend(const GroupBackend&) = delete;
   GroupBackend& operator=(const GroupBackend&) = delete;
@@ -91,7 +84,7 @@ class GroupBackend {
   const GroupPlace& place() const { return place_; }
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
-  CollectiveLog& log() { return log_; }
+  CallLog& log() { return log_; }
 
   virtual bool takes(Device device) const = 0;
   // True: the other ranks exist on paper only.
@@ -126,9 +119,9 @@ class GroupBackend {
   virtual std::shared_ptr<GroupBackend> duplicate_patient(std::string name) = 0;
 
  protected:
-  // This rank's place in the group that split() makes, and in that of duplicate_patient().
-  GroupPlace split_place(const std::vector<int>& colors, std::string name) const;
-  GroupPlace patient_place(std::string name) const;
+  // This rank's place in the group that split() makes, and in that of duplicate_patient(); called once for each.
+  GroupPlace split_place(const std::vector<int>& colors, std::string name);
+  GroupPlace patient_place(std::string name);
 
   Size begin_of(Size n, int r) const { return Group::part_begin(n, size(), r); }
   Size size_of(Size n, int r) const { return Group::part_size(n, size(), r); }
@@ -140,7 +133,8 @@ class GroupBackend {
 
  private:
   GroupPlace place_;
-  CollectiveLog log_;
+  CallLog log_;
+  std::uint64_t splits_ = 0;
 };
 
 // What this thread does during the scope counts where the group counts anything.

@@ -1,5 +1,5 @@
-// The log's ring and the process-wide totals. A call counts where it starts, its time where it is waited for. Memory is
-// bounded also where nobody takes the totals.
+// The process-wide totals. A call counts where it starts, its time where it is waited for. Memory is bounded also where
+// nobody takes the totals.
 #include "comm/collective_log.h"
 
 #include <algorithm>
@@ -107,27 +107,9 @@ std::string_view to_string(CollectiveOp op) {
     case CollectiveOp::all_reduce: return "all_reduce";
     case CollectiveOp::broadcast: return "broadcast";
     case CollectiveOp::barrier: return "barrier";
+    case CollectiveOp::exchange: return "exchange";
   }
   return "?";
-}
-
-void CollectiveLog::add(CollectiveOp op, std::string_view name, Size bytes) {
-  const std::lock_guard lock(mutex_);
-  CollectiveRecord record{op, std::string(name), next_, bytes};
-  if (ring_.size() < Group::kLogLength) {
-    ring_.push_back(std::move(record));
-  } else {
-    ring_[next_ % Group::kLogLength] = std::move(record);
-  }
-  ++next_;
-}
-
-std::vector<CollectiveRecord> CollectiveLog::last() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<CollectiveRecord> result;
-  result.reserve(ring_.size());
-  for (std::uint64_t i = next_ - ring_.size(); i < next_; ++i) result.push_back(ring_[i % Group::kLogLength]);
-  return result;
 }
 
 UncountedScope::UncountedScope() : previous_(uncounted) { uncounted = true; }

@@ -1,4 +1,4 @@
-// The last collectives of a group and the totals of the process. Thread-safe: a watchdog may read while ranks work.
+// The totals of the process's collectives. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -10,18 +10,6 @@
 #include "libtrain/group.h"
 
 namespace lt {
-
-class CollectiveLog {
- public:
-  void add(CollectiveOp op, std::string_view name, Size bytes);
-  // Oldest first, at most Group::kLogLength.
-  std::vector<CollectiveRecord> last() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::uint64_t next_ = 0;
-  std::vector<CollectiveRecord> ring_;
-};
 
 // Add to what take_comm_lap() returns: a call that starts, and the times of one that was waited for.
 void count_collective(CollectiveOp op, Size bytes);

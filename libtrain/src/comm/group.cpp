@@ -96,17 +96,26 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
   state.transfer = state.backend->reduce_scatter(call);
 }
 
-void note(GroupBackend& backend, CollectiveOp op, std::string_view name, Size bytes) {
-  backend.log().add(op, name, bytes);
+// What is logged and counted of a call: what this rank sends of tensors of `whole` bytes as they travel.
+struct Entry {
+  CollectiveOp op;
+  std::string_view name;
+  Size bytes, whole;
+  bool on_device = false;
+};
+
+std::uint64_t note(GroupBackend& backend, const Entry& entry) {
   const GroupCounting counting(backend);
-  count_collective(op, bytes);
+  count_collective(entry.op, entry.bytes);
+  return backend.log().begin(entry.op, entry.name, entry.bytes, entry.whole, entry.on_device);
 }
+
+bool is_on_device(const Tensor& tensor) { return tensor.device().type == DeviceType::cuda; }
 
 // Runs one half of a larger collective to its end.
 template <class Start>
 void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Start&& start) {
   auto state = std::make_unique<Work::State>(backend, op);
-  state->timed = false;
   start(*state);
   Work(std::move(state)).wait();
 }
@@ -115,8 +124,9 @@ template <class Wait>
 void run_barrier(GroupBackend& backend, Wait&& wait) {
   const GroupCounting counting(backend);
   const Moment begin = Moment::on(Stream::compute(kCpu));
-  note(backend, CollectiveOp::barrier, "barrier", 0);
+  count_collective(CollectiveOp::barrier, 0);
   {
+    const CallScope call(backend.log(), CollectiveOp::barrier, "barrier", 0, 0);
     const WaitingScope waiting;
     wait();
   }
@@ -147,8 +157,8 @@ Size Group::part_size(Size n, int size, int rank) { return part_begin(n, size, r
 Work Group::all_gather(std::string_view name, const Tensor& full, const Tensor& part) const {
   Call{"all_gather", name}.require_part(part, full, *backend_);
   const Size bytes = gather_bytes(*backend_, full.elements(), full.dtype());
-  note(*backend_, CollectiveOp::all_gather, name, bytes);
-  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather);
+  const auto sequence = note(*backend_, {CollectiveOp::all_gather, name, bytes, full.bytes(), is_on_device(full)});
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_gather, sequence);
   start_all_gather(*state, full, part);
   state->open_span(name, bytes);
   return Work(std::move(state));
@@ -160,8 +170,9 @@ Work Group::reduce_scatter(std::string_view name, const Tensor& part, const Tens
   call.require_part(part, full, *backend_);
   call.require_wire(full.dtype(), wire);
   const Size bytes = reduce_bytes(*backend_, full.elements(), wire);
-  note(*backend_, CollectiveOp::reduce_scatter, name, bytes);
-  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter);
+  const auto sequence = note(
+      *backend_, {CollectiveOp::reduce_scatter, name, bytes, full.elements() * dtype_bytes(wire), is_on_device(full)});
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::reduce_scatter, sequence);
   start_reduce_scatter(*state, part, full, wire, accumulate);
   state->open_span(name, bytes);
   return Work(std::move(state));
@@ -174,7 +185,9 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   call.require_wire(full.dtype(), wire);
   const Size n = full.elements();
   const Size bytes = reduce_bytes(*backend_, n, wire) + gather_bytes(*backend_, n, full.dtype());
-  note(*backend_, CollectiveOp::all_reduce, name, bytes);
+  count_collective(CollectiveOp::all_reduce, bytes);
+  const CallScope scope(backend_->log(), CollectiveOp::all_reduce, name, bytes, n * dtype_bytes(wire),
+                        is_on_device(full));
   const SpanScope span(Lane::reduce, name, {bytes, size(), backend_->place().stride, 2});
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
   const Stream stream = Stream::compute(full.device());
@@ -190,8 +203,8 @@ Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) con
   call.require_contiguous("tensor", tensor, *backend_);
   if (root < 0 || root >= size()) call.fail("root", fmt::format("0 to {}", size() - 1), std::to_string(root));
   const Size bytes = root == rank() ? (size() - 1) * tensor.bytes() : 0;
-  note(*backend_, CollectiveOp::broadcast, name, bytes);
-  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast);
+  const auto sequence = note(*backend_, {CollectiveOp::broadcast, name, bytes, tensor.bytes(), is_on_device(tensor)});
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::broadcast, sequence);
   if (!tensor.device().is_meta()) {
     state->transfer = backend_->broadcast({tensor.device(), tensor.dtype(), tensor.elements(), tensor.data(), root});
   }
@@ -209,6 +222,7 @@ void Group::idle_barrier() const {
 std::vector<std::string> Group::all_gather_bytes(const std::string& mine) const {
   const GroupCounting counting(*backend_);
   const WaitingScope waiting;
+  const CallScope call(backend_->log(), CollectiveOp::exchange, "bytes of all", 0, 0);
   return backend_->all_gather_bytes(mine);
 }
 
@@ -218,6 +232,7 @@ std::string Group::broadcast_bytes(const std::string& value, int root) const {
   }
   const GroupCounting counting(*backend_);
   const WaitingScope waiting;
+  const CallScope call(backend_->log(), CollectiveOp::exchange, "bytes of one", 0, 0);
   return backend_->broadcast_bytes(value, root);
 }
 
@@ -230,17 +245,18 @@ Group Group::split(int color, std::string_view name) const {
   std::vector<int> colors;
   colors.reserve(static_cast<std::size_t>(size()));
   for (const std::string& text : all_gather_bytes(std::to_string(color))) colors.push_back(std::stoi(text));
-  return Group(backend_->split(colors, std::string(name)));
+  return split([&](int r) { return colors[static_cast<std::size_t>(r)]; }, name);
 }
 
 Group Group::split(const std::function<int(int)>& color, std::string_view name) const {
   std::vector<int> colors(static_cast<std::size_t>(size()));
   for (int r = 0; r < size(); ++r) colors[static_cast<std::size_t>(r)] = color(r);
+  const CallScope call(backend_->log(), CollectiveOp::exchange, "split", 0, 0);
   return Group(backend_->split(colors, std::string(name)));
 }
 
 Group Group::duplicate(std::string_view name) const {
-  return Group(backend_->split(std::vector<int>(static_cast<std::size_t>(size())), std::string(name)));
+  return split([](int) { return 0; }, name);
 }
 
 Group Group::duplicate_patient(std::string_view name) const {

@@ -17,8 +17,9 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
   return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine};
 }
 
-GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) const {
+GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) {
   GroupPlace place{0, 0, place_.run_rank, place_.run_size, std::move(name)};
+  place.on_paper = place_.on_paper;
   int first = 0;
   for (int r = 0; r < size(); ++r) {
     if (colors[static_cast<std::size_t>(r)] != colors[static_cast<std::size_t>(rank())]) continue;
@@ -27,13 +28,15 @@ GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string
     if (r < rank()) ++place.rank;
     ++place.size;
   }
+  place.id = group_id(place_.id, ++splits_, static_cast<std::uint64_t>(first));
   place.patient = place_.patient;
   return place;
 }
 
-GroupPlace GroupBackend::patient_place(std::string name) const {
+GroupPlace GroupBackend::patient_place(std::string name) {
   GroupPlace place = place_;
   place.name = std::move(name);
+  place.id = group_id(place_.id, ++splits_, 0);
   place.patient = true;
   return place;
 }
@@ -106,6 +109,7 @@ std::shared_ptr<GroupBackend> make_self_backend(GroupPlace place) {
 }
 
 std::shared_ptr<GroupBackend> make_meta_backend(GroupPlace place, DeviceType planned) {
+  place.on_paper = true;
   return std::make_shared<MetaBackend>(std::move(place), planned);
 }
 

@@ -46,7 +46,13 @@ class NcclTransfer final : public Transfer {
 class NcclBackend final : public DeviceBackend {
  public:
   NcclBackend(std::shared_ptr<GroupBackend> control, Device device, std::shared_ptr<NcclCommunicator> communicator)
-      : DeviceBackend(std::move(control), device), stream_(device), communicator_(std::move(communicator)) {}
+      : DeviceBackend(std::move(control), device),
+        words_(std::static_pointer_cast<DeviceWords>(cuda::allocate_pinned(device.index, sizeof(DeviceWords)))),
+        stream_(device),
+        communicator_(std::move(communicator)) {
+    *words_ = {};
+    log().watch(words_);
+  }
 
   GatherMemory gather_memory(Device where) override;
   void abandon() noexcept override { communicator_->abort(); }
@@ -68,7 +74,10 @@ class NcclBackend final : public DeviceBackend {
     const CudaStream stream = after_compute();
     fault_point(point, stream_);
     auto transfer = std::make_unique<NcclTransfer>(*communicator_, stream_);
+    const auto number = static_cast<std::uint32_t>(log().newest() + 1);
+    cuda::write_word(&words_->begun, number, stream);
     launch(stream);
+    cuda::write_word(&words_->ended, number, stream);
     transfer->launched();
     return transfer;
   }
@@ -83,6 +92,7 @@ class NcclBackend final : public DeviceBackend {
   void add_on_the_way(const ReduceScatterCall& call, CudaStream stream);
   void add_in_rank_order(const ReduceScatterCall& call, CudaStream stream);
 
+  const std::shared_ptr<DeviceWords> words_;
   Event ready_;
   Stream stream_;
   // Ends before the stream that it works on, but for what still lies in windows: by then its work is done.

@@ -40,6 +40,7 @@ void Work::wait() {
   Timeline* const timeline = state->timeline.get();
   if (state->transfer == nullptr) {
     if (timeline != nullptr) timeline->end(state->span, timeline->now());
+    if (state->sequence) state->backend->log().end(*state->sequence);
     return;
   }
   const GroupCounting counting(*state->backend);
@@ -51,7 +52,9 @@ void Work::wait() {
   }
   const Moment end = transfer.end();
   if (timeline != nullptr) timeline->end(state->span, end);
-  if (state->timed) count_times({state->op, transfer.begin(), end, awaited});
+  if (!state->sequence) return;
+  state->backend->log().end(*state->sequence);
+  count_times({state->op, transfer.begin(), end, awaited});
 }
 
 }  // namespace lt

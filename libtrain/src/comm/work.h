@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 
 #include "comm/backend.h"
 #include "libtrain/group.h"
@@ -11,11 +12,12 @@
 namespace lt {
 
 struct Work::State {
-  State(std::shared_ptr<GroupBackend> backend, CollectiveOp op) : backend(std::move(backend)), op(op) {}
+  State(std::shared_ptr<GroupBackend> backend, CollectiveOp op, std::optional<std::uint64_t> sequence = {})
+      : backend(std::move(backend)), op(op), sequence(sequence) {}
 
   std::shared_ptr<GroupBackend> backend;  // a communicator outlives its transfers
   CollectiveOp op;
-  bool timed = true;  // false: a part of a larger collective, whose time is taken as a whole
+  std::optional<std::uint64_t> sequence;  // in the log; none: a part of a larger collective, which is logged and timed
   Tensor outgoing, incoming;
   std::unique_ptr<Transfer> transfer;  // null: nothing moves
   int exceptions = std::uncaught_exceptions();

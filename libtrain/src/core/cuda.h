@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,9 @@ std::shared_ptr<void> record_timed(CudaStream stream);
 bool is_event_reached(void* event);
 // Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
 double elapsed_ms(void* begin, void* end);
+
+// Writes `value` to a word of pinned memory when the stream comes there, in graphs too; the host sees it at once.
+void write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
 
 // Its later work waits so long, and nobody else; for tests.
 void sleep(void* stream, std::chrono::milliseconds time);

@@ -3,9 +3,13 @@
 
 #include <limits>
 #include <optional>
+#include <utility>
 
+#include "comm/call_log.h"
+#include "comm/same_calls.h"
 #include "core/allocator.h"
 #include "core/fault.h"
+#include "core/progress.h"
 #include "kernels/reduce.h"
 #include "kernels/settings.h"
 #include "libtrain/autograd.h"
@@ -57,9 +61,11 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
 }
 
 void Engine::Impl::compare_programs() {
-  if (sharding.arena_source() == nullptr || memory.programs().size() == programs_compared) return;
-  for (const auto& [key, program] : memory.programs()) require_same_places(*program, sharding.gather);
-  programs_compared = memory.programs().size();
+  for (const ProgramCalls& program : std::exchange(uncompared, {})) {
+    require_same_calls(program.name, program.calls, control);
+    if (sharding.arena_source() == nullptr) continue;
+    for (const auto& [key, known] : memory.programs()) require_same_places(*known, sharding.gather);
+  }
 }
 
 StepResult Engine::step(const Batch& batch) {
@@ -69,6 +75,8 @@ StepResult Engine::step(const Batch& batch) {
     throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
                                    " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
   }
+  if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
+  const PhaseScope phase(Phase::step, impl.options.device);
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepProgram, &Impl::step, batch);
   ++impl.steps_of_engine;
@@ -165,7 +173,13 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, adamw, on_meta);
     twin.make_parameters();
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
-    return record_program(name, on_meta.device, [&] { (twin.*program)(shapes); });
+    std::vector<std::string> calls;
+    MemoryProgram recorded = record_program(name, on_meta.device, [&] {
+      const CallListScope list(&calls);
+      (twin.*program)(shapes);
+    });
+    uncompared.push_back({name, std::move(calls)});
+    return recorded;
   };
 }
 
@@ -178,6 +192,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   Tensor result;
   {
     const PartScope part(Part::forward);
+    const PhaseScope phase(Phase::forward, options.device);
     fault_point("forward");
     const TapeScope recording(&tape);
     result = model.loss(rows);
@@ -185,6 +200,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   }
   schedule->end_pass();
   const PartScope part(Part::backward);
+  const PhaseScope phase(Phase::backward, options.device);
   fault_point("backward");
   lt::backward(tape, result, seed_gradient);
   return result.detach().view({1});
@@ -202,6 +218,7 @@ void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
 
 // Norm over fixed parts in fixed order (rank, then unit), clipping, AdamW, and the new parameters on their way.
 void Engine::Impl::update() {
+  const PhaseScope phase(Phase::update, options.device);
   const Size count = static_cast<Size>(units.size());
   {
     const PartScope part(Part::optimizer);
@@ -238,6 +255,7 @@ void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
+  const PhaseScope phase(Phase::evaluation, impl.options.device);
   impl.make_ready(impl.evaluation_slot, batch);
   impl.run(kEvaluationProgram, &Impl::evaluate, batch);
   impl.slot->finish();

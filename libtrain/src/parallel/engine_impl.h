@@ -67,7 +67,8 @@ struct Engine::Impl {
     compare_programs();
     memory.reserve();
   }
-  // With an arena in windows: whether new programs have the same places on all ranks. Throws InternalError on all.
+  // Whether new programs make the same collectives on all ranks and, with an arena in windows, have the same places.
+  // Throws UsageError and InternalError, on all ranks.
   void compare_programs();
   // `program` of an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(Program program);
@@ -102,9 +103,13 @@ struct Engine::Impl {
   RunIds run_ids;
   Size steps_of_engine = 0;  // not of checkpoints
   Size graph_launches = 0;
-  std::size_t programs_compared = 0;
-  std::optional<Event> update_gate;  // of hold_update_for()
-  bool failed = false;  // a step or an evaluation threw half-way
+  struct ProgramCalls {
+    std::string name;
+    std::vector<std::string> calls;  // its collectives, a line each
+  };
+  std::vector<ProgramCalls> uncompared;  // of programs that were rehearsed since compare_programs()
+  std::optional<Event> update_gate;      // of hold_update_for()
+  bool failed = false;                   // a step or an evaluation threw half-way
 };
 
 }  // namespace lt

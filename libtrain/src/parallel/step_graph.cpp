@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/cuda.h"
+#include "core/progress.h"
 
 namespace lt {
 
@@ -20,6 +21,7 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
 }
 
 void StepGraph::launch(const Stream& stream) const {
+  count_launch(stream);
   cuda::launch(graph_.get(), stream.cuda().handle);
   if (PartClock* const clock = PartClock::current()) clock->append(lap_);
   repeat_comm_lap(collectives_);

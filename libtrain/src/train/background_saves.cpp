@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/fault.h"
+#include "libtrain/progress.h"
 #include "train/seconds.h"
 
 namespace lt {
@@ -53,6 +54,7 @@ void BackgroundSaves::work(const std::shared_ptr<Queue>& queue) {
     const Queue::Entry entry = std::move(queue->waiting.front());
     queue->waiting.pop_front();
     lock.unlock();
+    const BackgroundScope background;
     SaveOutcome outcome{entry.step, {}, {}, 0};
     set_fault_step(entry.step);
     try {

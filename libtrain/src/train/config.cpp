@@ -24,20 +24,6 @@ constexpr std::string_view kPrefix = "LTRAIN_";
 // Variables of the program that are no configuration.
 constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN"};
 
-// Values that the configuration knows and this version cannot honour. A key that gets its meaning loses its row.
-struct Unavailable {
-  const char* key;
-  bool (*is_set)(const Config&);
-  const char* hint;
-};
-constexpr Unavailable kUnavailable[] = {
-    {"watchdog.heartbeat_s", [](const Config& c) { return c.watchdog.heartbeat_s != WatchdogConfig().heartbeat_s; },
-     "leave it out"},
-    {"watchdog.collective_s", [](const Config& c) { return c.watchdog.collective_s != WatchdogConfig().collective_s; },
-     "leave it out"},
-    {"watchdog.init_s", [](const Config& c) { return c.watchdog.init_s != WatchdogConfig().init_s; }, "leave it out"},
-};
-
 std::string variable_of(const Key& key) {
   std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -96,16 +82,6 @@ class Layers {
                      nearest_hint(fmt::format("[{}]", name), sections, kListOfKeys));
   }
 
-  void require_available() const {
-    for (const Unavailable& row : kUnavailable) {
-      if (!row.is_set(config_)) continue;
-      throw UsageError("config",
-                       fmt::format("{}: {} is not available in this version ({})", row.key,
-                                   toml_text(config_, *config::find_key(row.key)), config_.origins.at(row.key)),
-                       row.hint);
-    }
-  }
-
   const Config& config() const { return config_; }
 
  private:
@@ -153,14 +129,7 @@ std::string help_of(const Key& key) {
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> made;
-    for (const Key& key : schema()) {
-      const std::string name = key.full_name();
-      const auto row = std::find_if(std::begin(kUnavailable), std::end(kUnavailable),
-                                    [&](const Unavailable& entry) { return entry.key == name; });
-      const std::string note =
-          row == std::end(kUnavailable) ? "" : fmt::format(" [not in this version: {}]", row->hint);
-      made.push_back({name, toml_text(Config{}, key), help_of(key) + note});
-    }
+    for (const Key& key : schema()) made.push_back({key.full_name(), toml_text(Config{}, key), help_of(key)});
     return made;
   }();
   return keys;
@@ -171,7 +140,6 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
   if (!file.empty()) add_toml(layers, config::read_text(file), file);
   add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
-  layers.require_available();
   return layers.config();
 }
 

@@ -13,7 +13,9 @@
 #include "core/pending_file.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
+#include "libtrain/progress.h"
 #include "libtrain/run_options.h"
+#include "libtrain/watchdog.h"
 #include "record/short_text.h"
 #include "train/run.h"
 #include "train/run_signals.h"
@@ -32,7 +34,9 @@ class Trainer {
   explicit Trainer(Run& run) : run_(run), schedule_(schedule_options(run.config)) {}
 
   ExitCode train() {
+    const PhaseScope steps(Phase::step);
     const End end = run_steps();
+    const PhaseScope records(Phase::records);
     trace_.stop();
     saver_.finish();  // before the trace: should that fail, the state is safe
     trace_.finish();
@@ -128,6 +132,7 @@ class Trainer {
 
   Batch next_batch() {
     const PartScope part(Part::data);
+    const PhaseScope phase(Phase::data);
     fault_point("data");
     const MemoryScope owner(MemoryOwner::data);
     run_.data->seek(run_.engine->samples_done());
@@ -160,6 +165,7 @@ class Trainer {
   }
 
   void evaluate() {
+    const PhaseScope phase(Phase::evaluation);
     fault_point("evaluate");
     const BatchShape shape = run_.engine->batch_shape();
     const Size whole = std::max<Size>(1, run_.validation->samples_per_epoch() / (shape.micro_batch * shape.ranks));
@@ -185,6 +191,7 @@ class Trainer {
   }
 
   void sample() {
+    const PhaseScope phase(Phase::sampling);
     collectively(run_.control, [&] {
       run_.engine->with_parameters([&] {
         if (run_.world.rank() != 0) return;
@@ -242,6 +249,9 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
     arm_fault(world.rank());
   });
   collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
+  const WatchdogConfig& limits = config.watchdog;
+  const Watchdog watchdog(world, {limits.heartbeat_s, limits.collective_s, limits.init_s, config.run.dir});
+  const PhaseScope start(Phase::start);
   Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.empty())) {

@@ -1,0 +1,134 @@
+// Rings of calls, the register of them all, and where a device stands.
+#include "comm/call_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/progress.h"
+
+namespace lt {
+namespace {
+
+using LogClock = std::chrono::steady_clock;
+
+struct Register {
+  std::mutex mutex;
+  std::vector<const CallLog*> logs;
+};
+
+// Never destroyed: a group in a static variable may end late.
+Register& all_logs() {
+  static auto& instance = *new Register;
+  return instance;
+}
+
+thread_local std::vector<std::string>* call_list = nullptr;
+
+std::uint32_t read(const std::uint32_t& word) { return *static_cast<const volatile std::uint32_t*>(&word); }
+
+// The newest number up to `next` of which `word` holds the low bits.
+std::uint64_t widened(std::uint32_t word, std::uint64_t next) {
+  return next - std::min<std::uint64_t>(next, static_cast<std::uint32_t>(next) - word);
+}
+
+}  // namespace
+
+CallLog::CallLog(const GroupPlace& place) : place_(place), counts_(place.size > 1 && !place.on_paper) {
+  if (!counts_) return;
+  const std::lock_guard lock(all_logs().mutex);
+  all_logs().logs.push_back(this);
+}
+
+CallLog::~CallLog() {
+  if (!counts_) return;
+  const std::lock_guard lock(all_logs().mutex);
+  std::erase(all_logs().logs, this);
+}
+
+std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device) {
+  if (counts_) count_progress();
+  if (place_.on_paper && call_list != nullptr) {
+    call_list->push_back(fmt::format("{} \"{}\" of {} bytes in group {}", to_string(op), name, whole, place_.name));
+  }
+  const auto now = LogClock::now();
+  const std::lock_guard lock(mutex_);
+  if (ring_.size() < Group::kLogLength) ring_.resize(ring_.size() + 1);
+  Entry& entry = at(next_);
+  entry.op = op, entry.on_device = on_device, entry.in_background = is_in_background(), entry.ended = false;
+  entry.name = name;  // keeps the memory of the call that stood there
+  entry.bytes = bytes, entry.whole = whole, entry.begin = now;
+  if (!on_device) next_host_ = next_ + 1;
+  return next_++;
+}
+
+void CallLog::end(std::uint64_t sequence) {
+  if (counts_) count_progress();
+  const std::lock_guard lock(mutex_);
+  if (next_ - sequence <= Group::kLogLength) at(sequence).ended = true;
+}
+
+std::uint64_t CallLog::newest() const {
+  const std::lock_guard lock(mutex_);
+  return next_ - 1;
+}
+
+void CallLog::watch(std::shared_ptr<const DeviceWords> words) {
+  const std::lock_guard lock(mutex_);
+  words_ = std::move(words);
+}
+
+std::uint64_t CallLog::device_words() const {
+  const std::lock_guard lock(mutex_);
+  return words_ == nullptr ? 0 : std::uint64_t{read(words_->begun)} + read(words_->ended);
+}
+
+GroupCalls CallLog::calls(std::size_t most, bool as_device) const {
+  const auto now = LogClock::now();
+  const std::lock_guard lock(mutex_);
+  GroupCalls result{place_, next_, false, false, {}};
+  // The device begins a call after it has ended the one before it.
+  std::uint64_t device_begun = next_, device_ended = next_;
+  if (words_ != nullptr) {
+    device_ended = widened(read(words_->ended), next_);  // read first: it follows the other
+    device_begun = widened(read(words_->begun), next_);
+    result.as_device = as_device && device_begun > next_host_;
+    if (as_device) result.begun = std::max(device_begun, next_host_);
+  }
+  const std::uint64_t oldest = next_ - ring_.size();
+  const std::uint64_t first =
+      result.begun - std::min<std::uint64_t>(most, result.begun - std::min(result.begun, oldest));
+  for (std::uint64_t i = first; i < result.begun; ++i) {
+    const Entry& entry = at(i);
+    // Later ones are those of a graph that is at an earlier call again.
+    const bool ended =
+        entry.on_device && words_ != nullptr ? i < device_ended || (as_device && i >= device_begun) : entry.ended;
+    result.calls.push_back({entry.op, entry.name, i, entry.bytes, entry.whole, ended,
+                            std::chrono::duration<double>(now - entry.begin).count()});
+    result.in_background = entry.in_background;
+  }
+  return result;
+}
+
+std::vector<GroupCalls> calls_of_groups(std::size_t most, bool as_device) {
+  const std::lock_guard lock(all_logs().mutex);
+  std::vector<GroupCalls> all;
+  for (const CallLog* log : all_logs().logs) {
+    GroupCalls calls = log->calls(most, as_device);
+    if (!calls.calls.empty()) all.push_back(std::move(calls));
+  }
+  return all;
+}
+
+std::uint64_t device_progress() {
+  const std::lock_guard lock(all_logs().mutex);
+  std::uint64_t sum = 0;
+  for (const CallLog* log : all_logs().logs) sum += log->device_words();
+  return sum;
+}
+
+CallListScope::CallListScope(std::vector<std::string>* calls) : previous_(std::exchange(call_list, calls)) {}
+CallListScope::~CallListScope() { call_list = previous_; }
+
+}  // namespace lt

@@ -1,0 +1,31 @@
+// A rank's place in its group and in the whole run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lt {
+
+struct GroupPlace {
+  int rank = 0, size = 1;
+  int run_rank = 0, run_size = 1;
+  std::string name = "self";
+  int stride = 1;         // between its ranks, in ranks of the run
+  std::uint64_t id = 1;   // the same on its ranks, and of no other group
+  bool on_paper = false;  // a meta group's
+  bool patient = false;   // who waits sleeps, and nothing is counted: a group for a thread in the background
+};
+
+// Of the group that is the `number`-th to come from its parent by a split, and begins with rank `first` of it.
+constexpr std::uint64_t group_id(std::uint64_t parent, std::uint64_t number, std::uint64_t first) {
+  std::uint64_t id = parent;
+  for (const std::uint64_t part : {number, first}) {  // the finaliser of SplitMix64 (Steele et al. 2014)
+    id += part + 0x9e3779b97f4a7c15u;
+    id = (id ^ (id >> 30)) * 0xbf58476d1ce4e5b9u;
+    id = (id ^ (id >> 27)) * 0x94d049bb133111ebu;
+    id ^= id >> 31;
+  }
+  return id;
+}
+
+}  // namespace lt

@@ -1,0 +1,139 @@
+// Boards from the counters of the process, and as bytes: integers little-endian, texts with a byte of length before
+// them.
+#include "watchdog/board.h"
+
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "comm/call_log.h"
+#include "core/progress.h"
+
+namespace lt::watchdog {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "boards travel as they lie in memory");
+constexpr std::size_t kLongestName = 100, kMostGroups = 64;
+
+class Writer {
+ public:
+  template <class T>
+  void number(T value) {
+    static_assert(std::is_arithmetic_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void text(std::string_view text) {
+    text = text.substr(0, kLongestName);
+    number(static_cast<std::uint8_t>(text.size()));
+    bytes_ += text;
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads zeros after the end, and says so.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T number() {
+    T value{};
+    const std::string_view raw = take(sizeof value);
+    if (raw.size() == sizeof value) std::memcpy(&value, raw.data(), sizeof value);
+    return value;
+  }
+  std::string text() { return std::string(take(number<std::uint8_t>())); }
+  bool failed() const { return failed_; }
+  bool is_at_end() const { return bytes_.empty(); }
+
+ private:
+  std::string_view take(std::size_t size) {
+    if (size > bytes_.size()) {
+      failed_ = true;
+      return {};
+    }
+    const std::string_view taken = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return taken;
+  }
+  std::string_view bytes_;
+  bool failed_ = false;
+};
+
+void write(Writer& to, const GroupBoard& group) {
+  to.number(group.id), to.number(group.first), to.number(group.stride), to.number(group.size);
+  to.text(group.name), to.number(group.launch), to.number(group.begun);
+  to.number(static_cast<std::uint8_t>(group.calls.size()));
+  for (const Call& call : group.calls) {
+    to.number(call.sequence), to.number(static_cast<std::uint8_t>(call.op)), to.text(call.name);
+    to.number(call.whole), to.number(static_cast<std::uint8_t>(call.ended));
+  }
+}
+
+GroupBoard read_group(Reader& from) {
+  GroupBoard group;
+  group.id = from.number<std::uint64_t>(), group.first = from.number<std::uint32_t>();
+  group.stride = from.number<std::uint32_t>(), group.size = from.number<std::uint32_t>();
+  group.name = from.text(), group.launch = from.number<std::uint32_t>(), group.begun = from.number<std::uint64_t>();
+  const std::size_t calls = from.number<std::uint8_t>();
+  for (std::size_t i = 0; i < calls && !from.failed(); ++i) {
+    Call call;
+    call.sequence = from.number<std::uint64_t>(), call.op = static_cast<CollectiveOp>(from.number<std::uint8_t>());
+    call.name = from.text(), call.whole = from.number<std::uint64_t>(), call.ended = from.number<std::uint8_t>() != 0;
+    group.calls.push_back(std::move(call));
+  }
+  return group;
+}
+
+}  // namespace
+
+Board BoardReader::read(double seconds, bool paused) {
+  const Progress now = read_progress();
+  const std::uint64_t device = device_progress() + now.launches;
+  const bool moved = now.count != count_ || device != device_;
+  still_s_ = moved || paused ? 0 : still_s_ + seconds;
+  count_ = now.count, device_ = device;
+  Board board{now.count + device, now.phase, now.step, now.slowest_step_s, still_s_, {}};
+  if (moved) return board;
+  for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) {
+    if (group.in_background || board.groups.size() == kMostGroups) continue;
+    GroupBoard& entry = board.groups.emplace_back();
+    const GroupPlace& place = group.place;
+    entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);
+    entry.stride = static_cast<std::uint32_t>(place.stride);
+    entry.first = static_cast<std::uint32_t>(place.run_rank - place.rank * place.stride);
+    entry.name = place.name, entry.launch = group.as_device ? now.launches : 0, entry.begun = group.begun;
+    for (const CollectiveRecord& call : group.calls) {
+      entry.calls.push_back({call.sequence, call.op, call.name, static_cast<std::uint64_t>(call.whole), call.ended});
+    }
+  }
+  return board;
+}
+
+std::string encode(const Board& board) {
+  Writer to;
+  to.number(board.count), to.number(static_cast<std::uint8_t>(board.phase)), to.number(board.step);
+  to.number(board.slowest_step_s), to.number(board.still_s);
+  to.number(static_cast<std::uint8_t>(board.groups.size()));
+  for (const GroupBoard& group : board.groups) write(to, group);
+  return to.take();
+}
+
+std::optional<Board> decode(std::string_view bytes) {
+  Reader from(bytes);
+  Board board;
+  board.count = from.number<std::uint64_t>();
+  const auto phase = from.number<std::uint8_t>();
+  if (phase >= kPhases) return std::nullopt;
+  board.phase = static_cast<Phase>(phase), board.step = from.number<std::int64_t>();
+  board.slowest_step_s = from.number<double>(), board.still_s = from.number<double>();
+  const std::size_t groups = from.number<std::uint8_t>();
+  for (std::size_t i = 0; i < groups && !from.failed(); ++i) board.groups.push_back(read_group(from));
+  if (from.failed() || !from.is_at_end()) return std::nullopt;
+  return board;
+}
+
+}  // namespace lt::watchdog

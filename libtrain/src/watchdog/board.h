@@ -1,0 +1,64 @@
+// What a rank says of itself, and what an observer knows of it. Plain values: the diagnosis is a function of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/collectives.h"
+#include "libtrain/progress.h"
+
+namespace lt::watchdog {
+
+// A collective as boards carry it.
+struct Call {
+  std::uint64_t sequence = 0;
+  CollectiveOp op = CollectiveOp::exchange;
+  std::string name;
+  std::uint64_t whole = 0;  // bytes of the whole tensor, the same on all ranks
+  bool ended = false;
+  bool operator==(const Call&) const = default;
+};
+
+// A group's newest calls on one rank.
+struct GroupBoard {
+  std::uint64_t id = 0;                           // the same on its ranks
+  std::uint32_t first = 0, stride = 1, size = 1;  // its ranks: first, first + stride, ...
+  std::string name;
+  std::uint32_t launch = 0;  // of graphs, where they make the calls: a later one makes the same again
+  std::uint64_t begun = 0;   // calls that it has come to
+  std::vector<Call> calls;   // oldest first
+  bool operator==(const GroupBoard&) const = default;
+};
+
+struct Board {
+  std::uint64_t count = 0;  // moves with progress
+  Phase phase = Phase::none;
+  std::int64_t step = 0;
+  double slowest_step_s = 0;
+  double still_s = 0;              // since the count moved
+  std::vector<GroupBoard> groups;  // empty while the rank gets on
+  bool operator==(const Board&) const = default;
+};
+
+// Calls of a group that a board carries.
+inline constexpr std::size_t kCallsOnBoard = 8;
+
+// Makes boards of what the process does. One thread reads it.
+class BoardReader {
+ public:
+  // `seconds` have passed since the last call; `paused`: of them this process did not run, so they count for nothing.
+  Board read(double seconds, bool paused);
+
+ private:
+  std::uint64_t count_ = 0, device_ = 0;
+  double still_s_ = 0;
+};
+
+std::string encode(const Board& board);
+// None for bytes that are no board.
+std::optional<Board> decode(std::string_view bytes);
+
+}  // namespace lt::watchdog

@@ -1,0 +1,88 @@
+// Connections that never block: frames of a kind and some bytes, kept until the peer takes them. What cannot be sent
+// for long is dropped, because the peer is stopped or gone; the watchdog's own limits decide that.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lt::watchdog {
+
+using Clock = std::chrono::steady_clock;
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+enum class FrameKind : std::uint8_t {
+  hello,    // token and rank of who has connected
+  welcome,  // the answer
+  board,    // a rank's beat
+  pulse,    // a monitor's beat
+  verdict,  // fault, message and hint: the run ends
+  told,     // the answer: what the rank had to say is said
+  goodbye,  // "done" or "failed": the connection is about to close
+};
+
+struct Frame {
+  FrameKind kind;
+  std::string bytes;
+};
+
+class Channel {
+ public:
+  Channel() = default;
+  explicit Channel(Descriptor connected);
+  // Null where no connection comes about before the deadline; `problem` says why.
+  static Channel connect(const std::string& address, int port, Clock::time_point deadline, std::string& problem);
+
+  bool is_open() const { return descriptor_.get() >= 0; }
+  int descriptor() const { return descriptor_.get(); }
+  void close() { descriptor_ = Descriptor(); }
+
+  void send(FrameKind kind, const std::string& bytes = {});
+  // All that has come; where the peer has closed, or sent what is no frame, the channel is closed after it.
+  std::vector<Frame> receive();
+  // Waits for the next frame; none where the deadline or the end of the connection comes first.
+  std::optional<Frame> await(Clock::time_point deadline);
+  // Waits until all is handed to the system.
+  void flush(Clock::time_point deadline);
+
+ private:
+  bool wait_for(short events, Clock::time_point deadline) const;
+  void push();
+
+  Descriptor descriptor_;
+  std::string outgoing_, incoming_;
+};
+
+class Listener {
+ public:
+  // At a free port, for this host alone or for all. Throws CommError.
+  explicit Listener(bool for_this_host);
+  int port() const { return port_; }
+  int descriptor() const { return descriptor_.get(); }
+  // None where nobody waits.
+  std::optional<Channel> accept();
+
+ private:
+  Descriptor descriptor_;
+  int port_ = 0;
+};
+
+}  // namespace lt::watchdog

@@ -1,0 +1,55 @@
+// What is wrong with a run, from what its ranks say of themselves. A pure function: no sockets, no clocks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "watchdog/board.h"
+
+namespace lt::watchdog {
+
+enum class Link : std::uint8_t {
+  open,
+  closed,  // without a goodbye
+  done,    // it said goodbye at the end of its run
+  failed,  // it said goodbye while an error passed, which it prints itself
+};
+
+// A rank as an observer knows it.
+struct Peer {
+  int rank = 0;
+  std::string host;
+  long pid = 0;
+  Link link = Link::open;
+  double silent_s = 0;     // since it was heard of last
+  std::string state;       // of its process, where the observer can see that: "stopped by a signal"
+  bool is_traced = false;  // a debugger has it: its silence says nothing
+  Board board;             // the last one
+};
+
+struct Limits {
+  double heartbeat_s = 5, collective_s = 60;
+};
+
+enum class Fault : std::uint8_t { gone, silent, mismatch, ended, hang, deadlock };
+
+struct Verdict {
+  Fault fault = Fault::hang;
+  std::vector<int> ranks;  // that are to blame
+  std::string message, hint;
+};
+
+// None where all is well, or may be.
+//   gone, silent  a connection closed without a goodbye, or nothing heard for heartbeat_s
+//   mismatch      ranks whose calls of the same number in a group differ, once one has waited for heartbeat_s
+//   ended         ranks wait for one that has said goodbye
+//   hang          a rank that waits for nobody makes no progress for limit_s()
+//   deadlock      ranks wait for each other
+std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits);
+
+// How long a rank may be without progress: patience(phase) * collective_s, and at least ten times the slowest step that
+// any rank has seen.
+double limit_s(const Board& board, double slowest_step_s, const Limits& limits);
+
+}  // namespace lt::watchdog

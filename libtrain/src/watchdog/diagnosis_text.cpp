@@ -1,0 +1,85 @@
+// The words of a verdict.
+#include "watchdog/diagnosis_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lt::watchdog {
+namespace {
+
+// Names of more ranks than this are left out: a line stays one.
+constexpr std::size_t kMostRanges = 16;
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) value /= 1024, ++unit;
+  return fmt::format("{:.4g} {}", value, kUnits[unit]);
+}
+
+}  // namespace
+
+std::string ranks_text(const std::vector<const Peer*>& peers) {
+  std::string text = peers.size() == 1 ? "rank " : "ranks ";
+  std::size_t ranges = 0;
+  for (std::size_t i = 0; i < peers.size();) {
+    std::size_t end = i + 1;
+    while (end < peers.size() && peers[end]->rank == peers[end - 1]->rank + 1) ++end;
+    if (end - i == 2) end = i + 1;  // "0, 1"
+    if (++ranges > kMostRanges) return text + fmt::format(" and {} more", peers.size() - i);
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", peers[i]->rank);
+    if (end - i > 1) text += fmt::format("-{}", peers[end - 1]->rank);
+    i = end;
+  }
+  return text;
+}
+
+std::string text_of(const std::vector<const Peer*>& peers) {
+  const Peer& first = *peers.front();
+  if (peers.size() == 1) return fmt::format("rank {} (host {}, pid {})", first.rank, first.host, first.pid);
+  const bool one_host =
+      std::all_of(peers.begin(), peers.end(), [&](const Peer* peer) { return peer->host == first.host; });
+  return ranks_text(peers) + (one_host ? fmt::format(" (host {})", first.host) : "");
+}
+
+std::string text_of(const GroupBoard& group, const Call& call) {
+  const std::string size = call.whole == 0 ? "" : ", " + bytes_text(call.whole);
+  return fmt::format("{} \"{}\" (#{} of group {}{})", to_string(call.op), call.name, call.sequence, group.name, size);
+}
+
+std::string place_of(const Peer& peer, const std::vector<Knot>& knots) {
+  const Board& board = peer.board;
+  std::int64_t step = board.step;
+  for (const Knot& knot : knots) {
+    if (std::find(knot.missing.begin(), knot.missing.end(), &peer) == knot.missing.end()) continue;
+    for (const Peer* waiting : knot.waiting) step = std::max(step, waiting->board.step);
+  }
+  if (step > board.step) return fmt::format(" at step {}", step);
+  std::string text = step == 0 ? " before the first step" : fmt::format(" at step {}", step);
+  if (board.phase != Phase::none && board.phase != Phase::step) text += fmt::format(", in {}", to_string(board.phase));
+  return text;
+}
+
+std::string waiters_of(const std::vector<const Peer*>& awaited, const std::vector<Knot>& knots) {
+  const Knot* most = nullptr;
+  std::vector<const Peer*> waiting;
+  for (const Knot& knot : knots) {
+    const bool is_awaited = std::any_of(knot.missing.begin(), knot.missing.end(), [&](const Peer* peer) {
+      return std::find(awaited.begin(), awaited.end(), peer) != awaited.end();
+    });
+    if (!is_awaited) continue;
+    std::vector<const Peer*> others;
+    for (const Peer* peer : knot.waiting) {
+      if (std::find(awaited.begin(), awaited.end(), peer) == awaited.end()) others.push_back(peer);
+    }
+    if (others.size() > waiting.size()) most = &knot, waiting = others;
+  }
+  if (most == nullptr) return {};
+  return fmt::format("; {} wait{} for {} in {}", ranks_text(waiting), waiting.size() == 1 ? "s" : "",
+                     awaited.size() == 1 ? "it" : "them", text_of(*most->group, *most->call));
+}
+
+}  // namespace lt::watchdog

@@ -1,0 +1,114 @@
+// Greets who knows the token, reads boards, and keeps the time since each was heard of.
+#include "watchdog/monitor.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace lt::watchdog {
+namespace {
+
+constexpr std::chrono::seconds kStrangerPatience{5};
+constexpr std::size_t kMostStrangers = 4096;
+// A connection that closes while a verdict of the other monitor is on its way says no more than that.
+constexpr std::chrono::milliseconds kCloseGrace{500};
+
+// A socket for each rank, which may be more than the usual 1,024 descriptors.
+void raise_descriptor_limit(std::size_t ranks) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = ranks + 1024;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.size()) {
+  raise_descriptor_limit(meeting.places.size());
+  for (std::size_t r = 0; r < meeting.places.size(); ++r) {
+    peers_.push_back(
+        {static_cast<int>(r), meeting.places[r].host, meeting.places[r].pid, Link::open, 0, {}, false, {}});
+  }
+}
+
+void Monitor::greet(Clock::time_point now) {
+  while (strangers_.size() < kMostStrangers) {
+    auto channel = meeting_.listener->accept();
+    if (!channel) break;
+    strangers_.push_back({std::move(*channel), now});
+  }
+  for (Stranger& stranger : strangers_) {
+    const std::vector<Frame> frames = stranger.channel.receive();
+    if (frames.empty()) {
+      if (now - stranger.since > kStrangerPatience) stranger.channel.close();
+      continue;
+    }
+    const int rank = frames.front().kind == FrameKind::hello ? greeted_by(meeting_, frames.front().bytes) : -1;
+    if (rank >= 0 && !entries_[static_cast<std::size_t>(rank)].connected) {
+      Entry& entry = entries_[static_cast<std::size_t>(rank)];
+      entry.channel = std::move(stranger.channel);
+      entry.channel.send(FrameKind::welcome);
+      entry.connected = true, entry.heard = now;
+    }
+    stranger.channel.close();  // nothing, where it was taken
+  }
+  std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
+}
+
+void Monitor::receive(Clock::time_point now) {
+  greet(now);
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    Entry& entry = entries_[r];
+    if (!entry.channel.is_open()) continue;
+    const std::vector<Frame> frames = entry.channel.receive();
+    if (!frames.empty()) entry.heard = now;
+    for (const Frame& frame : frames) take(static_cast<int>(r), frame);
+    if (!entry.channel.is_open()) entry.closed = now;
+  }
+}
+
+void Monitor::take(int rank, const Frame& frame) {
+  if (frame.kind == FrameKind::told) entries_[static_cast<std::size_t>(rank)].told = true;
+  if (frame.kind == FrameKind::goodbye) peer(rank).link = frame.bytes == "done" ? Link::done : Link::failed;
+  if (frame.kind != FrameKind::board) return;
+  auto board = decode(frame.bytes);
+  if (!board) return;
+  peer(rank).board = std::move(*board);
+}
+
+void Monitor::forgive(Clock::time_point now) {
+  for (Entry& entry : entries_) entry.heard = now;
+}
+
+void Monitor::send_to_all(FrameKind kind, const std::string& bytes) {
+  for (Entry& entry : entries_) entry.channel.send(kind, bytes);
+}
+
+const std::vector<Peer>& Monitor::peers(Clock::time_point now, double suspicious_s) {
+  for (Peer& peer : peers_) {
+    const Entry& entry = entries_[static_cast<std::size_t>(peer.rank)];
+    peer.state.clear(), peer.is_traced = false;
+    if (!entry.connected || peer.link != Link::open) continue;
+    if (!entry.channel.is_open()) {
+      if (now - entry.closed > kCloseGrace) peer.link = Link::closed;
+      continue;
+    }
+    peer.silent_s = std::chrono::duration<double>(now - entry.heard).count();
+    if (peer.silent_s < suspicious_s || !meeting_.is_local(peer.rank)) continue;
+    ProcessState state = process_state(peer.pid);
+    peer.state = std::move(state.text), peer.is_traced = state.is_traced;
+  }
+  return peers_;
+}
+
+bool Monitor::all_told(const std::vector<int>& silent) const {
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    const bool is_silent = std::find(silent.begin(), silent.end(), static_cast<int>(r)) != silent.end();
+    if (entries_[r].channel.is_open() && !entries_[r].told && !is_silent) return false;
+  }
+  return true;
+}
+
+}  // namespace lt::watchdog

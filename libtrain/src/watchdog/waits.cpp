@@ -1,0 +1,85 @@
+// A rank waits for those of a group that have not come to its oldest call there. All of it is linear in the ranks.
+#include "watchdog/waits.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace lt::watchdog {
+namespace {
+
+// A call, the same on all ranks of its group.
+using Key = std::tuple<std::uint64_t, std::uint32_t, std::uint64_t>;  // group, launch, sequence
+Key key_of(const GroupBoard& group, const Call& call) { return {group.id, group.launch, call.sequence}; }
+
+bool is_member(const GroupBoard& group, int rank) {
+  const long offset = rank - static_cast<long>(group.first), stride = std::max<std::uint32_t>(1, group.stride);
+  return offset >= 0 && offset % stride == 0 && offset / stride < static_cast<long>(group.size);
+}
+
+// What is not on its board it has not come to: a board is empty of groups while its rank gets on.
+bool has_come_to(const Peer& peer, const GroupBoard& group, const Call& call) {
+  const auto same =
+      std::find_if(peer.board.groups.begin(), peer.board.groups.end(), [&](const auto& g) { return g.id == group.id; });
+  return same != peer.board.groups.end() &&
+         std::tuple(same->launch, same->begun) > std::tuple(group.launch, call.sequence);
+}
+
+bool is_same(const Call& one, const Call& other) {
+  return one.op == other.op && one.name == other.name && one.whole == other.whole;
+}
+
+}  // namespace
+
+const Call* open_call(const GroupBoard& group) {
+  const auto open = std::find_if(group.calls.begin(), group.calls.end(), [](const Call& call) { return !call.ended; });
+  return open == group.calls.end() ? nullptr : &*open;
+}
+
+const Call* open_call(const Peer& peer, const GroupBoard*& group) {
+  for (const GroupBoard& entry : peer.board.groups) {
+    if (const Call* const call = open_call(entry)) return group = &entry, call;
+  }
+  return nullptr;
+}
+
+std::vector<Knot> knots_of(const std::vector<Peer>& peers) {
+  std::map<Key, Knot> knots;
+  for (const Peer& peer : peers) {
+    if (peer.link != Link::open) continue;
+    for (const GroupBoard& group : peer.board.groups) {
+      const Call* const call = open_call(group);
+      if (call == nullptr) continue;
+      const auto [at, is_new] = knots.try_emplace(key_of(group, *call), Knot{&group, call, {}, {}});
+      at->second.waiting.push_back(&peer);
+      if (!is_new) continue;
+      for (const Peer& other : peers) {
+        if (is_member(group, other.rank) && !has_come_to(other, group, *call)) at->second.missing.push_back(&other);
+      }
+    }
+  }
+  std::vector<Knot> all;
+  for (auto& [key, knot] : knots) all.push_back(std::move(knot));
+  return all;
+}
+
+std::vector<Mismatch> mismatches_of(const std::vector<Peer>& peers) {
+  struct First {
+    const Peer* peer;
+    const Call* call;
+  };
+  std::map<Key, First> first;
+  std::vector<Mismatch> found;
+  for (const Peer& peer : peers) {
+    for (const GroupBoard& group : peer.board.groups) {
+      for (const Call& call : group.calls) {
+        const auto [at, is_new] = first.try_emplace(key_of(group, call), First{&peer, &call});
+        if (is_new || is_same(*at->second.call, call)) continue;
+        found.push_back({at->second.peer, &peer, &group, at->second.call, &call});
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace lt::watchdog

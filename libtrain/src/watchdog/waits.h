@@ -1,0 +1,33 @@
+// Who waits for whom, and in which collective.
+#pragma once
+
+#include <vector>
+
+#include "watchdog/diagnosis.h"
+
+namespace lt::watchdog {
+
+// Ranks that are in one call of a group, and those of the group that have not come to it.
+struct Knot {
+  const GroupBoard* group;
+  const Call* call;
+  std::vector<const Peer*> waiting, missing;
+};
+
+// The oldest call that is on its way; null: none is.
+const Call* open_call(const GroupBoard& group);
+// In any of its groups; `group` becomes that of the call.
+const Call* open_call(const Peer& peer, const GroupBoard*& group);
+
+// Of peers that are there and stand still.
+std::vector<Knot> knots_of(const std::vector<Peer>& peers);
+
+// Two ranks whose calls of the same number in a group differ.
+struct Mismatch {
+  const Peer *one, *other;
+  const GroupBoard* group;
+  const Call *of_one, *of_other;
+};
+std::vector<Mismatch> mismatches_of(const std::vector<Peer>& peers);
+
+}  // namespace lt::watchdog

@@ -1,0 +1,277 @@
+// The thread of a rank: it beats, listens, and on the two monitors looks at all. Rank 0's monitor decides; the other
+// one speaks only where rank 0 cannot, and where both are gone each of the rest for itself.
+#include "libtrain/watchdog.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "libtrain/error.h"
+#include "watchdog/diagnosis.h"
+#include "watchdog/leaving.h"
+#include "watchdog/meeting.h"
+#include "watchdog/monitor.h"
+
+namespace lt {
+namespace watchdog {
+namespace {
+
+constexpr double kBeatsPerHeartbeat = 5;
+constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLeaveDeadline{2000},
+    kGoodbyeDeadline{200};
+// Where both monitors are gone nobody says who speaks: the lowest rank does at once, and the others give it time to end
+// the run.
+constexpr std::chrono::milliseconds kBetweenSpeakers{100};
+constexpr int kMostSpeakers = 20;
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(seconds * 1e3)));
+}
+
+// Ends the process where ranks do not meet in time: one may never have come.
+class MeetingTimer {
+ public:
+  MeetingTimer(int rank, double init_s) {
+    thread_ = std::thread([this, rank, init_s] {
+      std::unique_lock lock(mutex_);
+      // Rank 0 speaks; the others leave when they are ended, or later.
+      const auto deadline = milliseconds(init_s) + (rank == 0 ? std::chrono::milliseconds(0) : kLeaveDeadline);
+      if (met_.wait_for(lock, deadline, [this] { return done_; })) return;
+      if (rank == 0) {
+        run_within(kSayDeadline, [&] {
+          say(fmt::format("the ranks did not meet within {} s", init_s),
+              "a rank has not started or does not answer; a larger watchdog.init_s waits longer", "");
+        });
+      }
+      leave(static_cast<int>(ExitCode::communication), nullptr);
+    });
+  }
+  ~MeetingTimer() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    met_.notify_one();
+    thread_.join();
+  }
+  MeetingTimer(const MeetingTimer&) = delete;
+  MeetingTimer& operator=(const MeetingTimer&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable met_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+// What a rank knows of a monitor: that it beats.
+struct MonitorLink {
+  int rank;
+  Channel channel;
+  Clock::time_point heard;
+  bool ended = false;  // it said goodbye
+};
+
+}  // namespace
+}  // namespace watchdog
+
+using namespace watchdog;
+
+struct Watchdog::Impl {
+  Impl(const World& world_, const WatchdogOptions& options_);
+  ~Impl();
+
+  void run();
+  // The connections that were made since the last call become the thread's.
+  void take_connected();
+  void look(Clock::time_point now);
+  void listen(MonitorLink& link, Clock::time_point now);
+  // A verdict that this rank speaks, which ends the run.
+  [[noreturn]] void speak(const Verdict& verdict);
+  // One that another rank has spoken.
+  [[noreturn]] void follow(MonitorLink& link, const std::string& message);
+  void speak_alone(Clock::time_point now);
+
+  const World world;
+  const WatchdogOptions options;
+  const Limits limits{options.heartbeat_s, options.collective_s};
+  const int exceptions = std::uncaught_exceptions();
+  const int rank = world.rank();
+  Meeting meeting;
+  std::optional<Monitor> monitor;  // on the monitors alone
+  std::vector<MonitorLink> links;  // of the thread, once it has taken them from `connected`
+  BoardReader reader;
+  Board own;
+
+  std::mutex mutex;
+  std::vector<MonitorLink> connected;
+  std::atomic<bool> armed{false}, stops{false};  // armed: all ranks are connected
+  const Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::thread thread;
+};
+
+Watchdog::Impl::Impl(const World& world_, const WatchdogOptions& options_) : world(world_), options(options_) {
+  const MeetingTimer timer(rank, options.init_s);
+  const auto deadline = Clock::now() + milliseconds(options.init_s);
+  meeting = meet(world.group());
+  if (meeting.is_monitor(rank)) monitor.emplace(meeting);
+  thread = std::thread([this] { run(); });
+  try {
+    collectively(world.group(), [&] {
+      for (const int other : meeting.monitors) {
+        if (other == rank) continue;
+        MonitorLink link{other, connect_to(meeting, other, deadline), Clock::now()};
+        const std::lock_guard lock(mutex);
+        connected.push_back(std::move(link));
+      }
+    });
+  } catch (...) {
+    stops = true;
+    thread.join();
+    throw;
+  }
+  armed = true;
+}
+
+Watchdog::Impl::~Impl() {
+  stops = true;
+  const std::uint64_t one = 1;
+  while (::write(wake.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread.join();
+  take_connected();
+  const std::string how = std::uncaught_exceptions() > exceptions ? "failed" : "done";
+  const auto deadline = Clock::now() + kGoodbyeDeadline;
+  if (monitor) monitor->send_to_all(FrameKind::goodbye, how);
+  for (MonitorLink& link : links) link.channel.send(FrameKind::goodbye, how), link.channel.flush(deadline);
+}
+
+void Watchdog::Impl::run() {
+  const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = beat / 2;
+  auto last = Clock::now(), next_beat = last;
+  while (!stops) {
+    pollfd entries[] = {{wake.get(), POLLIN, 0}, {monitor ? monitor->listener() : -1, POLLIN, 0}};
+    ::poll(entries, 2, static_cast<int>(std::max<std::int64_t>(1, tick.count())));
+    if (stops) break;
+    const auto now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - last).count();
+    // A stopped process, a suspended machine: what was not heard meanwhile says nothing.
+    const bool paused = seconds > options.heartbeat_s / 2;
+    last = now;
+    take_connected();
+    if (monitor) monitor->receive(now);
+    if (paused) {
+      if (monitor) monitor->forgive(now);
+      for (MonitorLink& link : links) link.heard = now;
+    }
+    for (MonitorLink& link : links) listen(link, now);
+    if (now < next_beat && !paused) {
+      if (monitor && armed) look(now);
+      continue;
+    }
+    const auto since_beat = now - (next_beat - beat);
+    next_beat = now + beat;
+    own = reader.read(std::chrono::duration<double>(since_beat).count(), paused);
+    const std::string bytes = encode(own);
+    for (MonitorLink& link : links) link.channel.send(FrameKind::board, bytes);
+    if (monitor) {
+      monitor->set_own(own);
+      monitor->send_to_all(FrameKind::pulse);
+      if (armed) look(now);
+    } else {
+      speak_alone(now);
+    }
+  }
+}
+
+void Watchdog::Impl::take_connected() {
+  const std::lock_guard lock(mutex);
+  for (MonitorLink& link : connected) links.push_back(std::move(link));
+  connected.clear();
+}
+
+void Watchdog::Impl::listen(MonitorLink& link, Clock::time_point now) {
+  for (const Frame& frame : link.channel.receive()) {
+    link.heard = now;
+    if (frame.kind == FrameKind::verdict) follow(link, frame.bytes);
+    if (frame.kind == FrameKind::goodbye) link.ended = true;
+  }
+}
+
+void Watchdog::Impl::look(Clock::time_point now) {
+  const std::vector<Peer>& peers = monitor->peers(now, options.heartbeat_s / 2);
+  const auto verdict = diagnose(peers, limits);
+  if (!verdict) return;
+  const bool first_watches = peers[0].link == Link::open && peers[0].silent_s <= options.heartbeat_s;
+  if (rank == 0 || !first_watches) speak(*verdict);
+}
+
+void Watchdog::Impl::speak_alone(Clock::time_point now) {
+  std::vector<Peer> peers;
+  for (const MonitorLink& link : links) {
+    const double silent_s = std::chrono::duration<double>(now - link.heard).count();
+    const Place& place = meeting.places[static_cast<std::size_t>(link.rank)];
+    const bool is_lost = !link.ended && (!link.channel.is_open() || silent_s > options.heartbeat_s);
+    if (!is_lost) return;
+    peers.push_back({link.rank,
+                     place.host,
+                     place.pid,
+                     link.channel.is_open() ? Link::open : Link::closed,
+                     silent_s,
+                     {},
+                     false,
+                     {}});
+    const auto patience = milliseconds(options.heartbeat_s) + kBetweenSpeakers * std::min(rank, kMostSpeakers);
+    if (now - link.heard < patience) return;
+  }
+  if (peers.empty()) return;
+  const Place& place = meeting.places[static_cast<std::size_t>(rank)];
+  peers.push_back({rank, place.host, place.pid, Link::open, 0, {}, false, own});
+  if (const auto verdict = diagnose(peers, limits)) speak(*verdict);
+}
+
+void Watchdog::Impl::speak(const Verdict& verdict) {
+  ignore_termination();
+  run_within(kSayDeadline, [&] {
+    say(verdict.message, verdict.hint, options.folder);
+    write_last_calls(verdict.message, rank, options.folder, true);
+  });
+  if (monitor) {
+    monitor->send_to_all(FrameKind::verdict, verdict.message);
+    for (const auto deadline = Clock::now() + kToldDeadline; Clock::now() < deadline;) {
+      monitor->receive(Clock::now());
+      if (monitor->all_told(verdict.fault == Fault::silent ? verdict.ranks : std::vector<int>())) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  leave(static_cast<int>(ExitCode::restart), &world);
+}
+
+void Watchdog::Impl::follow(MonitorLink& link, const std::string& message) {
+  ignore_termination();
+  run_within(kSayDeadline, [&] { write_last_calls(message, rank, options.folder, false); });
+  link.channel.send(FrameKind::told);
+  // The one who speaks ends the run.
+  for (const auto deadline = Clock::now() + kLeaveDeadline; link.channel.is_open() && Clock::now() < deadline;) {
+    link.channel.await(deadline);
+  }
+  leave(static_cast<int>(ExitCode::restart), nullptr);
+}
+
+Watchdog::Watchdog(const World& world, const WatchdogOptions& options) {
+  if (world.size() > 1) impl_ = std::make_unique<Impl>(world, options);
+}
+Watchdog::~Watchdog() = default;
+
+}  // namespace lt

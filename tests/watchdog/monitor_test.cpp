@@ -1,0 +1,121 @@
+// The monitor over real sockets, with the time as the test gives it: who is let in, what is heard, and who counts as
+// gone.
+#include "watchdog/monitor.h"
+
+#include <future>
+
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt::watchdog;
+
+namespace {
+
+constexpr const char* kToken = "00112233445566778899aabbccddeeff";
+
+// What rank `rank` of `size` on this host knows after they met; rank 0 listens.
+Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
+  Meeting meeting;
+  meeting.rank = rank, meeting.token = kToken, meeting.monitors = {0, 1};
+  meeting.places.assign(static_cast<std::size_t>(size), own_place());
+  if (rank == 0) meeting.listener.emplace(true);
+  meeting.addresses = {rank == 0 ? std::to_string(meeting.listener->port()) : addresses, ""};
+  return meeting;
+}
+
+Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+
+// Rank 0's monitor and the connections of the others, as they say.
+class Ranks {
+ public:
+  explicit Ranks(int size) : meeting_(meeting_of(0, size)), monitor(meeting_) {
+    auto others = std::async(std::launch::async, [&] {
+      for (int r = 1; r < size; ++r)
+        channels.push_back(connect_to(meeting_of(r, size, meeting_.addresses[0]), 0, soon()));
+    });
+    while (others.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(start);
+    others.get();
+  }
+  // Until the monitor has done what the condition says.
+  template <class Condition>
+  bool comes(Condition&& condition) {
+    for (const auto deadline = soon(); Clock::now() < deadline;) {
+      monitor.receive(start);
+      if (condition()) return true;
+    }
+    return false;
+  }
+  const Peer& peer(int rank, double seconds) {
+    const auto after = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    return monitor.peers(start + after, 1e9)[static_cast<std::size_t>(rank)];
+  }
+
+  const Clock::time_point start = Clock::now();
+
+ private:
+  Meeting meeting_;
+
+ public:
+  Monitor monitor;
+  std::vector<Channel> channels;  // of ranks 1, 2, ...
+};
+
+}  // namespace
+
+TEST_CASE("monitor: boards arrive, silence is counted, a pause forgives", "[watchdog]") {
+  Ranks ranks(3);
+  Board board;
+  board.step = 7;
+  ranks.channels[0].send(FrameKind::board, encode(board));
+  CHECK(ranks.comes([&] { return ranks.peer(1, 0).board.step == 7; }));
+  CHECK(ranks.peer(1, 4).silent_s == Approx(4));
+  CHECK(ranks.peer(2, 4).link == Link::open);
+  ranks.monitor.forgive(ranks.start + std::chrono::seconds(4));
+  CHECK(ranks.peer(1, 4).silent_s == Approx(0));
+}
+
+TEST_CASE("monitor: a connection that closes is gone after a moment, unless it said goodbye", "[watchdog]") {
+  Ranks ranks(4);
+  ranks.channels[0].close();
+  ranks.channels[1].send(FrameKind::goodbye, "done");
+  ranks.channels[1].close();
+  ranks.channels[2].send(FrameKind::goodbye, "failed");
+  CHECK(ranks.comes([&] { return ranks.peer(1, 1).link == Link::closed; }));
+  CHECK(ranks.comes([&] { return ranks.peer(2, 1).link == Link::done; }));
+  CHECK(ranks.comes([&] { return ranks.peer(3, 1).link == Link::failed; }));
+}
+
+TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {
+  Meeting meeting = meeting_of(0, 2);
+  Monitor monitor(meeting);
+  std::string problem;
+  const auto is_shut_out = [&](const std::string& greeting) {
+    Channel stranger = Channel::connect("127.0.0.1", meeting.listener->port(), soon(), problem);
+    stranger.send(FrameKind::hello, greeting);
+    for (const auto deadline = soon(); stranger.is_open() && Clock::now() < deadline; stranger.receive()) {
+      monitor.receive(Clock::now());
+    }
+    return !stranger.is_open();
+  };
+  CHECK(is_shut_out("GET / HTTP/1.1"));
+  CHECK(is_shut_out("libtrain watchdog 1, token 00000000000000000000000000000000, rank 1"));
+  CHECK(is_shut_out(std::string("libtrain watchdog 1, token ") + kToken + ", rank 2"));
+  CHECK(is_shut_out(std::string("libtrain watchdog 1, token ") + kToken + ", rank -1"));
+  CHECK(is_shut_out(std::string(1 << 20, 'x')));
+  CHECK(greeted_by(meeting, std::string("libtrain watchdog 1, token ") + kToken + ", rank 1") == 1);
+}
+
+TEST_CASE("meeting: a monitor that cannot be reached is an error that names it", "[watchdog]") {
+  int port = 0;
+  {
+    port = Listener(true).port();  // which nobody listens at any more
+  }
+  try {
+    connect_to(meeting_of(1, 2, std::to_string(port)), 0, Clock::now());
+    FAIL("no error was thrown");
+  } catch (const lt::CommError& error) {
+    const std::string text = error.what();
+    CHECK(text.find("cannot connect to rank 0 on host") != std::string::npos);
+    CHECK(text.find("127.0.0.1: Connection refused") != std::string::npos);
+  }
+}

@@ -1,0 +1,61 @@
+// A program on ranks with a watchdog, in which the rank of its second argument does what the first one says, at step 3.
+//   watched_program MODE RANK HEARTBEAT_S COLLECTIVE_S [FOLDER]
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/progress.h"
+#include "libtrain/error.h"
+#include "libtrain/program.h"
+#include "libtrain/progress.h"
+#include "libtrain/watchdog.h"
+
+namespace {
+
+constexpr int kSteps = 5, kFaultStep = 3;
+constexpr std::chrono::seconds kForEver{1000};
+
+void sleep_in(lt::Phase phase, std::chrono::milliseconds time) {
+  const lt::PhaseScope scope(phase);
+  std::this_thread::sleep_for(time);
+}
+
+int run(const lt::World& world, int argc, char** argv) {
+  if (argc < 5) return 2;
+  const std::string mode = argv[1];
+  const bool strikes = world.rank() == std::atoi(argv[2]);
+  const double collective_s = std::atof(argv[4]);
+  const lt::Watchdog watchdog(world, {std::atof(argv[3]), collective_s, 60, argc > 5 ? argv[5] : ""});
+  const lt::Group gather = world.group().duplicate("gather"), other = world.group().duplicate("other");
+  const lt::Tensor full = lt::Tensor::zeros({1 << 16}, lt::DType::f32);
+  const lt::Size part = lt::Group::part_size(full.elements(), world.size(), world.rank());
+  const lt::Tensor mine = full.narrow(0, lt::Group::part_begin(full.elements(), world.size(), world.rank()), part);
+  for (int step = 1; step <= kSteps; ++step) {
+    lt::begin_step(step);
+    const lt::PhaseScope phase(lt::Phase::step);
+    const bool now = strikes && step == kFaultStep;
+    if (now && mode == "stop") std::raise(SIGSTOP);
+    if (now && mode == "sleep") sleep_in(lt::Phase::forward, kForEver);
+    if (now && mode == "save")
+      sleep_in(lt::Phase::save, std::chrono::milliseconds(static_cast<int>(3e3 * collective_s)));
+    if (now && mode == "end") return 0;
+    if (now && mode == "throw") throw lt::DataError("test", "step 3 fails");
+    if (mode == "cross" && step == kFaultStep) (strikes ? gather : other).barrier();
+    gather.all_gather("blocks.3", full, mine).wait();
+    if (now && mode == "call") gather.barrier();
+    gather.all_reduce("norm", full.narrow(0, 0, 1 << 10), lt::DType::f32);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return lt::run_program(argc, argv, [&](const lt::World& world) { return run(world, argc, argv); });
+}
