@@ -127,6 +127,16 @@ TEST_CASE("diagnosis: silence and closed connections", "[watchdog]") {
   CHECK(message(peers) == "ranks 4-7 (host b): no sign of life for 6.0 s at step 41, in forward");
 }
 
+TEST_CASE("diagnosis: ranks that wait in different calls", "[watchdog]") {
+  std::vector<Peer> peers = waiting_for(2, 4, 61);
+  peers[3].board.groups.push_back(
+      {8, 0, 1, 4, "control", 0, 5, {{4, CollectiveOp::exchange, "bytes of all", 0, false}}});
+  peers[3].board.groups[0].calls[1].ended = true;
+  CHECK(
+      message(peers).find("; ranks 0, 1 wait for it in reduce_scatter \"blocks.3 gradients\" (#812 of group reduce, 24 "
+                          "MiB), rank 3 in exchange \"bytes of all\" (#4 of group control)") != std::string::npos);
+}
+
 TEST_CASE("diagnosis: the step of a rank that was heard of long ago is that of the ranks that wait for it",
           "[watchdog]") {
   std::vector<Peer> peers = waiting_for(2, 4, 4);

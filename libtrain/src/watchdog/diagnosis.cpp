@@ -15,8 +15,6 @@ constexpr double kTimesSlowestStep = 10;
 // A rank that fails prints its error and ends the run itself; others wait so long for that.
 constexpr double kFailureGraceS = 10;
 
-using Peers = std::vector<const Peer*>;
-
 class Diagnosis {
  public:
   Diagnosis(const std::vector<Peer>& peers, const Limits& limits) : peers_(peers), limits_(limits) {

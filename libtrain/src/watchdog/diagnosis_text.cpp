@@ -11,6 +11,7 @@ namespace {
 
 // Names of more ranks than this are left out: a line stays one.
 constexpr std::size_t kMostRanges = 16;
+constexpr std::size_t kMostCalls = 2;
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -22,7 +23,7 @@ std::string bytes_text(std::uint64_t bytes) {
 
 }  // namespace
 
-std::string ranks_text(const std::vector<const Peer*>& peers) {
+std::string ranks_text(const Peers& peers) {
   std::string text = peers.size() == 1 ? "rank " : "ranks ";
   std::size_t ranges = 0;
   for (std::size_t i = 0; i < peers.size();) {
@@ -37,7 +38,7 @@ std::string ranks_text(const std::vector<const Peer*>& peers) {
   return text;
 }
 
-std::string text_of(const std::vector<const Peer*>& peers) {
+std::string text_of(const Peers& peers) {
   const Peer& first = *peers.front();
   if (peers.size() == 1) return fmt::format("rank {} (host {}, pid {})", first.rank, first.host, first.pid);
   const bool one_host =
@@ -63,23 +64,31 @@ std::string place_of(const Peer& peer, const std::vector<Knot>& knots) {
   return text;
 }
 
-std::string waiters_of(const std::vector<const Peer*>& awaited, const std::vector<Knot>& knots) {
-  const Knot* most = nullptr;
-  std::vector<const Peer*> waiting;
+std::string waiters_of(const Peers& awaited, const std::vector<Knot>& knots) {
+  struct Waiters {
+    const Knot* knot;
+    Peers peers;
+  };
+  std::vector<Waiters> all;
+  const auto is_awaited = [&](const Peer* peer) { return std::binary_search(awaited.begin(), awaited.end(), peer); };
   for (const Knot& knot : knots) {
-    const bool is_awaited = std::any_of(knot.missing.begin(), knot.missing.end(), [&](const Peer* peer) {
-      return std::find(awaited.begin(), awaited.end(), peer) != awaited.end();
-    });
-    if (!is_awaited) continue;
-    std::vector<const Peer*> others;
+    if (std::none_of(knot.missing.begin(), knot.missing.end(), is_awaited)) continue;
+    Waiters& waiters = all.emplace_back(Waiters{&knot, {}});
     for (const Peer* peer : knot.waiting) {
-      if (std::find(awaited.begin(), awaited.end(), peer) == awaited.end()) others.push_back(peer);
+      if (!is_awaited(peer)) waiters.peers.push_back(peer);
     }
-    if (others.size() > waiting.size()) most = &knot, waiting = others;
   }
-  if (most == nullptr) return {};
-  return fmt::format("; {} wait{} for {} in {}", ranks_text(waiting), waiting.size() == 1 ? "s" : "",
-                     awaited.size() == 1 ? "it" : "them", text_of(*most->group, *most->call));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.peers.size() > b.peers.size(); });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kMostCalls) && !all[i].peers.empty(); ++i) {
+    const auto& [knot, peers] = all[i];
+    text += fmt::format("{}{}", i == 0 ? "; " : ", ", ranks_text(peers));
+    if (i == 0)
+      text += fmt::format(" wait{} for {}", peers.size() == 1 ? "s" : "", awaited.size() == 1 ? "it" : "them");
+    text += " in " + text_of(*knot->group, *knot->call);
+  }
+  return text;
 }
 
 }  // namespace lt::watchdog

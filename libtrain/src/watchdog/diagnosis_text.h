@@ -8,16 +8,16 @@
 
 namespace lt::watchdog {
 
-// "rank 2 (host b, pid 123)", "ranks 4-7 (host b)", "ranks 0, 1, 3"; `peers` in the order of their ranks.
-std::string text_of(const std::vector<const Peer*>& peers);
+// "rank 2 (host b, pid 123)", "ranks 4-7 (host b)", "ranks 0, 1, 3".
+std::string text_of(const Peers& peers);
 // "rank 2", "ranks 0-2, 5".
-std::string ranks_text(const std::vector<const Peer*>& peers);
+std::string ranks_text(const Peers& peers);
 // `reduce_scatter "blocks.3 gradients" (#812 of group reduce, 24 MiB)`
 std::string text_of(const GroupBoard& group, const Call& call);
 // " at step 41, in forward". A board may be older than those of the ranks that wait for its own: then the step is
 // theirs.
 std::string place_of(const Peer& peer, const std::vector<Knot>& knots);
-// `; ranks 0, 1, 3 wait for it in ...`, of the knot in which most wait for `awaited`; empty where nobody does.
-std::string waiters_of(const std::vector<const Peer*>& awaited, const std::vector<Knot>& knots);
+// `; ranks 0, 1, 3 wait for it in ...`, of the two calls in which most wait for `awaited`; empty where nobody does.
+std::string waiters_of(const Peers& awaited, const std::vector<Knot>& knots);
 
 }  // namespace lt::watchdog

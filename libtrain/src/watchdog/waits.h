@@ -7,11 +7,13 @@
 
 namespace lt::watchdog {
 
+using Peers = std::vector<const Peer*>;  // in the order of their ranks
+
 // Ranks that are in one call of a group, and those of the group that have not come to it.
 struct Knot {
   const GroupBoard* group;
   const Call* call;
-  std::vector<const Peer*> waiting, missing;
+  Peers waiting, missing;
 };
 
 // The oldest call that is on its way; null: none is.
