@@ -105,6 +105,18 @@ TEST_CASE("monitor: strangers and broken frames are shut out", "[watchdog]") {
   CHECK(greeted_by(meeting, std::string("libtrain watchdog 1, token ") + kToken + ", rank 1") == 1);
 }
 
+TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdog]") {
+  Meeting meeting = meeting_of(0, 2);
+  meeting.listener.emplace(false);
+  const std::string port = std::to_string(meeting.listener->port());
+  Monitor monitor(meeting);
+  Meeting other = meeting_of(1, 2, port + " no-address 127.0.0.1");
+  other.places[0].machine = "another";
+  auto connected = std::async(std::launch::async, [&] { return connect_to(other, 0, soon()); });
+  while (connected.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(Clock::now());
+  CHECK(connected.get().is_open());
+}
+
 TEST_CASE("meeting: a monitor that cannot be reached is an error that names it", "[watchdog]") {
   int port = 0;
   {

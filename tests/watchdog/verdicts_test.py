@@ -65,6 +65,12 @@ class Verdicts(program.CliTest):
         line = self.verdict("end", 1, ranks=2)
         self.assertRegex(line, r"^rank 1 \(.*\): has ended its run at step 3; rank 0 waits for it in all_gather")
 
+    def test_a_rank_does_not_come(self):
+        process = program.run("late", 1, HEARTBEAT_S, LONG_S, ranks=2)
+        self.assertEqual([line for line in process.stderr.splitlines() if line.startswith("error: ")],
+                         ["error: [watchdog] the ranks did not meet within 1 s"])
+        self.assertEqual(process.returncode, 4)
+
     def test_long_work_and_clean_ends_are_no_fault(self):
         for mode in ("save", "none"):
             process = program.run(mode, 1, HEARTBEAT_S, 0.5, ranks=3)

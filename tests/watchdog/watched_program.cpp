@@ -1,4 +1,5 @@
-// A program on ranks with a watchdog, in which the rank of its second argument does what the first one says, at step 3.
+// A program on ranks with a watchdog, in which the rank of its second argument does what the first one says, at step 3,
+// or before the first.
 //   watched_program MODE RANK HEARTBEAT_S COLLECTIVE_S [FOLDER]
 #include <unistd.h>
 
@@ -31,7 +32,9 @@ int run(const lt::World& world, int argc, char** argv) {
   const std::string mode = argv[1];
   const bool strikes = world.rank() == std::atoi(argv[2]);
   const double collective_s = std::atof(argv[4]);
-  const lt::Watchdog watchdog(world, {std::atof(argv[3]), collective_s, 60, argc > 5 ? argv[5] : ""});
+  if (strikes && mode == "late") std::this_thread::sleep_for(kForEver);
+  const double init_s = mode == "late" ? 1 : 60;
+  const lt::Watchdog watchdog(world, {std::atof(argv[3]), collective_s, init_s, argc > 5 ? argv[5] : ""});
   const lt::Group gather = world.group().duplicate("gather"), other = world.group().duplicate("other");
   const lt::Tensor full = lt::Tensor::zeros({1 << 16}, lt::DType::f32);
   const lt::Size part = lt::Group::part_size(full.elements(), world.size(), world.rank());

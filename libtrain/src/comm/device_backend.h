@@ -12,9 +12,15 @@
 namespace lt {
 
 class DeviceBackend : public GroupBackend {
+  // The control back end may be a group that makes calls of its own.
+  static GroupPlace place_beside(GroupPlace place) {
+    place.id = group_id(place.id, 0, 0);
+    return place;
+  }
+
  public:
   DeviceBackend(std::shared_ptr<GroupBackend> control, Device device)
-      : GroupBackend(control->place()), control_(std::move(control)), device_(device) {}
+      : GroupBackend(place_beside(control->place())), control_(std::move(control)), device_(device) {}
 
   bool takes(Device device) const final { return device == device_ || control_->takes(device); }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) final {

@@ -76,7 +76,9 @@ void write_last_calls(const std::string& message, int rank, const std::string& f
   write_all(STDERR_FILENO, text);
 }
 
-void ignore_termination() { std::signal(SIGTERM, SIG_IGN); }
+void ignore_signals() {
+  for (const int signal : {SIGTERM, SIGPIPE}) std::signal(signal, SIG_IGN);
+}
 
 void leave(int exit_code, const World* world) {
   if (world != nullptr) {

@@ -21,7 +21,7 @@ void write_last_calls(const std::string& message, int rank, const std::string& f
 
 // Ends the process within some seconds; of the whole run where `world` is given.
 [[noreturn]] void leave(int exit_code, const World* world);
-// Before that: a launcher's SIGTERM must not come between.
-void ignore_termination();
+// Before anything is said: neither a launcher's SIGTERM nor a reader that has gone may come between.
+void ignore_signals();
 
 }  // namespace lt::watchdog

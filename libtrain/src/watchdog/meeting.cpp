@@ -83,7 +83,7 @@ std::string greeting_start(const Meeting& meeting) {
 Place own_place() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  const std::string boot = first_line_of("/proc/sys/kernel/random/boot_id");
+  const std::string boot = "boot-" + first_line_of("/proc/sys/kernel/random/boot_id");  // a word, whatever is there
   return {host.data(), static_cast<long>(::getpid()), boot + link_of("/proc/self/ns/net"),
           boot + link_of("/proc/self/ns/pid")};
 }

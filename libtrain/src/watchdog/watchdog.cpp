@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -158,6 +159,7 @@ Watchdog::Impl::~Impl() {
 }
 
 void Watchdog::Impl::run() {
+  ::pthread_setname_np(::pthread_self(), "lt-watchdog");  // as debuggers and top show it
   const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = beat / 2;
   auto last = Clock::now(), next_beat = last;
   while (!stops) {
@@ -242,7 +244,7 @@ void Watchdog::Impl::speak_alone(Clock::time_point now) {
 }
 
 void Watchdog::Impl::speak(const Verdict& verdict) {
-  ignore_termination();
+  ignore_signals();
   run_within(kSayDeadline, [&] {
     say(verdict.message, verdict.hint, options.folder);
     write_last_calls(verdict.message, rank, options.folder, true);
@@ -259,7 +261,7 @@ void Watchdog::Impl::speak(const Verdict& verdict) {
 }
 
 void Watchdog::Impl::follow(MonitorLink& link, const std::string& message) {
-  ignore_termination();
+  ignore_signals();
   run_within(kSayDeadline, [&] { write_last_calls(message, rank, options.folder, false); });
   link.channel.send(FrameKind::told);
   // The one who speaks ends the run.
