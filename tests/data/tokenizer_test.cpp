@@ -36,6 +36,8 @@ TEST_CASE("make_tokenizer: refuses other files by file and field", "[data]") {
   CHECK(refusal("{") == ": expected a JSON object");
   CHECK(refusal("") == ": expected a JSON object");
   CHECK(refusal("[]") == ": expected a JSON object");
+  CHECK(refusal("{\"type\":" + std::string(300000, '[') + std::string(300000, ']') + "}") ==
+        ": expected a JSON object");
   CHECK(refusal("{}") == ": field \"type\": expected \"byte\", found none");
   CHECK(refusal(R"({"type":"char"})") == ": field \"type\": expected \"byte\", found \"char\"");
   CHECK(refusal(R"({"type":"byte","vocab":300})") == ": field \"vocab\": expected 256, found 300");

@@ -221,6 +221,9 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
   CHECK(error() == file.string() + ": line 2: expected a JSON object, got {\"step\":1,\"lo");
   write(file, start_line(1) + "{\"step\":1,\"loss\":\"low\"}\n");
   CHECK(error() == file.string() + ": line 2: loss: expected a number, got \"low\"");
+  write(file, start_line(1) + "{\"step\":1,\"loss\":" + std::string(300000, '[') + std::string(300000, ']') + "}\n" +
+                  step_line(2, 5, 100));
+  CHECK(contains(error(), ": line 2: expected a JSON object, got {\"step\":1,\"loss\":[["));
   write(file, "{\"loss\":1}\n");
   CHECK(error() == file.string() + ": line 1: step: expected a number in a line that is no event");
 

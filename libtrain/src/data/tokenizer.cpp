@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json_depth.h"
 #include "core/pending_file.h"
 #include "libtrain/data.h"
 #include "libtrain/error.h"
@@ -38,6 +39,11 @@ class ByteTokenizer : public Tokenizer {
   std::string to_json() const override { return "{\"type\":\"byte\",\"vocab\":256}\n"; }
 };
 
+// Null where it is no JSON, or JSON that nests deeper than a tokenizer's does.
+nlohmann::json parsed(const std::string& text) {
+  return json_depth(text) > kMaxJsonDepth ? nlohmann::json() : nlohmann::json::parse(text, nullptr, false);
+}
+
 bool is_hugging_face(const nlohmann::json& json) {
   return json.contains("model") && json["model"].is_object() && json["model"].contains("vocab");
 }
@@ -45,7 +51,7 @@ bool is_hugging_face(const nlohmann::json& json) {
 }  // namespace
 
 bool can_read_tokenizer(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parsed(text);
   return !json.is_object() || !is_hugging_face(json);
 }
 
@@ -59,7 +65,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parsed(text);
   if (!json.is_object()) throw DataError("data", where + ": expected a JSON object");
   if (is_hugging_face(json)) {
     throw UsageError(

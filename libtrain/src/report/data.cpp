@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "libtrain/report.h"
@@ -73,16 +72,6 @@ std::vector<const StepRow*> without_warm_up(std::vector<const StepRow*> steps) {
 
 }  // namespace
 
-std::optional<std::string> file_text(const std::string& path, std::size_t at_most) {
-  std::error_code none;
-  if (!fs::is_regular_file(path, none) || fs::file_size(path, none) > at_most) return std::nullopt;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 RunData read_run(const std::string& directory) {
   RunData run;
   run.directory = run_folder(directory);
@@ -96,7 +85,7 @@ RunData read_run(const std::string& directory) {
     if (run.config.empty()) run.unreadable.push_back("config.toml");
   }
   if (const auto text = file_text((folder / "env.json").string())) {
-    const Json environment = Json::parse(*text, nullptr, false);
+    const Json environment = parsed_json(*text);
     if (environment.is_object()) flatten(environment, "", run.environment);
     if (!environment.is_object()) run.unreadable.push_back("env.json");
   }

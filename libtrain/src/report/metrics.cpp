@@ -177,7 +177,7 @@ void read_metrics(RunData& run, const std::string& path) {
     const Place place{path, ++line};
     begin = end + 1;
     if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const Json o = Json::parse(row, nullptr, /*allow_exceptions=*/false);
+    const Json o = parsed_json(row);
     if (o.is_discarded() && begin >= text.size()) {
       run.torn = true;
     } else if (!o.is_object()) {
