@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Runs tests/slurm/slurm_test.py beside a Slurm cluster of this machine, in namespaces of its own: its ports meet nobody's,
+# and its processes end with it. Skipped, and said so, where Slurm is not installed or namespaces are not permitted:
+#   apt-get install slurmctld slurmd slurm-client munge libpmix2
+#   bash tests/slurm/run.sh --ltrain build/cpu/launch/ltrain --mpiexec mpirun [Slurm.test_...]
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+skip() { echo "skipped: $*" && exit 77; }
+for program in slurmctld slurmd srun munged mungekey ip; do
+  command -v "$program" > /dev/null || skip "$program is not installed"
+done
+[ "$(id -u)" -eq 0 ] || skip "Slurm's daemons are started as root"
+own() { unshare --net --mount --pid --fork --kill-child --mount-proc "$@"; }
+own true 2> /dev/null || skip "namespaces are not permitted here"
+
+# A pair of interfaces, of which one end has an address that is not the loopback's: Slurm and Open MPI want one.
+# shellcheck disable=SC2016
+own bash -c '
+  set -e
+  mount --make-rprivate /
+  ip link set lo up
+  ip link add cluster type veth peer name end
+  ip address add 10.77.0.1/24 dev cluster
+  ip link set cluster up
+  ip link set end up
+  PYTHONPATH="$0/../cli" python3 -B "$0/slurm_test.py" "$@"
+  exit $?' "$here" "$@"
