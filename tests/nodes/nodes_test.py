@@ -1,0 +1,102 @@
+"""Training over two hosts: the same bits as on one, and the end of a host. Started by run.sh, in namespaces of its own."""
+
+import subprocess
+import time
+
+import hosts
+import program
+import training
+
+STEPS = 20
+# A rank that waits for its peer leaves the cores to whoever computes: the hosts share them.
+WAITING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+HEARTBEAT_S = 2
+
+
+class Nodes(training.TrainingTest):
+    def setUp(self):
+        super().setUp()
+        self.hosts = hosts.Hosts(self.folder)
+        self.addCleanup(self.hosts.close)
+        self.environment = program.clean_environment({
+            **self.hosts.environment(), **WAITING, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
+    def options(self, run, *more, steps=STEPS):
+        return ("train", *training.LAYERS, "--train.micro_batch=2", f"--data.train={self.folder}/data/train.bin",
+                f"--train.steps={steps}", f"--run.dir={self.folder / run}", *more)
+
+    def start(self, *command):
+        """The command on host alpha."""
+        return subprocess.Popen(self.hosts.alpha.inside(*command), env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def losses(self, run):
+        return {line["step"]: line["loss_hex"] for line in self.lines(run) if "loss_hex" in line}
+
+    def require(self, *command):
+        """Skips the test where this version of the program refuses the command."""
+        if program.run(*command).returncode != 0:
+            self.skipTest(f"this ltrain has no `{' '.join(command)}`")
+
+    def wait_for_step(self, process, step):
+        """Reads the console until a line of that step or a later one."""
+        for line in process.stdout:
+            if line.startswith("step") and int(line[4:].split("/")[0]) >= step:
+                return
+        self.fail(f"the run ended before step {step}")
+
+    def assert_nothing_is_left(self, host):
+        until = time.monotonic() + 10
+        while left := [p for name in ("ltrain", "orted", "mpirun") for p in hosts.processes_of(host, name)]:
+            self.assertLess(time.monotonic(), until, left)
+            time.sleep(0.05)
+
+    def test_two_hosts_train_as_one_does(self):
+        for strategy in ("ddp", "zero3"):
+            options = (f"--parallel.strategy={strategy}", "--checkpoint.every=10")
+            self.trained(*options, run=f"one-{strategy}", ranks=2, steps=STEPS)
+            both = self.start("mpirun", "-n", "2", program.ltrain(), *self.options(f"both-{strategy}", *options))
+            console, _ = both.communicate(timeout=60)
+            self.assertEqual(both.returncode, 0, console)
+            self.assertIn("ranks: 2 (Open MPI)\n", console)
+            self.assertEqual(self.losses(f"both-{strategy}"), self.losses(f"one-{strategy}"))
+            self.assertEqual(len(self.losses(f"both-{strategy}")), STEPS)
+            for step in (10, STEPS):
+                checked = program.run("checkpoint", "verify",
+                                      self.folder / f"both-{strategy}/checkpoints/step-{step:08}")
+                self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assert_nothing_is_left(self.hosts.beta)
+
+    def test_a_host_that_is_cut_off_ends_the_run(self):
+        self.require("train", f"--watchdog.heartbeat_s={HEARTBEAT_S}", "--print-config")
+        run = self.start("mpirun", "-n", "2", program.ltrain(), *self.options(
+            "cut", "--record.every=1", f"--watchdog.heartbeat_s={HEARTBEAT_S}", steps=100000))
+        self.wait_for_step(run, 5)
+        self.hosts.pull_the_cable()
+        cut = time.monotonic()
+        console, _ = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 75, console)
+        # Silence, the deadline of the abort, and mpirun's own end.
+        self.assertLess(time.monotonic() - cut, HEARTBEAT_S + 15)
+        self.assertIn("rank 1", console)
+        for host in (self.hosts.alpha, self.hosts.beta):
+            self.assert_nothing_is_left(host)
+
+    def test_the_run_goes_on_where_one_host_is_left(self):
+        self.require("launch", "--help")
+        run = self.start(program.ltrain(), "launch", "-n", "2", "--min-ranks", "1", "--hostfile", self.hosts.hostfile, "--",
+                         *self.options("moved", "--record.every=1", f"--watchdog.heartbeat_s={HEARTBEAT_S}",
+                                       "--checkpoint.every=5", "--train.global_batch=4", steps=400))
+        self.wait_for_step(run, 7)
+        self.hosts.pull_the_cable()
+        console, _ = run.communicate(timeout=90)
+        self.assertEqual(run.returncode, 0, console)
+        events = [line for line in self.lines("moved") if line.get("event") in ("start", "restart")]
+        self.assertEqual([e["ranks"] for e in events if e["event"] == "start"], [2, 1], console)
+        self.assertEqual(len([e for e in events if e["event"] == "restart"]), 1)
+        self.assertEqual(max(self.losses("moved")), 400)
+        self.assert_nothing_is_left(self.hosts.alpha)
+
+
+if __name__ == "__main__":
+    program.main()
