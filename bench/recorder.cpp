@@ -66,10 +66,10 @@ void print_recorder_row(const Json& row) {
 }  // namespace
 
 void bench_recorder(const Config& given, const World& world, const Options& options) {
-  const Config config = resolve(given);
+  const Config config = with_accum(resolve(given), world.size());
   const Size tokens = 1 + config.train.seq * config.train.micro_batch * config.train.accum * world.size();
   const RunFolder folder(world, tokens);
-  RecordedRun run(given, world, folder);
+  RecordedRun run(config, world, folder);
   const OfModes measured = measure(run, options);
   if (world.rank() != 0) return;
   print_header(kRecorderColumns);

@@ -109,6 +109,10 @@ void bench_scaling(const Config& given, const World& world, const Options& optio
     throw UsageError("bench", fmt::format("scaling: parallel.shard_size: expected 0, all ranks of each count, got {}",
                                           config.parallel.shard_size));
   }
+  if (config.train.global_batch != 0) {
+    throw UsageError("bench", fmt::format("scaling: train.global_batch: expected 0, the same work a rank, got {}",
+                                          config.train.global_batch));
+  }
   const StepOptions step = step_options_of_rank(config, world);
   const bool speaks = world.rank() == 0;
   Json rows = Json::array();

@@ -15,7 +15,7 @@
 namespace lt::bench {
 
 void bench_step(const Config& given, const World& world, const Options& options) {
-  const Config config = resolve(given);
+  const Config config = with_accum(resolve(given), world.size());
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
@@ -52,7 +52,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
 }
 
 void serve_steps(const Config& given, const World& world, const Options& options) {
-  const Config config = resolve(given);
+  const Config config = with_accum(resolve(given), world.size());
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   if (world.rank() == 0) {

@@ -1,7 +1,7 @@
 """What a run goes on from, what it refuses before anything is written or moved, and what of its checkpoints stays."""
 
 import program
-from training import TrainingTest
+from training import LAYERS, TrainingTest
 
 
 class Resume(TrainingTest):
@@ -84,6 +84,35 @@ class Resume(TrainingTest):
         self.assertIn(f'model.from: "" there, "{self.folder}/run" now; train.seed: 1337 there, 7 now', refused.stderr)
         self.trained("--train.dtype=bf16", "--train.deterministic=true", "--parallel.reduce_dtype=bf16",
                      f"--data.val={self.folder}/data/val.bin", steps=2)
+
+    def test_a_global_batch_stays_at_every_rank_count(self):
+        batch = "--train.global_batch=8"
+        self.trained(batch, "--checkpoint.every=4", ranks=2, steps=8)
+        self.assertIn("accum = 2", (self.folder / "run/config.toml").read_text())
+        unbroken = {row["step"]: row["loss"] for row in self.lines() if "event" not in row}
+        begin = f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000004"
+        for ranks in (1, 4):
+            out = self.trained(batch, begin, run=f"on-{ranks}", ranks=ranks, steps=8)
+            self.assertNotIn("global batch", out)
+            losses = [row["loss"] for row in self.lines(f"on-{ranks}") if "event" not in row]
+            for step, loss in enumerate(losses, 5):
+                self.assertLess(abs(loss / unbroken[step] - 1), 1e-6, (ranks, step))
+            self.assertEqual(len(losses), 4)
+        self.assertIn("global batch: 8 samples before, 2 now; --train.global_batch=8 keeps it\n",
+                      self.trained(begin, run="other", steps=5))
+
+    def test_a_global_batch_that_no_accum_makes_is_refused(self):
+        for options, error, hint in (
+                (("--train.global_batch=10",), "train.global_batch: expected a multiple of 2 ranks x micro_batch 2, got 10",
+                 "the nearest that work are 8 and 12"),
+                (("--train.global_batch=3",), "train.global_batch: expected a multiple of 2 ranks x micro_batch 2, got 3",
+                 "the nearest that works is 4"),
+                (("--train.global_batch=8", "--train.accum=3"),
+                 "train.accum: expected 2, which follows from train.global_batch 8 on 2 ranks with micro_batch 2, got 3",
+                 "leave one of them out; --train.accum=1 counts as left out")):
+            self.assert_error(self.train(*options, ranks=2), 2, f"[config] {error} (from the command line)", hint)
+        planned = program.run("plan", *LAYERS, "--ranks", 4, "--train.micro_batch=2", "--train.global_batch=24")
+        self.assertIn(", 384 tokens a step on 4 ranks\n", planned.stdout, planned.stderr)
 
     def test_weights_are_taken_from_one_place(self):
         self.trained(steps=1)

@@ -39,8 +39,9 @@ struct ParallelConfig {
 
 struct TrainConfig {
   Size steps = 1000;
-  double max_minutes = 0;                    // 0: no limit
-  Size micro_batch = 8, accum = 1, seq = 0;  // seq 0: max_seq of the model
+  double max_minutes = 0;                             // 0: no limit
+  Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch 0: ranks x micro_batch x accum
+  Size seq = 0;                                       // 0: max_seq of the model
   std::string dtype = "f32";
   std::string device = "auto";
   std::uint64_t seed = 1337;

@@ -74,6 +74,7 @@ std::vector<Key> make_schema() {
     LT_KEY(train, max_minutes, at_least(0), "stop after this time; 0: no limit"),
     LT_KEY(train, micro_batch, at_least(1), "samples of one forward and backward, per rank"),
     LT_KEY(train, accum, at_least(1), "micro-batches of a step"),
+    LT_KEY(train, global_batch, at_least(0), "samples of a step; accum follows; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0), "tokens of a sample; 0: max_seq of the model"),
     LT_KEY(train, dtype, one_of({"f32", "bf16", "f16"}), "of computation; masters are f32"),
     LT_KEY(train, device, one_of({"auto", "cpu", "cuda"}), "auto: cuda where it is built and there"),

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libtrain/planner.h"
+#include "libtrain/run_options.h"
 #include "libtrain/strategy.h"
 #include "record/short_text.h"
 #include "train/plan_text.h"
@@ -40,7 +41,9 @@ std::string mib(Size bytes) { return fmt::format("{:.1f}", static_cast<double>(b
 
 }  // namespace
 
-Fit fit_memory(const Config& given, int ranks, const PlanMachine& machine, Size memory_bytes) {
+Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size memory_bytes) {
+  Config given = with_accum(asked, ranks);
+  given.train.global_batch = 0;  // the micro-batch changes, accum stays
   Fit fit;
   fit.shard_size = given.parallel.shard_size;
   fit.ranks = ranks, fit.memory_bytes = memory_bytes, fit.given_micro_batch = given.train.micro_batch;

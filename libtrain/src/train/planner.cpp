@@ -89,7 +89,8 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
   }
-  const Config config = resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
+  const Config config =
+      with_accum(resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda), ranks);
   const auto model = nn::make_transformer(model_spec(config));
   StepOptions options = step_options(config);
   const Device device = meta_for(options.device);

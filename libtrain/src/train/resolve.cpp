@@ -98,6 +98,32 @@ Config resolve(const Config& given, DeviceType automatic) {
   return config;
 }
 
+Config with_accum(Config config, int ranks) {
+  TrainConfig& train = config.train;
+  if (train.global_batch == 0) return config;
+  name_origin(config, [&] {
+    const Size once = ranks * train.micro_batch, accum = train.global_batch / once;
+    if (train.global_batch % once != 0) {
+      throw UsageError("config",
+                       fmt::format("train.global_batch: expected a multiple of {} ranks x micro_batch {}, got {}",
+                                   ranks, train.micro_batch, train.global_batch),
+                       accum == 0
+                           ? fmt::format("the nearest that works is {}", once)
+                           : fmt::format("the nearest that work are {} and {}", accum * once, (accum + 1) * once));
+    }
+    if (train.accum != TrainConfig().accum && train.accum != accum) {
+      throw UsageError(
+          "config",
+          fmt::format("train.accum: expected {}, which follows from train.global_batch {} on {} ranks with "
+                      "micro_batch {}, got {}",
+                      accum, train.global_batch, ranks, train.micro_batch, train.accum),
+          "leave one of them out; --train.accum=1 counts as left out");
+    }
+    train.accum = accum;
+  });
+  return config;
+}
+
 nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved.model); }
 
 ParallelOptions parallel_options(const Config& resolved) {

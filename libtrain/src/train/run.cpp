@@ -175,6 +175,18 @@ void Run::load_state() {
   engine->parameters_changed();
 }
 
+namespace {
+
+// Samples of a step of the run that wrote a checkpoint; 0: not known.
+Size global_batch_of(const std::string& checkpoint) {
+  const std::string text = checkpoint::read_state(checkpoint).config;
+  if (text.empty()) return 0;
+  const TrainConfig train = config_from_toml(text, checkpoint).train;
+  return train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint);
+}
+
+}  // namespace
+
 void announce(Run& run, const std::string& command) {
   const Config& config = run.config;
   const nn::TransformerSpec& spec = run.model->spec();
@@ -214,7 +226,13 @@ void announce(Run& run, const std::string& command) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
         config.train.steps);
   }
-  if (resumed) say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
+  if (resumed) {
+    say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
+    const Size before = global_batch_of(run.start.checkpoint), now = run.engine->batch_shape().global_samples();
+    if (before != 0 && before != now) {
+      say("global batch: {} samples before, {} now; --train.global_batch={} keeps it", before, now, before);
+    }
+  }
 
   using Json = nlohmann::ordered_json;
   Json start_seconds;

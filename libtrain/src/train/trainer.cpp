@@ -245,7 +245,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   const RunSignals signals;
   Config config;
   collectively(world.group(), [&] {
-    config = resolve(given);
+    config = with_accum(resolve(given), world.size());
     arm_fault(world.rank());
   });
   collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
