@@ -38,6 +38,7 @@ const std::vector<Command>& commands();
 
 Run set_up_prepare(CLI::App& app);
 Run set_up_train(CLI::App& app);
+Run set_up_launch(CLI::App& app);
 Run set_up_plan(CLI::App& app);
 Run set_up_sample(CLI::App& app);
 Run set_up_eval(CLI::App& app);

@@ -7,6 +7,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       {"prepare", "text or JSON lines to token files", false, set_up_prepare},
       {"train", "trains; alone, under mpirun or srun", true, set_up_train},
+      {"launch", "starts ranks of train, and starts them again when they fail", false, set_up_launch},
       {"plan", "memory, FLOPs and communication of a run, without running it", true, set_up_plan},
       {"sample", "continues a prompt with a trained model", false, set_up_sample},
       {"eval", "the loss of a trained model on token files", false, set_up_eval},

@@ -1,5 +1,10 @@
 // The `ltrain` program: parse, and run what was asked for.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "command_line.h"
 #include "libtrain/program.h"
@@ -16,9 +21,17 @@ int run(const lt::World& world, const std::vector<std::string>& arguments) {
   return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
 }
 
+// A rank under `ltrain launch` ends with the daemon that started it, also where that is killed.
+void die_with_parent() {
+  if (std::getenv("LTRAIN_DIE_WITH_PARENT") == nullptr) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == 1) _exit(static_cast<int>(lt::ExitCode::restart));  // it died before the line above
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  die_with_parent();
   const std::vector<std::string> arguments{argv + 1, argv + argc};
   return lt::run_program(argc, argv, [&](const lt::World& world) { return run(world, arguments); },
                          {[&] { return lt::launch::shared_folder(arguments); }});

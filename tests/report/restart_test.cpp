@@ -156,3 +156,40 @@ TEST_CASE("restart: a start that has no steps yet says nothing of those before i
   CHECK_FALSE(contains(markdown, "other settings"));
   CHECK(contains(report_of(folder, start_line(3, 0, kZero3)), "| Ranks | 3 |"));
 }
+
+namespace {
+
+std::string restart(int attempt, const std::string& step, const std::string& lost, double seconds) {
+  return R"({"event":"restart","attempt":)" + std::to_string(attempt) + R"(,"step":)" + step +
+         R"row(,"cause":"rank 1 was killed (SIGKILL)","exit_code":137,"lost_steps":)row" + lost +
+         R"(,"down_seconds":{"notice":1.5,"backoff":0,"start":)" + std::to_string(seconds) + R"(,"total":)" +
+         std::to_string(1.5 + seconds) + "}}\n";
+}
+
+}  // namespace
+
+TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a finding where it costs", "[report]") {
+  const Folder folder("supervised");
+  const std::string lines = start_line(2) + steps(1, 40, 5, 100) + start_line(2, 20) + step_line(21, 5, 100) +
+                            restart(2, "20", "20", 0.5) + steps(22, 30, 5, 100) + start_line(2, 10) +
+                            step_line(11, 5, 100) + restart(3, "10", "20", 2.5);
+  const auto run = read_lines(folder, lines + steps(12, 30, 5, 100));
+  REQUIRE(run.restarts.size() == 2);  // also the one whose step a later start superseded
+  CHECK(run.restarts[0].lost_steps == 20);
+  CHECK(run.restarts[1].total_s == 4);
+  const std::string markdown = report_of(folder, lines + steps(12, 30, 5, 100));
+  for (const char* text :
+       {"The run was started again 2 times: 6.0 s down, 40 steps done again.",
+        "| 2 | rank 1 was killed (SIGKILL) | 20 | 20 | 2.00 | 1.50 | 0.00 | 0.50 |",
+        "| 3 | rank 1 was killed (SIGKILL) | 10 | 20 | 4.00 | 1.50 | 0.00 | 2.50 |",
+        // 6 s and 40 steps of 0.1 s beside the 3 s of the steps that count
+        "2 restarts took 77% of the run's time: 6.0 s down, and 4.0 s for 40 steps that were done again."}) {
+    INFO(text);
+    CHECK(contains(markdown, text));
+  }
+  // One that is cheap is in the table alone, and one that did no step has dashes.
+  const std::string cheap = report_of(folder, start_line(2) + steps(1, 2000, 5, 100) + restart(2, "null", "null", 0.5));
+  CHECK(contains(cheap, "| 2 | rank 1 was killed (SIGKILL) | – | – | 2.00 | 1.50 | 0.00 | 0.50 |"));
+  CHECK_FALSE(contains(cheap, "of the run's time"));
+  CHECK_FALSE(contains(report_of(folder, start_line(2) + steps(1, 20, 5, 100)), "started again"));
+}

@@ -46,6 +46,13 @@ struct Event {
   std::vector<std::pair<std::string, std::string>> fields = {};
 };
 
+// A `restart` event: what ended the attempt before, and what that cost.
+struct RestartRow {
+  double attempt = kMissing, step = kMissing, lost_steps = kMissing, notice_s = kMissing, backoff_s = kMissing,
+         start_s = kMissing, total_s = kMissing;
+  std::string cause = {};
+};
+
 using Settings = std::map<std::string, std::string>;  // of those of kSettings that are known
 
 // A `start` event.
@@ -66,11 +73,12 @@ struct Part {
 struct RunData {
   std::string directory, name;
   // Of one trajectory: without what a later start superseded (docs/metrics.md).
-  std::vector<StepRow> steps;  // ascending; of equal steps the later line
-  std::vector<Event> evals;    // likewise
-  std::vector<Event> events;   // all others, in the order of the file
-  std::vector<Start> starts;   // likewise
-  std::vector<Part> parts;     // ascending; what is said of speed and memory is of the last
+  std::vector<StepRow> steps;        // ascending; of equal steps the later line
+  std::vector<Event> evals;          // likewise
+  std::vector<Event> events;         // all others, in the order of the file
+  std::vector<Start> starts;         // likewise
+  std::vector<RestartRow> restarts;  // all of them: they are of the run, not of a trajectory
+  std::vector<Part> parts;           // ascending; what is said of speed and memory is of the last
   // Of the last start that has steps, with its ledger.
   double ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing, parameters = kMissing;
   std::vector<std::pair<std::string, double>> ledger;            // bytes

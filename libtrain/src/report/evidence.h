@@ -57,6 +57,8 @@ struct Evidence {
 
 using Findings = std::vector<Finding>;
 
+// Time down, and steps done again.
+void add_restarts(Findings& findings, const Evidence& e);
 // Waiting for other ranks: gather, reduce, straggler.
 void add_communication(Findings& findings, const Evidence& e);
 // What a rank does itself: computation, recomputation, optimizer, threads, size of the micro-batch.

@@ -113,6 +113,7 @@ std::vector<Finding> findings(const RunData& run) {
   add_computation(all, e);
   add_checkpoint(all, e);
   add_outside(all, e);
+  add_restarts(all, e);
   std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) { return a.cost > b.cost; });
   return all;
 }

@@ -33,7 +33,8 @@ Headroom headroom_of(const RunData& run);
 
 // "Forward", then the evidence and what would help.
 struct Finding {
-  std::string kind;  // data, gather, reduce, straggler, recompute, processors, optimizer, checkpoint, outside, compute
+  std::string kind;  // data, gather, reduce, straggler, recompute, processors, optimizer, checkpoint, outside,
+                     // restarts, compute
   double cost = 0;   // share of the step's time
   std::string headline, text;
 };

@@ -107,7 +107,7 @@ void drop_what_a_start_supersedes(RunData& run, double step) {
   const auto beyond = [step](const auto& line) { return line.step > step; };
   std::erase_if(run.steps, beyond);
   std::erase_if(run.evals, beyond);
-  std::erase_if(run.events, beyond);
+  std::erase_if(run.events, [&](const Event& event) { return beyond(event) && event.kind != "restart"; });
   std::erase_if(run.starts, beyond);
 }
 
@@ -124,6 +124,18 @@ Start start_of(const Event& event, const Json& o, int number_of_start, const Pla
     if (std::any_of(std::begin(kSettings), std::end(kSettings), same)) start.settings.emplace(key, value);
   }
   return start;
+}
+
+RestartRow restart_of(const Json& o, const Place& place) {
+  RestartRow row{.attempt = number(o, "attempt", place),
+                 .step = number(o, "step", place),
+                 .lost_steps = number(o, "lost_steps", place)};
+  if (o.contains("cause")) row.cause = json_text(o["cause"]);
+  if (const Json* down = child(o, "down_seconds", false, place)) {
+    row.notice_s = number(*down, "notice", place), row.backoff_s = number(*down, "backoff", place);
+    row.start_s = number(*down, "start", place), row.total_s = number(*down, "total", place);
+  }
+  return row;
 }
 
 // `number_of_start` is that of the event, where it is one.
@@ -145,6 +157,7 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
     drop_what_a_start_supersedes(run, event.step);
     run.starts.push_back(start_of(event, o, number_of_start, place));
   }
+  if (event.kind == "restart") run.restarts.push_back(restart_of(o, place));
   run.events.push_back(std::move(event));
 }
 

@@ -151,6 +151,7 @@ void add_run(Document& document, const RunData& run, int level) {
   }
   add_training(document, run, level + 1);
   add_time(document, run, level + 1);
+  add_restarts(document, run, level + 1);
   add_ranks(document, run, level + 1);
   add_collectives(document, run, level + 1);
   add_memory(document, run, level + 1);

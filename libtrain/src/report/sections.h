@@ -17,6 +17,7 @@ void add_run(Document& document, const RunData& run, int level);
 void add_findings(Document& document, const RunData& run, int level);
 void add_training(Document& document, const RunData& run, int level);
 void add_time(Document& document, const RunData& run, int level);
+void add_restarts(Document& document, const RunData& run, int level);
 void add_ranks(Document& document, const RunData& run, int level);
 void add_collectives(Document& document, const RunData& run, int level);
 void add_memory(Document& document, const RunData& run, int level);

@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "LTRAIN_";
 // Variables of the program that are no configuration.
-constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN"};
+constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT"};
+
 
 std::string variable_of(const Key& key) {
   std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);

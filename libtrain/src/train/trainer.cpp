@@ -17,6 +17,7 @@
 #include "libtrain/run_options.h"
 #include "libtrain/watchdog.h"
 #include "record/short_text.h"
+#include "train/restart.h"
 #include "train/run.h"
 #include "train/run_signals.h"
 #include "train/saver.h"
@@ -116,6 +117,7 @@ class Trainer {
     issued_.reset();
     stop_signal_ = stop_signal;
     run_.log.step(record);
+    restart_.step_done();
     // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
     const double step_s = record.step_ms / 1e3;
     mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
@@ -216,6 +218,7 @@ class Trainer {
   const Schedule schedule_;
   Saver saver_{run_};
   Trace trace_{run_};
+  RestartRecord restart_{run_};
   PartClock clock_{run_.device()};
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();

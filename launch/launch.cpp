@@ -1,0 +1,93 @@
+// `ltrain launch`: starts the ranks of a training run, watches them, and starts them again.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "command.h"
+#include "command_line.h"
+#include "libtrain/config.h"
+#include "numbers.h"
+#include "supervisor/supervisor.h"
+
+namespace lt::launch {
+namespace {
+
+struct Options {
+  LaunchOptions launch;
+  std::string with = "auto";
+};
+
+// The supervisor starts ranks and is none itself.
+void require_alone(const World& world) {
+  if (world.info().source == "alone") return;
+  throw UsageError(
+      "usage", fmt::format("ltrain launch: expected to be started by itself, found a rank of {}", world.info().source),
+      "leave mpirun, srun or torchrun out: ltrain launch -n N starts the ranks");
+}
+
+// What follows the `--`, as `train` would read it. Whatever can be refused without ranks is refused here.
+Parsed parse_train(const std::vector<std::string>& arguments) {
+  const std::string hint = "ltrain launch -n N -- train --config FILE.toml";
+  if (arguments.empty()) throw UsageError("usage", "expected a command after --, got none", hint);
+  if (arguments[0] != "train") {
+    throw UsageError("usage", fmt::format("expected train after --, got {}", arguments[0]), hint);
+  }
+  return parse_command_line(arguments);
+}
+
+Config config_of(const Parsed& train) {
+  const std::string file = train.app->get_subcommand("train")->get_option("--config")->as<std::string>();
+  return load_config(file, train.config);
+}
+
+ExitCode run_launch(Options& options, const Invocation& invocation) {
+  LaunchOptions& launch = options.launch;
+  const Parsed train = parse_train(launch.arguments);
+  const bool prints = !train.text.empty() || train.app->get_subcommand("train")->count("--print-config") > 0;
+  if (prints) {
+    std::fputs(train.text.c_str(), stdout);
+    return train.text.empty() ? train.run({invocation.world, train.config, train.command_line}) : ExitCode::ok;
+  }
+  if (launch.min_ranks > launch.ranks) {
+    throw UsageError("usage",
+                     fmt::format("--min-ranks: expected at most -n {}, got {}", launch.ranks, launch.min_ranks));
+  }
+  launch.launcher = choose_launcher(options.with, launch.ranks);
+  if (!launch.hostfile.empty() && launch.launcher != Launcher::mpirun) {
+    throw UsageError("usage",
+                     fmt::format("--hostfile: expected mpirun, which reads it, found {}",
+                                 kLauncherNames[static_cast<int>(launch.launcher)]),
+                     "--with mpirun");
+  }
+  return supervise(launch, config_of(train));
+}
+
+}  // namespace
+
+Run set_up_launch(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  LaunchOptions& launch = options->launch;
+  app.add_option("-n,--ranks", launch.ranks, "ranks")->required()->check(integer_from(1))->option_text("N (required)");
+  app.add_option("--restarts", launch.restarts, "restarts at most")->check(integer_from(0))->option_text("K (3)");
+  app.add_option("--min-ranks", launch.min_ranks, "go on with as few where hosts of --hostfile are gone")
+      ->check(integer_from(1))
+      ->option_text("M (N)");
+  app.add_option("--hostfile", launch.hostfile, "mpirun's: a line \"HOST slots=N\" each")->option_text("FILE");
+  app.add_option("--with", options->with, "mpirun, srun or processes; auto: what is there")
+      ->check(CLI::IsMember({"auto", "mpirun", "srun", "processes"}))
+      ->option_text("LAUNCHER (auto)");
+  app.add_option("--grace", launch.grace_s, "seconds to save in after a signal; 0: no limit")
+      ->check(number_between(0, 86400))
+      ->option_text("S (120)");
+  app.add_option("--backoff", launch.backoff_s,
+                 "seconds before the restart after an attempt that saved nothing; doubles")
+      ->check(number_between(0, 86400))
+      ->option_text("S (1)");
+  app.add_option("COMMAND", launch.arguments, "train and its options, after --")->option_text("-- train ...");
+  return [options](const Invocation& invocation) {
+    collectively(invocation.world.group(), [&] { require_alone(invocation.world); });
+    return run_launch(*options, invocation);
+  };
+}
+
+}  // namespace lt::launch

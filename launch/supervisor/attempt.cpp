@@ -1,0 +1,195 @@
+// Waits on descriptors: the ranks' standard error, the end of each rank's process, signals.
+#include "supervisor/attempt.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <string_view>
+
+#include "supervisor/cause.h"
+#include "supervisor/leftovers.h"
+
+namespace lt::launch {
+namespace {
+
+constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between looks for the ranks' processes
+constexpr double kLastWords_s = 3;     // for the other ranks where one failed and no launcher ends them
+constexpr double kLauncherEnds_s = 5;  // for a launcher to clean up
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// A process of ours, and what it says.
+struct Child {
+  explicit Child(const ProcessSpec& spec) : process(spec) {}
+
+  // Passes on what came.
+  void read_errors() {
+    std::array<char, 4096> bytes{};
+    while (!closed) {
+      const ssize_t count = read(process.errors(), bytes.data(), bytes.size());
+      if (count < 0) return;
+      closed = count == 0;
+      const std::string_view text(bytes.data(), static_cast<std::size_t>(count));
+      std::fwrite(text.data(), 1, text.size(), stderr);
+      for (const char c : text) {
+        if (c != '\n') {
+          line += c;
+        } else {
+          cause.read(line);
+          line.clear();
+        }
+      }
+    }
+  }
+
+  ChildProcess process;
+  Cause cause;
+  std::string line;  // the last one, as far as it came
+  bool closed = false;
+};
+
+class Attempt {
+ public:
+  Attempt(const AttemptSpec& spec, StopSignals& stop)
+      : spec_(spec), stop_(stop), has_launcher_(spec.processes[0].death_signal != SIGKILL) {
+    for (const ProcessSpec& process : spec.processes) children_.emplace_back(process);
+  }
+  ~Attempt() {
+    for (const auto& [pid, descriptor] : ranks_) close(descriptor);
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  AttemptEnd run() {
+    while (!all_ended()) {
+      wait();
+      stop_.take();
+      read_errors();
+      obey();
+      if (now_s() >= next_look_) look_for_ranks();
+    }
+    clean_up();
+    read_errors();
+    return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s())};
+  }
+
+ private:
+  // Where nothing that was said tells more.
+  std::string who_failed() const {
+    if (!has_launcher_) return fmt::format("rank {}", first_failed_);
+    if (!children_[0].process.was_signalled()) return "a rank";
+    const std::string& path = spec_.processes[0].command[0];
+    return path.substr(path.rfind('/') + 1);
+  }
+
+  bool all_ended() {
+    bool all = true;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      const auto code = children_[i].process.ended();
+      all = all && code.has_value();
+      if (!code || *code == 0 || code_ != 0) continue;
+      code_ = *code, first_failed_ = i;
+      if (has_launcher_) continue;
+      first_end_ = now_s();
+      kill_at_ = std::min(kill_at_, now_s() + kLastWords_s);
+    }
+    return all;
+  }
+
+  void wait() {
+    std::vector<pollfd> waits = {{stop_.descriptor(), POLLIN, 0}};
+    for (const auto& [pid, descriptor] : ranks_) waits.push_back({descriptor, POLLIN, 0});
+    for (const Child& child : children_) {
+      if (!child.closed) waits.push_back({child.process.errors(), POLLIN, 0});
+    }
+    const double seconds = std::min({next_look_, kill_at_, launcher_kill_at_}) - now_s();
+    poll(waits.data(), waits.size(), static_cast<int>(std::max(0.0, seconds) * 1e3) + 1);
+    std::size_t i = 0;
+    std::erase_if(ranks_, [&](const auto& rank) {
+      if (waits[++i].revents == 0) return false;
+      first_end_ = std::min(first_end_, now_s());
+      close(rank.second);
+      return true;
+    });
+  }
+
+  void read_errors() {
+    for (Child& child : children_) child.read_errors();
+    std::fflush(stderr);
+  }
+
+  // Signals and deadlines.
+  void obey() {
+    if (stop_.asked() && !forwarded_) {
+      forwarded_ = true;
+      for (const Child& child : children_) child.process.send(SIGUSR1);
+      if (spec_.grace_s > 0) kill_at_ = std::min(kill_at_, now_s() + spec_.grace_s);
+    }
+    if ((stop_.at_once() || now_s() >= kill_at_) && launcher_kill_at_ == kNever) end_ranks();
+    if (now_s() < launcher_kill_at_) return;
+    for (const Child& child : children_) child.process.send(SIGKILL);
+    launcher_kill_at_ = now_s() + kLauncherEnds_s;
+  }
+
+  // The ranks of this host at once; a launcher is asked to end those of others, and to clean up.
+  void end_ranks() {
+    kill_at_ = kNever;
+    launcher_kill_at_ = now_s() + (has_launcher_ ? kLauncherEnds_s : 0);
+    for (const pid_t pid : launched_ranks()) kill(pid, SIGKILL);
+    if (!has_launcher_) return;
+    for (const Child& child : children_) child.process.send(SIGTERM);
+  }
+
+  // The ranks of this host that a launcher started.
+  std::vector<pid_t> launched_ranks() const {
+    std::vector<pid_t> found = marked_processes(spec_.mark);
+    std::erase_if(found, [&](pid_t pid) {
+      return std::any_of(children_.begin(), children_.end(), [&](const Child& c) { return c.process.pid() == pid; });
+    });
+    return found;
+  }
+
+  void look_for_ranks() {
+    next_look_ = now_s() + (now_s() < begin_ + kSoon_s ? kLookSoon_s : kLookLater_s);
+    std::vector<pid_t> found = launched_ranks();
+    for (const pid_t pid : found) {
+      if (ranks_.count(pid) > 0) continue;
+      const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+      if (descriptor >= 0) ranks_.emplace(pid, descriptor);
+    }
+    for (const Child& child : children_) found.push_back(child.process.pid());
+    shared_memory_.note(found);
+  }
+
+  void clean_up() {
+    end_marked_processes(spec_.mark);
+    shared_memory_.remove_unused();
+    if (!has_launcher_) return;
+    for (const Child& child : children_) remove_session_folder(child.process.pid());
+  }
+
+  const AttemptSpec& spec_;
+  StopSignals& stop_;
+  const bool has_launcher_;
+  std::vector<Child> children_;
+  std::map<pid_t, int> ranks_;  // that a launcher started on this host and that live, with a descriptor of each
+  SharedMemoryFiles shared_memory_;
+  int code_ = 0;
+  std::size_t first_failed_ = 0;
+  bool forwarded_ = false;
+  const double begin_ = now_s();
+  double first_end_ = kNever, next_look_ = begin_ + kLookSoon_s, kill_at_ = kNever, launcher_kill_at_ = kNever;
+};
+
+}  // namespace
+
+AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop) { return Attempt(spec, stop).run(); }
+
+}  // namespace lt::launch

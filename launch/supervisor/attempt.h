@@ -1,0 +1,28 @@
+// One attempt: the ranks from their start until none of their processes is left on this host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "supervisor/child_process.h"
+#include "supervisor/stop_signals.h"
+
+namespace lt::launch {
+
+struct AttemptEnd {
+  int code = 0;       // as a shell has it
+  std::string cause;  // in words
+  double failed = 0;  // when the first rank of this host ended; on the clock of now_s()
+};
+
+struct AttemptSpec {
+  std::vector<ProcessSpec> processes;  // one launcher, or each rank
+  std::string mark;                    // "NAME=value" in the environment of all of the attempt's processes
+  double grace_s;                      // for saving after a signal; 0: no limit
+};
+
+// Passes standard error on. The first signal reaches the ranks as SIGUSR1, so that they save; a second one, or the end
+// of the grace, kills them. Throws InternalError where a process cannot be started or does not end.
+AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop);
+
+}  // namespace lt::launch

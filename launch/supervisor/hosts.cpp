@@ -1,0 +1,105 @@
+// All hosts are asked at once, and each has the same time to answer.
+#include "supervisor/hosts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "core/pending_file.h"
+#include "libtrain/error.h"
+#include "supervisor/child_process.h"
+#include "supervisor/launcher.h"
+
+namespace lt::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::milliseconds kLookAgain{20};
+
+bool is_this_host(const std::string& name) {
+  char own[256] = {};
+  gethostname(own, sizeof own - 1);
+  return name == "localhost" || name == "127.0.0.1" || name == own;
+}
+
+// The agent's command without the host, as mpirun reads it: the first of a list with colons.
+std::vector<std::string> agent() {
+  const Environment environment = current_environment();
+  const auto given = environment.find("OMPI_MCA_plm_rsh_agent");
+  std::istringstream words(given == environment.end() ? "ssh -o BatchMode=yes -o ConnectTimeout=5"
+                                                      : given->second.substr(0, given->second.find(':')));
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  if (!command.empty()) command[0] = find_program(command[0]).value_or(command[0]);
+  return command;
+}
+
+}  // namespace
+
+std::vector<Host> read_hostfile(const std::string& path) {
+  std::istringstream lines(read_whole_file("launch", path));
+  std::vector<Host> hosts;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    Host host;
+    if (!(words >> host.name)) continue;
+    for (std::string word; words >> word;) {
+      if (!word.starts_with("slots=")) continue;
+      const char* end = word.data() + word.size();
+      const auto [stop, error] = std::from_chars(word.data() + 6, end, host.slots);
+      if (error != std::errc() || stop != end || host.slots < 1) {
+        throw UsageError("usage", fmt::format("--hostfile {}: expected slots=N, got \"{}\"", path, word));
+      }
+    }
+    const auto same = [&](const Host& other) { return other.name == host.name; };
+    if (const auto found = std::find_if(hosts.begin(), hosts.end(), same); found != hosts.end()) {
+      found->slots += host.slots;
+    } else {
+      hosts.push_back(host);
+    }
+  }
+  if (hosts.empty()) throw UsageError("usage", fmt::format("--hostfile {}: expected hosts, found none", path));
+  return hosts;
+}
+
+std::string hostfile_text(const std::vector<Host>& hosts) {
+  std::string text;
+  for (const Host& host : hosts) text += fmt::format("{} slots={}\n", host.name, host.slots);
+  return text;
+}
+
+int slots_of(const std::vector<Host>& hosts) {
+  int slots = 0;
+  for (const Host& host : hosts) slots += host.slots;
+  return slots;
+}
+
+std::vector<Host> answering(const std::vector<Host>& hosts) {
+  std::vector<std::optional<ChildProcess>> asked(hosts.size());
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (is_this_host(hosts[i].name)) continue;
+    std::vector<std::string> command = agent();
+    command.insert(command.end(), {hosts[i].name, "true"});
+    asked[i].emplace(ProcessSpec{command, current_environment(), SIGKILL});
+  }
+  const auto answered = [](std::optional<ChildProcess>& process) { return !process || process->ended().has_value(); };
+  const auto deadline = Clock::now() + kPatience;
+  while (!std::all_of(asked.begin(), asked.end(), answered) && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  std::vector<Host> there;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (!asked[i] || asked[i]->ended() == 0) there.push_back(hosts[i]);
+  }
+  return there;
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,139 @@
+// The command line of each launcher.
+#include "supervisor/launcher.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+
+#include "core/cuda.h"
+#include "libtrain/error.h"
+
+namespace lt::launch {
+namespace {
+
+int cores() {
+  cpu_set_t granted;
+  return sched_getaffinity(0, sizeof granted, &granted) == 0 ? CPU_COUNT(&granted) : 1;
+}
+
+// Ranks share the cores of their host; each would take all of them.
+void share_cores(Environment& environment, int ranks_on_host) {
+  environment.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cores() / std::max(1, ranks_on_host))));
+}
+
+std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
+  Environment environment = spec.environment;
+  share_cores(environment, spec.ranks_per_host);
+  // A rank lives no longer than the daemon that started it.
+  environment["LTRAIN_DIE_WITH_PARENT"] = "1";
+  std::vector<std::string> command = {find_program("mpirun").value(), "-n", std::to_string(spec.ranks),
+                                      // A rank's threads need its cores; the default binds each rank to one.
+                                      "--bind-to", "none",
+                                      // Ranks whose peer is gone wait for it: they are ended soon.
+                                      "--mca", "odls_base_sigkill_timeout", "1"};
+  const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
+  if (!spec.hostfile.empty()) add({"--hostfile", spec.hostfile});
+  // mpirun refuses more ranks than cores or slots, and root.
+  if (spec.hostfile.empty() || spec.ranks > spec.slots) add({"--oversubscribe"});
+  if (geteuid() == 0) add({"--allow-run-as-root"});
+  for (const auto& [name, value] : environment) {
+    if (name.starts_with("LTRAIN_") || name.starts_with("OMP_") || name.starts_with("NCCL_") ||
+        name == "LD_LIBRARY_PATH") {
+      add({"-x", name});  // by name: a token stands in no command line
+    }
+  }
+  command.insert(command.end(), spec.command.begin(), spec.command.end());
+  // SIGTERM: mpirun ends its ranks and cleans up.
+  return {{command, environment, SIGTERM}};
+}
+
+std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
+  std::vector<std::string> command = {find_program("srun").value(), "-n", std::to_string(spec.ranks),
+                                      "--kill-on-bad-exit=1"};
+  if (spec.environment.count("SLURM_MPI_TYPE") == 0) command.emplace_back("--mpi=pmix");
+  command.insert(command.end(), spec.command.begin(), spec.command.end());
+  return {{command, spec.environment, SIGTERM}};
+}
+
+// A port that nobody listens at.
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool found = bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(socket);
+  if (!found) throw CommError("no free port on this host for the ranks to meet at");
+  return ntohs(address.sin_port);
+}
+
+std::vector<ProcessSpec> as_processes(const RankSpec& spec) {
+  if (spec.ranks == 1) return {{spec.command, spec.environment, SIGKILL}};
+  const std::string port = std::to_string(free_port());
+  std::vector<ProcessSpec> all;
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    Environment environment = spec.environment;
+    share_cores(environment, spec.ranks);
+    environment["RANK"] = environment["LOCAL_RANK"] = std::to_string(rank);
+    environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = std::to_string(spec.ranks);
+    environment["MASTER_ADDR"] = "127.0.0.1", environment["MASTER_PORT"] = port;
+    all.push_back({spec.command, environment, SIGKILL});
+  }
+  return all;
+}
+
+bool is_there(const char* program) { return find_program(program).has_value(); }
+
+}  // namespace
+
+std::optional<std::string> find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::string file = folder + "/" + name;
+    if (!folder.empty() && access(file.c_str(), X_OK) == 0) return file;
+  }
+  return std::nullopt;
+}
+
+Launcher choose_launcher(const std::string& with, int ranks) {
+  const bool in_allocation = std::getenv("SLURM_JOB_ID") != nullptr;
+  if (with == "srun" || (with == "auto" && ranks > 1 && in_allocation && is_there("srun"))) {
+    if (!is_there("srun")) throw CommError("--with srun: expected srun on PATH, found none");
+    if (!in_allocation)
+      throw UsageError("usage", "--with srun: expected a Slurm allocation, found none", "sbatch or salloc");
+    return Launcher::srun;
+  }
+  if (with == "mpirun" || (with == "auto" && ranks > 1 && is_there("mpirun"))) {
+    if (!is_there("mpirun")) throw CommError("--with mpirun: expected mpirun on PATH, found none");
+    return Launcher::mpirun;
+  }
+  if (ranks > 1 && !cuda::is_built()) {
+    throw CommError(fmt::format("{} ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none", ranks),
+                    "CPU ranks communicate over MPI: bash launch/deps.sh installs it");
+  }
+  return Launcher::processes;
+}
+
+std::vector<ProcessSpec> processes_of(Launcher launcher, const RankSpec& spec) {
+  switch (launcher) {
+    case Launcher::mpirun: return over_mpirun(spec);
+    case Launcher::srun: return over_srun(spec);
+    case Launcher::processes: break;
+  }
+  return as_processes(spec);
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,135 @@
+// Reads /proc. A process may go while it is looked at, and those of other users cannot be read: both count as nothing.
+#include "supervisor/leftovers.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include "libtrain/error.h"
+
+namespace lt::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kNames[] = {"vader_segment.", "nccl-"};  // of Open MPI's segments, of NCCL's
+constexpr std::chrono::seconds kEndDeadline{10};
+constexpr std::chrono::milliseconds kLook{10};
+
+std::vector<pid_t> processes() {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc() && end == name.data() + name.size() && pid != getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+std::string text_of(pid_t pid, const char* file) {
+  std::ifstream stream(fmt::format("/proc/{}/{}", pid, file), std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// One that was killed and that nobody has waited for holds nothing any more.
+bool is_zombie(pid_t pid) {
+  const std::string stat = text_of(pid, "stat");
+  const std::size_t name_end = stat.rfind(')');
+  return name_end == stat.npos || stat.compare(name_end + 1, 2, " Z") == 0;
+}
+
+// The paths below `folder` that a process maps or has open.
+void add_files_of(pid_t pid, const std::string& folder, std::set<std::string>& files) {
+  std::istringstream maps(text_of(pid, "maps"));
+  for (std::string line; std::getline(maps, line);) {
+    if (const std::size_t path = line.find(folder + "/"); path != line.npos) files.insert(line.substr(path));
+  }
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), failed)) {
+    const fs::path path = fs::read_symlink(entry.path(), failed);
+    if (path.string().starts_with(folder + "/")) files.insert(path);
+  }
+}
+
+bool has_their_name(const std::string& path) {
+  const std::string name = fs::path(path).filename();
+  return std::any_of(std::begin(kNames), std::end(kNames), [&](std::string_view of) { return name.starts_with(of); });
+}
+
+}  // namespace
+
+std::vector<pid_t> marked_processes(const std::string& mark) {
+  std::vector<pid_t> found;
+  const std::string entry = mark + std::string(1, '\0');
+  for (const pid_t pid : processes()) {
+    const std::string environment = text_of(pid, "environ");
+    const std::size_t at = environment.find(entry);
+    if (at == environment.npos || (at > 0 && environment[at - 1] != '\0') || is_zombie(pid)) continue;
+    found.push_back(pid);
+  }
+  return found;
+}
+
+int end_marked_processes(const std::string& mark) {
+  const auto deadline = std::chrono::steady_clock::now() + kEndDeadline;
+  std::vector<pid_t> left = marked_processes(mark);
+  const int count = static_cast<int>(left.size());
+  while (!left.empty()) {
+    for (const pid_t pid : left) kill(pid, SIGKILL);
+    std::this_thread::sleep_for(kLook);
+    left = marked_processes(mark);
+    if (left.empty() || std::chrono::steady_clock::now() < deadline) continue;
+    throw InternalError(
+        "launch", fmt::format("process {} of the last attempt: expected it to end when killed, it lives", left[0]));
+  }
+  return count;
+}
+
+void SharedMemoryFiles::note(const std::vector<pid_t>& pids) {
+  std::set<std::string> files;
+  for (const pid_t pid : pids) add_files_of(pid, folder_, files);
+  for (const std::string& path : files) {
+    if (has_their_name(path)) seen_.insert(path);
+  }
+}
+
+int SharedMemoryFiles::remove_unused() {
+  std::set<std::string> used;
+  for (const pid_t pid : processes()) add_files_of(pid, folder_, used);
+  int removed = 0;
+  for (const std::string& path : seen_) {
+    struct stat status {};
+    const bool is_own = lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+    if (is_own && used.count(path) == 0 && unlink(path.c_str()) == 0) ++removed;
+  }
+  seen_.clear();
+  return removed;
+}
+
+void remove_session_folder(pid_t mpirun) {
+  const char* given = std::getenv("TMPDIR");
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  const std::string short_host = std::string(host).substr(0, std::string(host).find('.'));
+  for (const std::string& name : {std::string(host), short_host}) {
+    const fs::path folder = fmt::format("{}/ompi.{}.{}", given == nullptr ? "/tmp" : given, name, geteuid());
+    std::error_code failed;
+    fs::remove_all(folder / fmt::format("pid.{}", mpirun), failed);
+    fs::remove(folder, failed);  // fails where another mpirun is at work
+  }
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,72 @@
+// Looks at names, sizes and inodes; only restarts are written.
+#include "supervisor/run_state.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "record/line_file.h"
+
+namespace lt::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+ino_t inode(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+bool holds_event(const std::string& metrics, std::size_t offset, int attempt) {
+  std::ifstream stream(metrics, std::ios::binary);
+  stream.seekg(static_cast<std::streamoff>(offset));
+  const std::string begin = fmt::format(R"({{"event":"restart","attempt":{},)", attempt);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with(begin)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+RunState::RunState(const Config& config)
+    : folder_(config.run.dir),
+      metrics_(config.run.dir + "/metrics.jsonl"),
+      checkpoints_(config.checkpoint.dir.empty() ? config.run.dir + "/checkpoints" : config.checkpoint.dir),
+      before_(marks()) {}
+
+Size RunState::saved_step() const {
+  Size newest = -1;
+  std::error_code failed;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints_, failed)) {
+    const std::string name = entry.path().filename();
+    long step = 0;
+    int length = 0;
+    const bool is_step =
+        std::sscanf(name.c_str(), "step-%ld%n", &step, &length) == 1 && static_cast<std::size_t>(length) == name.size();
+    if (is_step && fs::exists(entry.path() / "manifest.json", failed)) newest = std::max<Size>(newest, step);
+  }
+  return newest;
+}
+
+RunState::Marks RunState::marks() const { return {inode(folder_), inode(metrics_)}; }
+
+std::size_t RunState::metrics_bytes() const {
+  std::error_code failed;
+  const auto bytes = fs::file_size(metrics_, failed);
+  return failed ? 0 : bytes;
+}
+
+void RunState::record(const Restart& restart, std::size_t offset) const {
+  if (!fs::exists(metrics_)) return;
+  if (offset > metrics_bytes()) offset = 0;  // of a folder that was moved aside
+  if (holds_event(metrics_, offset, restart.attempt)) return;
+  LineFile(metrics_).append(restart_event(restart, metrics_, offset).dump());
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,55 @@
+// A signalfd over the signals of a stop and SIGCHLD.
+#include "supervisor/stop_signals.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "libtrain/error.h"
+
+namespace lt::launch {
+
+StopSignals::StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, &before_);
+  descriptor_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (descriptor_ < 0) throw InternalError("launch", std::string("signalfd: ") + std::strerror(errno));
+}
+
+StopSignals::~StopSignals() {
+  close(descriptor_);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void StopSignals::take() {
+  signalfd_siginfo info{};
+  while (read(descriptor_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) continue;
+    if (first_ == 0) {
+      first_ = signal;
+    } else if (second_ == 0 && (signal == SIGINT || signal == SIGTERM)) {
+      second_ = signal;
+    }
+  }
+}
+
+void StopSignals::wait(double seconds) {
+  const double end = now_s() + seconds;
+  for (take(); !asked() && now_s() < end; take()) {
+    pollfd ready{descriptor_, POLLIN, 0};
+    poll(&ready, 1, static_cast<int>(std::ceil((end - now_s()) * 1e3)));
+  }
+}
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace lt::launch

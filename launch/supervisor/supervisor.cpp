@@ -1,0 +1,183 @@
+// Attempts one after another.
+#include "supervisor/supervisor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <random>
+
+#include "supervisor/attempt.h"
+#include "supervisor/hosts.h"
+#include "supervisor/run_state.h"
+#include "supervisor/stop_signals.h"
+
+namespace lt::launch {
+namespace {
+
+constexpr int kRestart = static_cast<int>(ExitCode::restart);
+constexpr int kInterrupted = 130;
+constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing new
+constexpr double kMostBackoff_s = 60;
+
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print(stderr, "launch: {}\n", fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Errors that another start would meet again are not followed by one.
+bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
+
+// 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
+std::string draw_token() {
+  std::random_device random;
+  std::string token;
+  for (int word = 0; word < 4; ++word) token += fmt::format("{:08x}", random());
+  return token;
+}
+
+double since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// A file that goes with its object.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / "ltrain-hosts-XXXXXX") {
+    const int fd = mkstemp(path_.data());
+    const bool written = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (fd >= 0) close(fd);
+    if (!written) throw InternalError("launch", path_ + ": cannot be written");
+  }
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class Supervisor {
+ public:
+  Supervisor(const LaunchOptions& options, const Config& config)
+      : options_(options),
+        config_(config),
+        run_(config),
+        hosts_(options.hostfile.empty() ? std::vector<Host>() : read_hostfile(options.hostfile)),
+        batch_(config.train.micro_batch * config.train.accum * options.ranks) {}
+
+  ExitCode run() {
+    int unproductive = 0;
+    for (int attempt = 1;; ++attempt) {
+      const Size saved = run_.saved_step();
+      const AttemptEnd end = start(attempt);
+      const int code = end.code >= 128 ? kRestart : end.code;
+      if (stop_.second() == SIGINT) return ExitCode{kInterrupted};
+      if (stop_.asked() || !may_be_followed(end.code)) return ExitCode{code};
+      unproductive = run_.saved_step() > saved ? 0 : unproductive + 1;
+      const std::string what = fmt::format("attempt {} ended: {} (code {})", attempt, end.cause, end.code);
+      if (attempt > options_.restarts) {
+        say("{}; no restart is left of {}", what, options_.restarts);
+        return ExitCode{code};
+      }
+      if (unproductive == kMostUnproductive) {
+        say("{}; {} attempts in a row saved nothing new: no further one", what, unproductive);
+        return ExitCode{code};
+      }
+      const double backoff_s = attempt == 1 || unproductive == 0
+                                   ? 0
+                                   : std::min(kMostBackoff_s, std::ldexp(options_.backoff_s, unproductive - 1));
+      say("{}; attempt {} begins {}", what, attempt + 1, backoff_s > 0 ? fmt::format("in {:g} s", backoff_s) : "now");
+      restart_ = {attempt + 1, end.cause, end.code, now_s() - end.failed, backoff_s, 0};
+      stop_.wait(backoff_s);
+      if (stop_.asked()) return ExitCode::restart;
+    }
+  }
+
+ private:
+  AttemptEnd start(int attempt) {
+    std::optional<TemporaryFile> hostfile;
+    RankSpec ranks = ranks_of(attempt, hostfile);
+    if (ranks.ranks == 0) {
+      return {kRestart, fmt::format("hosts for {} ranks answer, expected {} or more", slots_of(there_), least()),
+              now_s()};
+    }
+    const std::string token = draw_token();
+    ranks.environment["LTRAIN_TOKEN"] = token;
+    ranks.environment.erase(kRestartVariable);
+    if (attempt > 1) {
+      ranks.environment.erase("LTRAIN_FAULT");
+      restart_.began = since_1970();
+      ranks.environment[kRestartVariable] = to_json(restart_);
+    }
+    const std::size_t offset = run_.metrics_bytes();
+    const AttemptEnd end =
+        run_attempt({processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_);
+    if (attempt > 1) run_.record(restart_, offset);
+    return end;
+  }
+
+  int least() const { return options_.min_ranks == 0 ? options_.ranks : options_.min_ranks; }
+
+  // No ranks where too few hosts are left.
+  RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
+    there_ = attempt > 1 && least() < options_.ranks ? answering(hosts_) : hosts_;
+    RankSpec spec{options_.ranks, options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
+    spec.command = {std::filesystem::read_symlink("/proc/self/exe")};
+    spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
+    for (const std::string& option : resume_options(attempt)) spec.command.push_back(option);
+    if (hosts_.empty()) return spec;
+    spec.ranks_per_host = 1;
+    for (const Host& host : there_) spec.ranks_per_host = std::max(spec.ranks_per_host, host.slots);
+    if (there_.size() == hosts_.size()) return spec;
+    hostfile.emplace(hostfile_text(there_));
+    spec.hostfile = hostfile->path();
+    for (spec.ranks = std::min(options_.ranks, spec.slots); spec.ranks >= least(); --spec.ranks) {
+      if (global_batch() % (config_.train.micro_batch * spec.ranks) == 0) break;
+    }
+    if (spec.ranks < least()) spec.ranks = 0;
+    if (spec.ranks == options_.ranks) return spec;
+    spec.command.push_back(fmt::format("--train.global_batch={}", global_batch()));
+    spec.command.emplace_back("--train.accum=1");  // it follows from the global batch
+    say("{} of {} hosts answer: {} ranks, the same global batch of {}", there_.size(), hosts_.size(), spec.ranks,
+        global_batch());
+    return spec;
+  }
+
+  Size global_batch() const { return config_.train.global_batch > 0 ? config_.train.global_batch : batch_; }
+
+  // A later attempt goes on where an earlier one came to, not where the first one began. One that had left its start
+  // without saving begins again there, in a fresh folder.
+  std::vector<std::string> resume_options(int attempt) const {
+    const std::string& resume = config_.checkpoint.resume;
+    if (attempt == 1 || resume == "auto" || !run_.is_begun()) return {};
+    if (resume == "never" || run_.saved_step() >= 0) return {"--checkpoint.resume=auto"};
+    return {"--run.force=true"};
+  }
+
+  const LaunchOptions& options_;
+  const Config& config_;
+  RunState run_;
+  StopSignals stop_;
+  std::vector<Host> hosts_, there_;  // of the hostfile; those that answer
+  Size batch_;                       // samples of a step, where the configuration does not say
+  Restart restart_;                  // of the attempt that begins
+};
+
+}  // namespace
+
+ExitCode supervise(const LaunchOptions& options, const Config& config) {
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on without a reader of what they print
+  return Supervisor(options, config).run();
+}
+
+}  // namespace lt::launch

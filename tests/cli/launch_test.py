@@ -1,0 +1,281 @@
+"""`ltrain launch`: when it starts ranks again and when not, what it hands them, and what it leaves behind. A made-up
+mpirun plays the ends of attempts; the real one runs where ranks are killed."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import program
+from training import LAYERS, TrainingTest
+
+DEADLINE = 60  # seconds for what must happen
+
+
+def wait_until(happened, what):
+    end = time.monotonic() + DEADLINE
+    while not (value := happened()):
+        if time.monotonic() > end:
+            raise AssertionError(f"did not happen in {DEADLINE} s: {what}")
+        time.sleep(0.01)
+    return value
+
+
+def processes(word):
+    """Process ids and environments of the living processes whose command line has the word."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
+                found[int(folder.name)] = dict(entry.split("=", 1) for entry in (folder / "environ").read_bytes()
+                                               .decode(errors="replace").split("\0") if "=" in entry)
+    return found
+
+
+class Launch(TrainingTest):
+    def command(self, *options, ranks=2, launch=(), run="run"):
+        return [str(part) for part in (program.ltrain(), "launch", "-n", ranks, *launch, "--", "train", *LAYERS,
+                                       f"--data.train={self.folder}/data/train.bin", "--train.micro_batch=2",
+                                       f"--run.dir={self.folder / run}", *options)]
+
+    def launch(self, *options, environment=None, **settings):
+        return subprocess.run(self.command(*options, **settings), env=program.clean_environment(environment),
+                              capture_output=True, text=True, timeout=2 * DEADLINE)
+
+    @contextlib.contextmanager
+    def launched(self, *options, environment=None, **settings):
+        with (self.folder / "output").open("w") as output:
+            process = subprocess.Popen(self.command(*options, **settings), stdout=output, stderr=output,
+                                       env=program.clean_environment(environment))
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def output(self):
+        return (self.folder / "output").read_text()
+
+    def steps(self):
+        """Rows of steps since the last start, as far as they are written."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / "run/metrics.jsonl").read_text().split('{"event":"start"')[-1].count('\n{"step":')
+        return 0
+
+    def starts(self):
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / "run/metrics.jsonl").read_text().count('{"event":"start"')
+        return 0
+
+    def ranks(self):
+        return {int(environment["OMPI_COMM_WORLD_RANK"]): pid for pid, environment
+                in processes(f"--run.dir={self.folder}").items() if "OMPI_COMM_WORLD_RANK" in environment}
+
+    def mpirun(self):
+        return [pid for pid, environment in processes(f"--run.dir={self.folder}").items()
+                if "OMPI_COMM_WORLD_RANK" not in environment and "LTRAIN_TOKEN" in environment][0]
+
+    def losses(self, run):
+        rows = {}
+        for line in self.lines(run):
+            if "event" not in line:
+                rows[line["step"]] = line["loss_hex"]
+        return rows
+
+    def test_killed_ranks_come_back_bit_equal(self):
+        length, options = 400, ("--train.steps=400", "--checkpoint.every=20")
+        self.assertEqual(self.launch(*options, run="unbroken").returncode, 0)
+        foreign = pathlib.Path(f"/dev/shm/vader_segment.libtrain-{os.getpid()}")
+        foreign.write_text("of somebody else")
+        self.addCleanup(foreign.unlink)
+        with self.launched(*options) as supervisor:
+            wait_until(lambda: self.steps() > 30, "thirty steps")
+            os.kill(self.ranks()[1], signal.SIGKILL)
+            wait_until(lambda: self.starts() == 2 and self.steps() > 30, "thirty steps of the second attempt")
+            segments = {path for pid in self.ranks().values() for path in
+                        re.findall("/dev/shm/vader_segment\\S+", pathlib.Path(f"/proc/{pid}/maps").read_text())}
+            self.assertNotEqual(segments, set())
+            os.kill(self.mpirun(), signal.SIGKILL)
+            self.assertEqual(supervisor.wait(DEADLINE), 0, self.output())
+        self.assertEqual(self.losses("run"), self.losses("unbroken"))
+        self.assertEqual(len(self.losses("run")), length)
+        restarts = [line for line in self.lines() if line.get("event") == "restart"]
+        self.assertEqual([(row["attempt"], row["cause"], row["exit_code"]) for row in restarts],
+                         [(2, "rank 1 was killed (SIGKILL)", 137), (3, "mpirun was killed (SIGKILL)", 137)])
+        for row in restarts:
+            self.assertGreaterEqual(row["lost_steps"], 0)
+            self.assertLess(row["lost_steps"], length)
+            self.assertEqual(row["step"] % 20, 0)
+            down = row["down_seconds"]
+            self.assertAlmostEqual(down["notice"] + down["backoff"] + down["start"], down["total"])
+            self.assertEqual(down["backoff"], 0)
+        self.assertIn("attempt 2, because rank 1 was killed (SIGKILL): down ", (self.folder / "run/log.txt").read_text())
+        self.assertEqual([path for path in segments if os.path.exists(path)], [])
+        self.assertTrue(foreign.exists())
+        self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
+        self.assertIn("The run was started again 2 times: ", (self.folder / "run/report.md").read_text())
+
+    def test_a_killed_supervisor_leaves_no_process(self):
+        with self.launched("--train.steps=1000000") as supervisor:
+            wait_until(lambda: self.steps() > 0, "a step")
+            self.assertEqual(sorted(self.ranks()), [0, 1])
+            supervisor.kill()
+            supervisor.wait()
+            wait_until(lambda: not processes(f"--run.dir={self.folder}"), "the end of all processes")
+
+    # The program that follows stands where mpirun is looked for; $N is the number of the attempt.
+    def play(self, script):
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        mpirun = folder / "mpirun"
+        mpirun.write_text(f"""#!/bin/bash
+cd {self.folder}; N=$(($(ls | grep -c '^arguments-') + 1))
+printf "%s\\n" "$*" > arguments-$N; env > environment-$N
+{script}
+""")
+        mpirun.chmod(0o755)
+        return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+    def attempts(self):
+        return len(list(self.folder.glob("arguments-*")))
+
+    def arguments(self, attempt):
+        return (self.folder / f"arguments-{attempt}").read_text()
+
+    def environment(self, attempt):
+        lines = (self.folder / f"environment-{attempt}").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def assert_end(self, script, code, attempts, *options, launch=("--backoff", 0.01)):
+        for file in self.folder.glob("arguments-*"):
+            file.unlink()
+        done = self.launch(*options, environment=self.play(script), launch=launch)
+        self.assertEqual((done.returncode, self.attempts()), (code, attempts), done.stderr)
+        return done.stderr
+
+    def test_which_ends_are_followed_by_a_restart(self):
+        for code in (2, 3, 4, 5, 6):
+            self.assert_end(f"exit {code}", code, 1)
+        for code, final in ((1, 1), (75, 75), (137, 75), (139, 75)):
+            said = self.assert_end(f"exit {code}", final, 3)
+            self.assertIn("3 attempts in a row saved nothing new", said)
+        self.assert_end("[ $N -eq 2 ] && exit 0; exit 75", 0, 2)
+        self.assert_end("exit 75", 75, 1, launch=("--restarts", 0))
+        self.assert_end("exit 75", 75, 2, launch=("--restarts", 1))
+
+    def test_an_attempt_that_saved_is_progress(self):
+        save = f"mkdir -p run/checkpoints/step-0000000$N; touch run/checkpoints/step-0000000$N/manifest.json; exit 75"
+        said = self.assert_end(save, 75, 6, launch=("--restarts", 5, "--backoff", 60))
+        self.assertIn("attempt 6 begins now", said)
+        self.assertIn("no restart is left of 5", said)
+
+    def test_the_cause_is_told_in_words(self):
+        for line, cause in (("mpirun noticed that process rank 3 with PID 0 on node a exited on signal 11 (Segmentation fault).",
+                             "rank 3 ended by SIGSEGV"),
+                            ("error: [comm] rank 1: rank 0 is silent", r"\[comm\] rank 1: rank 0 is silent"),
+                            ("  Process name: [[1,1],2]\n  Exit code:    75", "rank 2 ended with code 75"),
+                            ("nothing", "a rank ended with code 75")):
+            self.assertRegex(self.assert_end(f'echo "{line}" >&2; exit 75', 75, 1, launch=("--restarts", 0)),
+                             f"attempt 1 ended: {cause} ")
+
+    def test_what_the_ranks_are_handed(self):
+        environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **self.play("exit 75")}
+        variables = program.clean_environment(environment)
+        del variables["OMP_NUM_THREADS"]
+        subprocess.run(self.command(launch=("--restarts", 1)), env=variables, capture_output=True, timeout=DEADLINE)
+        first, second = self.environment(1), self.environment(2)
+        self.assertEqual(first["LTRAIN_FAULT"], "forward:0:1:sleep")
+        self.assertNotIn("LTRAIN_FAULT", second)
+        for name in ("LTRAIN_TOKEN", "LTRAIN_TRAIN_STEPS", "OMP_NUM_THREADS"):
+            self.assertIn(f"-x {name} ", self.arguments(1))
+        self.assertGreaterEqual(int(first["OMP_NUM_THREADS"]), 1)
+        self.assertRegex(first["LTRAIN_TOKEN"], "^[0-9a-f]{32}$")
+        self.assertNotEqual(first["LTRAIN_TOKEN"], second["LTRAIN_TOKEN"])
+        self.assertNotIn(first["LTRAIN_TOKEN"], self.arguments(1))
+        self.assertIn('"attempt":2', second["LTRAIN_RESTART"])
+
+    def test_later_attempts_go_on_where_earlier_ones_came_to(self):
+        begin, save = "mkdir -p run; touch run/metrics.jsonl; ", "mkdir -p run/checkpoints/step-00000001; touch run/checkpoints/step-00000001/manifest.json; "
+        auto, anew = "--checkpoint.resume=auto", "--run.force=true"
+        for resume, script, added in (("never", "", None), ("never", begin, auto), ("elsewhere", "", None),
+                                      ("elsewhere", begin, anew), ("elsewhere", begin + save, auto), ("auto", begin, None)):
+            subprocess.run(["rm", "-rf", self.folder / "run"], check=True)
+            self.assert_end(script + "exit 75", 75, 2, f"--checkpoint.resume={resume}", launch=("--restarts", 1, "--backoff", 0))
+            self.assertTrue(self.arguments(1).endswith(f"--checkpoint.resume={resume}\n"))
+            self.assertTrue(self.arguments(2).endswith(f"{added or '--checkpoint.resume=' + resume}\n"), (resume, self.arguments(2)))
+
+    def test_a_restart_that_did_no_step_is_written_down_too(self):
+        self.assert_end('mkdir -p run; [ $N -eq 1 ] && echo \'{"step":3}\' > run/metrics.jsonl; exit 75', 75, 2,
+                        launch=("--restarts", 1))
+        row = self.lines()[-1]
+        self.assertEqual((row["event"], row["attempt"], row["step"], row["lost_steps"]), ("restart", 2, None, None))
+
+    def test_a_signal_reaches_the_ranks_and_ends_the_restarts(self):
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            environment = self.play("trap 'touch saved; exit 75' USR1; touch ready; while :; do sleep 0.01; done")
+            with self.launched(environment=environment) as supervisor:
+                wait_until((self.folder / "ready").exists, "the start")
+                supervisor.send_signal(sent)
+                self.assertEqual(supervisor.wait(DEADLINE), 75, self.output())
+            self.assertEqual((self.attempts(), (self.folder / "saved").exists()), (1, True))
+            for name in ("ready", "saved", "arguments-1"):
+                (self.folder / name).unlink()
+
+    def test_ranks_that_do_not_save_are_killed(self):
+        environment = self.play("trap 'touch asked' USR1; trap '' TERM; touch ready; while :; do sleep 0.01; done")
+        for signals, launch, code in (((signal.SIGINT, signal.SIGINT), (), 130), ((signal.SIGTERM, signal.SIGTERM), (), 75),
+                                      ((signal.SIGTERM,), ("--grace", 0.1), 75)):
+            with self.launched(environment=environment, launch=launch) as supervisor:
+                wait_until((self.folder / "ready").exists, "the start")
+                for sent in signals:
+                    supervisor.send_signal(sent)
+                    wait_until((self.folder / "asked").exists, "the signal")
+                self.assertEqual(supervisor.wait(DEADLINE), code, self.output())
+            self.assertEqual(self.attempts(), 1)
+            for name in ("ready", "asked", "arguments-1"):
+                (self.folder / name).unlink()
+
+    def test_fewer_ranks_where_a_host_is_gone(self):
+        hosts = self.write("hosts", "localhost slots=2\nthere slots=2  # comment\ngone slots=4\n")
+        agent = self.write("agent", "#!/bin/sh\n[ $1 = there ]\n")
+        agent.chmod(0o755)
+        environment = {"OMPI_MCA_plm_rsh_agent": str(agent), **self.play("exit 75")}
+        done = self.launch("--train.accum=3", ranks=8, environment=environment,
+                           launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 3))
+        self.assertEqual(done.returncode, 75)
+        self.assertIn("2 of 3 hosts answer: 4 ranks, the same global batch of 48\n", done.stderr)
+        self.assertIn(f"-n 8 --bind-to none --mca odls_base_sigkill_timeout 1 --hostfile {hosts} ", self.arguments(1))
+        self.assertIn("-n 4 ", self.arguments(2))
+        self.assertNotIn(str(hosts), self.arguments(2))
+        self.assertTrue(self.arguments(2).endswith("--train.global_batch=48 --train.accum=1\n"))
+        done = self.launch(ranks=8, environment=environment, launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 5))
+        self.assertEqual((done.returncode, self.attempts()), (75, 3))
+        self.assertIn("hosts for 4 ranks answer, expected 5 or more", done.stderr)
+
+    def test_what_is_refused(self):
+        def refused(*arguments, code=2, error, hint=None, environment=None):
+            done = program.run("launch", *arguments, environment=environment)
+            self.assert_error(done, code, error, hint)
+
+        hint = "ltrain launch -n N -- train --config FILE.toml"
+        refused("-n", 2, error="[usage] expected a command after --, got none", hint=hint)
+        refused("-n", 2, "--", "plan", error="[usage] expected train after --, got plan", hint=hint)
+        refused("-n", 0, "--", "train", error='[usage] --ranks: expected an integer from 1 to 2147483647, got "0"')
+        refused("-n", 2, "--min-ranks", 3, "--", "train", error="[usage] --min-ranks: expected at most -n 2, got 3")
+        refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
+        refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},
+                error="[comm] 2 ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none")
+        inside = program.run("launch", "-n", 2, "--", "train", ranks=2)
+        self.assertIn("error: [usage] ltrain launch: expected to be started by itself, found a rank of Open MPI\n", inside.stderr)
+
+    def test_one_rank_needs_no_launcher(self):
+        done = self.launch("--train.steps=2", ranks=1, environment={"PATH": str(self.folder)})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^ranks: 1 \(alone\)$")
+
+
+if __name__ == "__main__":
+    program.main()
