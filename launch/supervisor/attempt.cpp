@@ -21,8 +21,9 @@ namespace lt::launch {
 namespace {
 
 constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between looks for the ranks' processes
-constexpr double kLastWords_s = 3;     // for the other ranks where one failed and no launcher ends them
-constexpr double kLauncherEnds_s = 5;  // for a launcher to clean up
+constexpr double kLastWords_s = 3;       // for the other ranks where one failed and no launcher ends them
+constexpr double kLauncherEnds_s = 2;    // for a launcher to clean up
+constexpr double kForwardAgain_s = 0.5;  // then twice as long; a launcher that has no ranks yet forwards to nobody
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // A process of ours, and what it says.
@@ -77,6 +78,7 @@ class Attempt {
     }
     clean_up();
     read_errors();
+    if (killed_) code_ = 128 + SIGKILL;  // whatever the launcher makes of it
     return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s())};
   }
 
@@ -109,7 +111,8 @@ class Attempt {
     for (const Child& child : children_) {
       if (!child.closed) waits.push_back({child.process.errors(), POLLIN, 0});
     }
-    const double seconds = std::min({next_look_, kill_at_, launcher_kill_at_}) - now_s();
+    const double seconds =
+        std::min({next_look_, kill_at_, launcher_kill_at_, stop_.asked() ? forward_at_ : kNever}) - now_s();
     poll(waits.data(), waits.size(), static_cast<int>(std::max(0.0, seconds) * 1e3) + 1);
     std::size_t i = 0;
     std::erase_if(ranks_, [&](const auto& rank) {
@@ -127,10 +130,13 @@ class Attempt {
 
   // Signals and deadlines.
   void obey() {
-    if (stop_.asked() && !forwarded_) {
-      forwarded_ = true;
+    if (stop_.asked() && now_s() >= forward_at_) {
       for (const Child& child : children_) child.process.send(SIGUSR1);
-      if (spec_.grace_s > 0) kill_at_ = std::min(kill_at_, now_s() + spec_.grace_s);
+      if (forward_every_s_ == kForwardAgain_s && spec_.grace_s > 0) {
+        kill_at_ = std::min(kill_at_, now_s() + spec_.grace_s);
+      }
+      forward_at_ = now_s() + forward_every_s_;
+      forward_every_s_ *= 2;
     }
     if ((stop_.at_once() || now_s() >= kill_at_) && launcher_kill_at_ == kNever) end_ranks();
     if (now_s() < launcher_kill_at_) return;
@@ -140,6 +146,7 @@ class Attempt {
 
   // The ranks of this host at once; a launcher is asked to end those of others, and to clean up.
   void end_ranks() {
+    killed_ = true;
     kill_at_ = kNever;
     launcher_kill_at_ = now_s() + (has_launcher_ ? kLauncherEnds_s : 0);
     for (const pid_t pid : launched_ranks()) kill(pid, SIGKILL);
@@ -183,8 +190,9 @@ class Attempt {
   SharedMemoryFiles shared_memory_;
   int code_ = 0;
   std::size_t first_failed_ = 0;
-  bool forwarded_ = false;
+  bool killed_ = false;  // by this supervisor
   const double begin_ = now_s();
+  double forward_at_ = 0, forward_every_s_ = kForwardAgain_s;
   double first_end_ = kNever, next_look_ = begin_ + kLookSoon_s, kill_at_ = kNever, launcher_kill_at_ = kNever;
 };
 

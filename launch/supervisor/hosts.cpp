@@ -2,6 +2,8 @@
 #include "supervisor/hosts.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,10 +26,19 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::milliseconds kLookAgain{20};
 
+// Whether an address of that name can be listened at here.
 bool is_this_host(const std::string& name) {
-  char own[256] = {};
-  gethostname(own, sizeof own - 1);
-  return name == "localhost" || name == "127.0.0.1" || name == own;
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool is_own = false;
+  for (const addrinfo* address = found; address != nullptr && !is_own; address = address->ai_next) {
+    const int socket = ::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    is_own = socket >= 0 && bind(socket, address->ai_addr, address->ai_addrlen) == 0;
+    if (socket >= 0) close(socket);
+  }
+  freeaddrinfo(found);
+  return is_own;
 }
 
 // The agent's command without the host, as mpirun reads it: the first of a list with colons.

@@ -15,10 +15,22 @@
 
 namespace lt::launch {
 
+namespace {
+
+// As nohup, or a shell that starts something in the background, asks for.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
 StopSignals::StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&signals, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) {
+    if (!is_ignored(signal)) sigaddset(&signals, signal);
+  }
   sigprocmask(SIG_BLOCK, &signals, &before_);
   descriptor_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor_ < 0) throw InternalError("launch", std::string("signalfd: ") + std::strerror(errno));

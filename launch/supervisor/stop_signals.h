@@ -1,5 +1,6 @@
 // The signals that ask the supervisor to stop, read from a descriptor. The first one asks for the state to be saved, a
-// second SIGINT or SIGTERM for an end at once. SIGCHLD wakes the descriptor's reader too.
+// second SIGINT or SIGTERM for an end at once. One that was ignored before stays so. SIGCHLD wakes the descriptor's
+// reader too.
 #pragma once
 
 #include <csignal>

@@ -122,8 +122,13 @@ class Supervisor {
     const std::size_t offset = run_.metrics_bytes();
     const AttemptEnd end =
         run_attempt({processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_);
-    if (attempt > 1) run_.record(restart_, offset);
+    if (attempt > 1) record(offset);
     return end;
+  }
+
+  // A full disk is no reason not to start again.
+  void record(std::size_t offset) const try { run_.record(restart_, offset); } catch (const Error& error) {
+    say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 
   int least() const { return options_.min_ranks == 0 ? options_.ranks : options_.min_ranks; }

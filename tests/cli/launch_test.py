@@ -215,7 +215,8 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
 
     def test_a_signal_reaches_the_ranks_and_ends_the_restarts(self):
         for sent in (signal.SIGINT, signal.SIGTERM):
-            environment = self.play("trap 'touch saved; exit 75' USR1; touch ready; while :; do sleep 0.01; done")
+            environment = self.play("trap '' USR1; touch ready; sleep 0.1; "  # as a launcher that has no ranks yet
+                                    "trap 'touch saved; exit 75' USR1; while :; do sleep 0.01; done")
             with self.launched(environment=environment) as supervisor:
                 wait_until((self.folder / "ready").exists, "the start")
                 supervisor.send_signal(sent)
@@ -225,9 +226,11 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
                 (self.folder / name).unlink()
 
     def test_ranks_that_do_not_save_are_killed(self):
-        environment = self.play("trap 'touch asked' USR1; trap '' TERM; touch ready; while :; do sleep 0.01; done")
-        for signals, launch, code in (((signal.SIGINT, signal.SIGINT), (), 130), ((signal.SIGTERM, signal.SIGTERM), (), 75),
-                                      ((signal.SIGTERM,), ("--grace", 0.1), 75)):
+        hard = "trap '' TERM; "
+        for signals, launch, script, code in (((signal.SIGINT, signal.SIGINT), (), "", 130),
+                                              ((signal.SIGTERM, signal.SIGTERM), (), hard, 75),
+                                              ((signal.SIGTERM,), ("--grace", 0.1), "", 75)):
+            environment = self.play(script + "trap 'touch asked' USR1; touch ready; while :; do sleep 0.01; done")
             with self.launched(environment=environment, launch=launch) as supervisor:
                 wait_until((self.folder / "ready").exists, "the start")
                 for sent in signals:
