@@ -23,6 +23,7 @@ namespace {
 constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between looks for the ranks' processes
 constexpr double kLastWords_s = 3;       // for the other ranks where one failed and no launcher ends them
 constexpr double kLauncherEnds_s = 2;    // for a launcher to clean up
+constexpr double kLauncherLate_s = 15;   // for a launcher after the last rank of this host: another host may be cut off
 constexpr double kForwardAgain_s = 0.5;  // then twice as long; a launcher that has no ranks yet forwards to nobody
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -112,7 +113,7 @@ class Attempt {
       if (!child.closed) waits.push_back({child.process.errors(), POLLIN, 0});
     }
     const double seconds =
-        std::min({next_look_, kill_at_, launcher_kill_at_, stop_.asked() ? forward_at_ : kNever}) - now_s();
+        std::min({next_look_, kill_at_, late_at_, launcher_kill_at_, stop_.asked() ? forward_at_ : kNever}) - now_s();
     poll(waits.data(), waits.size(), static_cast<int>(std::max(0.0, seconds) * 1e3) + 1);
     std::size_t i = 0;
     std::erase_if(ranks_, [&](const auto& rank) {
@@ -121,6 +122,11 @@ class Attempt {
       close(rank.second);
       return true;
     });
+    if (!ranks_.empty()) {
+      late_at_ = kNever;
+    } else if (first_end_ != kNever && late_at_ == kNever) {
+      late_at_ = now_s() + kLauncherLate_s;
+    }
   }
 
   void read_errors() {
@@ -138,7 +144,7 @@ class Attempt {
       forward_at_ = now_s() + forward_every_s_;
       forward_every_s_ *= 2;
     }
-    if ((stop_.at_once() || now_s() >= kill_at_) && launcher_kill_at_ == kNever) end_ranks();
+    if ((stop_.at_once() || now_s() >= std::min(kill_at_, late_at_)) && launcher_kill_at_ == kNever) end_ranks();
     if (now_s() < launcher_kill_at_) return;
     for (const Child& child : children_) child.process.send(SIGKILL);
     launcher_kill_at_ = now_s() + kLauncherEnds_s;
@@ -147,25 +153,23 @@ class Attempt {
   // The ranks of this host at once; a launcher is asked to end those of others, and to clean up.
   void end_ranks() {
     killed_ = true;
-    kill_at_ = kNever;
+    kill_at_ = late_at_ = kNever;
     launcher_kill_at_ = now_s() + (has_launcher_ ? kLauncherEnds_s : 0);
-    for (const pid_t pid : launched_ranks()) kill(pid, SIGKILL);
+    for (const pid_t pid : ranks_of_this_host()) kill(pid, SIGKILL);
     if (!has_launcher_) return;
     for (const Child& child : children_) child.process.send(SIGTERM);
   }
 
-  // The ranks of this host that a launcher started.
-  std::vector<pid_t> launched_ranks() const {
+  // Their processes that live.
+  std::vector<pid_t> ranks_of_this_host() const {
     std::vector<pid_t> found = marked_processes(spec_.mark);
-    std::erase_if(found, [&](pid_t pid) {
-      return std::any_of(children_.begin(), children_.end(), [&](const Child& c) { return c.process.pid() == pid; });
-    });
+    std::erase_if(found, [&](pid_t pid) { return !runs_this_program(pid); });
     return found;
   }
 
   void look_for_ranks() {
     next_look_ = now_s() + (now_s() < begin_ + kSoon_s ? kLookSoon_s : kLookLater_s);
-    std::vector<pid_t> found = launched_ranks();
+    std::vector<pid_t> found = ranks_of_this_host();
     for (const pid_t pid : found) {
       if (ranks_.count(pid) > 0) continue;
       const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -186,14 +190,15 @@ class Attempt {
   StopSignals& stop_;
   const bool has_launcher_;
   std::vector<Child> children_;
-  std::map<pid_t, int> ranks_;  // that a launcher started on this host and that live, with a descriptor of each
+  std::map<pid_t, int> ranks_;  // of this host, that live: process id, and a descriptor that tells its end
   SharedMemoryFiles shared_memory_;
   int code_ = 0;
   std::size_t first_failed_ = 0;
   bool killed_ = false;  // by this supervisor
   const double begin_ = now_s();
   double forward_at_ = 0, forward_every_s_ = kForwardAgain_s;
-  double first_end_ = kNever, next_look_ = begin_ + kLookSoon_s, kill_at_ = kNever, launcher_kill_at_ = kNever;
+  double first_end_ = kNever, next_look_ = begin_ + kLookSoon_s, kill_at_ = kNever, late_at_ = kNever,
+         launcher_kill_at_ = kNever;
 };
 
 }  // namespace

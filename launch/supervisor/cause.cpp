@@ -55,7 +55,7 @@ std::string Cause::text(int code, const std::string& rank) const {
     if (!known->empty()) return *known;
   }
   if (!exit_.empty() && !rank_of_exit_.empty()) return fmt::format("rank {} ended with code {}", rank_of_exit_, exit_);
-  if (code >= 128) return fmt::format("{} {}", rank, ended_by(code - 128));
+  if (code >= 128 && sigabbrev_np(code - 128) != nullptr) return fmt::format("{} {}", rank, ended_by(code - 128));
   return fmt::format("{} ended with code {}", rank, code);
 }
 

@@ -120,7 +120,7 @@ Launcher choose_launcher(const std::string& with, int ranks) {
     if (!is_there("mpirun")) throw CommError("--with mpirun: expected mpirun on PATH, found none");
     return Launcher::mpirun;
   }
-  if (ranks > 1 && !cuda::is_built()) {
+  if (with == "auto" && ranks > 1 && !cuda::is_built()) {
     throw CommError(fmt::format("{} ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none", ranks),
                     "CPU ranks communicate over MPI: bash launch/deps.sh installs it");
   }

@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kFolder = "/dev/shm/";
 constexpr std::string_view kNames[] = {"vader_segment.", "nccl-"};  // of Open MPI's segments, of NCCL's
 constexpr std::chrono::seconds kEndDeadline{10};
 constexpr std::chrono::milliseconds kLook{10};
@@ -51,16 +52,16 @@ bool is_zombie(pid_t pid) {
   return name_end == stat.npos || stat.compare(name_end + 1, 2, " Z") == 0;
 }
 
-// The paths below `folder` that a process maps or has open.
-void add_files_of(pid_t pid, const std::string& folder, std::set<std::string>& files) {
+// The files of shared memory that a process maps or has open.
+void add_files_of(pid_t pid, std::set<std::string>& files) {
   std::istringstream maps(text_of(pid, "maps"));
   for (std::string line; std::getline(maps, line);) {
-    if (const std::size_t path = line.find(folder + "/"); path != line.npos) files.insert(line.substr(path));
+    if (const std::size_t path = line.find(kFolder); path != line.npos) files.insert(line.substr(path));
   }
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), failed)) {
     const fs::path path = fs::read_symlink(entry.path(), failed);
-    if (path.string().starts_with(folder + "/")) files.insert(path);
+    if (path.string().starts_with(kFolder)) files.insert(path);
   }
 }
 
@@ -83,6 +84,12 @@ std::vector<pid_t> marked_processes(const std::string& mark) {
   return found;
 }
 
+bool runs_this_program(pid_t pid) {
+  std::error_code failed;
+  const fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", pid), failed);
+  return !failed && program == fs::read_symlink("/proc/self/exe", failed);
+}
+
 int end_marked_processes(const std::string& mark) {
   const auto deadline = std::chrono::steady_clock::now() + kEndDeadline;
   std::vector<pid_t> left = marked_processes(mark);
@@ -100,7 +107,7 @@ int end_marked_processes(const std::string& mark) {
 
 void SharedMemoryFiles::note(const std::vector<pid_t>& pids) {
   std::set<std::string> files;
-  for (const pid_t pid : pids) add_files_of(pid, folder_, files);
+  for (const pid_t pid : pids) add_files_of(pid, files);
   for (const std::string& path : files) {
     if (has_their_name(path)) seen_.insert(path);
   }
@@ -108,7 +115,7 @@ void SharedMemoryFiles::note(const std::vector<pid_t>& pids) {
 
 int SharedMemoryFiles::remove_unused() {
   std::set<std::string> used;
-  for (const pid_t pid : processes()) add_files_of(pid, folder_, used);
+  for (const pid_t pid : processes()) add_files_of(pid, used);
   int removed = 0;
   for (const std::string& path : seen_) {
     struct stat status {};

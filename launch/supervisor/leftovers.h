@@ -15,20 +15,20 @@ namespace lt::launch {
 // Processes of this user whose environment has the entry `mark`, "NAME=value"; this one left out.
 std::vector<pid_t> marked_processes(const std::string& mark);
 
+// Whether it runs the program that this process runs: a rank, and no launcher's helper.
+bool runs_this_program(pid_t pid);
+
 // Kills them and waits until none is left. Returns how many there were. Throws InternalError where one does not go.
 int end_marked_processes(const std::string& mark);
 
 class SharedMemoryFiles {
  public:
-  explicit SharedMemoryFiles(std::string folder = "/dev/shm") : folder_(std::move(folder)) {}
-
-  // Remembers which of the folder's files that MPI or NCCL named these processes map.
+  // Remembers which of the files that MPI or NCCL named these processes map.
   void note(const std::vector<pid_t>& processes);
   // Removes those that no process maps or has open any more. Returns how many.
   int remove_unused();
 
  private:
-  std::string folder_;
   std::set<std::string> seen_;  // paths
 };
 

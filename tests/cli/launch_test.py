@@ -177,9 +177,12 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
                              "rank 3 ended by SIGSEGV"),
                             ("error: [comm] rank 1: rank 0 is silent", r"\[comm\] rank 1: rank 0 is silent"),
                             ("  Process name: [[1,1],2]\n  Exit code:    75", "rank 2 ended with code 75"),
+                            ("srun: error: node2: task 3: Killed", "rank 3 on node2: Killed"),
                             ("nothing", "a rank ended with code 75")):
             self.assertRegex(self.assert_end(f'echo "{line}" >&2; exit 75', 75, 1, launch=("--restarts", 0)),
                              f"attempt 1 ended: {cause} ")
+        for code, cause in ((139, "a rank ended by SIGSEGV"), (213, "a rank ended with code 213")):
+            self.assertIn(f"attempt 1 ended: {cause} ", self.assert_end(f"exit {code}", 75, 1, launch=("--restarts", 0)))
 
     def test_what_the_ranks_are_handed(self):
         environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **self.play("exit 75")}
@@ -271,6 +274,10 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
         refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},
                 error="[comm] 2 ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none")
+        # Plain processes of a build without CUDA find that out themselves.
+        refused("-n", 3, "--with", "processes", "--", "train", code=4,
+                error="[comm] torchrun variables says rank 0 of 3: expected a launcher that MPI knows, found none",
+                hint="CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix")
         inside = program.run("launch", "-n", 2, "--", "train", ranks=2)
         self.assertIn("error: [usage] ltrain launch: expected to be started by itself, found a rank of Open MPI\n", inside.stderr)
 
