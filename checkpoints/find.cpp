@@ -78,8 +78,8 @@ std::vector<std::filesystem::path> newest_first(const std::string& path) {
   return folders;
 }
 
-void require_there(const std::filesystem::path& path, const std::string& subject) {
-  if (!std::filesystem::exists(path)) throw DataError("checkpoint", subject + ": no such file or folder");
+void require_there(const std::string& path) {
+  if (!std::filesystem::exists(path)) throw DataError("checkpoint", path + ": no such file or folder");
 }
 
 // `path` is there and holds no step's folder.
@@ -114,7 +114,7 @@ std::vector<std::string> problems_of(const std::filesystem::path& folder, bool c
 }
 
 std::vector<std::string> verify(const std::string& path) {
-  require_there(path, path);
+  require_there(path);
   const auto folders = step_folders(path);
   if (folders.empty()) throw DataError("checkpoint", path + ": expected step-* folders, found none");
   Problems all;
@@ -126,22 +126,24 @@ std::vector<std::string> verify(const std::string& path) {
 }
 
 std::vector<Listing> list(const std::string& path, bool checksums) {
-  require_there(path, path);
+  require_there(path);
   std::vector<Listing> listings;
   for (const auto& folder : step_folders(path)) listings.push_back(examine(folder, checksums));
   return listings;
 }
 
-std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
-                                       bool checksums) {
+std::vector<Listing> candidates(const std::string& path, const Whose& whose) {
+  std::vector<Listing> found;
   for (const auto& folder : newest_first(path)) {
     Listing listing = examine(folder, false);
-    if (listing.valid && !whose.includes(listing.run)) continue;
-    if (listing.valid && checksums) listing = examine(folder, true);
-    if (listing.valid) return listing.path;
-    if (notes != nullptr) notes->push_back(folder.filename().string() + ": " + listing.reason);
+    if (!listing.valid || whose.includes(listing.run)) found.push_back(std::move(listing));
   }
-  return std::nullopt;
+  return found;
+}
+
+const Listing* newest_valid(const std::vector<Listing>& candidates) {
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [](const Listing& e) { return e.valid; });
+  return found == candidates.end() ? nullptr : &*found;
 }
 
 std::optional<Listing> find_other(const std::string& path, const Whose& whose) {
@@ -152,18 +154,34 @@ std::optional<Listing> find_other(const std::string& path, const Whose& whose) {
   return std::nullopt;
 }
 
-std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
-  const std::string subject = named.empty() ? path : named + " " + path;
-  require_there(path, subject);
-  Problems reasons;
-  if (const auto found = find_newest(path, kEverybodys, &reasons, true)) {
-    if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
-    return *found;
+std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
+                                       bool checksums) {
+  for (Listing& listing : candidates(path, whose)) {
+    if (listing.valid && checksums) listing = examine(listing.path, true);
+    if (listing.valid) return listing.path;
+    if (notes != nullptr) {
+      notes->push_back(std::filesystem::path(listing.path).filename().string() + ": " + listing.reason);
+    }
   }
-  throw DataError("checkpoint",
-                  fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, reasons.empty() ? "" : ": ",
-                              fmt::join(reasons, "; ")),
-                  reasons.empty() ? hint_for_no_checkpoint(path) : "");
+  return std::nullopt;
+}
+
+DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
+                              const std::string& named) {
+  const std::string subject = named.empty() ? path : named + " " + path;
+  if (!std::filesystem::exists(path)) return {"checkpoint", subject + ": no such file or folder"};
+  return {"checkpoint",
+          fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, notes.empty() ? "" : ": ",
+                      fmt::join(notes, "; ")),
+          notes.empty() ? hint_for_no_checkpoint(path) : ""};
+}
+
+std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
+  Problems reasons;
+  const auto found = find_newest(path, kEverybodys, &reasons, true);
+  if (!found) throw no_valid_checkpoint(path, reasons, named);
+  if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
+  return *found;
 }
 
 }  // namespace lt::checkpoint

@@ -104,7 +104,9 @@ void write_tensors(const fs::path& file, const fs::path& step_directory, const M
     const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
     std::vector<float> values(static_cast<std::size_t>(count));
     within(step_directory, [&] {
-      read_ranges(step_directory, manifest, {{tensor.ours, StateKind::master, begin, begin + count, values.data()}});
+      Transfer on_host;
+      read_ranges(step_directory, manifest, {{tensor.ours, StateKind::master, begin, begin + count, values.data()}},
+                  on_host);
     });
     writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
   }

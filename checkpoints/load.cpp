@@ -2,14 +2,20 @@
 // count and strategy serves any other. A manifest covers each element once, so a request is filled whole or refused.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
+#include "core/fault.h"
 #include "files.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/progress.h"
+#include "load_shares.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "shard_reader.h"
+#include "whole.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -40,25 +46,52 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
   }
 }
 
-// Values of a range on the host: the tensor's own memory, or `staged` to be copied to it.
-struct Destination {
-  Tensor tensor;
-  std::vector<float> staged;
+// The manifest has all of a kind or nothing of it.
+void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
+  const std::vector<StateKind> kinds = kinds_of(manifest);
+  for (const auto& [parameter, kind, begin, end, out] : requests) {
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() || begin == end) continue;
+    throw DataError("checkpoint", fmt::format("manifest.json: expected {}, found no {} of any parameter",
+                                              to_string(kind, parameter, begin, end),
+                                              kStateKindNames[static_cast<std::size_t>(kind)]));
+  }
+}
 
-  float* host() {
-    if (tensor.device() == kCpu && tensor.is_contiguous()) return tensor.data<float>();
-    staged.resize(static_cast<std::size_t>(tensor.elements()));
-    return staged.data();
+std::vector<RangeRequest> requests_of(const ShardMap& shards) {
+  std::vector<RangeRequest> requests;
+  for (const StateRange& range : shards.needed) {
+    if (range.begin == range.end) continue;
+    const Tensor& values = range.values;
+    if (values.elements() != range.end - range.begin || values.dtype() != DType::f32 || !values.is_contiguous()) {
+      throw InternalError("checkpoint", fmt::format("{}: expected as many contiguous f32 values, found {} {}",
+                                                    to_string(range.kind, range.parameter, range.begin, range.end),
+                                                    values.elements(), dtype_name(values.dtype())));
+    }
+    requests.push_back({range.parameter, range.kind, range.begin, range.end, values.data<float>()});
   }
-  void finish() const {
-    if (!staged.empty()) copy(tensor, Tensor::from(staged, tensor.shape(), tensor.device()));
+  return requests;
+}
+
+Device device_of(const ShardMap& shards) { return shards.needed.empty() ? kCpu : shards.needed[0].values.device(); }
+
+// The kinds that some rank needs. What a rank needs holds what it owns, so of these all elements are read by some rank.
+std::set<StateKind> loaded_kinds(const std::vector<RangeRequest>& requests, const Group& group) {
+  std::string mine(kStateKindNames.size(), '-');
+  for (const RangeRequest& request : requests) mine[static_cast<std::size_t>(request.kind)] = '+';
+  std::set<StateKind> kinds;
+  for (const std::string& of_rank : group.all_gather_bytes(mine)) {
+    for (std::size_t k = 0; k < of_rank.size(); ++k) {
+      if (of_rank[k] == '+') kinds.insert(static_cast<StateKind>(k));
+    }
   }
-};
+  return kinds;
+}
 
 }  // namespace
 
 void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
-                 const std::vector<RangeRequest>& requests) {
+                 const std::vector<RangeRequest>& requests, Transfer& transfer) {
+  check_kinds(manifest, requests);
   std::unordered_map<std::string, Size> elements;
   for (const auto& [name, shape] : manifest.parameters) elements.emplace(name, shape.elements());
   RequestIndex index;
@@ -83,53 +116,79 @@ void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
         const Size begin = std::max(request->begin, dataset.begin), end = std::min(request->end, dataset.end);
         if (begin >= end) continue;
         if (!reader) reader.emplace(folder, file);
-        reader->read(dataset, begin, end, request->out + (begin - request->begin));
+        reader->read(dataset, begin, end, request->out + (begin - request->begin), transfer);
         missing -= end - begin;
       }
     }
   }
-  if (missing == 0) return;
-  // The manifest has all of a kind or nothing of it.
-  for (const auto& [key, wanted] : index) {
-    const auto& [parameter, kind, begin, end, out] = *wanted.front();
-    bool there = begin == end;
-    for (const FileEntry& file : manifest.files) {
-      for (const DatasetEntry& dataset : file.datasets) there = there || dataset.kind == kind;
-    }
-    if (!there) {
-      throw DataError("checkpoint", fmt::format("manifest.json: expected {}, found no {} of any parameter",
-                                                to_string(kind, parameter, begin, end),
-                                                kStateKindNames[static_cast<std::size_t>(kind)]));
-    }
-  }
-  throw InternalError("checkpoint", fmt::format("{} elements were found in no file", missing));
+  transfer.finish();
+  if (missing != 0) throw InternalError("checkpoint", fmt::format("{} elements were found in no file", missing));
 }
 
 void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& model) {
   within(step_directory, [&] { check_shapes(read_manifest(step_directory), model); });
 }
 
-void load(const std::string& step_directory, const ShardMap& shards) {
+RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group) {
   const PhaseScope phase(Phase::load);
-  within(step_directory, [&] {
-    const Manifest manifest = read_manifest(step_directory);
-    check_shapes(manifest, shards.parameters);
-    std::vector<Destination> destinations;
-    std::vector<RangeRequest> requests;
-    destinations.reserve(shards.needed.size());
-    for (const StateRange& range : shards.needed) {
-      if (range.begin == range.end) continue;
-      if (range.values.elements() != range.end - range.begin || range.values.dtype() != DType::f32) {
-        throw InternalError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}",
-                                                      to_string(range.kind, range.parameter, range.begin, range.end),
-                                                      range.values.elements(), dtype_name(range.values.dtype())));
-      }
-      Destination& destination = destinations.emplace_back(Destination{range.values, {}});
-      requests.push_back({range.parameter, range.kind, range.begin, range.end, destination.host()});
-    }
-    read_ranges(step_directory, manifest, requests);
-    for (const Destination& destination : destinations) destination.finish();
+  Manifest manifest;
+  std::vector<RangeRequest> requests;
+  collectively(group, [&] {
+    within(step_directory, [&] {
+      manifest = read_manifest(step_directory);
+      check_shapes(manifest, shards.parameters);
+      requests = requests_of(shards);
+      check_kinds(manifest, requests);
+    });
   });
+  const std::set<StateKind> loaded = loaded_kinds(requests, group);
+  try {
+    collectively(group, [&] {
+      within(step_directory, [&] {
+        fault_point("load");
+        Transfer transfer(device_of(shards));
+        read_ranges(step_directory, manifest, requests, transfer);
+        verify_share(step_directory, manifest, loaded, group.rank(), group.size());
+      });
+    });
+  } catch (const DataError&) {
+    remember_whole(step_directory, false);
+    throw;
+  }
+  remember_whole(step_directory, true);
+  return manifest.state;
+}
+
+Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shards, const Group& group,
+                   std::vector<std::string>* notes) {
+  Loaded loaded;
+  const auto note = [&](const std::string& folder, const std::string& reason) {
+    if (notes != nullptr) notes->push_back(std::filesystem::path(folder).filename().string() + ": " + reason);
+  };
+  for (std::size_t next = 0;; ++next) {
+    std::string folder;
+    if (group.rank() == 0) {
+      for (; next < candidates.size() && !candidates[next].valid; ++next) {
+        note(candidates[next].path, candidates[next].reason);
+      }
+      if (next < candidates.size()) folder = candidates[next].path;
+    }
+    folder = group.broadcast_bytes(folder, 0);
+    if (folder.empty()) return loaded;
+    // A checkpoint of another model is no damage, so no older one is tried.
+    collectively(group, [&] {
+      if (group.rank() == 0) require_parameters(folder, shards.parameters);
+    });
+    loaded.tried = true;
+    try {
+      loaded.state = load(folder, shards, group);
+      loaded.folder = folder;
+      return loaded;
+    } catch (const DataError& e) {
+      const std::string reason = e.what(), prefix = folder + "/";
+      if (group.rank() == 0) note(folder, reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason);
+    }
+  }
 }
 
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter, StateKind kind) {
@@ -139,7 +198,8 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
       if (name != parameter) continue;
       for (const FileEntry& file : manifest.files) ShardReader(step_directory, file);  // before memory is taken
       std::vector<float> values(static_cast<std::size_t>(shape.elements()));
-      read_ranges(step_directory, manifest, {{name, kind, 0, shape.elements(), values.data()}});
+      Transfer on_host;
+      read_ranges(step_directory, manifest, {{name, kind, 0, shape.elements(), values.data()}}, on_host);
       return values;
     }
     throw DataError("checkpoint",

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "manifest.h"
+#include "transfer.h"
 
 namespace lt::checkpoint {
 
-// Elements [begin, end) of a parameter's state, to be written to out[0, end - begin).
+// Elements [begin, end) of a parameter's state, to be written to out[0, end - begin), which lies on a transfer's
+// device.
 struct RangeRequest {
   std::string parameter;
   StateKind kind;
@@ -19,6 +21,6 @@ struct RangeRequest {
 // Fills every request; `manifest` is that of `folder`. One file is open at a time, and only the blocks that a request
 // touches are read. Throws DataError where a parameter or kind is not there or a checksum does not match.
 void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
-                 const std::vector<RangeRequest>& requests);
+                 const std::vector<RangeRequest>& requests, Transfer& transfer);
 
 }  // namespace lt::checkpoint

@@ -95,10 +95,11 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
   std::vector<float> there, staged;
+  Transfer on_host;
   for (const StateRange& range : shards.owned) {
     there.resize(static_cast<std::size_t>(range.end - range.begin));
     if (there.empty()) continue;
-    read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data()}});
+    read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data()}}, on_host);
     if (std::memcmp(there.data(), host_values(range.values, staged), there.size() * sizeof(float)) == 0) continue;
     throw DataError("checkpoint",
                     fmt::format("{}: expected the values of this run, found others",

@@ -76,13 +76,22 @@ FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<
   return sums;
 }
 
-std::uint32_t metadata_checksum_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {
+FileChecksums checksums_around(const std::filesystem::path& path, const FileEntry& entry) {
   PieceReader file(path);
-  std::uint32_t sum = 0;
-  for_each_piece(path.filename().string(), file.file_bytes(), datasets, [&](Size dataset, Size offset, Size bytes) {
-    if (dataset < 0) sum = crc32c_concat(sum, file.checksum(offset, bytes), static_cast<std::uint64_t>(bytes));
+  FileChecksums sums;
+  for_each_piece(entry.name, file.file_bytes(), entry.datasets, [&](Size dataset, Size offset, Size bytes) {
+    const auto length = static_cast<std::uint64_t>(bytes);
+    if (dataset < 0) {
+      const std::uint32_t piece = file.checksum(offset, bytes);
+      sums.metadata = crc32c_concat(sums.metadata, piece, length);
+      sums.file = crc32c_concat(sums.file, piece, length);
+    } else {
+      const DatasetEntry& payload = entry.datasets[static_cast<std::size_t>(dataset)];
+      const auto block = static_cast<std::size_t>((offset - payload.offset) / kBlockBytes);
+      sums.file = crc32c_concat(sums.file, payload.blocks.at(block), length);
+    }
   });
-  return sum;
+  return sums;
 }
 
 }  // namespace lt::checkpoint

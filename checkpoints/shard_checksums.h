@@ -16,8 +16,9 @@ struct FileChecksums {
 };
 // In one pass over the file. Throws DataError where payloads overlap or pass its end.
 FileChecksums checksums_of(const std::filesystem::path& file, const std::vector<DatasetEntry>& datasets);
-// FileChecksums::metadata alone; reads nothing else.
-std::uint32_t metadata_checksum_of(const std::filesystem::path& file, const std::vector<DatasetEntry>& datasets);
+// The same where the payloads are as `entry` says: what lies between them is read, and nothing else. `blocks` stays
+// empty.
+FileChecksums checksums_around(const std::filesystem::path& file, const FileEntry& entry);
 
 // Elements of block `block` of a dataset, "master/a[0, 1048576)".
 std::string block_name(const DatasetEntry& dataset, std::size_t block);

@@ -5,49 +5,58 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/crc32c.h"
 #include "layout.h"
 #include "shard_checksums.h"
 
 namespace lt::checkpoint {
+namespace {
+
+static_assert(kBlockElements * Size{sizeof(float)} == kBlockBytes);
+
+void require_checksum(const std::string& what, std::uint32_t expected, std::uint32_t found) {
+  if (found == expected) return;
+  throw DataError("checkpoint",
+                  fmt::format("{}: crc32c: expected {}, found {}", what, crc_text(expected), crc_text(found)));
+}
+
+}  // namespace
 
 ShardReader::ShardReader(const std::filesystem::path& folder, const FileEntry& file)
-    : name_(file.name), file_(open_regular(folder / file.name)) {
+    : path_(folder / file.name), entry_(file), file_(open_regular(path_)) {
   const Size bytes = file_.bytes();
-  if (bytes != file.bytes) {
-    throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes));
-  }
-  const std::uint32_t crc = metadata_checksum_of(folder / file.name, file.datasets);
-  if (crc != file.crc_metadata) {
-    throw DataError("checkpoint", fmt::format("{}: metadata: crc32c: expected {}, found {}", file.name,
-                                              crc_text(file.crc_metadata), crc_text(crc)));
+  if (bytes == file.bytes) return;
+  throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes));
+}
+
+void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, float* values) {
+  const Size at = static_cast<Size>(block) * kBlockBytes, bytes = std::min(kBlockBytes, dataset.bytes() - at);
+  file_.read_at(values, bytes, dataset.offset + at);
+  const std::uint32_t found = crc32c(0, values, static_cast<std::size_t>(bytes));
+  if (found == dataset.blocks.at(block)) return;  // the name is made where it is needed
+  require_checksum(entry_.name + ": " + block_name(dataset, block), dataset.blocks[block], found);
+}
+
+void ShardReader::read(const DatasetEntry& dataset, Size begin, Size end, float* out, Transfer& transfer) {
+  for (Size b = (begin - dataset.begin) / kBlockElements; dataset.begin + b * kBlockElements < end; ++b) {
+    const Size block_begin = dataset.begin + b * kBlockElements;
+    const Size block_end = std::min(block_begin + kBlockElements, dataset.end);
+    if (transfer.in_place() && begin <= block_begin && block_end <= end) {
+      read_block(dataset, static_cast<std::size_t>(b), out + (block_begin - begin));
+      continue;
+    }
+    float* const values = transfer.buffer();
+    read_block(dataset, static_cast<std::size_t>(b), values);
+    const Size from = std::max(begin, block_begin), to = std::min(end, block_end);
+    transfer.send(out + (from - begin), values + (from - block_begin), to - from);
   }
 }
 
-void ShardReader::read(const DatasetEntry& dataset, Size begin, Size end, float* out) {
-  constexpr Size kElements = kBlockBytes / Size{sizeof(float)};
-  for (Size b = (begin - dataset.begin) / kElements; dataset.begin + b * kElements < end; ++b) {
-    const Size block_begin = dataset.begin + b * kElements;
-    const Size block_end = std::min(block_begin + kElements, dataset.end);
-    const bool whole = begin <= block_begin && block_end <= end;
-    block_.resize(static_cast<std::size_t>(whole ? 0 : kElements));
-    float* const values = whole ? out + (block_begin - begin) : block_.data();
-    const Size bytes = (block_end - block_begin) * Size{sizeof(float)};
-    file_.read_at(values, bytes, dataset.offset + b * kBlockBytes);
-    const auto index = static_cast<std::size_t>(b);
-    const std::uint32_t found = crc32c(0, values, static_cast<std::size_t>(bytes));
-    if (found != dataset.blocks.at(index)) {
-      throw DataError("checkpoint",
-                      fmt::format("{}: {}: crc32c: expected {}, found {}", name_, block_name(dataset, index),
-                                  crc_text(dataset.blocks[index]), crc_text(found)));
-    }
-    if (whole) continue;
-    const Size from = std::max(begin, block_begin), to = std::min(end, block_end);
-    std::memcpy(out + (from - begin), values + (from - block_begin),
-                static_cast<std::size_t>(to - from) * sizeof(float));
-  }
+void ShardReader::check_metadata() {
+  const FileChecksums found = checksums_around(path_, entry_);
+  require_checksum(entry_.name + ": metadata", entry_.crc_metadata, found.metadata);
+  require_checksum(entry_.name, entry_.crc, found.file);
 }
 
 }  // namespace lt::checkpoint

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "checkpoints/fixture.h"
+#include "layout.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "test_main/catch.h"
@@ -137,6 +138,25 @@ TEST_CASE("ranks: one rank's full disk fails the save on all; the older checkpoi
   group().barrier();
   const std::string again = save(temp.text(), mine, state_at(2), group());
   CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == again);
+}
+
+TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint", "[checkpoints]") {
+  const SharedFolder temp;
+  const ShardMap mine = shards_of(larger_model(), group().rank(), group().size());
+  const std::string older = save(temp.text(), mine, state_at(1), group());
+  const fs::path newer = save(temp.text(), mine, state_at(2), group());
+  if (group().rank() == 0) {  // in what the last rank reads, or its share of what is no payload
+    std::string bytes = read_file(newer / shard_name(group().size() - 1));
+    bytes[bytes.size() / 2] ^= 1;
+    write_file(newer / shard_name(group().size() - 1), bytes);
+  }
+  group().barrier();
+  std::vector<std::string> notes;
+  const Loaded loaded = load_newest(candidates(temp.text(), kEverybodys), mine, group(), &notes);
+  CHECK(loaded.folder == older);
+  CHECK(wrong_elements(mine) == 0);
+  CHECK(notes.size() == (group().rank() == 0 ? 1u : 0u));
+  CHECK_THROWS_AS(load(newer.string(), mine, group()), DataError);
 }
 
 TEST_CASE("ranks: a valid checkpoint of the step is left by all", "[checkpoints]") {

@@ -1,5 +1,6 @@
 // What a program that links the library saves can be sampled: with the tokenizer that it gave, or without one.
 #include <filesystem>
+#include <fstream>
 
 #include "libtrain/checkpoint.h"
 #include "libtrain/generate.h"
@@ -29,6 +30,44 @@ TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train
   CHECK(load_model(folder + "/with").tokenizer != nullptr);
   save(engine, folder + "/without", Group());
   CHECK(load_model(folder + "/without").tokenizer == nullptr);
+}
+
+TEST_CASE("load: where every checkpoint is damaged the engine is as it began, and the run is told", "[train]") {
+  const Folder folder;
+  const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
+  nn::Gpt2 first(spec), second(spec);
+  Engine engine(first, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8}),
+      fresh(second, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  const auto ranges = engine.shard_map().needed;
+  const auto differing = [&] {
+    Size count = 0;
+    const auto expected = fresh.shard_map().needed;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      count += ranges[i].values.to_vector<float>() != expected[i].values.to_vector<float>();
+    }
+    return count;
+  };
+  for (const StateRange& range : ranges)
+    copy(range.values, Tensor::from(std::vector<float>(static_cast<std::size_t>(range.end - range.begin), 0.5f),
+                                    {range.end - range.begin}));
+  const std::string step = save(engine, folder.path, Group());
+  CHECK(!engine.run().id.empty());
+  CHECK(checkpoint::read_state(step).run == engine.run().id);
+  CHECK(differing() == static_cast<Size>(ranges.size()));
+  REQUIRE(load(fresh, folder.path, Group()));
+  CHECK(fresh.run().id == engine.run().id);
+  CHECK(differing() == 0);
+  fresh.initialise();
+  // The last byte of the file: all before it has been read into the engine by then.
+  const std::string file = step + "/rank-00000.h5";
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(stream.get());
+  stream.seekp(-1, std::ios::end);
+  stream.put(static_cast<char>(last ^ 1));
+  stream.close();
+  CHECK(!load(engine, folder.path, Group()));
+  CHECK(differing() == 0);
 }
 
 TEST_CASE("save: the loss scale goes on where it was, and begins anew after another dtype", "[train]") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/error.h"
 #include "libtrain/group.h"
 #include "libtrain/shard_map.h"
 
@@ -79,6 +80,12 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
 std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
                                        bool checksums);
 
+// What load_newest() may try of `path`, newest first: theirs, and what no manifest tells to be anybody's, whose
+// listings say why. Reads manifests and file sizes.
+std::vector<Listing> candidates(const std::string& path, const Whose& whose);
+// The first that is valid; null: none.
+const Listing* newest_valid(const std::vector<Listing>& candidates);
+
 // The newest checkpoint of `path` that is not theirs and valid by manifest and file sizes.
 std::optional<Listing> find_other(const std::string& path, const Whose& whose);
 
@@ -97,9 +104,24 @@ int read_world_size(const std::string& step_directory);
 // Throws DataError unless the checkpoint's parameters are these, naming the first that differs.
 void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& parameters);
 
-// Fills every range of `shards.needed` from the files that hold it, whatever rank count and strategy wrote them.
-// Checks the checksum of every block it reads. Throws DataError naming file, dataset, expected and actual.
-void load(const std::string& step_directory, const ShardMap& shards);
+// Fills every range of `shards.needed` from the files that hold it, whatever rank count and strategy wrote them; all
+// ranks of `group` call it. Each rank checks what it reads, and its share of what none reads, so that every byte of the
+// checkpoint was verified when it returns. Values for a CUDA device pass through a small buffer. Throws DataError, all
+// ranks alike, naming file, dataset, expected and actual; the tensors then hold anything.
+RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group = Group());
+
+struct Loaded {
+  std::string folder;  // empty: no candidate was whole
+  RunState state;
+  bool tried = false;  // one or more; where none was whole the tensors then hold anything
+};
+// Loads the first of rank 0's `candidates` that is whole. Why others were passed over is appended to rank 0's `notes`.
+// Throws DataError for a checkpoint of another model.
+Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shards, const Group& group,
+                   std::vector<std::string>* notes);
+// The error where none is: why of each, and what would have been expected of `path`; `named` as for newest().
+DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
+                              const std::string& named = "");
 // The whole of one parameter's state, f32, flat.
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                StateKind kind = StateKind::master);

@@ -132,6 +132,8 @@ class Engine {
   // parameters_changed(), which brings copies and other ranks up to date.
   ShardMap shard_map() const;
   void parameters_changed();
+  // Initial masters of options().seed, m and v of zeros, as a new engine has them. All ranks call it.
+  void initialise();
 
   const nn::Model& model() const;
   const ParallelOptions& parallel() const;

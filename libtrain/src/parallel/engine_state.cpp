@@ -35,6 +35,15 @@ void Engine::parameters_changed() {
   for (ShardedUnit& unit : impl_->units) unit.start_publish();
 }
 
+void Engine::initialise() {
+  for (ShardedUnit& unit : impl_->units) unit.finish_gather();
+  for (const StateRange& range : shard_map().needed) {
+    if (range.kind != StateKind::master) fill_zero(range.values);
+  }
+  for (ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
+  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+}
+
 std::vector<const MemoryProgram*> Engine::memory_programs() const {
   std::vector<const MemoryProgram*> programs;
   for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(program.get());

@@ -7,6 +7,18 @@
 #include "train/model_json.h"
 
 namespace lt {
+namespace {
+
+checkpoint::Loaded load_ranges(Engine& engine, const ShardMap& shards,
+                               const std::vector<checkpoint::Listing>& candidates, const Group& group,
+                               std::vector<std::string>* notes) {
+  checkpoint::Loaded loaded = checkpoint::load_newest(candidates, shards, group, notes);
+  if (!loaded.folder.empty()) engine.parameters_changed();
+  if (loaded.folder.empty() && loaded.tried) engine.initialise();
+  return loaded;
+}
+
+}  // namespace
 
 checkpoint::RunState state_of(const Engine& engine) {
   const LossScale scale = engine.loss_scale();
@@ -17,15 +29,24 @@ checkpoint::RunState state_of(const Engine& engine) {
   return state;
 }
 
-void load_engine(Engine& engine, const std::string& step_directory, const Group& group) {
-  collectively(group, [&] { checkpoint::load(step_directory, engine.shard_map()); });
-  engine.parameters_changed();
-  const checkpoint::RunState state = checkpoint::read_state(step_directory);
+checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
+                               std::vector<std::string>* notes) {
+  checkpoint::Loaded loaded = load_ranges(engine, engine.shard_map(), candidates, group, notes);
+  if (loaded.folder.empty()) return loaded;
+  const checkpoint::RunState& state = loaded.state;
   engine.set_progress(state.step, state.samples);
   // A run in another dtype has none: 1 and no counts.
   if (state.loss_scale != 1 || state.loss_scale_steps > 0 || state.skipped > 0) {
     engine.set_loss_scale({static_cast<float>(state.loss_scale), state.loss_scale_steps, state.skipped});
   }
+  return loaded;
+}
+
+checkpoint::Loaded load_weights(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
+                                std::vector<std::string>* notes) {
+  ShardMap masters = engine.shard_map();
+  std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
+  return load_ranges(engine, masters, candidates, group, notes);
 }
 
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep,
@@ -42,18 +63,15 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
 }
 
 bool load(Engine& engine, const std::string& directory, const Group& group) {
-  std::string found;
+  std::vector<checkpoint::Listing> candidates;
   collectively(group, [&] {
-    if (group.rank() != 0) return;
-    std::vector<std::string> notes;
-    found = checkpoint::find_newest(directory, checkpoint::kEverybodys, &notes, true).value_or("");
-    for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
+    if (group.rank() == 0) candidates = checkpoint::candidates(directory, checkpoint::kEverybodys);
   });
-  found = group.broadcast_bytes(found, 0);
-  if (found.empty()) return false;
-  load_engine(engine, found, group);
-  const checkpoint::RunState state = checkpoint::read_state(found);
-  engine.set_run({state.run, state.parent});
+  std::vector<std::string> notes;
+  const checkpoint::Loaded loaded = load_engine(engine, candidates, group, &notes);
+  for (const std::string& note : notes) std::fprintf(stderr, "warning: [checkpoint] passed over: %s\n", note.c_str());
+  if (loaded.folder.empty()) return false;
+  engine.set_run({loaded.state.run, loaded.state.parent});
   return true;
 }
 

@@ -11,9 +11,9 @@
 
 namespace lt {
 
-LoadedModel load_model(const std::string& directory) {
-  LoadedModel loaded;
-  const std::string step_directory = checkpoint::newest(directory, &loaded.passed_over);
+namespace {
+
+ModelDescription description_of(const std::string& step_directory) {
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   if (state.model.empty() || state.model == "{}") {
     throw DataError("checkpoint",
@@ -27,6 +27,13 @@ LoadedModel load_model(const std::string& directory) {
                                               "{}, found {}",
                                               step_directory, saved, description.spec.layers));
   }
+  return description;
+}
+
+// Makes the model that the checkpoint describes, with memory for its parameters, and returns what is to be read.
+ShardMap make_model(LoadedModel& loaded, const std::string& step_directory) {
+  const ModelDescription description = description_of(step_directory);
+  loaded.seq = description.seq;
   loaded.model = nn::make_transformer(description.spec);
   ShardMap map;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
@@ -39,12 +46,24 @@ LoadedModel load_model(const std::string& directory) {
     map.needed.push_back(
         {entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
-  checkpoint::load(step_directory, map);
-  if (!state.tokenizer.empty() && can_read_tokenizer(state.tokenizer))
-    loaded.tokenizer = tokenizer_from_json(state.tokenizer, step_directory + "/manifest.json");
-  loaded.step = state.step;
-  loaded.seq = description.seq;
-  loaded.directory = step_directory;
+  return map;
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::string& directory) {
+  LoadedModel loaded;
+  const auto candidates = checkpoint::candidates(directory, checkpoint::kEverybodys);
+  ShardMap map;
+  if (const checkpoint::Listing* newest = checkpoint::newest_valid(candidates)) map = make_model(loaded, newest->path);
+  const checkpoint::Loaded found = checkpoint::load_newest(candidates, map, Group(), &loaded.passed_over);
+  if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
+  const std::string& tokenizer = found.state.tokenizer;
+  if (!tokenizer.empty() && can_read_tokenizer(tokenizer)) {
+    loaded.tokenizer = tokenizer_from_json(tokenizer, found.folder + "/manifest.json");
+  }
+  loaded.step = found.state.step;
+  loaded.directory = found.folder;
   return loaded;
 }
 

@@ -53,17 +53,20 @@ Run::Run(const Config& resolved, const World& world)
   });
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    start = open_run_folder(config);
+    start = examine_run_folder(config);
   });
   load_state();
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    if (config.checkpoint.resume == "auto" && !start.checkpoint.empty()) require_same_data();
+    if (config.checkpoint.resume == "auto" && !start.checkpoint.folder.empty()) require_same_data();
+    open_run_folder(config, start);
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));
     if (config.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
   });
+  const RunIdentity& identity = start.identity;
+  engine->set_run({control.broadcast_bytes(identity.id, 0), control.broadcast_bytes(identity.parent, 0)});
   dense_flops_ = config.train.dtype != "f32" ? dense_tflops_bf16(device()) * 1e12 : 0;
   device_memory_bytes = system_memory_bytes(device());
   started("state");
@@ -141,48 +144,40 @@ void Run::open_data() {
 
 // The order of samples follows from the number of tokens.
 void Run::require_same_data() const {
-  const Size before = checkpoint::read_state(start.checkpoint).data_tokens, now = data == nullptr ? 0 : data->tokens();
+  const Size before = start.checkpoint.state.data_tokens, now = data == nullptr ? 0 : data->tokens();
   if (before == 0 || now == 0 || before == now) return;
-  throw UsageError("config",
-                   fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before,
-                               start.checkpoint, now),
-                   "--checkpoint.resume=" + start.checkpoint + " with another --run.dir goes on with other data");
+  throw UsageError(
+      "config",
+      fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before,
+                  start.checkpoint.folder, now),
+      "--checkpoint.resume=" + start.checkpoint.folder + " with another --run.dir goes on with other data");
 }
 
 void Run::load_state() {
-  engine->set_run({control.broadcast_bytes(start.identity.id, 0), control.broadcast_bytes(start.identity.parent, 0)});
-  start.checkpoint = control.broadcast_bytes(start.checkpoint, 0);
-  if (!start.checkpoint.empty()) {
-    load_engine(*engine, start.checkpoint, control);
-    eval_loss = checkpoint::read_state(start.checkpoint).eval_loss;
-    return;
+  start.checkpoint = load_engine(*engine, start.candidates, control, &start.notes);
+  eval_loss = start.checkpoint.state.eval_loss;
+  if (!start.checkpoint.folder.empty() || config.model.from.empty()) return;
+  std::vector<checkpoint::Listing> candidates;
+  std::vector<std::string> notes;
+  collectively(control, [&] {
+    if (world.rank() == 0) candidates = checkpoint::candidates(config.model.from, checkpoint::kEverybodys);
+  });
+  start.weights = load_weights(*engine, candidates, control, &notes).folder;
+  if (start.weights.empty()) {
+    collectively(control, [&] {
+      if (world.rank() == 0) throw checkpoint::no_valid_checkpoint(config.model.from, notes, "model.from");
+    });
   }
-  if (config.model.from.empty()) return;
-  std::string found;
-  collectively(control, [&] {
-    if (world.rank() != 0) return;
-    std::vector<std::string> notes;
-    found = checkpoint::newest(config.model.from, &notes, "model.from");
-    for (const std::string& note : notes) start.notes += note + "\n";
-    start.weights = found;
-  });
-  found = control.broadcast_bytes(found, 0);
-  collectively(control, [&] {
-    ShardMap masters = engine->shard_map();
-    std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
-    checkpoint::load(found, masters);
-  });
-  engine->parameters_changed();
+  start.notes.insert(start.notes.end(), notes.begin(), notes.end());
 }
 
 namespace {
 
 // Samples of a step of the run that wrote a checkpoint; 0: not known.
-Size global_batch_of(const std::string& checkpoint) {
-  const std::string text = checkpoint::read_state(checkpoint).config;
-  if (text.empty()) return 0;
-  const TrainConfig train = config_from_toml(text, checkpoint).train;
-  return train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint);
+Size global_batch_of(const checkpoint::Loaded& checkpoint) {
+  if (checkpoint.state.config.empty()) return 0;
+  const TrainConfig train = config_from_toml(checkpoint.state.config, checkpoint.folder).train;
+  return train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
 }
 
 }  // namespace
@@ -218,8 +213,8 @@ void announce(Run& run, const std::string& command) {
   say("run folder: {}", config.run.dir);
   say("run: {}{}", run.start.identity.id,
       run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
-  for (const std::string& line : split_lines(run.start.notes)) say("passed over: {}", line);
-  const bool resumed = !run.start.checkpoint.empty();
+  for (const std::string& line : run.start.notes) say("passed over: {}", line);
+  const bool resumed = !run.start.checkpoint.folder.empty();
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
   if (!run.start.weights.empty()) say("initial weights from {}", run.start.weights);
   if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
@@ -227,7 +222,7 @@ void announce(Run& run, const std::string& command) {
         config.train.steps);
   }
   if (resumed) {
-    say("resuming from {} at step {}", run.start.checkpoint, run.steps_done() + 1);
+    say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);
     const Size before = global_batch_of(run.start.checkpoint), now = run.engine->batch_shape().global_samples();
     if (before != 0 && before != now) {
       say("global batch: {} samples before, {} now; --train.global_batch={} keeps it", before, now, before);
@@ -267,7 +262,7 @@ void announce(Run& run, const std::string& command) {
                  {"predicted_peak_bytes", plan.peak_bytes},
                  {"ledger", ledger},
                  {"start_seconds", start_seconds},
-                 {"resumed_from", resumed ? Json(run.start.checkpoint) : Json(nullptr)}});
+                 {"resumed_from", resumed ? Json(run.start.checkpoint.folder) : Json(nullptr)}});
 }
 
 }  // namespace lt

@@ -130,57 +130,62 @@ std::string starting_over(const Config& resolved, std::size_t damaged) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
+// A program that links the library saves no configuration.
+void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder) {
+  if (!state.config.empty()) require_same_run(resolved, state.config, folder);
 }
 
 }  // namespace
 
-RunStart open_run_folder(const Config& resolved) {
+RunStart examine_run_folder(const Config& resolved) {
   const std::string& dir = resolved.run.dir;
   const std::string& resume = resolved.checkpoint.resume;
   RunStart start;
-  std::vector<std::string> notes;
-  bool old_run = false;
   require_folder("run.dir", dir);
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
   start.lock = lock_folder(dir);
-  if (resume == "never") {
-    old_run = require_fresh(resolved);
-    start.identity = new_identity();
-  } else if (resume == "auto") {
+  if (resume == "auto") {
     const std::string config = dir + "/config.toml";
     if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
     start.identity = identity_of(resolved);
-    const checkpoint::Whose own = checkpoints_of(resolved, start.identity);
-    start.checkpoint = checkpoint::find_newest(resolved.checkpoint.dir, own, &notes, true).value_or("");
-    if (start.checkpoint.empty()) {
-      start.starting_over = starting_over(resolved, notes.size());
-    } else {
-      const checkpoint::RunState state = checkpoint::read_state(start.checkpoint);
-      // A program that links the library saves none.
-      if (!state.config.empty()) require_same_run(resolved, state.config, start.checkpoint);
-      start.complete = state.step >= resolved.train.steps;
+    start.candidates = checkpoint::candidates(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity));
+    // All of a run have the same; this one is compared before it is read.
+    if (const checkpoint::Listing* newest = checkpoint::newest_valid(start.candidates)) {
+      require_same_config(resolved, checkpoint::read_state(newest->path), newest->path);
     }
   } else {
-    start.checkpoint = checkpoint::newest(resume, &notes, "checkpoint.resume");
-    old_run = require_fresh(resolved);
-    start.identity = new_identity(checkpoint::read_state(start.checkpoint).run);
+    start.identity = new_identity();
+    if (resume != "never") start.candidates = checkpoint::candidates(resume, checkpoint::kEverybodys);
+    start.moves_aside = require_fresh(resolved);
   }
   // What is moved aside with the folder is in nobody's way.
-  if (!old_run || !is_within(resolved.checkpoint.dir, dir)) require_no_other_run(resolved, start.identity);
-  start.notes = joined(notes);
+  if (!start.moves_aside || !is_within(resolved.checkpoint.dir, dir)) require_no_other_run(resolved, start.identity);
+  return start;
+}
+
+void open_run_folder(const Config& resolved, RunStart& start) {
+  const std::string& dir = resolved.run.dir;
+  const auto& [folder, state, tried] = start.checkpoint;
+  if (resolved.checkpoint.resume == "auto") {
+    if (folder.empty()) {
+      start.starting_over = starting_over(resolved, start.candidates.size());
+    } else {
+      require_same_config(resolved, state, folder);
+      start.complete = state.step >= resolved.train.steps;
+    }
+  } else if (resolved.checkpoint.resume != "never") {
+    if (folder.empty())
+      throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, start.notes, "checkpoint.resume");
+    start.identity.parent = state.run;
+  }
   if (!start.complete) require_writable(resolved.checkpoint.dir);
-  if (old_run) move_aside(dir);
-  if (fs::exists(dir)) return start;
+  if (start.moves_aside) move_aside(dir);
+  if (fs::exists(dir)) return;
   start.lock.reset();  // of a folder that was moved aside
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
   start.lock = lock_folder(dir);
-  return start;
 }
 
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,

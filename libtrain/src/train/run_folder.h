@@ -14,18 +14,23 @@ namespace lt {
 
 struct RunStart {
   RunIdentity identity;
-  std::string checkpoint;      // the step folder to go on from; empty: from the initial weights
-  std::string weights;         // the step folder that model.from took; empty: none
-  std::string notes;           // why newer checkpoints were passed over; lines
+  std::vector<checkpoint::Listing> candidates;  // what the run may go on from, newest first
+  checkpoint::Loaded checkpoint;                // what it goes on from; no folder: from the initial weights
+  std::string weights;                          // the step folder that model.from took; empty: none
+  std::vector<std::string> notes;               // why newer checkpoints were passed over
+  bool moves_aside = false;                     // the folder holds an old run
   std::string starting_over;   // where a run has been and left no valid checkpoint: a line that says so
   bool complete = false;       // the checkpoint is of the last step, or a later one
   std::shared_ptr<void> lock;  // of the folder, until the process ends or lets go
 };
 
-// Opens or creates resolved.run.dir by checkpoint.resume and run.force; on rank 0 alone. Nothing is written or moved
-// before everything was checked, that checkpoint.dir can be written to and holds no other run's checkpoints included.
-// One run at a time has the folder: UsageError where another one is at work in it. Throws UsageError and DataError.
-RunStart open_run_folder(const Config& resolved);
+// Both on rank 0 alone. Nothing is written or moved before everything was checked.
+// What the run may go on from, by checkpoint.resume and run.force; changes nothing. One run at a time has the folder:
+// UsageError where another one is at work in it, or where checkpoint.dir holds another run's checkpoints.
+RunStart examine_run_folder(const Config& resolved);
+// Opens or creates resolved.run.dir once start.checkpoint was loaded. Throws UsageError and DataError, also where none
+// of checkpoint.resume=FOLDER was whole and where checkpoint.dir cannot be written to.
+void open_run_folder(const Config& resolved, RunStart& start);
 
 // Writes run.json, config.toml, env.json and, of the training step among `programs`, arena.svg, each beside and
 // renamed.

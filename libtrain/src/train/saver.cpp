@@ -63,7 +63,7 @@ struct Saver::Background {
 };
 
 Saver::Saver(Run& run) : run_(run) {
-  if (!run.start.checkpoint.empty()) last_begun_ = last_saved_ = run.steps_done();
+  if (!run.start.checkpoint.folder.empty()) last_begun_ = last_saved_ = run.steps_done();
   if (run.config.checkpoint.async) background_ = std::make_unique<Background>(run);
 }
 

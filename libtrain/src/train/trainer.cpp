@@ -257,8 +257,8 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   const PhaseScope start(Phase::start);
   Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.
-  if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.empty())) {
-    const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint;
+  if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty())) {
+    const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint.folder;
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
                             run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
     return ExitCode::ok;
