@@ -9,6 +9,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "core/fault.h"
 #include "files.h"
 #include "folder_lock.h"
 #include "layout.h"
@@ -124,12 +125,14 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
   }
   const std::string text = manifest_text(manifest);
+  fault_point("save-manifest");
   write_durably(temporary / kManifestName, text);
   if (read_text(temporary / kManifestName, kMaxManifestBytes) != text) {
     throw DataError("checkpoint", "manifest.json: expected what was written, read back other bytes");
   }
   sync_folder(temporary);
   if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
+  fault_point("save-rename");
   rename_durably(temporary, folder);
   remember_whole(folder, true);  // each rank read back what it had written
 }
@@ -144,7 +147,10 @@ void tidy(const fs::path& directory, const std::string& name, const std::string&
     }
   };
   attempt([&] { write_latest(directory, name, attempt_of(run)); });
-  attempt([&] { make_room(directory, name, run, options); });
+  attempt([&] {
+    fault_point("save-gc");
+    make_room(directory, name, run, options);
+  });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "core/crc32c.h"
+#include "core/fault.h"
 #include "files.h"
 #include "hdf5_write_driver.h"
 #include "layout.h"
@@ -134,6 +135,7 @@ FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& own
   entry.name = shard_name(owner.rank);
   const std::filesystem::path path = folder / entry.name;
   entry.datasets = in_file(entry.name, [&] { return write_hdf5(path, owner, shards); });
+  in_file(entry.name, [] { fault_point("save-shard"); });
   sync_file(path);
   sync_folder(folder);
   entry.bytes = file_bytes(path);
