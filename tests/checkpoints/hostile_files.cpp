@@ -2,8 +2,11 @@
 // bounds, and no reader parses them.
 #include <sys/stat.h>
 
+#include <functional>
+
 #include "checkpoints/repair.h"
 #include "libtrain/error.h"
+#include "libtrain/generate.h"
 #include "manifest.h"
 #include "test_main/catch.h"
 #include "verify.h"
@@ -110,4 +113,40 @@ TEST_CASE("hostile files: a pipe in a file's place is refused, not waited for", 
     CHECK_THAT(load_error(folder, shards), ContainsSubstring(std::string(name) + ": is not a regular file"));
     CHECK(problems_of(folder, true).size() == 1);
   }
+}
+
+TEST_CASE("hostile files: a description of a model takes no memory before it fits the parameters", "[checkpoints]") {
+  const auto described = [](const std::string& field, const std::string& value) {
+    std::string text = R"({"family":"gpt2","layers":1,"heads":1,"kv_heads":1,"width":4,"ffn":4,"vocab":8,"max_seq":4,)"
+                       R"("norm_eps":1e-05,"rope_base":500000.0,"tie_embeddings":true,"dropout":0.0,"seq":4})";
+    const std::size_t at = text.find("\"" + field + "\":") + field.size() + 3;
+    text.replace(at, text.find(',', at) - at, value);
+    const TempFolder temp;
+    RunState state = state_at(1);
+    state.model = text;
+    const std::string folder = save(temp.text(), shards_of(small_model(), 0, 1), state, Group());
+    std::string errors;
+    for (const auto& read : {std::function([&] { load_model(folder); }),
+                             std::function([&] { export_hf(folder, (temp.path() / "out").string()); })}) {
+      try {
+        read();
+      } catch (const DataError& e) {
+        errors += std::string(e.what()) + "\n";
+      }
+    }
+    return errors;
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count(described("layers", "400000000"), "model.layers: expected an integer of 1 to 65536, found 400000000") ==
+        2);
+  CHECK(count(described("width", "4611686018427387904"), "model.width: expected an integer of 1 to 268435456") == 2);
+  CHECK(count(described("vocab", "1e300"), "model.vocab: expected an integer") == 2);
+  CHECK(count(described("norm_eps", "-1"), "model.norm_eps: expected a number of 0 to 1, found -1") == 2);
+  CHECK_THAT(described("layers", "60000"),
+             ContainsSubstring("model.layers: expected at most as many as parameters, 6"));
+  CHECK(count(described("width", "268435456"), "embedding.wte.weight: expected shape") == 2);
 }
