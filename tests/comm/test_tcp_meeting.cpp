@@ -2,18 +2,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <numeric>
 #include <thread>
 
+#include "comm/launch_variables.h"
 #include "comm/tcp_greeting.h"
 #include "comm/tcp_ranks.h"
 #include "comm/tcp_world.h"
@@ -75,48 +70,7 @@ class RankThread {
   std::thread thread_;
 };
 
-struct TemporaryFolder {
-  TemporaryFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::string path = (std::filesystem::temp_directory_path() / "lt-meeting-XXXXXX").string();
-};
-
-// Sets variables of the environment for its scope; the others that a launcher sets are absent.
-class Environment {
- public:
-  explicit Environment(const std::map<std::string, std::string>& variables) {
-    for (const char* name : {"LTRAIN_TOKEN", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
-                             "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}) {
-      ::unsetenv(name);
-    }
-    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-    variables_ = variables;
-  }
-  ~Environment() {
-    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
-  }
-
- private:
-  std::map<std::string, std::string> variables_;
-};
-
-void write_file(const std::string& path, const std::string& text, mode_t mode) {
-  std::ofstream(path) << text;
-  REQUIRE(::chmod(path.c_str(), mode) == 0);
-}
-
 }  // namespace
-
-TEST_CASE("siphash: the values of its authors", "[comm]") {
-  SipKey key;
-  std::iota(key.begin(), key.end(), std::uint8_t{0});
-  std::string text(15, '\0');
-  std::iota(text.begin(), text.end(), char{0});
-  CHECK(siphash(key, text) == 0xa129ca6149be45e5);  // of the paper, appendix A
-  CHECK(siphash(key, "") == 0x726fdb47dd0e0e31);    // of the reference implementation, as the next
-  CHECK(siphash(key, text.substr(0, 1)) == 0x74f839c593dc67fd);
-  CHECK(siphash(key, text.substr(0, 8)) == 0x93f5f5799a932462);
-}
 
 TEST_CASE("meeting: strangers at the port neither disturb nor delay", "[comm]") {
   const int port = free_port();
@@ -238,84 +192,6 @@ TEST_CASE("meeting: a token of an earlier start is read again", "[comm]") {
   CHECK(exchanged_by(meeting, "one") == "zero|one");
   CHECK(rank_0.result() == "zero|one");
   CHECK(reads == 3);
-}
-
-TEST_CASE("token file: its owner's alone, fresh each time, gone at the end", "[comm]") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path + "/deeper/token", target = folder.path + "/target";
-  std::filesystem::create_directory(folder.path + "/deeper");
-  write_file(target, "untouched", 0644);
-  std::filesystem::create_symlink(target, path);  // somebody else's trap
-  {
-    const TokenFile file(path);
-    struct stat status {};
-    CHECK(::lstat(path.c_str(), &status) == 0);
-    CHECK(S_ISREG(status.st_mode));
-    CHECK((status.st_mode & 0777) == 0600);
-    CHECK(read_token_file(path) == file.token());
-    CHECK(TokenFile(folder.path + "/other").token() != file.token());
-  }
-  CHECK_FALSE(read_token_file(path));
-  CHECK(std::filesystem::is_empty(folder.path + "/deeper"));
-  CHECK(std::filesystem::file_size(target) == 9);
-}
-
-TEST_CASE("token file: what is no safe file is refused", "[comm]") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path + "/token", token = "00112233445566778899aabbccddeeff\n";
-  const auto problem = [&] {
-    try {
-      read_token_file(path);
-    } catch (const CommError& error) {
-      return std::string(error.what()).substr(std::strlen("the file by which ranks meet, ") + path.size() + 2);
-    }
-    return std::string("none");
-  };
-  write_file(path, token, 0640);
-  CHECK(problem() == "expected mode 600, found 640");
-  for (const std::string& text : {std::string(), token.substr(1), token + "x", "x" + token.substr(1)}) {
-    write_file(path, text, 0600);
-    CHECK(problem() == "expected a token, found something else");
-  }
-  std::filesystem::rename(path, folder.path + "/elsewhere");
-  std::filesystem::create_symlink(folder.path + "/elsewhere", path);
-  CHECK(problem() == "expected a file, found a link");
-  std::filesystem::remove(path);
-  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  CHECK(problem() == "expected a file, found something else");
-  CHECK_THROWS_AS(TokenFile("/proc/no/such/folder/token"), CommError);
-}
-
-TEST_CASE("token file: its name is of one launch", "[comm]") {
-  const auto name = [](const std::map<std::string, std::string>& variables) {
-    const Environment environment(variables);
-    return token_file_path("folder");
-  };
-  CHECK(name({}) == "folder/.libtrain-meeting");
-  CHECK(name({{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "0"}, {"MASTER_PORT", "2950"}}) ==
-        "folder/.libtrain-meeting-12-0-2950");
-  CHECK(name({{"SLURM_JOB_ID", "12"}, {"SLURM_STEP_ID", "0"}, {"SLURM_RESTART_COUNT", "1"}, {"MASTER_PORT", "2950"}}) ==
-        "folder/.libtrain-meeting-12-0-1-2950");
-  CHECK(name({{"TORCHELASTIC_RUN_ID", "../x"}, {"MASTER_PORT", "1"}}) == "folder/.libtrain-meeting-___x-1");
-}
-
-TEST_CASE("token of the environment: 32 hexadecimal digits, and never repeated in a message", "[comm]") {
-  const auto token = [](const std::string& text) {
-    const Environment environment({{"LTRAIN_TOKEN", text}});
-    return token_of_environment();
-  };
-  CHECK_FALSE(token(""));
-  CHECK(token("0102030405060708090a0B0c0D0e0f10") == kToken);
-  for (const char* text : {"0102030405060708090a0b0c0d0e0f1", "0102030405060708090a0b0c0d0e0f1g"}) {
-    try {
-      token(text);
-      FAIL("taken: " << text);
-    } catch (const CommError& error) {
-      CHECK(error.code() == ExitCode::communication);
-      CHECK(std::string(error.what()).starts_with("LTRAIN_TOKEN: expected 32 hexadecimal digits, got 3"));
-      CHECK(std::string(error.what()).find("0102") == std::string::npos);
-    }
-  }
 }
 
 TEST_CASE("ranks without MPI: a file in the shared folder does where the environment has no token", "[comm]") {

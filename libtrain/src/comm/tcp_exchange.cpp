@@ -1,70 +1,19 @@
-// Both ends: rank 0's thread serves all connections and the switchboard, another rank's reads its one connection.
+// The end of a rank other than 0: a thread reads its one connection.
 #include "comm/tcp_exchange.h"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <condition_variable>
-#include <cstring>
 #include <exception>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
-#include "comm/tcp_switchboard.h"
-#include "libtrain/error.h"
+#include "comm/tcp_hub.h"
+#include "comm/tcp_mailbox.h"
 
 namespace lt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kLeaveDeadline{15}, kUnwindDeadline{1};
-constexpr const char* kGone = "has closed the connection";
-
-// Answers on their way to the threads that wait for them, by channel.
-class Mailbox {
- public:
-  void put(Frame frame) {
-    const std::lock_guard lock(mutex_);
-    frames_.insert_or_assign(frame.header.channel, std::move(frame));
-    arrived_.notify_all();
-  }
-  // Nothing comes any more.
-  void close(const std::string& why) {
-    const std::lock_guard lock(mutex_);
-    closed_ = why;
-    arrived_.notify_all();
-  }
-  Frame take(std::uint64_t channel) {
-    std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return frames_.count(channel) > 0 || closed_; });
-    const auto found = frames_.find(channel);
-    if (found == frames_.end()) fail(*closed_);
-    Frame frame = std::move(found->second);
-    frames_.erase(found);
-    lock.unlock();
-    if (frame.header.kind == FrameKind::failure) fail(*frame.payload);
-    return frame;
-  }
-
- private:
-  [[noreturn]] static void fail(const std::string& why) {
-    throw CommError(why, "its own error, or the launcher's, says why it ended");
-  }
-
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<std::uint64_t, Frame> frames_;
-  std::optional<std::string> closed_;
-};
 
 class MemberExchange final : public TcpExchange {
  public:
@@ -86,7 +35,7 @@ class MemberExchange final : public TcpExchange {
 
  private:
   void read() {
-    std::string why = fmt::format("rank 0: {}", kGone);
+    std::string why = fmt::format("rank 0: {}", kTcpGone);
     try {
       FrameReader reader;
       std::vector<Frame> frames;
@@ -102,170 +51,15 @@ class MemberExchange final : public TcpExchange {
 
   TcpHandle link_;
   std::mutex writing_;
-  Mailbox mailbox_;
+  TcpMailbox mailbox_;
   std::thread reader_;
-};
-
-class HubExchange final : public TcpExchange {
- public:
-  HubExchange(int size, std::vector<TcpHandle> handles)
-      : switchboard_(size, [this](int rank, const Frame& frame) { answer(rank, frame); }), links_(handles.size()) {
-    watch(wake_, kWake, EPOLLIN);
-    for (std::size_t r = 1; r < handles.size(); ++r) {
-      links_[r].handle = std::move(handles[r]);
-      set_blocking(links_[r].handle, false);
-      watch(links_[r].handle, r, EPOLLIN);
-    }
-    open_links_ = handles.size() - 1;
-    thread_ = std::thread([this] { serve(); });
-  }
-
-  ~HubExchange() override {
-    const auto patience = std::uncaught_exceptions() > 0 ? kUnwindDeadline : kLeaveDeadline;
-    {
-      const std::lock_guard lock(mutex_);
-      leave_by_ = Clock::now() + patience;
-    }
-    wake();
-    thread_.join();
-  }
-
-  void tell(Frame frame) override {
-    {
-      const std::lock_guard lock(mutex_);
-      inbox_.push_back(std::move(frame));
-    }
-    wake();
-  }
-  Frame ask(Frame frame) override {
-    const std::uint64_t channel = frame.header.channel;
-    tell(std::move(frame));
-    return mailbox_.take(channel);
-  }
-
- private:
-  static constexpr std::uint64_t kWake = 0;  // where others have their rank
-
-  struct Link {
-    TcpHandle handle;
-    FrameReader reader;
-    FrameWriter writer;
-    bool waits_to_write = false;
-  };
-
-  void watch(const TcpHandle& handle, std::uint64_t who, std::uint32_t events, int how = EPOLL_CTL_ADD) {
-    epoll_event event{};
-    event.events = events, event.data.u64 = who;
-    if (::epoll_ctl(epoll_.get(), how, handle.get(), &event) != 0) {
-      throw CommError(fmt::format("epoll_ctl: {}", std::strerror(errno)));
-    }
-  }
-
-  void wake() {
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(wake_.get(), &one, sizeof one));
-  }
-
-  void serve() {
-    try {
-      while (!has_left()) turn();
-    } catch (const std::exception& error) {
-      mailbox_.close(fmt::format("rank 0: {}", error.what()));
-      for (Link& link : links_) link.handle = TcpHandle();
-    }
-  }
-
-  bool has_left() {
-    const std::lock_guard lock(mutex_);
-    return leave_by_ && (open_links_ == 0 || Clock::now() >= *leave_by_);
-  }
-
-  void turn() {
-    std::array<epoll_event, 256> events;
-    int timeout = -1;
-    {
-      const std::lock_guard lock(mutex_);
-      if (leave_by_) timeout = poll_ms_until(*leave_by_);
-    }
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
-    if (count < 0 && errno != EINTR) throw CommError(fmt::format("epoll_wait: {}", std::strerror(errno)));
-    for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[static_cast<std::size_t>(i)];
-      event.data.u64 == kWake ? take_own() : serve(static_cast<int>(event.data.u64), event.events);
-    }
-  }
-
-  // What this process itself has to say.
-  void take_own() {
-    std::uint64_t unused = 0;
-    static_cast<void>(::read(wake_.get(), &unused, sizeof unused));
-    std::vector<Frame> frames;
-    bool leaves = false;
-    {
-      const std::lock_guard lock(mutex_);
-      frames = std::exchange(inbox_, {});
-      leaves = leave_by_.has_value();
-    }
-    for (Frame& frame : frames) switchboard_.take(0, std::move(frame));
-    if (leaves) switchboard_.lose(0, kGone);
-  }
-
-  void serve(int rank, std::uint32_t events) {
-    Link& link = links_[static_cast<std::size_t>(rank)];
-    if (link.handle.get() < 0) return;
-    if ((events & EPOLLOUT) != 0) flush(rank);
-    if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0 || link.handle.get() < 0) return;
-    std::vector<Frame> frames;
-    try {
-      const bool open = link.reader.read(link.handle, frames) == FrameReader::State::open;
-      for (Frame& frame : frames) switchboard_.take(rank, std::move(frame));
-      if (!open) lose(rank, kGone);
-    } catch (const CommError& error) {
-      lose(rank, error.what());
-    }
-  }
-
-  void answer(int rank, const Frame& frame) {
-    if (rank == 0) return mailbox_.put(frame);
-    Link& link = links_[static_cast<std::size_t>(rank)];
-    if (link.handle.get() < 0) return;
-    link.writer.push(frame);
-    flush(rank);
-  }
-
-  void flush(int rank) {
-    Link& link = links_[static_cast<std::size_t>(rank)];
-    if (link.handle.get() < 0 || !link.writer.flush(link.handle)) return;  // that it is gone comes as an event as well
-    if (link.writer.is_empty() == !link.waits_to_write) return;
-    link.waits_to_write = !link.writer.is_empty();
-    watch(link.handle, static_cast<std::uint64_t>(rank), link.waits_to_write ? EPOLLIN | EPOLLOUT : EPOLLIN,
-          EPOLL_CTL_MOD);
-  }
-
-  void lose(int rank, const std::string& why) {
-    Link& link = links_[static_cast<std::size_t>(rank)];
-    if (link.handle.get() < 0) return;
-    link = Link();
-    --open_links_;
-    switchboard_.lose(rank, why);
-  }
-
-  TcpHandle epoll_{::epoll_create1(EPOLL_CLOEXEC)}, wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  Mailbox mailbox_;
-  Switchboard switchboard_;  // from here to open_links_: the thread's own
-  std::vector<Link> links_;
-  std::size_t open_links_ = 0;
-  std::mutex mutex_;  // guards what follows
-  std::vector<Frame> inbox_;
-  std::optional<Clock::time_point> leave_by_;
-  std::thread thread_;
 };
 
 }  // namespace
 
-std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, int size, std::vector<TcpHandle> links) {
-  if (rank > 0) return std::make_shared<MemberExchange>(std::move(links.front()));
-  return std::make_shared<HubExchange>(size, std::move(links));
+std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<TcpHandle> links) {
+  if (rank == 0) return make_tcp_hub(std::move(links));
+  return std::make_shared<MemberExchange>(std::move(links.front()));
 }
 
 }  // namespace lt

@@ -107,7 +107,7 @@ std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting) 
   GroupPlace place{meeting.rank, meeting.size, meeting.rank, meeting.size, "world"};
   std::vector<int> members(static_cast<std::size_t>(meeting.size));
   std::iota(members.begin(), members.end(), 0);
-  auto exchange = make_tcp_exchange(meeting.rank, meeting.size, meet_over_tcp(meeting));
+  auto exchange = make_tcp_exchange(meeting.rank, meet_over_tcp(meeting));
   return std::make_shared<TcpBackend>(std::move(place), std::move(exchange), kWorldChannel, std::move(members));
 }
 

@@ -1,19 +1,13 @@
-// Both sides of the meeting. Rank 0 serves all who connect in one poll() loop, so that nobody waits for another.
+// The way of all ranks but 0: they try until they are welcome, because rank 0 and its token may come later.
 #include "comm/tcp_meeting.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <deque>
 #include <optional>
 #include <thread>
 
 #include "comm/tcp_greeting.h"
+#include "comm/tcp_reception.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -22,168 +16,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRetry{100};
-constexpr std::chrono::seconds kGreetingPatience{2};  // for what a connection has to say
-constexpr std::size_t kStrangers = 256;               // that may be connected beside the ranks that are still missing
-constexpr int kAcceptedAtOnce = 64;
-constexpr rlim_t kOwnDescriptors = 256;  // files, devices, libraries
-
-// A connection in the course of its greeting, as rank 0 sees it.
-class Guest {
- public:
-  enum class State { greets, turned_away, welcome };
-
-  explicit Guest(TcpHandle handle) : handle_(std::move(handle)) {}
-  const TcpHandle& handle() const { return handle_; }
-  TcpHandle take_handle() { return std::move(handle_); }
-  Clock::time_point deadline() const { return deadline_; }
-  int rank() const { return static_cast<int>(hello_.rank); }
-  bool said_hello() const { return said_hello_; }
-
-  // Takes what has come; never waits.
-  State hear(const TcpMeeting& meeting, const MeetingToken& token) {
-    if (!said_hello_) {
-      if (const State state = receive(&hello_, sizeof hello_); state != State::welcome) return state;
-      if (hello_.protocol != Hello::kProtocol || hello_.size != static_cast<std::uint32_t>(meeting.size) ||
-          hello_.rank < 1 || hello_.rank >= hello_.size) {
-        return State::turned_away;
-      }
-      said_hello_ = true;
-      answer_ = {random_token(), 0};
-      answer_.proof = proof_of(Speaker::rank_0, token, hello_, answer_.nonce);
-      if (!tcp_write(handle_, &answer_, sizeof answer_)) return State::turned_away;
-    }
-    if (const State state = receive(&proof_, sizeof proof_); state != State::welcome) return state;
-    const std::uint64_t expected = proof_of(Speaker::other_rank, token, hello_, answer_.nonce);
-    return is_same_proof(proof_, expected) ? State::welcome : State::turned_away;
-  }
-
- private:
-  // `welcome`: all of it is there.
-  State receive(void* to, std::size_t size) {
-    while (got_ < size) {
-      const ssize_t count = ::recv(handle_.get(), static_cast<char*>(to) + got_, size - got_, 0);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return State::greets;
-      if (count <= 0) return State::turned_away;
-      got_ += static_cast<std::size_t>(count);
-    }
-    got_ = 0;
-    return State::welcome;
-  }
-
-  TcpHandle handle_;
-  Clock::time_point deadline_ = Clock::now() + kGreetingPatience;
-  bool said_hello_ = false;
-  std::size_t got_ = 0;  // bytes of the message that is awaited
-  Hello hello_;
-  Answer answer_;
-  std::uint64_t proof_ = 0;
-};
-
-// Rank 0's side.
-class Reception {
- public:
-  Reception(const TcpMeeting& meeting, const MeetingToken& token)
-      : meeting_(meeting), token_(token), listener_(meeting.host, meeting.port) {
-    if (!meeting.one_host && !listener_.only_loopback().empty()) {
-      throw CommError(fmt::format("MASTER_ADDR: {} is {} on rank 0's host, which other hosts cannot reach",
-                                  meeting.host, listener_.only_loopback()),
-                      "name an address of the network: the first of `hostname -I` on rank 0's host");
-    }
-    links_.resize(static_cast<std::size_t>(meeting.size));
-  }
-
-  std::vector<TcpHandle> receive_all() {
-    const auto deadline = Clock::now() + meeting_.patience;
-    while (missing_ > 0) {
-      if (Clock::now() > deadline) fail();
-      wait(deadline);
-      hear_guests();
-      accept_guests();
-    }
-    return std::move(links_);
-  }
-
- private:
-  void wait(Clock::time_point deadline) {
-    entries_.clear();
-    for (const Guest& guest : guests_) {
-      entries_.push_back({guest.handle().get(), POLLIN, 0});
-      deadline = std::min(deadline, guest.deadline());
-    }
-    for (const TcpHandle& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
-    if (::poll(entries_.data(), entries_.size(), poll_ms_until(deadline)) < 0 && errno != EINTR) {
-      throw CommError(fmt::format("poll: {}", std::strerror(errno)));
-    }
-  }
-
-  // Whoever has more to say stays, up to its deadline.
-  void hear_guests() {
-    std::deque<Guest> staying;
-    for (std::size_t i = 0; i < guests_.size(); ++i) {
-      Guest& guest = guests_[i];
-      const Guest::State state = entries_[i].revents == 0 ? Guest::State::greets : guest.hear(meeting_, token_);
-      if (state == Guest::State::welcome) welcome(guest);
-      if (state == Guest::State::turned_away && guest.said_hello()) ++refused_;
-      if (state == Guest::State::greets && Clock::now() < guest.deadline()) staying.push_back(std::move(guest));
-    }
-    guests_ = std::move(staying);
-  }
-
-  void welcome(Guest& guest) {
-    TcpHandle& link = links_[static_cast<std::size_t>(guest.rank())];
-    if (link.get() >= 0) return;  // there is that rank already
-    if (!tcp_write(guest.handle(), &kWelcome, sizeof kWelcome)) return;
-    link = guest.take_handle();
-    --missing_;
-  }
-
-  // The oldest makes room: whoever belongs here speaks at once, and comes again where it was too slow.
-  void accept_guests() {
-    for (const TcpHandle& listening : listener_.handles()) {
-      for (int i = 0; i < kAcceptedAtOnce; ++i) {
-        bool is_full = false;
-        std::optional<TcpHandle> handle = TcpListener::accept(listening, is_full);
-        if (!handle && !is_full) break;
-        if (is_full && guests_.empty()) {
-          throw CommError("rank 0 can open no more connections", "`ulimit -n` is less than the number of ranks");
-        }
-        if (is_full || guests_.size() >= kStrangers + static_cast<std::size_t>(missing_)) guests_.pop_front();
-        if (handle) guests_.emplace_back(std::move(*handle));
-      }
-    }
-  }
-
-  [[noreturn]] void fail() const {
-    const auto first = std::find_if(links_.begin() + 1, links_.end(), [](const TcpHandle& h) { return h.get() < 0; });
-    std::string text = fmt::format("group world: rank {} of {}: expected a connection, none came in time",
-                                   first - links_.begin(), meeting_.size);
-    if (missing_ > 1) text += fmt::format("; {} ranks are missing", missing_);
-    if (refused_ > 0) text += fmt::format("; {} connections did not know the token", refused_);
-    throw CommError(text, "is it running, and is the port open to it?");
-  }
-
-  const TcpMeeting& meeting_;
-  const MeetingToken& token_;
-  TcpListener listener_;
-  std::vector<TcpHandle> links_;
-  int missing_ = meeting_.size - 1, refused_ = 0;
-  std::deque<Guest> guests_;  // in the order in which they came
-  std::vector<pollfd> entries_;
-};
-
-// Rank 0 has a descriptor for each rank. Soft limits of 1,024 are common, hard ones are higher.
-void allow_descriptors(int ranks) {
-  rlimit limit{};
-  const rlim_t needed = static_cast<rlim_t>(ranks) + kStrangers + kOwnDescriptors;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min(needed, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // where it is too little accept() says so
-}
 
 enum class Greeting { welcome, closed, wrong_token };
 
-// Another rank's side. Once it has spoken it waits: it is rank 0 that turns away.
+// Once a rank has spoken it waits: it is rank 0 that turns away.
 Greeting greet(const TcpHandle& link, const TcpMeeting& meeting, const MeetingToken& token, TcpDeadline deadline) {
   Hello hello;
   hello.rank = static_cast<std::uint32_t>(meeting.rank), hello.size = static_cast<std::uint32_t>(meeting.size);
@@ -234,10 +70,9 @@ std::vector<TcpHandle> go_to_rank_0(const TcpMeeting& meeting) {
 
 std::vector<TcpHandle> meet_over_tcp(const TcpMeeting& meeting) {
   if (meeting.rank > 0) return go_to_rank_0(meeting);
-  allow_descriptors(meeting.size);
   const std::optional<MeetingToken> token = meeting.token.read();
   if (!token) throw CommError("rank 0 has no token for the other ranks");
-  return Reception(meeting, *token).receive_all();
+  return receive_ranks(meeting, *token);
 }
 
 }  // namespace lt

@@ -1,0 +1,14 @@
+// Rank 0's end of all connections.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/tcp_exchange.h"
+
+namespace lt {
+
+// `links` by rank; of rank 0 there is none. Its thread serves them and the switchboard.
+std::shared_ptr<TcpExchange> make_tcp_hub(std::vector<TcpHandle> links);
+
+}  // namespace lt

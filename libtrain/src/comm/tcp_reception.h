@@ -1,0 +1,13 @@
+// Rank 0's side of a meeting over TCP.
+#pragma once
+
+#include <vector>
+
+#include "comm/tcp_meeting.h"
+
+namespace lt {
+
+// Connected sockets by rank, once all have come. Throws CommError.
+std::vector<TcpHandle> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
+
+}  // namespace lt

@@ -1,0 +1,47 @@
+// What a launch leaves behind for its ranks: variables of the environment, and files.
+#pragma once
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "test_main/catch.h"
+
+namespace lt_test {
+
+struct TemporaryFolder {
+  TemporaryFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::string path = (std::filesystem::temp_directory_path() / "lt-meeting-XXXXXX").string();
+};
+
+// Sets variables of the environment for its scope; the others that a launcher sets are absent.
+class Environment {
+ public:
+  explicit Environment(const std::map<std::string, std::string>& variables) {
+    for (const char* name : {"LTRAIN_TOKEN", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+                             "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"}) {
+      ::unsetenv(name);
+    }
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    variables_ = variables;
+  }
+  ~Environment() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+  }
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+inline void write_file(const std::string& path, const std::string& text, mode_t mode) {
+  std::ofstream(path) << text;
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+}
+
+}  // namespace lt_test
