@@ -1,5 +1,4 @@
 // Groups of ranks that met over TCP: their exchanges, alone and side by side, and what they cost.
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -9,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
-#include "comm/tcp_exchange.h"
 #include "comm/tcp_ranks.h"
+#include "comm/tcp_switchboard.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -63,6 +62,29 @@ TEST_CASE("tcp: tensors on the CPU are refused, and who waits for a rank that ha
   CHECK(results[2] == "refused");
   CHECK(results[0] == "error: group world: rank 2: has closed the connection");
   CHECK(results[1] == results[0]);
+}
+
+TEST_CASE("switchboard: who comes late learns of the first rank that went, not of those that followed it", "[comm]") {
+  std::vector<std::string> answers;
+  Switchboard switchboard(
+      4, [&](int rank, const Frame& frame) { answers.push_back(fmt::format("{}: {}", rank, *frame.payload)); });
+  switchboard.take(1, Frame({}, "one"));
+  switchboard.lose(2, "gone");
+  switchboard.lose(1, "followed");
+  switchboard.take(0, Frame({}, "zero"));
+  CHECK(joined(answers) == "1: rank 2: gone|0: rank 2: gone");
+}
+
+TEST_CASE("switchboard: what is complete is answered, though a rank goes before it has the answer", "[comm]") {
+  std::vector<int> answered;
+  Switchboard switchboard(2, [&](int rank, const Frame& frame) {
+    CHECK(frame.header.kind == FrameKind::gather);
+    answered.push_back(rank);
+  });
+  switchboard.take(1, Frame({}, "one"));
+  switchboard.lose(1, "gone");
+  switchboard.take(0, Frame({}, "zero"));
+  CHECK(answered == std::vector<int>{0, 1});
 }
 
 TEST_CASE("tcp: groups are used side by side by several threads", "[comm]") {

@@ -129,7 +129,7 @@ class HubExchange final : public TcpExchange {
       leaves = leave_by_.has_value();
     }
     for (Frame& frame : frames) switchboard_.take(0, std::move(frame));
-    if (leaves) switchboard_.lose(0, kTcpGone);
+    if (leaves && !std::exchange(has_told_, true)) switchboard_.lose(0, kTcpGone);
   }
 
   void serve(int rank, std::uint32_t events) {
@@ -177,7 +177,8 @@ class HubExchange final : public TcpExchange {
   Switchboard switchboard_;  // from here to open_links_: the thread's own
   std::vector<Link> links_;
   std::size_t open_links_ = 0;
-  std::mutex mutex_;  // guards what follows
+  bool has_told_ = false;  // the others that this rank leaves
+  std::mutex mutex_;       // guards what follows
   std::vector<Frame> inbox_;
   std::optional<Clock::time_point> leave_by_;
   std::thread thread_;

@@ -54,7 +54,7 @@ void Switchboard::open(int rank, const Frame& frame) {
 }
 
 void Switchboard::lose(int rank, const std::string& why) {
-  lost_.emplace(rank, why);
+  lost_.emplace_back(rank, why);
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, channel] : channels_) numbers.push_back(number);
   for (const std::uint64_t number : numbers) settle(number);

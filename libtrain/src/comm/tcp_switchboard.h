@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/tcp_frames.h"
@@ -41,7 +42,7 @@ class Switchboard {
 
   Answer answer_;
   std::map<std::uint64_t, Channel> channels_;
-  std::map<int, std::string> lost_;
+  std::vector<std::pair<int, std::string>> lost_;  // the first is the reason that others followed
   int ranks_;
 };
 
