@@ -51,7 +51,7 @@ class NcclBackend final : public DeviceBackend {
         stream_(device),
         communicator_(std::move(communicator)) {
     *words_ = {};
-    log().watch(words_);
+    if (cuda::write_word(&words_->begun, 0, stream_.cuda())) log().watch(words_);
   }
 
   GatherMemory gather_memory(Device where) override;

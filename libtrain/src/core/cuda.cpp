@@ -182,21 +182,23 @@ void synchronize_stream(void* stream) {
   wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream)), "cudaStreamQuery"); });
 }
 
-void write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
+bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
   // A function of the driver, which a program that starts without one cannot be linked with.
   static const auto write = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult result{};
-    LT_CUDA(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &function, 12000, cudaEnableDefault, &result));
-    return result == cudaDriverEntryPointSuccess ? reinterpret_cast<PFN_cuStreamWriteValue32_v11070>(function)
-                                                 : nullptr;
+    const cudaError_t code =
+        cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &function, 12000, cudaEnableDefault, &result);
+    return code == cudaSuccess ? reinterpret_cast<PFN_cuStreamWriteValue32_v11070>(function) : nullptr;
   }();
-  if (write == nullptr) throw InternalError("cuda", "cuStreamWriteValue32: expected it in the driver, found none");
+  if (write == nullptr) return false;
   void* address = nullptr;
   LT_CUDA(cudaHostGetDevicePointer(&address, word, 0));
   const CUresult code =
       write(stream_of(stream.handle), reinterpret_cast<CUdeviceptr>(address), value, CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (code == CUDA_ERROR_NOT_SUPPORTED) return false;
   if (code != CUDA_SUCCESS) throw InternalError("cuda", "cuStreamWriteValue32: error " + std::to_string(code));
+  return true;
 }
 
 void sleep(void* stream, std::chrono::milliseconds time) {

@@ -29,7 +29,7 @@ void synchronize_stream(void*) { not_built(); }
 std::shared_ptr<void> record_timed(CudaStream) { not_built(); }
 bool is_event_reached(void*) { not_built(); }
 double elapsed_ms(void*, void*) { not_built(); }
-void write_word(std::uint32_t*, std::uint32_t, CudaStream) { not_built(); }
+bool write_word(std::uint32_t*, std::uint32_t, CudaStream) { not_built(); }
 void sleep(void*, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }

@@ -43,7 +43,7 @@ using StepClock = std::chrono::steady_clock;
 
 std::atomic<std::uint64_t> progress_count{0};
 std::atomic<Phase> current_phase{Phase::none};
-std::atomic<std::int64_t> current_step{0};
+std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
 // Of the thread that steps alone.
 StepClock::time_point step_begin;
@@ -90,7 +90,7 @@ void begin_step(std::int64_t step) {
     if (seconds > slowest_step_s.load(std::memory_order_relaxed)) slowest_step_s = seconds;
   }
   step_begin = now, step_is_timed = true;
-  current_step.store(step, std::memory_order_relaxed);
+  running_step.store(step, std::memory_order_relaxed);
   count_progress();
 }
 
@@ -105,7 +105,7 @@ void count_launch(const Stream& stream) {
 }
 
 Progress read_progress() {
-  Progress progress{progress_count, current_phase, current_step, slowest_step_s};
+  Progress progress{progress_count, current_phase, running_step, slowest_step_s};
   if (const volatile std::uint32_t* word = launch_word) progress.launches = *word;
   return progress;
 }

@@ -76,6 +76,8 @@ class MeetingTimer {
   std::thread thread_;
 };
 
+}  // namespace
+
 // What a rank knows of a monitor: that it beats.
 struct MonitorLink {
   int rank;
@@ -84,7 +86,6 @@ struct MonitorLink {
   bool ended = false;  // it said goodbye
 };
 
-}  // namespace
 }  // namespace watchdog
 
 using namespace watchdog;
