@@ -11,6 +11,7 @@
 #include "core/fault.h"
 #include "libtrain/error.h"
 #include "libtrain/part_clock.h"
+#include "libtrain/progress.h"
 #include "record/short_text.h"
 #include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
@@ -86,6 +87,7 @@ void Saver::save() {
   const Size step = run_.steps_done();
   if (last_begun_ == step) return;
   const PartScope part(Part::checkpoint);
+  const PhaseScope phase(Phase::save);
   fault_point("save-begin");
   last_begun_ = step;
   last_begin_ = Clock::now();
@@ -121,6 +123,7 @@ void Saver::save_in_background(Size step) {
 
 void Saver::conclude_finished() {
   if (!background_ || background_->saves.outstanding() == 0) return;
+  const PhaseScope phase(Phase::save);
   // The ranks' threads end at different times, and all ranks conclude at the same step.
   int finished = background_->saves.outstanding();
   for (const std::string& count : run_.control.all_gather_bytes(std::to_string(background_->saves.finished()))) {
@@ -166,6 +169,7 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
 }
 
 void Saver::finish() {
+  const PhaseScope phase(Phase::save);
   for (int attempt = 1;; ++attempt) {
     save();
     conclude_all();
