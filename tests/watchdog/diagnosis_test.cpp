@@ -188,6 +188,12 @@ TEST_CASE("diagnosis: only a rank that waits for nobody is to blame, over groups
   peers[1].board.still_s = peers[3].board.still_s = 61;
   peers[1].board.groups = {{9, 1, 2, 2, "odd", 0, 5, {reduction(4, false)}}};
   CHECK(diagnose(peers, kLimits)->ranks == std::vector<int>{3});
+
+  // Ranks 0, 1 and 3 are one, which no stride describes: rank 2 is not blamed.
+  peers = waiting_for(3, 4, 61);
+  for (Peer& peer : peers) peer.board.groups[0].stride = 0, peer.board.groups[0].size = 3;
+  peers[2].board.groups.clear(), peers[2].board.still_s = 0;
+  CHECK(diagnose(peers, kLimits)->ranks == std::vector<int>{3});
 }
 
 TEST_CASE("diagnosis: ranks that wait for each other in two groups", "[watchdog]") {

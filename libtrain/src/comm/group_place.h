@@ -10,7 +10,8 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
-  int stride = 1;         // between its ranks, in ranks of the run
+  int stride = 1;         // between its first two ranks, in ranks of the run
+  bool is_even = true;    // the same between all of them
   std::uint64_t id = 1;   // the same on its ranks, and of no other group
   bool on_paper = false;  // a meta group's
   bool patient = false;   // who waits sleeps, and nothing is counted: a group for a thread in the background

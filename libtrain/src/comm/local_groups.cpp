@@ -19,12 +19,13 @@ GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const
 
 GroupPlace GroupBackend::split_place(const std::vector<int>& colors, std::string name) {
   GroupPlace place{0, 0, place_.run_rank, place_.run_size, std::move(name)};
-  place.on_paper = place_.on_paper;
+  place.on_paper = place_.on_paper, place.is_even = place_.is_even;
   int first = 0;
   for (int r = 0; r < size(); ++r) {
     if (colors[static_cast<std::size_t>(r)] != colors[static_cast<std::size_t>(rank())]) continue;
     if (place.size == 0) first = r;
     if (place.size == 1) place.stride = (r - first) * place_.stride;
+    if (place.size > 1) place.is_even &= (r - first) * place_.stride == place.size * place.stride;
     if (r < rank()) ++place.rank;
     ++place.size;
   }

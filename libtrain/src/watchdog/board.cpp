@@ -103,7 +103,7 @@ Board BoardReader::read(double seconds, bool paused) {
     GroupBoard& entry = board.groups.emplace_back();
     const GroupPlace& place = group.place;
     entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);
-    entry.stride = static_cast<std::uint32_t>(place.stride);
+    entry.stride = place.is_even ? static_cast<std::uint32_t>(place.stride) : 0;
     entry.first = static_cast<std::uint32_t>(place.run_rank - place.rank * place.stride);
     entry.name = place.name, entry.launch = group.as_device ? now.launches : 0, entry.begun = group.begun;
     for (const CollectiveRecord& call : group.calls) {

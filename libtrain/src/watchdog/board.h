@@ -24,8 +24,9 @@ struct Call {
 
 // A group's newest calls on one rank.
 struct GroupBoard {
-  std::uint64_t id = 0;                           // the same on its ranks
-  std::uint32_t first = 0, stride = 1, size = 1;  // its ranks: first, first + stride, ...
+  std::uint64_t id = 0;  // the same on its ranks
+  // Its ranks: first, first + stride, ...; with a stride of 0 those that have it on their boards.
+  std::uint32_t first = 0, stride = 1, size = 1;
   std::string name;
   std::uint32_t launch = 0;  // of graphs, where they make the calls: a later one makes the same again
   std::uint64_t begun = 0;   // calls that it has come to

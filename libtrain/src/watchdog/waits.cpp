@@ -12,17 +12,22 @@ namespace {
 using Key = std::tuple<std::uint64_t, std::uint32_t, std::uint64_t>;  // group, launch, sequence
 Key key_of(const GroupBoard& group, const Call& call) { return {group.id, group.launch, call.sequence}; }
 
-bool is_member(const GroupBoard& group, int rank) {
-  const long offset = rank - static_cast<long>(group.first), stride = std::max<std::uint32_t>(1, group.stride);
+const GroupBoard* board_of(const Peer& peer, const GroupBoard& group) {
+  const auto& groups = peer.board.groups;
+  const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& entry) { return entry.id == group.id; });
+  return same == groups.end() ? nullptr : &*same;
+}
+
+bool is_member(const Peer& peer, const GroupBoard& group) {
+  if (group.stride == 0) return board_of(peer, group) != nullptr;
+  const long offset = peer.rank - static_cast<long>(group.first), stride = group.stride;
   return offset >= 0 && offset % stride == 0 && offset / stride < static_cast<long>(group.size);
 }
 
 // What is not on its board it has not come to: a board is empty of groups while its rank gets on.
 bool has_come_to(const Peer& peer, const GroupBoard& group, const Call& call) {
-  const auto same =
-      std::find_if(peer.board.groups.begin(), peer.board.groups.end(), [&](const auto& g) { return g.id == group.id; });
-  return same != peer.board.groups.end() &&
-         std::tuple(same->launch, same->begun) > std::tuple(group.launch, call.sequence);
+  const GroupBoard* const same = board_of(peer, group);
+  return same != nullptr && std::tuple(same->launch, same->begun) > std::tuple(group.launch, call.sequence);
 }
 
 bool is_same(const Call& one, const Call& other) {
@@ -54,7 +59,7 @@ std::vector<Knot> knots_of(const std::vector<Peer>& peers) {
       at->second.waiting.push_back(&peer);
       if (!is_new) continue;
       for (const Peer& other : peers) {
-        if (is_member(group, other.rank) && !has_come_to(other, group, *call)) at->second.missing.push_back(&other);
+        if (is_member(other, group) && !has_come_to(other, group, *call)) at->second.missing.push_back(&other);
       }
     }
   }
