@@ -26,14 +26,18 @@ class Faults(TrainingTest):
                     self.assertEqual(self.losses(run), self.losses(f"whole-{ranks}"))
 
     def test_a_loss_or_gradient_that_is_nan_on_one_rank_stops_all(self):
-        for fault, strategy, loss, norm in (("forward:1:3:nan", "ddp", "nan", r"[\d.]+"),
-                                            ("backward:1:3:nan", "zero3", r"[\d.]+", "nan")):
+        for ranks, fault, loss, norm in ((1, "forward:0:3:nan", "nan", r"[\d.]+"), (2, "backward:1:3:nan", r"[\d.]+", "nan")):
             with self.subTest(fault):
-                done = self.train(*OPTIONS, f"--parallel.strategy={strategy}", run=strategy, ranks=2,
-                                  environment={"LTRAIN_FAULT": fault})
+                done = self.train(*OPTIONS, run=fault, ranks=ranks, environment={"LTRAIN_FAULT": fault})
                 self.assertEqual(done.returncode, 5, done.stderr)
-                self.assertRegex(done.stderr, rf"^error: \[train\] rank 0: step 3: loss {loss}, gradient norm {norm}: expected "
+                self.assertRegex(done.stderr, rf"^error: \[train\] (rank 0: )?step 3: loss {loss}, gradient norm {norm}: expected "
                                               "finite numbers; step 2 was saved last\n")
+
+    def test_too_little_memory_on_one_rank_ends_all(self):
+        # Where parameters are gathered for a sample.
+        done = self.train(*OPTIONS, "--train.sample_every=3", ranks=2, environment={"LTRAIN_FAULT": "allocate:1:3:oom=3"})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"^error: \[memory\] rank 1: the system has no \d+ bytes left\n$")
 
     def test_a_fault_that_makes_no_sense_is_refused_before_anything_is_there(self):
         refused = self.train(ranks=2, environment={"LTRAIN_FAULT": "data:0:3:nan"})

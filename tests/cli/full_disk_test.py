@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import program
 from signals_test import Running
@@ -25,6 +26,7 @@ class FullDisk(TrainingTest):
         except OSError:
             mounted = False
         if not mounted:
+            print("skipped: no right to mount a small disk", file=sys.stderr)
             self.skipTest("no right to mount a small disk")
         self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=True)
 
