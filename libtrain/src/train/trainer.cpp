@@ -61,9 +61,9 @@ class Trainer {
     const TrainConfig& train = run_.config.train;
     const PartClockScope parts(&clock_);
     fault_point("start");
-    leave_out_of_step_time();
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
     if (is_stopped()) return End::signal;
+    leave_out_of_step_time();
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
