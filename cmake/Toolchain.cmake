@@ -23,7 +23,7 @@ endif()
 add_library(lt_options INTERFACE)
 # -Wrestrict: GCC 12 reports correct std::string concatenations (GCC bug 105651).
 target_compile_options(lt_options INTERFACE
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-attributes;-Wno-restrict;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror>>")
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-attributes;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror>>")
 if(LIBTRAIN_CUDA)
   target_compile_definitions(lt_options INTERFACE LIBTRAIN_HAS_CUDA=1)
   # constexpr functions of the library (conversions of bf16, Philox) run in kernels too.

@@ -5,6 +5,7 @@
 #   bash launch/deps.sh            compilers and libraries
 #   bash launch/deps.sh --corpus   also the text that launch/quickstart.sh trains on
 #   bash launch/deps.sh --tests    also what tests/run.sh needs to make a virtual environment of Python
+#   bash launch/deps.sh --fuzz     also clang with libFuzzer, for the fuzz targets
 #   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; says whether the CUDA
 #                                  toolkit and cuDNN are there, which it does not install
 #   bash launch/deps.sh --cuda=FOLDER   instead installs those too, from PyPI, into a folder of their own
@@ -30,9 +31,10 @@ for option in "$@"; do
       ;;
     --corpus) packages+=(fortunes) ;;
     --tests) packages+=(python3-venv) ;;
+    --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
       echo "error: [deps] unknown option $option" >&2
-      echo "hint: bash launch/deps.sh [--corpus] [--tests] [--cuda[=FOLDER]]" >&2
+      echo "hint: bash launch/deps.sh [--corpus] [--tests] [--fuzz] [--cuda[=FOLDER]]" >&2
       exit 2
       ;;
   esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test that this machine can run: the release build with all tests, the
-# build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks, and, where
-# nvcc is, the CUDA build, whose tests run where there are GPUs and are skipped elsewhere.
+# build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks, the fuzz
+# targets for 20 s each, and, where nvcc is, the CUDA build, whose tests run where there are GPUs and are skipped elsewhere.
 # Closes with the line "N passed, N failed, N skipped".
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +36,11 @@ fi
 build_and_test cpu all
 # Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
 build_and_test debug sanitize_tests --label-regex sanitize
+if bash launch/deps.sh --fuzz; then
+  build_and_test fuzz all --parallel 2
+else
+  echo "== no clang: nothing is fuzzed"
+fi
 if ! command -v nvcc > /dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
   echo "== no nvcc: the CUDA configuration is not built"
 elif ! bash launch/deps.sh --cuda; then
