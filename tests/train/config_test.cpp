@@ -238,6 +238,12 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
   CHECK(of_file("[train]\nsteps = \n").message.starts_with("F:2: "));
   CHECK(of_file("[train]\nsteps = 1\nsteps = 2\n").message.starts_with("F:3: "));
   CHECK(of_file("[train\n").message.starts_with("F:1: "));
+  // toml++ has undefined behaviour for some of these.
+  CHECK(of_file("[train]\nsteps = 3\u023d\n").message == "F:2: expected ASCII outside of strings and comments");
+  CHECK(of_file("# \u023d\n[run]\nname = \"\u023d\\\"\u023d\"\ndir = '\u023d\\'\n\u00e9 = 1\n").message ==
+        "F:5: expected ASCII outside of strings and comments");
+  CHECK(from_file("\ufeff# \u023d\n[run]\nname = \"\"\"a\n\u023d\"\"\"\"\" # \"\u023d\ndir = '''\u023d'''\n").run.dir ==
+        "\u023d");
   CHECK(of_file("[ = 1\n").message.starts_with("F:1: "));  // an assertion of toml++ in builds that have them
   CHECK(refusal([] { load_config("/nowhere/run.toml", {}); }).message ==
         "/nowhere/run.toml: expected a readable file, found: No such file or directory");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -34,6 +35,39 @@ Value value_of(const toml::node& node) {
   return Unsupported{node.is_table() ? "a table" : "a date or time"};
 }
 
+struct Span {
+  std::string_view begin, end;
+};
+constexpr Span kStringsAndComments[] = {{"\"\"\"", "\"\"\""}, {"'''", "'''"}, {"\"", "\""}, {"'", "'"}, {"#", "\n"}};
+
+// Where a character stands that TOML allows in strings and comments alone; npos where none does. toml++ 3.3 has
+// undefined behaviour for some of them. Beyond the first error that toml++ finds the answer does not matter.
+std::size_t misplaced_character(std::string_view text) {
+  std::string_view end;  // of the string or comment that the text is in; empty outside
+  for (std::size_t i = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (end.empty()) {
+      if (static_cast<unsigned char>(text[i]) >= 0x80) return i;
+      for (const Span& span : kStringsAndComments) {
+        if (!rest.starts_with(span.begin)) continue;
+        end = span.end;
+        i += span.begin.size() - 1;
+        break;
+      }
+    } else if (text[i] == '\\' && end.front() == '"') {
+      ++i;
+    } else if (rest.starts_with(end)) {
+      i += end.size() - 1;
+      // The end of a long string may have one or two quotes before it.
+      for (int extra = 0; end.size() == 3 && extra < 2 && i + 1 < text.size() && text[i + 1] == end[0]; ++extra) ++i;
+      end = {};
+    } else if (text[i] == '\n' && end.size() == 1) {
+      end = {};
+    }
+  }
+  return text.npos;
+}
+
 }  // namespace
 
 std::string read_text(const std::string& file) {
@@ -51,6 +85,11 @@ std::string read_text(const std::string& file) {
 }
 
 std::vector<TomlEntry> parse_toml(const std::string& text, const std::string& file) {
+  if (const std::size_t at = misplaced_character(text); at != text.npos) {
+    throw UsageError("config",
+                     fmt::format("{}:{}: expected ASCII outside of strings and comments", file,
+                                 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n')));
+  }
   toml::table root;
   try {
     root = toml::parse(text, file);
