@@ -160,7 +160,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
   const PhaseScope phase(Phase::save);
   const bool root = group.rank() == 0;
   const fs::path parent = directory, folder = parent / step_name(state.step);
-  agree(group, folder, [&] { check_input(shards, state); });
+  agree(group, folder, [&] {
+    fault_point("save-begin");
+    check_input(shards, state);
+  });
   std::shared_ptr<void> alone;  // of rank 0, until it has tidied
   std::string standing;
   agree(group, fs::absolute(parent), [&] {

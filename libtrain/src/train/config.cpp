@@ -24,7 +24,6 @@ constexpr std::string_view kPrefix = "LTRAIN_";
 // Variables of the program that are no configuration.
 constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT"};
 
-
 std::string variable_of(const Key& key) {
   std::string name = fmt::format("{}{}_{}", kPrefix, key.section, key.name);
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

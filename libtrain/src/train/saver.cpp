@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/fault.h"
 #include "libtrain/error.h"
 #include "libtrain/part_clock.h"
 #include "libtrain/progress.h"
@@ -64,7 +63,9 @@ struct Saver::Background {
 };
 
 Saver::Saver(Run& run) : run_(run) {
-  if (!run.start.checkpoint.folder.empty()) last_begun_ = last_saved_ = run.steps_done();
+  // A run that begins from another's checkpoint has none of its own yet.
+  const bool resumes = run.config.checkpoint.resume == "auto" && !run.start.checkpoint.folder.empty();
+  if (resumes) last_begun_ = last_saved_ = run.steps_done();
   if (run.config.checkpoint.async) background_ = std::make_unique<Background>(run);
 }
 
@@ -88,10 +89,9 @@ void Saver::save() {
   if (last_begun_ == step) return;
   const PartScope part(Part::checkpoint);
   const PhaseScope phase(Phase::save);
-  fault_point("save-begin");
   last_begun_ = step;
   last_begin_ = Clock::now();
-  collectively(run_.control, [&] { run_.log.sync(); });  // the rows that led to the checkpoint
+  run_.log.sync();  // the rows that led to the checkpoint
   background_ ? save_in_background(step) : conclude(save_now(step));
 }
 
