@@ -17,7 +17,7 @@
 namespace lt {
 namespace {
 
-// A peer may be gone or hang: no rank waits longer than this for the others before it exits.
+// A peer may be gone or hang: no rank is longer on its way out.
 constexpr std::chrono::seconds kExitDeadline{10};
 // Most errors come to all ranks alike. The other ranks leave rank 0 this time to speak and to end the run.
 constexpr std::chrono::seconds kPatience{2};
@@ -40,12 +40,16 @@ void print(const Error& error, int rank) {
 
 int exit_code(const Error& error) { return static_cast<int>(error.code()); }
 
-int leave_shared(const World& world, const Error& error) {
-  if (world.rank() == 0) print(error, error.code() == ExitCode::usage ? -1 : error.rank());
-  std::thread([code = exit_code(error)] {
+// Whatever this rank waits for on its way out: other ranks, the launcher, whoever reads what it prints.
+void end_by_deadline(int code) {
+  std::thread([code] {
     std::this_thread::sleep_for(kExitDeadline);
     std::_Exit(code);
   }).detach();
+}
+
+int leave_shared(const World& world, const Error& error) {
+  if (world.rank() == 0) print(error, error.code() == ExitCode::usage ? -1 : error.rank());
   world.group().barrier();
   return exit_code(error);
 }
@@ -55,6 +59,7 @@ int leave_with(const World& world, const Error& error) {
     print(error, -1);
     return exit_code(error);
   }
+  end_by_deadline(exit_code(error));
   if (error.shared()) return leave_shared(world, error);
   if (world.rank() != 0) std::this_thread::sleep_for(kPatience);
   print(error, error.code() == ExitCode::usage ? -1 : world.rank());
