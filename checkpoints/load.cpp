@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <unordered_map>
 
 #include "core/fault.h"
@@ -74,28 +73,11 @@ std::vector<RangeRequest> requests_of(const ShardMap& shards) {
 
 Device device_of(const ShardMap& shards) { return shards.needed.empty() ? kCpu : shards.needed[0].values.device(); }
 
-// The kinds that some rank needs. What a rank needs holds what it owns, so of these all elements are read by some rank.
-std::set<StateKind> loaded_kinds(const std::vector<RangeRequest>& requests, const Group& group) {
-  std::string mine(kStateKindNames.size(), '-');
-  for (const RangeRequest& request : requests) mine[static_cast<std::size_t>(request.kind)] = '+';
-  std::set<StateKind> kinds;
-  for (const std::string& of_rank : group.all_gather_bytes(mine)) {
-    for (std::size_t k = 0; k < of_rank.size(); ++k) {
-      if (of_rank[k] == '+') kinds.insert(static_cast<StateKind>(k));
-    }
-  }
-  return kinds;
-}
-
-}  // namespace
-
-void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
-                 const std::vector<RangeRequest>& requests, Transfer& transfer) {
+RequestIndex index_of(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
   check_kinds(manifest, requests);
   std::unordered_map<std::string, Size> elements;
   for (const auto& [name, shape] : manifest.parameters) elements.emplace(name, shape.elements());
   RequestIndex index;
-  Size missing = 0;
   for (const RangeRequest& request : requests) {
     const auto found = elements.find(request.parameter);
     const Size size = found == elements.end() ? -1 : found->second;
@@ -104,23 +86,69 @@ void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
                                                 to_string(request.kind, request.parameter, request.begin, request.end),
                                                 size < 0 ? "no such parameter" : fmt::format("{} elements", size)));
     }
-    missing += request.end - request.begin;
     index[key_of(request.kind, request.parameter)].push_back(&request);
   }
+  return index;
+}
+
+// Calls visit(file, dataset, request, begin, end, piece) for all elements [begin, end) of a request that a dataset
+// holds, in the order of the files; `piece` is the dataset's first block as verify_share() counts.
+template <class Visit>
+void for_each_overlap(const Manifest& manifest, const RequestIndex& index, Visit&& visit) {
+  Size piece = 0;
   for (const FileEntry& file : manifest.files) {
-    std::optional<ShardReader> reader;  // opened where the file has something
+    ++piece;  // what is no payload
     for (const DatasetEntry& dataset : file.datasets) {
       const auto wanted = index.find(key_of(dataset.kind, dataset.parameter));
-      if (wanted == index.end()) continue;
-      for (const RangeRequest* request : wanted->second) {
-        const Size begin = std::max(request->begin, dataset.begin), end = std::min(request->end, dataset.end);
-        if (begin >= end) continue;
-        if (!reader) reader.emplace(folder, file);
-        reader->read(dataset, begin, end, request->out + (begin - request->begin), transfer);
-        missing -= end - begin;
+      if (wanted != index.end()) {
+        for (const RangeRequest* request : wanted->second) {
+          const Size begin = std::max(request->begin, dataset.begin), end = std::min(request->end, dataset.end);
+          if (begin < end) visit(file, dataset, *request, begin, end, piece);
+        }
       }
+      piece += static_cast<Size>(dataset.blocks.size());
     }
   }
+}
+
+// 1 for each piece that this rank's requests touch, else 0; f32.
+Tensor pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
+  std::vector<float> read(static_cast<std::size_t>(piece_count(manifest)));
+  for_each_overlap(
+      manifest, index_of(manifest, requests),
+      [&](const FileEntry&, const DatasetEntry& dataset, const RangeRequest&, Size begin, Size end, Size piece) {
+        const Size first = (begin - dataset.begin) / kBlockElements;
+        const Size last = (end - 1 - dataset.begin) / kBlockElements;
+        for (Size block = first; block <= last; ++block) read[static_cast<std::size_t>(piece + block)] = 1;
+      });
+  return Tensor::from(read, {static_cast<Size>(read.size())});
+}
+
+// Which pieces some rank reads, from what each does.
+std::vector<bool> read_by_any(const Tensor& pieces, const Group& group) {
+  const UncountedScope uncounted;
+  group.all_reduce("pieces read", pieces, DType::f32);
+  const float* readers = pieces.data<float>();
+  std::vector<bool> read(static_cast<std::size_t>(pieces.elements()));
+  for (std::size_t i = 0; i < read.size(); ++i) read[i] = readers[i] > 0;
+  return read;
+}
+
+}  // namespace
+
+void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
+                 const std::vector<RangeRequest>& requests, Transfer& transfer) {
+  Size missing = 0;
+  for (const RangeRequest& request : requests) missing += request.end - request.begin;
+  const FileEntry* open = nullptr;
+  std::optional<ShardReader> reader;
+  for_each_overlap(
+      manifest, index_of(manifest, requests),
+      [&](const FileEntry& file, const DatasetEntry& dataset, const RangeRequest& request, Size begin, Size end, Size) {
+        if (open != &file) open = &file, reader.emplace(folder, file);
+        reader->read(dataset, begin, end, request.out + (begin - request.begin), transfer);
+        missing -= end - begin;
+      });
   transfer.finish();
   if (missing != 0) throw InternalError("checkpoint", fmt::format("{} elements were found in no file", missing));
 }
@@ -133,29 +161,30 @@ RunState load(const std::string& step_directory, const ShardMap& shards, const G
   const PhaseScope phase(Phase::load);
   Manifest manifest;
   std::vector<RangeRequest> requests;
+  Tensor pieces;
   collectively(group, [&] {
     within(step_directory, [&] {
       manifest = read_manifest(step_directory);
       check_shapes(manifest, shards.parameters);
       requests = requests_of(shards);
-      check_kinds(manifest, requests);
+      pieces = pieces_read(manifest, requests);
     });
   });
-  const std::set<StateKind> loaded = loaded_kinds(requests, group);
+  const std::vector<bool> read = read_by_any(pieces, group);
   try {
     collectively(group, [&] {
       within(step_directory, [&] {
         fault_point("load");
         Transfer transfer(device_of(shards));
         read_ranges(step_directory, manifest, requests, transfer);
-        verify_share(step_directory, manifest, loaded, group.rank(), group.size());
+        verify_share(step_directory, manifest, read, group.rank(), group.size());
       });
     });
   } catch (const DataError&) {
-    remember_whole(step_directory, false);
+    if (group.rank() == 0) remember_whole(step_directory, false);
     throw;
   }
-  remember_whole(step_directory, true);
+  if (group.rank() == 0) remember_whole(step_directory, true);  // who removes checkpoints later on
   return manifest.state;
 }
 

@@ -2,7 +2,7 @@
 // that it opens few files.
 #include "load_shares.h"
 
-#include <functional>
+#include <algorithm>
 #include <optional>
 
 #include "shard_reader.h"
@@ -10,13 +10,12 @@
 namespace lt::checkpoint {
 namespace {
 
-// Calls visit(file, dataset, block) for each piece; what is no payload is one piece of its file, without a dataset.
-void for_each_piece(const Manifest& manifest, const std::set<StateKind>& loaded,
-                    const std::function<void(const FileEntry&, const DatasetEntry*, std::size_t)>& visit) {
+// Calls visit(file, dataset, block) for each piece; what is no payload has no dataset.
+template <class Visit>
+void for_each_piece(const Manifest& manifest, Visit&& visit) {
   for (const FileEntry& file : manifest.files) {
-    visit(file, nullptr, 0);
+    visit(file, static_cast<const DatasetEntry*>(nullptr), std::size_t{0});
     for (const DatasetEntry& dataset : file.datasets) {
-      if (loaded.contains(dataset.kind)) continue;
       for (std::size_t block = 0; block < dataset.blocks.size(); ++block) visit(file, &dataset, block);
     }
   }
@@ -24,15 +23,24 @@ void for_each_piece(const Manifest& manifest, const std::set<StateKind>& loaded,
 
 }  // namespace
 
-void verify_share(const std::filesystem::path& folder, const Manifest& manifest, const std::set<StateKind>& loaded,
+Size piece_count(const Manifest& manifest) {
+  Size pieces = 0;
+  for_each_piece(manifest, [&](const FileEntry&, const DatasetEntry*, std::size_t) { ++pieces; });
+  return pieces;
+}
+
+void verify_share(const std::filesystem::path& folder, const Manifest& manifest, const std::vector<bool>& read,
                   int rank, int size) {
-  Size pieces = 0, next = 0;
-  for_each_piece(manifest, loaded, [&](const FileEntry&, const DatasetEntry*, std::size_t) { ++pieces; });
-  const Size begin = pieces * rank / size, end = pieces * (rank + 1) / size;
+  const Size unread =
+      read.empty() ? piece_count(manifest) : static_cast<Size>(std::count(read.begin(), read.end(), false));
+  const Size begin = unread * rank / size, end = unread * (rank + 1) / size;
+  std::size_t piece = 0;
+  Size next = 0;
   const FileEntry* open = nullptr;
   std::optional<ShardReader> reader;
   Transfer memory;
-  for_each_piece(manifest, loaded, [&](const FileEntry& file, const DatasetEntry* dataset, std::size_t block) {
+  for_each_piece(manifest, [&](const FileEntry& file, const DatasetEntry* dataset, std::size_t block) {
+    if (const std::size_t at = piece++; !read.empty() && read[at]) return;
     const Size index = next++;
     if (index < begin || index >= end) return;
     if (open != &file) open = &file, reader.emplace(folder, file);

@@ -46,6 +46,10 @@ TEST_CASE("whole load: what nobody needs is verified too", "[checkpoints]") {
   load(folder.string(), masters);
   CHECK(wrong_elements(masters) == 0);
   CHECK(is_whole(folder));
+  std::erase_if(masters.needed, [](const StateRange& range) { return range.parameter != "scale"; });
+  flip(file, places[1] - 4);  // of another tensor's masters, which is not asked for
+  CHECK_THROWS_WITH(load(folder.string(), masters), ContainsSubstring("rank-00000.h5: master/"));
+  CHECK(!is_whole(folder));
 }
 
 TEST_CASE("whole load: the shares of the ranks are everything, each piece once", "[checkpoints]") {
@@ -67,7 +71,10 @@ TEST_CASE("whole load: the shares of the ranks are everything, each piece once",
     }
     flip(file, at);
   }
-  for (const int rank : {0, 1}) verify_share(folder, manifest, {StateKind::m}, rank, 2);
+  for (const int rank : {0, 1}) verify_share(folder, manifest, {}, rank, 2);
+  std::vector<bool> all(static_cast<std::size_t>(piece_count(manifest)), true);
+  flip(file, 0);  // nothing is left to read
+  verify_share(folder, manifest, all, 0, 1);
 }
 
 TEST_CASE("whole load: damaged candidates are passed over with their reasons, newest first", "[checkpoints]") {
