@@ -41,8 +41,8 @@ bool is_event_reached(void* event);
 // Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
 double elapsed_ms(void* begin, void* end);
 
-// Writes `value` to a word of pinned memory when the stream comes there, in graphs too; the host sees it at once. False,
-// and nothing happens, where driver or device cannot.
+// Writes `value` to a word of pinned memory when the stream comes there, in graphs too; the host sees it at once.
+// False, and nothing happens, where driver or device cannot.
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
 
 // Its later work waits so long, and nobody else; for tests.
