@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWorthSaying = 0.02;  // of the run's time
 
-double or_zero(double value) { return std::isfinite(value) ? value : 0; }
+double zero_if_missing(double value) { return std::isfinite(value) ? value : 0; }
 
 struct RestartCost {
   double down_s = 0, lost_steps = 0;
@@ -22,8 +22,8 @@ struct RestartCost {
 RestartCost restart_cost(const RunData& run) {
   RestartCost cost;
   for (const RestartRow& row : run.restarts) {
-    cost.down_s += or_zero(row.total_s);
-    cost.lost_steps += or_zero(row.lost_steps);
+    cost.down_s += zero_if_missing(row.total_s);
+    cost.lost_steps += zero_if_missing(row.lost_steps);
   }
   return cost;
 }
@@ -55,7 +55,7 @@ void add_restarts(Document& document, const RunData& run, int level) {
 void add_restarts(Findings& findings, const Evidence& e) {
   if (e.run.restarts.empty()) return;
   const RestartCost cost = restart_cost(e.run);
-  const double again_s = cost.lost_steps * or_zero(e.costs.step_ms) / 1e3;
+  const double again_s = cost.lost_steps * zero_if_missing(e.costs.step_ms) / 1e3;
   const double share = (cost.down_s + again_s) / (e.summary.train_s + cost.down_s + again_s);
   if (!(share >= kWorthSaying)) return;
   std::string text =
