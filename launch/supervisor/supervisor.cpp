@@ -127,7 +127,9 @@ class Supervisor {
   }
 
   // A full disk is no reason not to start again.
-  void record(std::size_t offset) const try { run_.record(restart_, offset); } catch (const Error& error) {
+  void record(std::size_t offset) const try {
+    run_.record(restart_, offset);
+  } catch (const Error& error) {
     say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 
@@ -149,7 +151,10 @@ class Supervisor {
     for (spec.ranks = std::min(options_.ranks, spec.slots); spec.ranks >= least(); --spec.ranks) {
       if (global_batch() % (config_.train.micro_batch * spec.ranks) == 0) break;
     }
-    if (spec.ranks < least()) spec.ranks = 0;
+    if (spec.ranks < least()) {
+      spec.ranks = 0;
+      return spec;
+    }
     if (spec.ranks == options_.ranks) return spec;
     spec.command.push_back(fmt::format("--train.global_batch={}", global_batch()));
     spec.command.emplace_back("--train.accum=1");  // it follows from the global batch
