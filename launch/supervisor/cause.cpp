@@ -3,17 +3,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstring>
-#include <regex>
+#include <optional>
 
 namespace lt::launch {
 namespace {
 
-using Match = std::match_results<std::string_view::const_iterator>;
+constexpr std::string_view kSrun = "srun: error: ";
+constexpr std::string_view kSrunEnds[] = {"Killed", "Segmentation fault", "Bus error", "Aborted"};
+constexpr std::string_view kHostIsGone[] = {"ORTE was unable to reliably start", "ORTE has lost communication",
+                                            "srun: error: Node failure"};
 
-bool search(std::string_view line, const char* pattern, Match& match) {
-  return std::regex_search(line.begin(), line.end(), match, std::regex(pattern));
+bool contains(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
+
+// The number behind `words`; nothing where they are not in the line.
+std::optional<int> number_after(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == line.npos) return std::nullopt;
+  line.remove_prefix(at + words.size());
+  line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));
+  int number = 0;
+  const bool is_one = std::from_chars(line.data(), line.data() + line.size(), number).ec == std::errc();
+  return is_one ? std::optional(number) : std::nullopt;
 }
 
 std::string ended_by(int signal) {
@@ -32,22 +46,22 @@ std::string signal_name(int signal) {
 }
 
 void Cause::read(std::string_view line) {
-  Match match;
-  if (search(line, R"(noticed that process rank (\d+) .*exited on signal (\d+))", match)) {
-    keep_first(signal_, fmt::format("rank {} {}", match[1].str(), ended_by(std::stoi(match[2].str()))));
-  } else if (search(line, R"(^srun: error: (\S+): tasks? (\d+).*: (Killed|Segmentation fault|Bus error|Aborted))",
-                    match)) {
-    keep_first(signal_, fmt::format("rank {} on {}: {}", match[2].str(), match[1].str(), match[3].str()));
-  } else if (search(line, R"(^error: (\[.*))", match)) {
-    keep_first(error_, match[1].str());
-  } else if (search(line, R"(Process name: \[\[\d+,\d+\],(\d+)\])", match)) {
-    keep_first(rank_of_exit_, match[1].str());
-  } else if (search(line, R"(^\s*Exit code:\s+(\d+))", match)) {
-    keep_first(exit_, match[1].str());
-  } else if (search(line, "(ORTE was unable to reliably start|ORTE has lost communication|srun: error: Node failure)",
-                    match)) {
-    keep_first(host_, "a host cannot be reached");
+  const auto rank = number_after(line, "noticed that process rank "), signal = number_after(line, "exited on signal ");
+  if (rank && signal) keep_first(signal_, fmt::format("rank {} {}", *rank, ended_by(*signal)));
+  if (const auto task = number_after(line, ": task "); task && line.starts_with(kSrun)) {
+    const std::string_view node = line.substr(kSrun.size(), line.find(':', kSrun.size()) - kSrun.size());
+    for (const std::string_view end : kSrunEnds) {
+      if (contains(line, end)) keep_first(signal_, fmt::format("rank {} on {}: {}", *task, node, end));
+    }
   }
+  if (line.starts_with("error: [")) keep_first(error_, std::string(line.substr(std::strlen("error: "))));
+  for (const std::string_view words : kHostIsGone) {
+    if (contains(line, words)) keep_first(host_, "a host cannot be reached");
+  }
+  // "Process name: [[17320,1],0]" and "Exit code:    75", one below the other.
+  const auto name = contains(line, "Process name: ") ? number_after(line, "],") : std::nullopt;
+  if (name) keep_first(rank_of_exit_, std::to_string(*name));
+  if (const auto code = number_after(line, "  Exit code:")) keep_first(exit_, std::to_string(*code));
 }
 
 std::string Cause::text(int code, const std::string& rank) const {
