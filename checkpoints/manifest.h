@@ -13,7 +13,6 @@ namespace lt::checkpoint {
 
 // Bounds of a manifest, so that no text makes a reader take more memory or stack than the text's own size explains.
 inline constexpr Size kMaxManifestBytes = Size{1} << 30;
-inline constexpr int kMaxManifestDepth = 32;  // of arrays and objects in each other
 inline constexpr Size kMaxParameters = Size{1} << 20;
 inline constexpr Size kMaxFiles = Size{1} << 20;
 inline constexpr Size kMaxDatasets = Size{1} << 20;  // of one file

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/crc32c.h"
+#include "core/json_depth.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "run_id.h"
@@ -63,24 +64,10 @@ const Json& array_of(const Json& object, const char* key, Size limit) {
 
 // The JSON library takes stack or memory for each level, so the depth is known before it sees the text.
 void require_shallow(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      in_string = !in_string;
-    } else if (!in_string && (c == '[' || c == '{')) {
-      if (++depth > kMaxManifestDepth) {
-        throw DataError("checkpoint", fmt::format("manifest.json: expected at most {} levels of arrays and objects, "
-                                                  "found more at byte {}",
-                                                  kMaxManifestDepth, i));
-      }
-    } else if (!in_string && (c == ']' || c == '}')) {
-      --depth;
-    }
-  }
+  const int depth = json_depth(text);
+  if (depth <= kMaxJsonDepth) return;
+  throw DataError("checkpoint", fmt::format("manifest.json: expected at most {} levels of arrays and objects, found {}",
+                                            kMaxJsonDepth, depth));
 }
 
 std::uint32_t crc(const Json& value, const char* key) {

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,19 +19,8 @@
 namespace lt::launch {
 namespace {
 
-int cores() {
-  cpu_set_t granted;
-  return sched_getaffinity(0, sizeof granted, &granted) == 0 ? CPU_COUNT(&granted) : 1;
-}
-
-// Ranks share the cores of their host; each would take all of them.
-void share_cores(Environment& environment, int ranks_on_host) {
-  environment.emplace("OMP_NUM_THREADS", std::to_string(std::max(1, cores() / std::max(1, ranks_on_host))));
-}
-
 std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
   Environment environment = spec.environment;
-  share_cores(environment, spec.ranks_per_host);
   // A rank lives no longer than the daemon that started it.
   environment["LTRAIN_DIE_WITH_PARENT"] = "1";
   std::vector<std::string> command = {find_program("mpirun").value(), "-n", std::to_string(spec.ranks),
@@ -58,7 +46,8 @@ std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
 
 std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
   std::vector<std::string> command = {find_program("srun").value(), "-n", std::to_string(spec.ranks),
-                                      "--kill-on-bad-exit=1"};
+                                      // With --kill-on-bad-exit=1 srun returns 143, whatever the first code was.
+                                      "--kill-on-bad-exit=0", "--wait=60"};
   if (spec.environment.count("SLURM_MPI_TYPE") == 0) command.emplace_back("--mpi=pmix");
   command.insert(command.end(), spec.command.begin(), spec.command.end());
   return {{command, spec.environment, SIGTERM}};
@@ -84,7 +73,6 @@ std::vector<ProcessSpec> as_processes(const RankSpec& spec) {
   std::vector<ProcessSpec> all;
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Environment environment = spec.environment;
-    share_cores(environment, spec.ranks);
     environment["RANK"] = environment["LOCAL_RANK"] = std::to_string(rank);
     environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = std::to_string(spec.ranks);
     environment["MASTER_ADDR"] = "127.0.0.1", environment["MASTER_PORT"] = port;

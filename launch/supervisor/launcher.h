@@ -22,7 +22,6 @@ Launcher choose_launcher(const std::string& with, int ranks);
 
 struct RankSpec {
   int ranks;
-  int ranks_per_host;                // at most
   std::string hostfile;              // of mpirun; empty: this host
   int slots;                         // of the hostfile; 0 without one
   std::vector<std::string> command;  // of each rank; the first is a path

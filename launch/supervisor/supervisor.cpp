@@ -127,9 +127,7 @@ class Supervisor {
   }
 
   // A full disk is no reason not to start again.
-  void record(std::size_t offset) const try {
-    run_.record(restart_, offset);
-  } catch (const Error& error) {
+  void record(std::size_t offset) const try { run_.record(restart_, offset); } catch (const Error& error) {
     say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 
@@ -138,13 +136,11 @@ class Supervisor {
   // No ranks where too few hosts are left.
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
     there_ = attempt > 1 && least() < options_.ranks ? answering(hosts_) : hosts_;
-    RankSpec spec{options_.ranks, options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
+    RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
     spec.command = {std::filesystem::read_symlink("/proc/self/exe")};
     spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
     for (const std::string& option : resume_options(attempt)) spec.command.push_back(option);
     if (hosts_.empty()) return spec;
-    spec.ranks_per_host = 1;
-    for (const Host& host : there_) spec.ranks_per_host = std::max(spec.ranks_per_host, host.slots);
     if (there_.size() == hosts_.size()) return spec;
     hostfile.emplace(hostfile_text(there_));
     spec.hostfile = hostfile->path();

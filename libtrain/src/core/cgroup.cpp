@@ -3,8 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <system_error>
 
@@ -58,6 +58,15 @@ std::optional<double> quota_of(const fs::path& folder) {
   return *quota / *period;
 }
 
+// Version 1 writes "unlimited" as a number close to 2^63, version 2 as "max", which is no number.
+std::optional<Size> memory_limit_in(const fs::path& folder) {
+  constexpr Size kUnlimited = Size{1} << 62;
+  std::ifstream file(folder / "memory.max"), version_1(folder / "memory.limit_in_bytes");
+  Size bytes = 0;
+  (file.is_open() ? file : version_1) >> bytes;
+  return bytes > 0 && bytes < kUnlimited ? std::optional(bytes) : std::nullopt;
+}
+
 // The inode, which is the same from inside and outside of a container.
 std::string identity(const fs::path& folder) {
   struct stat status {};
@@ -77,6 +86,15 @@ std::vector<fs::path> cgroup_folders(const std::string& controller, const fs::pa
     if (controllers.empty()) append_upwards(folders, mounts, path);
   }
   return folders;
+}
+
+std::optional<Size> memory_limit_bytes(const fs::path& root) {
+  std::optional<Size> least;
+  for (const fs::path& folder : cgroup_folders("memory", root)) {
+    const std::optional<Size> limit = memory_limit_in(folder);
+    if (limit) least = std::min(*limit, least.value_or(*limit));
+  }
+  return least;
 }
 
 std::vector<CpuQuota> cpu_quotas(const fs::path& root) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "libtrain/dtype.h"
 
 namespace lt {
 
@@ -18,6 +21,9 @@ struct CpuQuota {
   std::string group;  // tells the groups of one kernel apart, also from within different containers
   double cores;
 };
+
+// The smallest limit on memory; none where nothing limits it.
+std::optional<Size> memory_limit_bytes(const std::filesystem::path& root = "/");
 
 // All that hold for this process.
 std::vector<CpuQuota> cpu_quotas(const std::filesystem::path& root = "/");

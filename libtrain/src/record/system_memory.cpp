@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "core/cgroup.h"
 #include "core/cuda.h"
-#include "record/memory_limit.h"
 
 namespace lt {
 namespace {

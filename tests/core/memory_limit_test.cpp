@@ -1,5 +1,5 @@
 // Limits of control groups, in made-up folders.
-#include "record/memory_limit.h"
+#include "core/cgroup.h"
 
 #include <filesystem>
 #include <fstream>
@@ -24,13 +24,13 @@ struct Root {
     fs::create_directories((path / file).parent_path());
     std::ofstream(path / file) << text << "\n";
   }
-  std::optional<Size> limit() const { return memory_limit_bytes(path.string()); }
+  std::optional<Size> limit() const { return memory_limit_bytes(path); }
   fs::path path;
 };
 
 }  // namespace
 
-TEST_CASE("memory limit: the smallest on the way up counts", "[record]") {
+TEST_CASE("memory limit: the smallest on the way up counts", "[core]") {
   const Root root;
   CHECK(root.limit() == std::nullopt);  // no control groups at all
   root.write("proc/self/cgroup", "0::/jobs/42/task");
@@ -45,14 +45,14 @@ TEST_CASE("memory limit: the smallest on the way up counts", "[record]") {
   CHECK(root.limit() == 2000);
 }
 
-TEST_CASE("memory limit: in a container with a namespace of its own it stands at the mount", "[record]") {
+TEST_CASE("memory limit: in a container with a namespace of its own it stands at the mount", "[core]") {
   const Root root;
   root.write("proc/self/cgroup", "0::/");
   root.write("sys/fs/cgroup/memory.max", "1073741824");
   CHECK(root.limit() == Size{1} << 30);
 }
 
-TEST_CASE("memory limit: version 1", "[record]") {
+TEST_CASE("memory limit: version 1", "[core]") {
   const Root root;
   root.write("proc/self/cgroup", "12:cpu,cpuacct:/a\n7:memory:/docker/abc\n1:name=systemd:/x\n0::/");
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");  // unlimited
