@@ -25,8 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A failed save is tried again 1, 2, 4, ... steps later, at most so often; then the cadence has the next one. At the
-// end of a run it is seconds in the place of steps.
+// A failed save is tried again 1, 2, 4, ... steps later; after this many attempts the cadence has the next one. At the
+// end of a run seconds take the place of steps.
 constexpr int kMostAttempts = 8, kMostFinalAttempts = 5;
 
 Size back_off(int attempts) { return Size{1} << (attempts - 1); }
