@@ -74,6 +74,9 @@ class WithMemory final : public GroupBackend {
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
     return std::make_shared<WithMemory>(inner_->split(colors, std::move(name)), source_);
   }
+  std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override {
+    return inner_->duplicate_patient(std::move(name));
+  }
 
  private:
   std::shared_ptr<GroupBackend> inner_;
