@@ -174,6 +174,7 @@ RunState load(const std::string& step_directory, const ShardMap& shards, const G
   try {
     collectively(group, [&] {
       within(step_directory, [&] {
+        set_fault_step(manifest.state.step);
         fault_point("load");
         Transfer transfer(device_of(shards));
         read_ranges(step_directory, manifest, requests, transfer);

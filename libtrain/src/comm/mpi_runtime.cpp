@@ -21,7 +21,7 @@
 namespace lt {
 namespace {
 
-constexpr std::chrono::seconds kAbortDeadline{5};
+constexpr std::chrono::seconds kLauncherDeadline{5};
 constexpr const char* kLaunchHint = "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
 
 // Without one MPI would take each process for a run of its own, or end it.
@@ -98,7 +98,7 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
 void abort_mpi(int exit_code) {
   // MPI_Abort tells the launcher and may wait for it.
   std::thread([exit_code] {
-    std::this_thread::sleep_for(kAbortDeadline);
+    std::this_thread::sleep_for(kLauncherDeadline);
     std::_Exit(exit_code);
   }).detach();
   std::fflush(nullptr);
