@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "libtrain/engine.h"
-#include "memory_copy.h"
 
 namespace lt {
 
@@ -15,7 +14,6 @@ class StateCopy {
   // `ranges` of the state of `engine`, which outlives it; made before its first step.
   StateCopy(Engine& engine, std::vector<StateRange> ranges);
 
-  const std::vector<checkpoint::CopyRange>& layout() const { return layout_; }
   // Of one copy: the ranges one after the other, each at a multiple of kAllocationAlignment bytes.
   Size bytes() const { return bytes_; }
   // Copies the state after the last step to `to`, of bytes() bytes. On the CPU it returns when all is there; on a GPU
@@ -27,7 +25,7 @@ class StateCopy {
  private:
   Engine& engine_;
   std::vector<StateRange> ranges_;
-  std::vector<checkpoint::CopyRange> layout_;
+  std::vector<Size> begin_;  // of each range in a copy, in elements
   Size bytes_;
   Stream stream_;
 };
