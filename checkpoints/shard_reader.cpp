@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/crc32c.h"
+#include "core/progress.h"
 #include "layout.h"
 #include "shard_checksums.h"
 
@@ -34,6 +35,7 @@ void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, flo
   const Size at = static_cast<Size>(block) * kBlockBytes, bytes = std::min(kBlockBytes, dataset.bytes() - at);
   file_.read_at(values, bytes, dataset.offset + at);
   const std::uint32_t found = crc32c(0, values, static_cast<std::size_t>(bytes));
+  count_progress();
   if (found == dataset.blocks.at(block)) return;  // the name is made where it is needed
   require_checksum(entry_.name + ": " + block_name(dataset, block), dataset.blocks[block], found);
 }

@@ -79,7 +79,8 @@ class Attempt {
     }
     clean_up();
     read_errors();
-    if (killed_) code_ = 128 + SIGKILL;  // whatever the launcher makes of it
+    // Whatever the launcher makes of it. Of plain processes the first that failed has said why.
+    if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
     return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s())};
   }
 

@@ -93,6 +93,10 @@ int slots_of(const std::vector<Host>& hosts) {
   return slots;
 }
 
+bool are_this_host(const std::vector<Host>& hosts) {
+  return std::all_of(hosts.begin(), hosts.end(), [](const Host& host) { return is_this_host(host.name); });
+}
+
 std::vector<Host> answering(const std::vector<Host>& hosts) {
   std::vector<std::optional<ChildProcess>> asked(hosts.size());
   for (std::size_t i = 0; i < hosts.size(); ++i) {

@@ -17,6 +17,9 @@ std::vector<Host> read_hostfile(const std::string& path);
 std::string hostfile_text(const std::vector<Host>& hosts);
 int slots_of(const std::vector<Host>& hosts);
 
+// Whether all of them are this host.
+bool are_this_host(const std::vector<Host>& hosts);
+
 // Those on which mpirun's launch agent (OMPI_MCA_plm_rsh_agent, or ssh) can run a command; this host always answers.
 std::vector<Host> answering(const std::vector<Host>& hosts);
 

@@ -66,6 +66,13 @@ class TemporaryFile {
   std::string path_;
 };
 
+// The interface that Open MPI was told to use may be down, as where the cable was pulled; one host needs none.
+void use_loopback(Environment& environment) {
+  for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
+    if (environment.count(name) > 0) environment[name] = "lo";
+  }
+}
+
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, const Config& config)
@@ -142,6 +149,7 @@ class Supervisor {
     for (const std::string& option : resume_options(attempt)) spec.command.push_back(option);
     if (hosts_.empty()) return spec;
     if (there_.size() == hosts_.size()) return spec;
+    if (are_this_host(there_)) use_loopback(spec.environment);
     hostfile.emplace(hostfile_text(there_));
     spec.hostfile = hostfile->path();
     for (spec.ranks = std::min(options_.ranks, spec.slots); spec.ranks >= least(); --spec.ranks) {

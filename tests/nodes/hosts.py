@@ -9,6 +9,7 @@ AGENT = """#!/bin/sh
 # What mpirun calls in the place of ssh: HOST COMMAND...
 host=$1
 shift
+ip -o link show dev cable | grep -q LOWER_UP || {{ echo "$host: no route to host" >&2; exit 255; }}
 exec nsenter --target "$(cat {folder}/$host.pid)" --net --uts --mount sh -c "$*"
 """
 

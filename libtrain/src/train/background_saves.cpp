@@ -24,6 +24,7 @@ struct BackgroundSaves::Queue {
   std::condition_variable changed;
   struct Entry {
     Size step;
+    double stall_seconds;
     Job job;
     std::chrono::steady_clock::time_point begin;
   };
@@ -55,7 +56,7 @@ void BackgroundSaves::work(const std::shared_ptr<Queue>& queue) {
     queue->waiting.pop_front();
     lock.unlock();
     const BackgroundScope background;
-    SaveOutcome outcome{entry.step, {}, {}, 0};
+    SaveOutcome outcome{entry.step, {}, {}, 0, entry.stall_seconds};
     set_fault_step(entry.step);
     try {
       outcome.path = entry.job();
@@ -64,7 +65,7 @@ void BackgroundSaves::work(const std::shared_ptr<Queue>& queue) {
     } catch (const std::exception& error) {
       outcome.error = InternalError("checkpoint", error.what());
     }
-    outcome.seconds = seconds_since(entry.begin);
+    outcome.seconds = entry.stall_seconds + seconds_since(entry.begin);
     lock.lock();
     queue->done.push_back(std::move(outcome));
     queue->changed.notify_all();
@@ -73,9 +74,9 @@ void BackgroundSaves::work(const std::shared_ptr<Queue>& queue) {
   queue->changed.notify_all();
 }
 
-void BackgroundSaves::add(Size step, Job job) {
+void BackgroundSaves::add(Size step, double stall_seconds, Job job) {
   const std::lock_guard lock(queue_->mutex);
-  queue_->waiting.push_back({step, std::move(job), std::chrono::steady_clock::now()});
+  queue_->waiting.push_back({step, stall_seconds, std::move(job), std::chrono::steady_clock::now()});
   ++outstanding_;
   queue_->changed.notify_all();
 }

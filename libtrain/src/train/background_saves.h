@@ -17,7 +17,8 @@ struct SaveOutcome {
   Size step = 0;
   std::string path;            // of the checkpoint; empty where it failed
   std::optional<Error> error;  // the same on all ranks
-  double seconds = 0;          // from the call to its end
+  double seconds = 0;          // from its begin to its end
+  double stall_seconds = 0;    // for which training waited
 };
 
 class BackgroundSaves {
@@ -32,8 +33,8 @@ class BackgroundSaves {
   BackgroundSaves(const BackgroundSaves&) = delete;
   BackgroundSaves& operator=(const BackgroundSaves&) = delete;
 
-  // The save of `step`, after those before it.
-  void add(Size step, Job job);
+  // The save of `step`, after those before it; training has waited `stall_seconds` for it.
+  void add(Size step, double stall_seconds, Job job);
   // Added and not taken yet.
   int outstanding() const { return outstanding_; }
   // Over and not taken yet.

@@ -71,6 +71,10 @@ void RunLog::sync() {
   to_sinks([](Sink& sink) { sink.sync(); }, 0);
 }
 
+std::vector<std::string> RunLog::row_files() const {
+  return metrics_ == nullptr ? std::vector<std::string>{} : std::vector<std::string>{folder_ + "/metrics.jsonl"};
+}
+
 std::string RunLog::in_folder(const std::string& folder, const std::string& file) const {
   const std::string path = folder_ + "/" + folder;
   std::error_code failed;

@@ -32,6 +32,8 @@ class RunLog {
   void evaluation(Size step, double loss);
   void event(const nlohmann::ordered_json& event);
   void sync();
+  // The files of rows, for who syncs them on another thread; none on ranks that write nothing.
+  std::vector<std::string> row_files() const;
 
   // Runs `write`, which writes to `folder` of the run.
   template <class F>

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "files.h"
 #include "libtrain/error.h"
 #include "libtrain/part_clock.h"
 #include "libtrain/progress.h"
@@ -40,6 +41,17 @@ checkpoint::RunState state_of_run(const Run& run) {
   state.tokenizer = run.tokenizer_text;
   state.eval_loss = run.eval_loss;
   return state;
+}
+
+// The rows that led to a checkpoint are on the disk before it. A busy disk takes a second for them, so training does
+// not wait; rows may be lost with a warning, which the log gives.
+void sync_rows(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    try {
+      checkpoint::sync_file(file);
+    } catch (const DataError&) {
+    }
+  }
 }
 
 }  // namespace
@@ -91,19 +103,19 @@ void Saver::save() {
   const PhaseScope phase(Phase::save);
   last_begun_ = step;
   last_begin_ = Clock::now();
-  run_.log.sync();  // the rows that led to the checkpoint
   background_ ? save_in_background(step) : conclude(save_now(step));
 }
 
 SaveOutcome Saver::save_now(Size step) {
-  SaveOutcome outcome{step, {}, {}, 0};
+  SaveOutcome outcome{step, {}, {}};
+  run_.log.sync();  // the rows that led to the checkpoint
   try {
     outcome.path = checkpoint::save(run_.config.checkpoint.dir, run_.engine->shard_map(), state_of_run(run_),
                                     run_.control, save_options(run_.config));
   } catch (const DataError& error) {
     outcome.error = error;
   }
-  outcome.seconds = stall_s_ = seconds_since(last_begin_);
+  outcome.seconds = outcome.stall_seconds = seconds_since(last_begin_);
   return outcome;
 }
 
@@ -113,12 +125,13 @@ void Saver::save_in_background(Size step) {
   const Event copied = background_->copy.start(buffer.get());
   ShardMap map{run_.engine->shard_map().parameters, background_->copy.ranges_in(buffer), {}};
   // All by value: during stack unwinding the thread may be left behind.
-  background_->saves.add(step, [copied, config = run_.config, state = state_of_run(run_), map = std::move(map),
-                                group = background_->group] {
-    copied.synchronize();
-    return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
-  });
-  stall_s_ = seconds_since(last_begin_);
+  background_->saves.add(step, seconds_since(last_begin_),
+                         [copied, config = run_.config, state = state_of_run(run_), map = std::move(map),
+                          group = background_->group, rows = run_.log.row_files()] {
+                           copied.synchronize();
+                           sync_rows(rows);
+                           return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
+                         });
 }
 
 void Saver::conclude_finished() {
@@ -148,14 +161,14 @@ void Saver::conclude_success(const SaveOutcome& outcome) {
                   {"step", outcome.step},
                   {"path", outcome.path},
                   {"seconds", outcome.seconds},
-                  {"stall_seconds", stall_s_}});
+                  {"stall_seconds", outcome.stall_seconds}});
   run_.log.say(fmt::format("saved {}", outcome.path));
 }
 
 void Saver::conclude_failure(const SaveOutcome& outcome) {
   const int attempts = failure_ ? failure_->attempts + 1 : 1;
   const Size retry_at = attempts < kMostAttempts ? run_.steps_done() + back_off(attempts) : 0;
-  last_begun_ = last_saved_;
+  if (outcome.step == last_begun_) last_begun_ = last_saved_;
   failure_ = {attempts, retry_at, *outcome.error};
   run_.log.event({{"event", "checkpoint_failed"},
                   {"step", outcome.step},

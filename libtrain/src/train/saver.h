@@ -55,7 +55,6 @@ class Saver {
   std::unique_ptr<Background> background_;  // null: saves block
   std::optional<Failure> failure_;          // of the newest save
   Size last_begun_ = -1, last_saved_ = -1;  // steps
-  double stall_s_ = 0;                      // that training waited for the save begun last
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 

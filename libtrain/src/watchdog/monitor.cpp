@@ -9,7 +9,7 @@ namespace lt::watchdog {
 namespace {
 
 constexpr std::chrono::seconds kStrangerPatience{5};
-constexpr std::size_t kMostStrangers = 4096;
+constexpr std::size_t kMostStrangers = 256;
 // A connection that closes while a verdict of the other monitor is on its way says no more than that.
 constexpr std::chrono::milliseconds kCloseGrace{500};
 
@@ -34,6 +34,7 @@ Monitor::Monitor(Meeting& meeting) : meeting_(meeting), entries_(meeting.places.
 }
 
 void Monitor::greet(Clock::time_point now) {
+  if (!meeting_.listener) return;
   while (strangers_.size() < kMostStrangers) {
     auto channel = meeting_.listener->accept();
     if (!channel) break;
@@ -55,6 +56,10 @@ void Monitor::greet(Clock::time_point now) {
     stranger.channel.close();  // nothing, where it was taken
   }
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
+  // When all ranks are there nobody else is let in.
+  if (!std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.connected; })) return;
+  meeting_.listener.reset();
+  strangers_.clear();
 }
 
 void Monitor::receive(Clock::time_point now) {

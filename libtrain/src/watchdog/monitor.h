@@ -14,7 +14,8 @@ class Monitor {
  public:
   explicit Monitor(Meeting& meeting);
 
-  int listener() const { return meeting_.listener->descriptor(); }
+  // -1 once all ranks are connected.
+  int listener() const { return meeting_.listener ? meeting_.listener->descriptor() : -1; }
   // Takes connections, greetings and boards; never blocks.
   void receive(Clock::time_point now);
   void set_own(const Board& board) { peer(meeting_.rank).board = board; }
