@@ -40,7 +40,10 @@ std::optional<std::shared_ptr<void>> try_lock_folder(const fs::path& folder) {
   const std::lock_guard guard(held().mutex);
   std::weak_ptr<void>& known = held().folders[Inode{status.st_dev, status.st_ino}];
   if (const std::shared_ptr<void> mine = known.lock(); mine.use_count() > 0) return mine;
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return known = lock, lock;
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    known = lock;
+    return lock;
+  }
   if (errno == EWOULDBLOCK) return std::nullopt;
   return std::shared_ptr<void>();
 }

@@ -9,7 +9,7 @@
 namespace lt::checkpoint {
 
 // Holds the folder until the last copy goes; nullopt where another process holds it. A file system without locks gives
-// none (null). Who holds it in this process already shares that lock.
+// none (null). Within one process all holders share the lock.
 std::optional<std::shared_ptr<void>> try_lock_folder(const std::filesystem::path& folder);
 
 // Waits for it; throws DataError after `patience`.

@@ -185,7 +185,7 @@ RunState load(const std::string& step_directory, const ShardMap& shards, const G
     if (group.rank() == 0) remember_whole(step_directory, false);
     throw;
   }
-  if (group.rank() == 0) remember_whole(step_directory, true);  // who removes checkpoints later on
+  if (group.rank() == 0) remember_whole(step_directory, true);  // which removes checkpoints
   return manifest.state;
 }
 

@@ -178,7 +178,7 @@ std::vector<CommTotal> CommLap::totals() const {
   const auto add = [&](const CollectiveTimes& entry, Size count) {
     auto found =
         std::find_if(totals.begin(), totals.end(), [&](const CommTotal& total) { return total.op == entry.op; });
-    // Of a collective that began in an earlier lap.
+    // The collective began in an earlier lap.
     if (found == totals.end()) found = totals.insert(found, {entry.op});
     found->busy_ms += static_cast<double>(count) * entry.end.ms_since(entry.begin);
     found->exposed_ms += static_cast<double>(count) * exposed_ms(entry);

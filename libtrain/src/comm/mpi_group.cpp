@@ -38,7 +38,7 @@ void for_messages(Byte* values_N, Size n, DType dtype, Each&& each) {
   }
 }
 
-// Open MPI's own waits spin. Who waits patiently sleeps ever longer, from a twentieth of a millisecond to one.
+// Open MPI's own waits spin. A patient wait sleeps 50 us at first, then up to 1 ms.
 void wait_for(std::vector<MPI_Request>& requests, bool patiently) {
   const auto count = static_cast<int>(requests.size());
   if (!patiently) return LT_MPI(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE));

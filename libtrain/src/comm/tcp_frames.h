@@ -13,8 +13,7 @@
 
 namespace lt {
 
-// No message is longer. What ranks tell each other this way, configurations, times, shards of a manifest, is some
-// megabytes at most; so a length beyond a thousand times that is an error and not a message.
+// Messages (configurations, times, parts of a manifest) are a few megabytes; a longer one than this is an error.
 constexpr std::uint64_t kMostMessageBytes = std::uint64_t{1} << 30;
 
 enum class FrameKind : std::uint32_t {

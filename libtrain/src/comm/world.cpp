@@ -54,7 +54,7 @@ Group World::group(Device device) const {
 void World::abort(int exit_code) const {
   if (over_mpi_) abort_mpi(exit_code);
   std::fflush(nullptr);
-  std::_Exit(exit_code);  // without MPI the launcher ends the others: srun --kill-on-bad-exit, torchrun
+  std::_Exit(exit_code);  // without MPI the others learn it from their connections, or from the watchdog
 }
 
 }  // namespace lt

@@ -45,7 +45,7 @@ std::atomic<std::uint64_t> progress_count{0};
 std::atomic<Phase> current_phase{Phase::none};
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
-// Of the thread that steps alone.
+// Used by the stepping thread alone.
 StepClock::time_point step_begin;
 bool step_is_timed = false;
 

@@ -15,7 +15,7 @@ struct Progress {
 };
 Progress read_progress();
 
-// Something got on. Of a BackgroundScope it does not count.
+// Counts progress, except in a BackgroundScope.
 void count_progress();
 void begin_step(std::int64_t step);
 bool is_in_background();

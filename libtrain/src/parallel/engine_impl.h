@@ -33,7 +33,8 @@ struct Engine::Impl {
   ~Impl() {
     model.set_observer(nullptr);
     if (std::uncaught_exceptions() == 0) return;
-    // The device may wait for a peer that is gone, what is released below for the device, and NCCL for its graphs.
+    // A dead peer can block the device, freeing waits for the device, and NCCL waits for its graphs. So destroy the
+    // graphs first.
     for (StepSlot& entry : step_slots) entry.graph.reset();
     sharding.abandon(), control.abandon();
   }

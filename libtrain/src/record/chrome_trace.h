@@ -12,11 +12,10 @@
 namespace lt {
 
 // The events of one rank, as JSON objects separated by commas; lanes that no span used, and streams without work, are
-// left out. A lane shows one
-// span at a time, nested ones apart: of collectives that overlap, each begins where the one before it ended, and says
-// when it was posted. A span that is still open is drawn to the last time in `spans`, and its argument `open` says so.
-// `kernels` are in the order in which they began, on the clock of the spans. Of those of a stream that overlap, each
-// begins where the one before it ended, and says when it began.
+// left out. A lane shows one span at a time, nested ones apart: where collectives overlap, each begins where the one
+// before it ended, and says when it was posted. A span that is still open is drawn to the last time in `spans`, and its
+// argument `open` says so. `kernels` are in the order in which they began, on the clock of the spans. Of those of a
+// stream that overlap, each begins where the one before it ended, and says when it began.
 std::string trace_events(int rank, const std::vector<Span>& spans, const std::vector<KernelRecord>& kernels = {});
 
 // A whole file is the first, the events of one or more ranks with the second between them, and the third.

@@ -50,7 +50,7 @@ inline constexpr std::size_t kCallsOnBoard = 8;
 // Makes boards of what the process does. One thread reads it.
 class BoardReader {
  public:
-  // `seconds` have passed since the last call; `paused`: of them this process did not run, so they count for nothing.
+  // `seconds` have passed since the last call. `paused`: the process did not run meanwhile, so they do not count.
   Board read(double seconds, bool paused);
 
  private:

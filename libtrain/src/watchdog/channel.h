@@ -34,7 +34,7 @@ enum class FrameKind : std::uint8_t {
   welcome,  // the answer
   board,    // a rank's beat
   pulse,    // a monitor's beat
-  verdict,  // fault, message and hint: the run ends
+  verdict,  // message: the run ends
   told,     // the answer: what the rank had to say is said
   goodbye,  // "done" or "failed": the connection is about to close
 };

@@ -1,5 +1,4 @@
-// The rules, the surest first. Whoever waits is no suspect: only a rank that waits for nobody can be what holds the
-// rest.
+// The rules, the surest first. A waiting rank is never blamed: only a rank that waits for nobody can hold up the rest.
 #include "watchdog/diagnosis.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ bool is_member(const Peer& peer, const GroupBoard& group) {
   return offset >= 0 && offset % stride == 0 && offset / stride < static_cast<long>(group.size);
 }
 
-// What is not on its board it has not come to: a board is empty of groups while its rank gets on.
+// A call missing from a rank's board has not begun there: a board holds no groups while its rank gets on.
 bool has_come_to(const Peer& peer, const GroupBoard& group, const Call& call) {
   const GroupBoard* const same = board_of(peer, group);
   return same != nullptr && std::tuple(same->launch, same->begun) > std::tuple(group.launch, call.sequence);

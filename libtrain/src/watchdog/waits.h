@@ -21,7 +21,7 @@ const Call* open_call(const GroupBoard& group);
 // In any of its groups; `group` becomes that of the call.
 const Call* open_call(const Peer& peer, const GroupBoard*& group);
 
-// Of peers that are there and stand still.
+// Considers only connected peers that make no progress.
 std::vector<Knot> knots_of(const std::vector<Peer>& peers);
 
 // Two ranks whose calls of the same number in a group differ.
