@@ -80,8 +80,8 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
 std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
                                        bool checksums);
 
-// What load_newest() may try of `path`, newest first: the run's own checkpoints, and folders without a readable manifest,
-// whose `reason` says what is wrong. Reads manifests and file sizes.
+// What load_newest() may try of `path`, newest first: the run's own checkpoints, and folders without a readable
+// manifest, whose `reason` says what is wrong. Reads manifests and file sizes.
 std::vector<Listing> candidates(const std::string& path, const Whose& whose);
 // The first that is valid; null: none.
 const Listing* newest_valid(const std::vector<Listing>& candidates);
