@@ -5,11 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "checkpoints/layout.h"
 #include "record/line_file.h"
 
 namespace lt::launch {
@@ -44,12 +45,8 @@ Size RunState::saved_step() const {
   Size newest = -1;
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints_, failed)) {
-    const std::string name = entry.path().filename();
-    long step = 0;
-    int length = 0;
-    const bool is_step =
-        std::sscanf(name.c_str(), "step-%ld%n", &step, &length) == 1 && static_cast<std::size_t>(length) == name.size();
-    if (is_step && fs::exists(entry.path() / "manifest.json", failed)) newest = std::max<Size>(newest, step);
+    const std::optional<Size> step = checkpoint::parse_step(entry.path().filename().string());
+    if (step && fs::exists(entry.path() / checkpoint::kManifestName, failed)) newest = std::max(newest, *step);
   }
   return newest;
 }

@@ -40,7 +40,7 @@ float value_of(const std::string& parameter, lt::StateKind kind, lt::Size index)
 // shorter and possibly empty. `owned` has the values of value_of(), `needed` has the same ranges filled with NaN.
 lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int rank, int size);
 
-// Of the run kRun.
+// A state of the run kRun.
 lt::checkpoint::RunState state_at(lt::Size step);
 
 // Elements of `needed` that are not value_of(), bit for bit.

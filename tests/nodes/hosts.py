@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 
 AGENT = """#!/bin/sh
-# What mpirun calls in the place of ssh: HOST COMMAND...
+# mpirun calls this instead of ssh: HOST COMMAND...
 host=$1
 shift
 ip -o link show dev cable | grep -q LOWER_UP || {{ echo "$host: no route to host" >&2; exit 255; }}

@@ -5,7 +5,7 @@
 
 namespace lt::kernels {
 
-// Of kernels that the calling thread starts. At first what OpenMP takes: OMP_NUM_THREADS, else one for each processor.
+// Applies to kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one a processor.
 int threads();
 void set_threads(int count);
 

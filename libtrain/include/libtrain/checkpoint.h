@@ -30,7 +30,7 @@ struct RunState {
   std::string config_hash;
   std::string model;      // what export and sample need to know of the model: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
-  // Of the newest evaluation.
+  // Loss of the newest evaluation.
   std::optional<double> eval_loss = std::nullopt;
 };
 

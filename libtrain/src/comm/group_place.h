@@ -17,7 +17,7 @@ struct GroupPlace {
   bool patient = false;   // who waits sleeps, and nothing is counted: a group for a thread in the background
 };
 
-// Of the group that is the `number`-th to come from its parent by a split, and begins with rank `first` of it.
+// The id of the `number`-th group that a parent's splits make, which begins with rank `first` of the parent.
 constexpr std::uint64_t group_id(std::uint64_t parent, std::uint64_t number, std::uint64_t first) {
   std::uint64_t id = parent;
   for (const std::uint64_t part : {number, first}) {  // the finaliser of SplitMix64 (Steele et al. 2014)

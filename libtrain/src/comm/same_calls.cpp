@@ -5,20 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "core/crc32c.h"
+#include "core/lines.h"
 #include "libtrain/error.h"
 
 namespace lt {
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 std::string line_at(const std::vector<std::string>& lines, std::size_t i) {
   return i < lines.size() ? lines[i] : "no further collective";
@@ -33,7 +26,8 @@ void require_same_calls(const std::string& name, const std::vector<std::string>&
       std::find_if(hashes.begin(), hashes.end(), [&](const std::string& hash) { return hash != hashes[0]; });
   if (other == hashes.end()) return;
   const auto rank = static_cast<int>(other - hashes.begin());
-  const auto first = lines_of(group.broadcast_bytes(text, 0)), second = lines_of(group.broadcast_bytes(text, rank));
+  const auto first = split_lines(group.broadcast_bytes(text, 0)),
+             second = split_lines(group.broadcast_bytes(text, rank));
   std::size_t i = 0;
   while (i < std::min(first.size(), second.size()) && first[i] == second[i]) ++i;
   throw UsageError("comm",

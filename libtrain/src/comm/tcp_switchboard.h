@@ -15,7 +15,7 @@
 
 namespace lt {
 
-// Of all ranks of the run.
+// The channel of all ranks of the run.
 constexpr std::uint64_t kWorldChannel = 0;
 
 class Switchboard {

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "core/cgroup.h"
+#include "core/lines.h"
 #include "kernels/threads.h"
 #include "libtrain/error.h"
 
@@ -55,16 +56,6 @@ std::string ranges(const std::vector<int>& numbers) {
 }
 
 std::string cores_text(double cores) { return fmt::format("{:g} core{}", cores, cores == 1 ? "" : "s"); }
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
 
 }  // namespace
 
@@ -130,7 +121,7 @@ ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& wo
   std::string own;
   for (const CoreGrant& grant : grants) own += grant.key + "\n";
   std::vector<std::vector<std::string>> keys_of_ranks;
-  for (const std::string& keys : world.all_gather_bytes(own)) keys_of_ranks.push_back(lines_of(keys));
+  for (const std::string& keys : world.all_gather_bytes(own)) keys_of_ranks.push_back(split_lines(keys));
   if (!variable("OMP_NUM_THREADS").empty()) return {kernels::threads(), "OMP_NUM_THREADS"};
   const ThreadCount chosen = thread_count(grants, keys_of_ranks);
   kernels::set_threads(chosen.count);

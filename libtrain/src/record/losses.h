@@ -10,8 +10,8 @@
 
 namespace lt {
 
-// Of one file or folder. The first failure is told on standard error, later ones are counted, and the sum is told at
-// the end.
+// Counts what one file or folder has lost. The first failure is told on standard error, later ones are counted, and the
+// sum is told at the end.
 class Losses {
  public:
   // What was not written since writing last worked.

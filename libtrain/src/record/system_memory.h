@@ -8,7 +8,7 @@ namespace lt {
 
 // On the CPU all pages of this process that are in memory; on CUDA what all processes hold of the device.
 Size system_bytes_in_use(Device device);
-// Of the machine, or as much of it as the container may have; or of the CUDA device.
+// Memory of the machine, or as much of it as the container may have; or that of the CUDA device.
 Size system_memory_bytes(Device device);
 
 }  // namespace lt

@@ -29,7 +29,7 @@ std::optional<Restart> restart_of_environment();
 // null where that holds no `start`.
 nlohmann::ordered_json restart_event(const Restart& restart, const std::string& metrics, std::size_t offset);
 
-// Of a run that is a restart: says so once, when its first step is done.
+// Announces a restarted run once, when its first step is done.
 class RestartRecord {
  public:
   explicit RestartRecord(Run& run);

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -62,12 +61,5 @@ class RunLog {
   std::vector<LossySink> sinks_;
   std::map<std::string, Losses> folders_;
 };
-
-inline std::vector<std::string> split_lines(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 }  // namespace lt

@@ -14,7 +14,7 @@ class StateCopy {
   // `ranges` of the state of `engine`, which outlives it; made before its first step.
   StateCopy(Engine& engine, std::vector<StateRange> ranges);
 
-  // Of one copy: the ranges one after the other, each at a multiple of kAllocationAlignment bytes.
+  // The size of one copy: the ranges one after the other, each at a multiple of kAllocationAlignment bytes.
   Size bytes() const { return bytes_; }
   // Copies the state after the last step to `to`, of bytes() bytes. On the CPU it returns when all is there; on a GPU
   // the event marks that, and the next update waits for it.

@@ -12,7 +12,7 @@
 
 namespace lt {
 
-// Of the rank that writes them. A failure is kept for commit(), since other ranks go on sending.
+// The files on the rank that writes them. A failure is kept for commit(), since other ranks go on sending.
 class TraceFiles {
  public:
   explicit TraceFiles(const RunLog& log);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/fault.h"
+#include "core/lines.h"
 #include "core/pending_file.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"

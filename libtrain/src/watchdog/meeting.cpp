@@ -38,7 +38,7 @@ std::string first_line_of(const std::string& path) {
   return line;
 }
 
-// Of this host's interfaces that are up, as numbers, but for the loopback and links.
+// Addresses of this host's interfaces that are up, as numbers, without loopback and link-local ones.
 std::vector<std::string> own_addresses() {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return {};
