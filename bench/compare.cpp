@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "core/pending_file.h"
+#include "core/whole_file.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -6,9 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "core/new_file.h"
+#include "core/progress.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
@@ -19,29 +23,29 @@ namespace {
   throw DataError("checkpoint", fmt::format("{}: {}: {}", name, what, std::strerror(error)));
 }
 
+OpenFile open_to_read(const fs::path& path, int flags) {
+  return {path, Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags))};
+}
+
 }  // namespace
 
-Descriptor::Descriptor(const fs::path& path, int flags, int mode)
-    : name_(path.filename().string()), fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
-  if (fd_ < 0) fail("cannot open");
+OpenFile::OpenFile(const fs::path& path, Descriptor opened)
+    : name_(path.filename().string()), file_(std::move(opened)) {
+  if (!file_.is_open()) fail("cannot open");
 }
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
+void OpenFile::fail(const char* what) const { throw_errno(name_, what, errno); }
 
-void Descriptor::fail(const char* what) const { throw_errno(name_, what, errno); }
-
-Size Descriptor::bytes() const {
+Size OpenFile::bytes() const {
   struct stat status {};
-  if (::fstat(fd_, &status) != 0) fail("cannot stat");
+  if (::fstat(file_.get(), &status) != 0) fail("cannot stat");
   if (!S_ISREG(status.st_mode)) throw DataError("checkpoint", name_ + ": is not a regular file");
   return status.st_size;
 }
 
-void Descriptor::read_at(void* data, Size bytes, Size offset) const {
+void OpenFile::read_at(void* data, Size bytes, Size offset) const {
   for (char* p = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t n = ::pread(fd_, p, static_cast<std::size_t>(bytes), offset);
+    const ssize_t n = ::pread(file_.get(), p, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("cannot read");
     if (n == 0) {
@@ -52,61 +56,68 @@ void Descriptor::read_at(void* data, Size bytes, Size offset) const {
   }
 }
 
-void Descriptor::write(const void* data, std::size_t bytes) const {
-  for (const char* p = static_cast<const char*>(data); bytes > 0;) {
-    const ssize_t n = ::write(fd_, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write");
-    p += n, bytes -= static_cast<std::size_t>(n);
+void OpenFile::write(const void* data, std::size_t bytes) const {
+  if (!file_.write(data, bytes)) fail("cannot write");
+}
+
+void OpenFile::write_out() const {
+  const Size end = bytes();
+  for (Size at = 0; at < end; at += kPieceBytes) {
+    constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (::sync_file_range(file_.get(), at, std::min(kPieceBytes, end - at), kAll) == 0) {
+      count_progress();
+    } else if (errno != ENOSYS && errno != EINVAL && errno != ESPIPE) {  // a file system may not have it
+      fail("cannot fsync");
+    }
   }
 }
 
-void Descriptor::sync() const {
-  if (::fsync(fd_) != 0) fail("cannot fsync");
+void OpenFile::sync() const {
+  if (::fsync(file_.get()) != 0) fail("cannot fsync");
 }
 
-void Descriptor::close() {
-  const int fd = std::exchange(fd_, -1);
-  if (fd >= 0 && ::close(fd) != 0) fail("cannot close");
+void OpenFile::close() {
+  if (!file_.close()) fail("cannot close");
 }
 
-Descriptor open_regular(const fs::path& file) {
-  Descriptor descriptor(file, O_RDONLY | O_NONBLOCK);  // which regular files do not mind
-  descriptor.bytes();                                  // throws for anything else
-  return descriptor;
+OpenFile open_regular(const fs::path& path) {
+  OpenFile file = open_to_read(path, O_NONBLOCK);  // which regular files do not mind
+  file.bytes();                                    // throws for anything else
+  return file;
 }
+
+OpenFile create_file(const fs::path& path) { return {path, create_new(path)}; }
 
 Size file_bytes(const fs::path& file) { return open_regular(file).bytes(); }
 
-void sync_file(const fs::path& file) {
-  Descriptor descriptor(file, O_RDONLY);
-  descriptor.sync();
-  descriptor.close();
+void sync_file(const fs::path& path) {
+  OpenFile file = open_to_read(path, 0);
+  file.write_out();
+  file.sync();
+  file.close();
 }
 
-void sync_folder(const fs::path& folder) {
-  Descriptor descriptor(folder, O_RDONLY | O_DIRECTORY);
-  descriptor.sync();
-  descriptor.close();
+void sync_folder(const fs::path& path) {
+  if (!lt::sync_folder(path)) throw_errno(path.filename().string(), "cannot fsync", errno);
 }
 
-std::string read_text(const fs::path& file, Size limit) {
-  const Descriptor descriptor = open_regular(file);
-  const Size bytes = descriptor.bytes();
+std::string read_text(const fs::path& path, Size limit) {
+  const OpenFile file = open_regular(path);
+  const Size bytes = file.bytes();
   if (bytes > limit) {
     throw DataError("checkpoint",
-                    fmt::format("{}: expected at most {} bytes, found {}", file.filename().string(), limit, bytes));
+                    fmt::format("{}: expected at most {} bytes, found {}", path.filename().string(), limit, bytes));
   }
   std::string text(static_cast<std::size_t>(bytes), '\0');
-  descriptor.read_at(text.data(), static_cast<Size>(text.size()), 0);
+  file.read_at(text.data(), static_cast<Size>(text.size()), 0);
   return text;
 }
 
-void write_durably(const fs::path& file, std::string_view text) {
-  Descriptor descriptor(file, O_WRONLY | O_CREAT | O_TRUNC);
-  descriptor.write(text.data(), text.size());
-  descriptor.sync();
-  descriptor.close();
+void write_durably(const fs::path& path, std::string_view text) {
+  OpenFile file = create_file(path);
+  file.write(text.data(), text.size());
+  file.sync();
+  file.close();
 }
 
 void rename_durably(const fs::path& from, const fs::path& to) {

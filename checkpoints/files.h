@@ -5,44 +5,49 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "core/descriptor.h"
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {
 
-// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags, int mode = 0644);
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : name_(std::move(other.name_)), fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
+// Progress is counted at least as often as so much is written: a slow disk takes it in seconds.
+constexpr Size kPieceBytes = Size{64} << 20;
 
-  int get() const { return fd_; }
+// A file that stands open under a name.
+class OpenFile {
+ public:
+  // Throws where `opened` is not open; `path` names it in errors.
+  OpenFile(const std::filesystem::path& path, Descriptor opened);
+
   // Regular files only.
   Size bytes() const;
   void read_at(void* data, Size bytes, Size offset) const;
   void write(const void* data, std::size_t bytes) const;
+  // Hands what was written to the disk, piece by piece, and counts progress. It is not durable before sync().
+  void write_out() const;
   void sync() const;
-  // Reports what the destructor cannot.
+  // Throws what the destructor cannot.
   void close();
 
  private:
   [[noreturn]] void fail(const char* what) const;
   std::string name_;
-  int fd_;
+  Descriptor file_;
 };
 
 // A regular file for reading. What else stands there, a pipe without a writer too, is refused at once.
-Descriptor open_regular(const std::filesystem::path& file);
+OpenFile open_regular(const std::filesystem::path& file);
+// A file for writing that was not there.
+OpenFile create_file(const std::filesystem::path& file);
 
 Size file_bytes(const std::filesystem::path& file);
 void sync_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);
 // Refuses a file of more than `limit` bytes before it reads any.
 std::string read_text(const std::filesystem::path& file, Size limit);
+// A file that was not there.
 void write_durably(const std::filesystem::path& file, std::string_view text);
 // Renames within one folder, then fsyncs the folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -53,7 +53,7 @@ void check_bytes(const std::filesystem::path& folder, const FileEntry& file, Pro
   });
 }
 
-Listing examine(const std::filesystem::path& folder, bool checksums) {
+Listing look_at(const std::filesystem::path& folder, bool checksums) {
   Manifest manifest;
   const Problems problems = problems_of(folder, checksums, &manifest);
   Listing listing;
@@ -71,6 +71,11 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
   return listing;
 }
 
+Listing examine(const std::filesystem::path& folder, bool checksums) {
+  if (checksums) return look_at(folder, true);
+  return remembered(folder, [&] { return look_at(folder, false); });
+}
+
 // Newest first.
 std::vector<std::filesystem::path> newest_first(const std::string& path) {
   auto folders = step_folders(path);
@@ -80,6 +85,11 @@ std::vector<std::filesystem::path> newest_first(const std::string& path) {
 
 void require_there(const std::string& path) {
   if (!std::filesystem::exists(path)) throw DataError("checkpoint", path + ": no such file or folder");
+}
+
+// A path as a message calls it, with the key of the configuration that gave it.
+std::string subject_of(const std::string& path, const std::string& named) {
+  return named.empty() ? path : named + " " + path;
 }
 
 // `path` is there and holds no step's folder.
@@ -132,11 +142,11 @@ std::vector<Listing> list(const std::string& path, bool checksums) {
   return listings;
 }
 
-std::vector<Listing> candidates(const std::string& path, const Whose& whose) {
+std::vector<Listing> candidates(const std::string& path, const RunFilter& runs) {
   std::vector<Listing> found;
   for (const auto& folder : newest_first(path)) {
     Listing listing = examine(folder, false);
-    if (!listing.valid || whose.includes(listing.run)) found.push_back(std::move(listing));
+    if (!listing.valid || runs.includes(listing.run)) found.push_back(std::move(listing));
   }
   return found;
 }
@@ -146,17 +156,32 @@ const Listing* newest_valid(const std::vector<Listing>& candidates) {
   return found == candidates.end() ? nullptr : &*found;
 }
 
-std::optional<Listing> find_other(const std::string& path, const Whose& whose) {
+std::optional<Listing> find_other(const std::string& path, const RunFilter& runs) {
   for (const auto& folder : newest_first(path)) {
     const Listing listing = examine(folder, false);
-    if (listing.valid && !whose.includes(listing.run)) return listing;
+    if (listing.valid && !runs.includes(listing.run)) return listing;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
+void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named, bool is_new) {
+  const auto other = find_other(path, runs);
+  if (!other) return;
+  const std::string expected = is_new ? "a new run" : "run " + runs.run;
+  const std::string found = other->run.empty() ? "version 1, without an id" : "run " + other->run;
+  const std::string hint =
+      named.empty() ? "choose another folder for this run's checkpoints"
+                    : fmt::format("choose another --{}; --checkpoint.resume={} with it begins a new run from there",
+                                  named, other->path);
+  throw UsageError(named.empty() ? "checkpoint" : "config",
+                   fmt::format("{}: expected checkpoints of {} alone, found {} of {}", subject_of(path, named),
+                               expected, std::filesystem::path(other->path).filename().string(), found),
+                   hint);
+}
+
+std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
                                        bool checksums) {
-  for (Listing& listing : candidates(path, whose)) {
+  for (Listing& listing : candidates(path, runs)) {
     if (listing.valid && checksums) listing = examine(listing.path, true);
     if (listing.valid) return listing.path;
     if (notes != nullptr) {
@@ -168,7 +193,7 @@ std::optional<std::string> find_newest(const std::string& path, const Whose& who
 
 DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
                               const std::string& named) {
-  const std::string subject = named.empty() ? path : named + " " + path;
+  const std::string subject = subject_of(path, named);
   if (!std::filesystem::exists(path)) return {"checkpoint", subject + ": no such file or folder"};
   return {"checkpoint",
           fmt::format("{}: expected a valid checkpoint, found none{}{}", subject, notes.empty() ? "" : ": ",
@@ -178,7 +203,7 @@ DataError no_valid_checkpoint(const std::string& path, const std::vector<std::st
 
 std::string newest(const std::string& path, std::vector<std::string>* notes, const std::string& named) {
   Problems reasons;
-  const auto found = find_newest(path, kEverybodys, &reasons, true);
+  const auto found = find_newest(path, kAnyRun, &reasons, true);
   if (!found) throw no_valid_checkpoint(path, reasons, named);
   if (notes != nullptr) notes->insert(notes->end(), reasons.begin(), reasons.end());
   return *found;

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <map>
 #include <mutex>
 #include <thread>
 
+#include "core/descriptor.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {
@@ -32,15 +32,13 @@ Held& held() {
 }  // namespace
 
 std::optional<std::shared_ptr<void>> try_lock_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return std::shared_ptr<void>();
-  const std::shared_ptr<void> lock(nullptr, [fd](void*) { ::close(fd); });
+  const auto lock = std::make_shared<Descriptor>(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return std::shared_ptr<void>();
+  if (!lock->is_open() || ::fstat(lock->get(), &status) != 0) return std::shared_ptr<void>();
   const std::lock_guard guard(held().mutex);
   std::weak_ptr<void>& known = held().folders[Inode{status.st_dev, status.st_ino}];
-  if (const std::shared_ptr<void> mine = known.lock(); mine.use_count() > 0) return mine;
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+  if (std::shared_ptr<void> mine = known.lock()) return mine;
+  if (::flock(lock->get(), LOCK_EX | LOCK_NB) == 0) {
     known = lock;
     return lock;
   }

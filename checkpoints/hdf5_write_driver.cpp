@@ -1,17 +1,20 @@
 // The file driver through which HDF5 writes.
 #include "hdf5_write_driver.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #if __has_include(<H5FDdevelop.h>)
 #include <H5FDdevelop.h>
 #endif
 
+#include "core/new_file.h"
+#include "core/progress.h"
+#include "files.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {
@@ -26,7 +29,7 @@ struct Info {
 
 struct File {
   H5FD_t base;  // HDF5's part; first
-  int fd;
+  Descriptor descriptor;
   haddr_t end_of_addresses, end_of_file;
   Failure* failure;
 };
@@ -39,17 +42,17 @@ constexpr haddr_t kMaxAddress = (haddr_t{1} << 63) - 1;
 H5FD_t* open_file(const char* name, unsigned, hid_t access, haddr_t) {
   const auto* info = static_cast<const Info*>(H5Pget_driver_info(access));
   if (info == nullptr) return nullptr;
-  const int fd = ::open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) {
+  Descriptor file = create_new(name);
+  if (!file.is_open()) {
     info->failure->keep("create");
     return nullptr;
   }
-  return &(new File{{}, fd, 0, 0, info->failure})->base;
+  return &(new File{{}, std::move(file), 0, 0, info->failure})->base;
 }
 
 herr_t close_file(H5FD_t* base) {
   File& file = as_file(base);
-  if (::close(file.fd) != 0) file.failure->keep("close");
+  if (!file.descriptor.close()) file.failure->keep("close");
   delete &file;
   return 0;
 }
@@ -72,7 +75,7 @@ herr_t set_eoa(H5FD_t* base, H5FD_mem_t, haddr_t address) {
 herr_t read(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t bytes, void* buffer) {
   File& file = as_file(base);
   for (auto* p = static_cast<char*>(buffer); bytes > 0;) {
-    const ssize_t n = ::pread(file.fd, p, bytes, static_cast<off_t>(address));
+    const ssize_t n = ::pread(file.descriptor.get(), p, bytes, static_cast<off_t>(address));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) file.failure->keep("read");
     if (n <= 0) {
@@ -88,12 +91,14 @@ herr_t write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t bytes
   File& file = as_file(base);
   file.end_of_file = std::max(file.end_of_file, address + bytes);
   for (auto* p = static_cast<const char*>(buffer); bytes > 0 && file.failure->error == 0;) {
-    const ssize_t n = ::pwrite(file.fd, p, bytes, static_cast<off_t>(address));
+    const ssize_t n =
+        ::pwrite(file.descriptor.get(), p, std::min(bytes, std::size_t{kPieceBytes}), static_cast<off_t>(address));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       file.failure->keep("write");
       break;
     }
+    count_progress();
     p += n, address += static_cast<haddr_t>(n), bytes -= static_cast<std::size_t>(n);
   }
   return 0;
@@ -102,7 +107,8 @@ herr_t write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t bytes
 herr_t truncate_file(H5FD_t* base, hid_t, hbool_t) {
   File& file = as_file(base);
   if (file.end_of_file == file.end_of_addresses) return 0;
-  if (::ftruncate(file.fd, static_cast<off_t>(file.end_of_addresses)) != 0) file.failure->keep("set the length");
+  const auto bytes = static_cast<off_t>(file.end_of_addresses);
+  if (::ftruncate(file.descriptor.get(), bytes) != 0) file.failure->keep("set the length");
   file.end_of_file = file.end_of_addresses;
   return 0;
 }

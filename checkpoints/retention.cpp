@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/pending_file.h"
 #include "files.h"
 #include "layout.h"
 #include "run_id.h"
@@ -46,22 +47,17 @@ std::vector<fs::path> superfluous(const std::vector<Listing>& own, const std::st
 }  // namespace
 
 void write_latest(const fs::path& directory, const std::string& name, const std::string& attempt) {
-  const fs::path temporary = directory / temporary_name(std::string(kLatestName), attempt);
-  try {
-    write_durably(temporary, name + "\n");
-    rename_durably(temporary, directory / kLatestName);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  const std::string line = name + "\n";
+  PendingFile latest("checkpoint", (directory / kLatestName).string(), attempt);
+  latest.write(line.data(), line.size());
+  latest.commit();
 }
 
 void make_room(const fs::path& directory, const std::string& newest, const std::string& run,
                const SaveOptions& options) {
-  const Whose whose{run, options.version_1};
+  const RunFilter runs{run, options.version_1};
   std::vector<Listing> own = list(directory.string(), false);
-  std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !whose.includes(entry.run); });
+  std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !runs.includes(entry.run); });
   for (const fs::path& folder : superfluous(own, newest, options)) {
     // Renamed first: a removal that is interrupted leaves no folder that looks like a damaged checkpoint.
     const fs::path discarded = directory / discarded_name(folder.filename().string(), attempt_of(run));

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <ctime>
-#include <random>
 
+#include "core/entropy.h"
 #include "libtrain/checkpoint.h"
 
 namespace lt::checkpoint {
@@ -17,8 +17,7 @@ std::string draw_run_id() {
   gmtime_r(&now, &utc);
   char time[32];
   std::strftime(time, sizeof time, "%Y%m%dT%H%M%SZ", &utc);
-  std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}", time, random(), random());
+  return fmt::format("{}-{}", time, random_hex(16));
 }
 
 bool is_run_id(std::string_view text) {
@@ -28,6 +27,6 @@ bool is_run_id(std::string_view text) {
   return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), allowed);
 }
 
-std::string attempt_of(const std::string& run) { return fmt::format("{}-{:08x}", run, std::random_device{}()); }
+std::string attempt_of(const std::string& run) { return run + "-" + random_hex(8); }
 
 }  // namespace lt::checkpoint

@@ -1,7 +1,6 @@
 // Writing safetensors files.
 #include "safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -9,7 +8,7 @@
 namespace lt::checkpoint {
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors)
-    : file_(file, O_WRONLY | O_CREAT | O_EXCL), tensors_(tensors) {
+    : file_(create_file(file)), tensors_(tensors) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}};
   Size offset = 0;

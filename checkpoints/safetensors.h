@@ -23,7 +23,7 @@ class SafetensorsWriter {
   void finish();
 
  private:
-  Descriptor file_;
+  OpenFile file_;
   std::vector<ParameterInfo> tensors_;
   std::size_t next_ = 0;
 };

@@ -63,16 +63,6 @@ void check_input(const ShardMap& shards, const RunState& state) {
   }
 }
 
-void require_no_other_run(const fs::path& directory, const Whose& whose) {
-  const auto other = find_other(directory.string(), whose);
-  if (!other) return;
-  throw UsageError("checkpoint",
-                   fmt::format("{}: expected checkpoints of run {} alone, found {} of {}", directory.string(),
-                               whose.run, fs::path(other->path).filename().string(),
-                               other->run.empty() ? "version 1, without an id" : "run " + other->run),
-                   "choose another folder for this run's checkpoints");
-}
-
 bool valid_one_stands(const fs::path& folder) {
   return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
 }
@@ -170,7 +160,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     if (!root) return;
     make_folders_durably(parent);
     alone = lock_folder(parent, kPatience);
-    require_no_other_run(parent, {state.run, options.version_1});
+    require_no_other_run(directory, {state.run, options.version_1});
     if (valid_one_stands(folder)) standing = "valid";
   });
   if (!group.broadcast_bytes(standing, 0).empty()) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/crc32c.h"
+#include "core/progress.h"
 #include "files.h"
 #include "layout.h"
 
@@ -46,11 +47,12 @@ class PieceReader {
   std::uint32_t checksum(Size offset, Size bytes) {
     if (static_cast<Size>(buffer_.size()) < bytes) buffer_.resize(static_cast<std::size_t>(bytes));
     file_.read_at(buffer_.data(), bytes, offset);
+    count_progress();
     return crc32c(0, buffer_.data(), static_cast<std::size_t>(bytes));
   }
 
  private:
-  Descriptor file_;
+  OpenFile file_;
   std::vector<char> buffer_;
 };
 

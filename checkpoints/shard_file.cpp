@@ -11,7 +11,6 @@
 #include <unordered_set>
 
 #include "core/crc32c.h"
-#include "core/progress.h"
 #include "core/fault.h"
 #include "files.h"
 #include "hdf5_write_driver.h"
@@ -74,7 +73,6 @@ DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& sha
   std::vector<float> staged;
   const float* values = host_values(range.values, staged);
   LT_HDF5(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
-  count_progress();
   entry.blocks = block_checksums(values, entry.bytes());
   write_attribute(dataset, "begin", range.begin);
   write_attribute(dataset, "end", range.end);

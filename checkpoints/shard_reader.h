@@ -30,7 +30,7 @@ class ShardReader {
  private:
   std::filesystem::path path_;
   const FileEntry& entry_;
-  Descriptor file_;
+  OpenFile file_;
 };
 
 }  // namespace lt::checkpoint

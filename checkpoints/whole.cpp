@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/random.h"
 #include "verify.h"
 
 namespace lt::checkpoint {
@@ -18,8 +19,9 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Known {
-  std::string files;
-  bool whole = false;
+  std::uint64_t files = 0;
+  Listing listing = {};  // not valid: not known
+  std::optional<bool> whole = std::nullopt;
 };
 
 std::mutex known_mutex;
@@ -28,8 +30,8 @@ std::map<std::string, Known>& known() {
   return folders;
 }
 
-// Name, inode, size and time of each file.
-std::string files_of(const fs::path& folder) {
+// A number for name, inode, size and time of each file: a folder of many ranks has as many names.
+std::uint64_t files_of(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code failed;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
@@ -39,34 +41,58 @@ std::string files_of(const fs::path& folder) {
                                 status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
   }
   std::sort(files.begin(), files.end());
-  std::string text;
-  for (const std::string& file : files) text += file;
-  return text;
+  std::uint64_t number = 0;
+  for (const std::string& file : files) number = derive_key(number, file);
+  return number;
 }
 
-std::optional<bool> find(const std::string& path, const std::string& files) {
+// The folder's one path; none where it is no folder.
+std::optional<std::string> path_of(const fs::path& folder) {
+  std::error_code failed;
+  const fs::path path = fs::canonical(folder, failed);
+  if (failed || !fs::is_directory(path, failed)) return std::nullopt;
+  return path.string();
+}
+
+Known find(const std::string& path, std::uint64_t files) {
   const std::lock_guard lock(known_mutex);
   const auto found = known().find(path);
-  if (found == known().end() || found->second.files != files) return std::nullopt;
-  return found->second.whole;
+  return found == known().end() || found->second.files != files ? Known{files} : found->second;
+}
+
+// Adds to what is known of these files.
+template <class Add>
+void learn(const std::string& path, std::uint64_t files, Add&& add) {
+  const std::lock_guard lock(known_mutex);
+  Known& entry = known()[path];
+  if (entry.files != files) entry = Known{files};
+  add(entry);
 }
 
 }  // namespace
 
+Listing remembered(const fs::path& folder, const std::function<Listing()>& look) {
+  const auto path = path_of(folder);
+  if (!path) return look();
+  const std::uint64_t files = files_of(*path);
+  Listing listing = find(*path, files).listing;
+  if (listing.valid) {
+    listing.path = folder.string();
+    return listing;
+  }
+  listing = look();
+  if (listing.valid) learn(*path, files, [&](Known& entry) { entry.listing = listing; });
+  return listing;
+}
+
 void remember_whole(const fs::path& folder, bool whole) {
-  std::error_code failed;
-  const std::string path = fs::canonical(folder, failed).string();
-  if (failed || !fs::is_directory(path)) return;
-  Known entry{files_of(path), whole};
-  const std::lock_guard lock(known_mutex);
-  known().insert_or_assign(path, std::move(entry));
+  if (const auto path = path_of(folder)) learn(*path, files_of(*path), [&](Known& entry) { entry.whole = whole; });
 }
 
 bool is_whole(const fs::path& folder) {
-  std::error_code failed;
-  const std::string path = fs::canonical(folder, failed).string();
-  if (failed || !fs::is_directory(path)) return false;
-  if (const auto whole = find(path, files_of(path))) return *whole;
+  const auto path = path_of(folder);
+  if (!path) return false;
+  if (const auto whole = find(*path, files_of(*path)).whole) return *whole;
   return problems_of(folder, true).empty();  // which remembers it
 }
 

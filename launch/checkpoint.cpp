@@ -1,4 +1,4 @@
-// `ltrain checkpoint list|inspect|verify|export DIR`.
+// `ltrain checkpoint list|inspect|verify|free|export DIR`.
 #include "libtrain/checkpoint.h"
 
 #include <fmt/format.h>
@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 
+#include "checkpoints/memory_copy.h"
 #include "command.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"
+#include "train/run_identity.h"
 
 namespace lt::launch {
 namespace {
@@ -61,6 +63,18 @@ ExitCode verify(const std::string& path) {
   return ExitCode::ok;
 }
 
+// On this host.
+ExitCode free_memory(const std::string& run_dir) {
+  const std::string id = read_identity(run_dir).id;
+  if (id.empty()) throw DataError("checkpoint", run_dir + ": expected a run's folder with run.json, found none");
+  if (checkpoint::is_memory_in_use(id)) {
+    throw UsageError("checkpoint", run_dir + ": expected a run that has ended, found it at work");
+  }
+  const Size bytes = checkpoint::remove_memory_copies(id);
+  fmt::print("{}: {:.3f} GiB of memory given back\n", run_dir, static_cast<double>(bytes) / (1 << 30));
+  return ExitCode::ok;
+}
+
 }  // namespace
 
 Run set_up_checkpoint(CLI::App& app) {
@@ -81,6 +95,8 @@ Run set_up_checkpoint(CLI::App& app) {
   add("inspect", "what the newest valid checkpoint holds",
       [](const Options& options) { return inspect(options.path); });
   add("verify", "reads every byte; exit code 0 or 3", [](const Options& options) { return verify(options.path); });
+  add("free", "gives back the memory of this host that holds a run's copies (checkpoint.memory_every)",
+      [](const Options& options) { return free_memory(options.path); });
   CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
     const std::string folder = newest(options.path);
     checkpoint::export_hf(folder, options.out);

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "core/cuda.h"
+#include "core/descriptor.h"
 
 namespace lt::kernels {
 namespace {
@@ -80,11 +81,10 @@ void AlgorithmFile::add(const std::string& problem, const cublasLtMatmulAlgo_t& 
   if (path_.empty()) return;
   std::error_code failed;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
-  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) return path_.clear();
+  const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file.is_open()) return path_.clear();
   const std::string line = std::string(kFormat) + " " + problem + " " + to_hex(algorithm) + "\n";
-  if (::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) path_.clear();
-  ::close(file);
+  if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) path_.clear();
 }
 
 }  // namespace lt::kernels

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -26,26 +25,28 @@ constexpr double kLauncherEnds_s = 2;    // for a launcher to clean up
 constexpr double kLauncherLate_s = 15;   // for a launcher after the last rank of this host: another host may be cut off
 constexpr double kForwardAgain_s = 0.5;  // then twice as long; a launcher that has no ranks yet forwards to nobody
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::size_t kLongestLine = 4096;  // that is looked at: a cause travels in the environment of the next attempt
+constexpr int kReadsAtOnce = 16;            // of one child; as much as a pipe holds
 
 // A process of ours, and what it says.
 struct Child {
   explicit Child(const ProcessSpec& spec) : process(spec) {}
 
-  // Passes on what came.
-  void read_errors() {
+  // Passes on what came, up to a limit: one that never pauses must not keep the supervisor from the others.
+  void read_errors(Output& output) {
     std::array<char, 4096> bytes{};
-    while (!closed) {
+    for (int i = 0; i < kReadsAtOnce && !closed; ++i) {
       const ssize_t count = read(process.errors(), bytes.data(), bytes.size());
       if (count < 0) return;
       closed = count == 0;
       const std::string_view text(bytes.data(), static_cast<std::size_t>(count));
-      std::fwrite(text.data(), 1, text.size(), stderr);
+      output.write(text);
       for (const char c : text) {
-        if (c != '\n') {
-          line += c;
-        } else {
+        if (c == '\n') {
           cause.read(line);
           line.clear();
+        } else if (line.size() < kLongestLine) {
+          line += c;
         }
       }
     }
@@ -59,8 +60,8 @@ struct Child {
 
 class Attempt {
  public:
-  Attempt(const AttemptSpec& spec, StopSignals& stop)
-      : spec_(spec), stop_(stop), has_launcher_(spec.processes[0].death_signal != SIGKILL) {
+  Attempt(const AttemptSpec& spec, StopSignals& stop, Output& output)
+      : spec_(spec), stop_(stop), output_(output), has_launcher_(spec.processes[0].death_signal != SIGKILL) {
     for (const ProcessSpec& process : spec.processes) children_.emplace_back(process);
   }
   ~Attempt() {
@@ -131,8 +132,7 @@ class Attempt {
   }
 
   void read_errors() {
-    for (Child& child : children_) child.read_errors();
-    std::fflush(stderr);
+    for (Child& child : children_) child.read_errors(output_);
   }
 
   // Signals and deadlines.
@@ -189,6 +189,7 @@ class Attempt {
 
   const AttemptSpec& spec_;
   StopSignals& stop_;
+  Output& output_;
   const bool has_launcher_;
   std::vector<Child> children_;
   std::map<pid_t, int> ranks_;  // of this host, that live: process id, and a descriptor that tells its end
@@ -204,6 +205,8 @@ class Attempt {
 
 }  // namespace
 
-AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop) { return Attempt(spec, stop).run(); }
+AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop, Output& output) {
+  return Attempt(spec, stop, output).run();
+}
 
 }  // namespace lt::launch

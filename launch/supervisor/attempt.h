@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "supervisor/child_process.h"
+#include "supervisor/output.h"
 #include "supervisor/stop_signals.h"
 
 namespace lt::launch {
@@ -21,8 +22,8 @@ struct AttemptSpec {
   double grace_s;                      // for saving after a signal; 0: no limit
 };
 
-// Passes standard error on. The first signal reaches the ranks as SIGUSR1, so that they save; a second one, or the end
-// of the grace, kills them. Throws InternalError where a process cannot be started or does not end.
-AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop);
+// Passes standard error on to `output`. The first signal reaches the ranks as SIGUSR1, so that they save; a second one,
+// or the end of the grace, kills them. Throws InternalError where a process cannot be started or does not end.
+AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop, Output& output);
 
 }  // namespace lt::launch

@@ -18,6 +18,7 @@ namespace lt::launch {
 namespace {
 
 constexpr int kCannotRun = 127;
+constexpr int kUnknown = 1;  // nobody kept the code: the system, where SIGCHLD was ignored
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
@@ -34,11 +35,11 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, death_signal);
   if (getppid() != parent) _exit(kCannotRun);  // it died before the line above
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   dup2(errors, STDERR_FILENO);
   execve(command[0], command, environment);
-  const char* reason = std::strerror(errno);
+  const char* reason = strerrordesc_np(errno);  // which takes no lock that another thread had at the fork
   for (const char* text : {"error: [launch] ", static_cast<const char*>(command[0]), ": ", reason, "\n"}) {
     if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }
@@ -95,10 +96,14 @@ void ChildProcess::send(int signal) const {
 }
 
 std::optional<int> ChildProcess::ended() {
+  if (status_) return status_;
   int status = 0;
-  if (!status_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+  const pid_t waited = waitpid(pid_, &status, WNOHANG);
+  if (waited == pid_) {
     signalled_ = WIFSIGNALED(status);
     status_ = signalled_ ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  } else if (waited < 0 && errno == ECHILD) {
+    status_ = kUnknown;
   }
   return status_;
 }

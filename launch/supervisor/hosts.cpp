@@ -14,7 +14,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/pending_file.h"
+#include "core/whole_file.h"
 #include "libtrain/error.h"
 #include "supervisor/child_process.h"
 #include "supervisor/launcher.h"

@@ -11,11 +11,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <thread>
 
+#include "core/readable.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {
@@ -30,9 +30,8 @@ constexpr std::chrono::milliseconds kLook{10};
 
 std::vector<pid_t> processes() {
   std::vector<pid_t> found;
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", failed)) {
-    const std::string name = entry.path().filename();
+  for (const fs::path& entry : readable_entries("/proc")) {
+    const std::string name = entry.filename();
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error == std::errc() && end == name.data() + name.size() && pid != getpid()) found.push_back(pid);
@@ -40,10 +39,7 @@ std::vector<pid_t> processes() {
   return found;
 }
 
-std::string text_of(pid_t pid, const char* file) {
-  std::ifstream stream(fmt::format("/proc/{}/{}", pid, file), std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
+std::string text_of(pid_t pid, const char* file) { return readable_text(fmt::format("/proc/{}/{}", pid, file)); }
 
 // One that was killed and that nobody has waited for holds nothing any more.
 bool is_zombie(pid_t pid) {
@@ -58,9 +54,9 @@ void add_files_of(pid_t pid, std::set<std::string>& files) {
   for (std::string line; std::getline(maps, line);) {
     if (const std::size_t path = line.find(kFolder); path != line.npos) files.insert(line.substr(path));
   }
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), failed)) {
-    const fs::path path = fs::read_symlink(entry.path(), failed);
+  for (const fs::path& entry : readable_entries(fmt::format("/proc/{}/fd", pid))) {
+    std::error_code gone;
+    const fs::path path = fs::read_symlink(entry, gone);
     if (path.string().starts_with(kFolder)) files.insert(path);
   }
 }

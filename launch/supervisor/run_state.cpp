@@ -1,4 +1,4 @@
-// Looks at names, sizes and inodes; only restarts are written.
+// Looks at names, sizes, inodes and the seals of copies in memory; only restarts are written.
 #include "supervisor/run_state.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,10 @@
 #include <optional>
 
 #include "checkpoints/layout.h"
+#include "checkpoints/memory_copy.h"
+#include "core/readable.h"
 #include "record/line_file.h"
+#include "train/run_identity.h"
 
 namespace lt::launch {
 namespace {
@@ -41,12 +44,25 @@ RunState::RunState(const Config& config)
       checkpoints_(config.checkpoint.dir.empty() ? config.run.dir + "/checkpoints" : config.checkpoint.dir),
       before_(marks()) {}
 
+Size RunState::newest_step() const { return std::max(saved_step(), copied_step()); }
+
+Size RunState::copied_step() const {
+  Size newest = -1;
+  const RunIdentity identity = read_identity(folder_);
+  for (const auto& [file, copy] : checkpoint::memory_copies(identity.id)) {
+    const checkpoint::CopySeal seal = copy->sealed();
+    if (seal.step > 0 && seal.timeline == checkpoint::timeline_number(identity.timeline))
+      newest = std::max(newest, seal.step);
+  }
+  return newest;
+}
+
 Size RunState::saved_step() const {
   Size newest = -1;
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints_, failed)) {
-    const std::optional<Size> step = checkpoint::parse_step(entry.path().filename().string());
-    if (step && fs::exists(entry.path() / checkpoint::kManifestName, failed)) newest = std::max(newest, *step);
+  for (const fs::path& entry : readable_entries(checkpoints_)) {
+    const std::optional<Size> step = checkpoint::parse_step(entry.filename().string());
+    std::error_code failed;
+    if (step && fs::exists(entry / checkpoint::kManifestName, failed)) newest = std::max(newest, *step);
   }
   return newest;
 }

@@ -14,7 +14,10 @@ class RunState {
  public:
   explicit RunState(const Config& config);
 
-  // The newest checkpoint that was committed; -1: none.
+  // The newest step of which a checkpoint was committed, or a copy sealed in memory of this host; -1: none.
+  Size newest_step() const;
+  // The latter alone, and the former.
+  Size copied_step() const;
   Size saved_step() const;
   // Whether an attempt made the folder, or began to write in it, since this object was made.
   bool is_begun() const { return marks() != before_; }

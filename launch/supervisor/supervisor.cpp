@@ -1,19 +1,23 @@
 // Attempts one after another.
 #include "supervisor/supervisor.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <optional>
-#include <random>
 
+#include "core/descriptor.h"
+#include "core/entropy.h"
 #include "supervisor/attempt.h"
 #include "supervisor/hosts.h"
 #include "supervisor/run_state.h"
@@ -27,21 +31,11 @@ constexpr int kInterrupted = 130;
 constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing new
 constexpr double kMostBackoff_s = 60;
 
-template <class... Args>
-void say(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print(stderr, "launch: {}\n", fmt::format(format, std::forward<Args>(args)...));
-}
-
 // Errors that another start would meet again are not followed by one.
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
 
 // 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
-std::string draw_token() {
-  std::random_device random;
-  std::string token;
-  for (int word = 0; word < 4; ++word) token += fmt::format("{:08x}", random());
-  return token;
-}
+std::string draw_token() { return random_hex(32); }
 
 double since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -52,10 +46,9 @@ class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)
       : path_(std::filesystem::temp_directory_path() / "ltrain-hosts-XXXXXX") {
-    const int fd = mkstemp(path_.data());
-    const bool written = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    if (fd >= 0) close(fd);
-    if (!written) throw InternalError("launch", path_ + ": cannot be written");
+    const Descriptor file(mkostemp(path_.data(), O_CLOEXEC));
+    if (!file.is_open() || !file.write(text.data(), text.size()))
+      throw InternalError("launch", path_ + ": cannot be written");
   }
   ~TemporaryFile() { unlink(path_.c_str()); }
   TemporaryFile(const TemporaryFile&) = delete;
@@ -73,6 +66,16 @@ void use_loopback(Environment& environment) {
   }
 }
 
+// Standard input, output and error that the parent closed: a pipe would get such a number, and what is printed.
+void open_missing_descriptors() {
+  int descriptor = 0;
+  while (descriptor <= STDERR_FILENO) {
+    descriptor = open("/dev/null", O_RDWR);
+    if (descriptor < 0) throw InternalError("launch", std::string("/dev/null: ") + std::strerror(errno));
+  }
+  close(descriptor);
+}
+
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, const Config& config)
@@ -85,20 +88,21 @@ class Supervisor {
   ExitCode run() {
     int unproductive = 0;
     for (int attempt = 1;; ++attempt) {
-      const Size saved = run_.saved_step();
+      const Size saved = run_.newest_step();
       const AttemptEnd end = start(attempt);
       const int code = end.code >= 128 ? kRestart : end.code;
       if (stop_.second() == SIGINT) return ExitCode{kInterrupted};
-      if (stop_.asked() || !may_be_followed(end.code)) return ExitCode{code};
-      unproductive = run_.saved_step() > saved ? 0 : unproductive + 1;
+      if (stop_.asked()) return ExitCode{code};
+      if (!may_be_followed(end.code)) return give_up(code);
+      unproductive = run_.newest_step() > saved ? 0 : unproductive + 1;
       const std::string what = fmt::format("attempt {} ended: {} (code {})", attempt, end.cause, end.code);
       if (attempt > options_.restarts) {
         say("{}; no restart is left of {}", what, options_.restarts);
-        return ExitCode{code};
+        return give_up(code);
       }
       if (unproductive == kMostUnproductive) {
         say("{}; {} attempts in a row saved nothing new: no further one", what, unproductive);
-        return ExitCode{code};
+        return give_up(code);
       }
       const double backoff_s = attempt == 1 || unproductive == 0
                                    ? 0
@@ -111,6 +115,20 @@ class Supervisor {
   }
 
  private:
+  template <class... Args>
+  void say(fmt::format_string<Args...> format, Args&&... args) {
+    output_.write(fmt::format("launch: {}\n", fmt::format(format, std::forward<Args>(args)...)));
+  }
+
+  // The next start, whoever makes it, finds the copies in memory.
+  ExitCode give_up(int code) {
+    if (const Size step = run_.copied_step(); step > run_.saved_step()) {
+      say("memory of the hosts has copies up to step {}, newer than the disk; the next start there goes on from them",
+          step);
+    }
+    return ExitCode{code};
+  }
+
   AttemptEnd start(int attempt) {
     std::optional<TemporaryFile> hostfile;
     RankSpec ranks = ranks_of(attempt, hostfile);
@@ -127,14 +145,14 @@ class Supervisor {
       ranks.environment[kRestartVariable] = to_json(restart_);
     }
     const std::size_t offset = run_.metrics_bytes();
-    const AttemptEnd end =
-        run_attempt({processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_);
+    const AttemptEnd end = run_attempt(
+        {processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_, output_);
     if (attempt > 1) record(offset);
     return end;
   }
 
   // A full disk is no reason not to start again.
-  void record(std::size_t offset) const try { run_.record(restart_, offset); } catch (const Error& error) {
+  void record(std::size_t offset) try { run_.record(restart_, offset); } catch (const Error& error) {
     say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 
@@ -174,7 +192,7 @@ class Supervisor {
   std::vector<std::string> resume_options(int attempt) const {
     const std::string& resume = config_.checkpoint.resume;
     if (attempt == 1 || resume == "auto" || !run_.is_begun()) return {};
-    if (resume == "never" || run_.saved_step() >= 0) return {"--checkpoint.resume=auto"};
+    if (resume == "never" || run_.newest_step() >= 0) return {"--checkpoint.resume=auto"};
     return {"--run.force=true"};
   }
 
@@ -182,6 +200,7 @@ class Supervisor {
   const Config& config_;
   RunState run_;
   StopSignals stop_;
+  Output output_{STDERR_FILENO};
   std::vector<Host> hosts_, there_;  // of the hostfile; those that answer
   Size batch_;                       // samples of a step, where the configuration does not say
   Restart restart_;                  // of the attempt that begins
@@ -190,7 +209,9 @@ class Supervisor {
 }  // namespace
 
 ExitCode supervise(const LaunchOptions& options, const Config& config) {
+  open_missing_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // the ranks go on without a reader of what they print
+  std::signal(SIGCHLD, SIG_DFL);  // where the parent ignored it the system would keep no child's exit code
   return Supervisor(options, config).run();
 }
 

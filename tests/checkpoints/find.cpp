@@ -44,24 +44,24 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
   write_file(checkpoints / "LATEST", "step-00000002\n");  // a hint that is wrong
   const std::string newest = (checkpoints / "step-00000030").string();
   Strings notes;
-  CHECK(find_newest(temp.text(), kEverybodys, &notes, false) == newest);
-  CHECK(find_newest(checkpoints.string(), kEverybodys, &notes, true) == newest);
-  CHECK(find_newest(checkpoints.string() + "/", kEverybodys, &notes, false) == newest);
-  CHECK(find_newest((checkpoints / "step-00000004").string() + "/", kEverybodys, &notes, true) ==
+  CHECK(find_newest(temp.text(), kAnyRun, &notes, false) == newest);
+  CHECK(find_newest(checkpoints.string(), kAnyRun, &notes, true) == newest);
+  CHECK(find_newest(checkpoints.string() + "/", kAnyRun, &notes, false) == newest);
+  CHECK(find_newest((checkpoints / "step-00000004").string() + "/", kAnyRun, &notes, true) ==
         (checkpoints / "step-00000004").string());
   CHECK(notes.empty());
   {
     const fs::path before = fs::current_path();  // relative paths stay relative
     fs::current_path(temp.path());
-    CHECK(find_newest("checkpoints/", kEverybodys, nullptr, false) == "checkpoints/step-00000030");
-    CHECK(find_newest(".", kEverybodys, nullptr, false) == "./checkpoints/step-00000030");
+    CHECK(find_newest("checkpoints/", kAnyRun, nullptr, false) == "checkpoints/step-00000030");
+    CHECK(find_newest(".", kAnyRun, nullptr, false) == "./checkpoints/step-00000030");
     fs::current_path(checkpoints / "step-00000002");
-    CHECK(find_newest(".", kEverybodys, nullptr, false) == ".");
+    CHECK(find_newest(".", kAnyRun, nullptr, false) == ".");
     fs::current_path(before);
   }
   // A folder of any name is a checkpoint where it has a manifest.
   fs::copy(newest, temp.path() / "best");
-  CHECK(find_newest((temp.path() / "best").string(), kEverybodys, nullptr, true) == (temp.path() / "best").string());
+  CHECK(find_newest((temp.path() / "best").string(), kAnyRun, nullptr, true) == (temp.path() / "best").string());
 
   const std::vector<Listing> listings = list(temp.text(), true);
   REQUIRE(listings.size() == 3);
@@ -75,8 +75,8 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
 TEST_CASE("find_newest: nothing there", "[checkpoints]") {
   const TempFolder temp;
   Strings notes;
-  CHECK(!find_newest(temp.text(), kEverybodys, &notes, false));
-  CHECK(!find_newest(temp.text() + "/missing", kEverybodys, &notes, false));
+  CHECK(!find_newest(temp.text(), kAnyRun, &notes, false));
+  CHECK(!find_newest(temp.text() + "/missing", kAnyRun, &notes, false));
   CHECK(list(temp.text(), true).empty());
   CHECK_THROWS_AS(list(temp.text() + "/missing", true), DataError);
   CHECK(notes.empty());
@@ -115,7 +115,7 @@ TEST_CASE("find_newest: says why it passed each one over, newest first", "[check
   fs::remove_all(temp.path() / "step-00000006");
   fs::copy(temp.path() / "step-00000001", temp.path() / "step-00000006");
   Strings notes;
-  CHECK(find_newest(temp.text(), kEverybodys, &notes, false) == (temp.path() / "step-00000001").string());
+  CHECK(find_newest(temp.text(), kAnyRun, &notes, false) == (temp.path() / "step-00000001").string());
   CHECK(notes == Strings{"step-00000006: manifest.json: step: expected 6, found 1",
                          "step-00000005: manifest.json: cannot open: No such file or directory",
                          "step-00000004: manifest.json: is empty",
@@ -136,10 +136,31 @@ TEST_CASE("find_newest: a flipped bit is found with checksums only", "[checkpoin
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;
   write_file(damaged / "rank-00000.h5", bytes);
-  CHECK(find_newest(temp.text(), kEverybodys, nullptr, false) == damaged.string());
+  CHECK(find_newest(temp.text(), kAnyRun, nullptr, false) == damaged.string());
   Strings notes;
-  CHECK(find_newest(temp.text(), kEverybodys, &notes, true) == (temp.path() / "step-00000001").string());
+  CHECK(find_newest(temp.text(), kAnyRun, &notes, true) == (temp.path() / "step-00000001").string());
   REQUIRE(notes.size() == 1);
   CHECK_THAT(notes[0],
              Catch::Matchers::ContainsSubstring("step-00000002: rank-00000.h5: m/scale[0, 1): crc32c: expected"));
+}
+
+TEST_CASE("find: a manifest is parsed once, and again where its file is not as it was", "[checkpoints]") {
+  const TempFolder temp;
+  const ShardMap shards = shards_of(small_model(), 0, 1);
+  const fs::path folder = save_alone(temp.path(), 1, shards), manifest = folder / "manifest.json";
+  save_alone(temp.path(), 2, shards);
+  const auto time = fs::last_write_time(manifest);
+  const std::string text = read_file(manifest);
+  write_file(manifest, std::string(text.size(), ' '));
+  fs::last_write_time(manifest, time);
+  CHECK(list(temp.text(), false)[0].valid);  // by what is remembered
+  CHECK(candidates(temp.text(), {kRun})[1].step == 1);
+  CHECK(!list(temp.text(), true)[0].valid);
+  fs::last_write_time(manifest, time + std::chrono::hours(1));
+  CHECK(!list(temp.text(), false)[0].valid);
+  write_file(manifest, text);
+  fs::last_write_time(manifest, time + std::chrono::hours(2));
+  CHECK(list(temp.text(), false)[0].valid);
+  fs::resize_file(folder / "rank-00000.h5", 5);  // no part of the manifest, and of the answer
+  CHECK(!list(temp.text(), false)[0].valid);
 }

@@ -134,10 +134,10 @@ TEST_CASE("ranks: one rank's full disk fails the save on all; the older checkpoi
   CHECK(shared);
   group().barrier();  // rank 0 has cleared up
   CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000001"});
-  CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == older);
+  CHECK(find_newest(temp.text(), kAnyRun, nullptr, true) == older);
   group().barrier();
   const std::string again = save(temp.text(), mine, state_at(2), group());
-  CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == again);
+  CHECK(find_newest(temp.text(), kAnyRun, nullptr, true) == again);
 }
 
 TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint", "[checkpoints]") {
@@ -152,7 +152,7 @@ TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint
   }
   group().barrier();
   std::vector<std::string> notes;
-  const Loaded loaded = load_newest(candidates(temp.text(), kEverybodys), mine, group(), &notes);
+  const Loaded loaded = load_newest(candidates(temp.text(), kAnyRun), mine, group(), &notes);
   CHECK(loaded.folder == older);
   CHECK(wrong_elements(mine) == 0);
   CHECK(notes.size() == (group().rank() == 0 ? 1u : 0u));

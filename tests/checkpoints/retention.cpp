@@ -64,6 +64,18 @@ TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one tha
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003", "step-00000004", "step-00000005"});
 }
 
+TEST_CASE("retention: LATEST is written beside, over nothing that stands there", "[checkpoints]") {
+  const TempFolder temp;
+  const fs::path victim = temp.path() / "victim", planted = temp.path() / "LATEST.tmp-planted";
+  write_file(victim, "mine");
+  fs::create_symlink(victim, planted);
+  CHECK_THROWS_AS(write_latest(temp.path(), "step-00000001", "planted"), DataError);
+  CHECK(read_file(victim) == "mine");
+  write_latest(temp.path(), "step-00000001", attempt_of(kRun));
+  CHECK(read_file(temp.path() / "LATEST") == "step-00000001\n");
+  CHECK(names_in(temp.path()) == Strings{"LATEST", "LATEST.tmp-planted", "victim"});
+}
+
 TEST_CASE("retention: the run's leftovers go once a checkpoint stands, others' stay", "[checkpoints]") {
   const TempFolder temp;
   const auto make = [&](const std::string& name) {

@@ -26,14 +26,14 @@ TEST_CASE("runs: the newest of a run is found among those of others", "[checkpoi
   const TempFolder temp;
   const fs::path old = save_by("", temp.path(), 1), mine = save_by(kRun, temp.path(), 2);
   const fs::path other = save_by(kOther, temp.path(), 30);
-  CHECK(find_newest(temp.text(), kEverybodys, nullptr, true) == other.string());
+  CHECK(find_newest(temp.text(), kAnyRun, nullptr, true) == other.string());
   CHECK(find_newest(temp.text(), {kRun}, nullptr, true) == mine.string());
   CHECK(find_newest(temp.text(), {kOther}, nullptr, true) == other.string());
   CHECK(!find_newest(temp.text(), {"another"}, nullptr, true));
   CHECK(find_newest(temp.text(), {"another", true}, nullptr, true) == old.string());
   CHECK(find_other(temp.text(), {kRun})->run == kOther);
   CHECK(find_other(temp.text(), {kOther, true})->path == mine.string());
-  CHECK(!find_other(temp.text(), kEverybodys));
+  CHECK(!find_other(temp.text(), kAnyRun));
 }
 
 TEST_CASE("runs: a save beside another run's checkpoint is refused before anything is written", "[checkpoints]") {

@@ -85,7 +85,7 @@ TEST_CASE("whole load: damaged candidates are passed over with their reasons, ne
   fs::resize_file(temp.path() / "step-00000003" / "manifest.json", 0);
   flip(temp.path() / "step-00000002" / "rank-00000.h5", places_in(read_manifest(temp.path() / "step-00000002"))[1]);
   std::vector<std::string> notes;
-  const Loaded loaded = load_newest(candidates(temp.text(), kEverybodys), shards, Group(), &notes);
+  const Loaded loaded = load_newest(candidates(temp.text(), kAnyRun), shards, Group(), &notes);
   CHECK(loaded.folder == (temp.path() / "step-00000001").string());
   CHECK(loaded.state.step == 1);
   CHECK(wrong_elements(shards) == 0);
@@ -95,7 +95,7 @@ TEST_CASE("whole load: damaged candidates are passed over with their reasons, ne
   CHECK_THAT(notes[2], ContainsSubstring("step-00000002: rank-00000.h5: master/scale[0, 1): crc32c: expected"));
 
   flip(temp.path() / "step-00000001" / "rank-00000.h5", 0);
-  const Loaded none = load_newest(candidates(temp.text(), kEverybodys), shards, Group(), nullptr);
+  const Loaded none = load_newest(candidates(temp.text(), kAnyRun), shards, Group(), nullptr);
   CHECK(none.folder.empty());
   CHECK(none.tried);
   CHECK(!load_newest({}, shards, Group(), nullptr).tried);
@@ -105,6 +105,6 @@ TEST_CASE("whole load: a checkpoint of another model is an error, and no older o
   const TempFolder temp;
   save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
   save_alone(temp.path(), 2, shards_of(larger_model(), 0, 1));
-  CHECK_THROWS_WITH(load_newest(candidates(temp.text(), kEverybodys), shards_of(small_model(), 0, 1), Group(), nullptr),
+  CHECK_THROWS_WITH(load_newest(candidates(temp.text(), kAnyRun), shards_of(small_model(), 0, 1), Group(), nullptr),
                     ContainsSubstring("blocks.0.ffn.up.weight: expected no such parameter in the model"));
 }

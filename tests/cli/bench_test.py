@@ -198,7 +198,7 @@ class Bench(program.CliTest):
             return lambda result: result["rows"][2]["ms"].update(ms)
 
         self.assert_error(self.compare(good, self.folder / "none.json"), 3,
-                          f"[bench] {self.folder}/none.json: expected a readable file")
+                          f"[bench] {self.folder}/none.json: expected a readable file, found: No such file or directory")
         self.assert_error(self.compare(good, self.write("empty.json", "{}")), 3,
                           f"[bench] {self.folder}/empty.json: schema: expected 1, got nothing",
                           "a result is what `ltrain bench kernels|comm|step|scaling|recorder --out FILE` writes")

@@ -85,6 +85,18 @@ class FullDisk(TrainingTest):
         self.assertEqual(refused.returncode, 3, refused.stderr)
         self.assertRegex(refused.stderr, r"^error: \[\w+\] .*No space left on device\n")
 
+    def test_a_run_that_goes_on_needs_no_room(self):
+        where = f"--checkpoint.dir={self.folder}/checkpoints"
+        self.trained(where, run="disk/run", steps=2)
+        self.fill()
+        done = self.train(where, run="disk/run", steps=4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("resuming from", done.stdout)
+        for name in ("run.json", "config.toml", "env.json"):
+            self.assertRegex(done.stderr, rf"warning: \[record\] {self.disk}/run/{name}: cannot \w+: No space left on "
+                                          r"device; the file of an earlier start stays\n")
+        self.assertTrue((self.folder / "checkpoints/step-00000004").exists())
+
 
 if __name__ == "__main__":
     program.main()

@@ -12,6 +12,7 @@ import time
 import program
 from training import LAYERS, TrainingTest
 
+TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "launch/slurm.sbatch"
 DEADLINE = 60  # seconds for what must happen
 
 
@@ -242,6 +243,19 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
             for name in ("ready", "asked", "arguments-1"):
                 (self.folder / name).unlink()
 
+    def test_a_careless_parent_is_no_fault(self):
+        """It ignores SIGCHLD, and does not read standard error, or has closed it."""
+        unread, stderr = os.pipe()
+        self.addCleanup(os.close, unread)
+        self.addCleanup(os.close, stderr)
+        environment = program.clean_environment(self.play(
+            "readlink /proc/$$/fd/{3..99} > descriptors; head -c 3000000 /dev/zero >&2; exit 3"))
+        for prepare in (lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), lambda: os.close(2)):
+            done = subprocess.run(self.command(), env=environment, stderr=stderr, preexec_fn=prepare, timeout=DEADLINE)
+            self.assertEqual((done.returncode, self.attempts()), (3, 1))
+            self.assertNotIn("/dev/null", (self.folder / "descriptors").read_text())
+            (self.folder / "arguments-1").unlink()
+
     def test_fewer_ranks_where_a_host_is_gone(self):
         hosts = self.write("hosts", "localhost slots=2\nthere slots=2  # comment\ngone slots=4\n")
         agent = self.write("agent", "#!/bin/sh\n[ $1 = there ]\n")
@@ -258,6 +272,23 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         done = self.launch(ranks=8, environment=environment, launch=("--restarts", 1, "--hostfile", hosts, "--min-ranks", 5))
         self.assertEqual((done.returncode, self.attempts()), (75, 3))
         self.assertIn("hosts for 4 ranks answer, expected 5 or more", done.stderr)
+
+    def test_the_template_of_slurm_counts_idle_attempts_and_leaves_no_file(self):
+        environment = {**self.play(""), "SLURM_JOB_NAME": "job", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a"}
+        for name, script in (("srun", "exit $CODE"), ("scontrol", "echo requeued")):
+            self.write(f"bin/{name}", f"#!/bin/bash\n{script}\n").chmod(0o755)
+        for codes in ((75, 0), (75, 3), (75, 75, 75)):
+            for code in codes[:-1]:
+                done = self.call_template(environment, code)
+                self.assertIn("requeued", done.stdout)
+                self.assertEqual(len(list(self.folder.glob("*.idle"))), 1)
+            done = self.call_template(environment, codes[-1])
+            self.assertNotIn("requeued", done.stdout)
+            self.assertEqual((done.returncode, list(self.folder.glob("*.idle"))), (codes[-1], []))
+
+    def call_template(self, environment, code):
+        return subprocess.run(["bash", TEMPLATE], cwd=self.folder, env={**environment, "CODE": str(code)},
+                              capture_output=True, text=True, timeout=DEADLINE)
 
     def test_what_is_refused(self):
         def refused(*arguments, code=2, error, hint=None, environment=None):

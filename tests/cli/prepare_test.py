@@ -57,7 +57,7 @@ class Prepare(program.CliTest):
         missing = self.folder / "none.txt"
         self.assert_error(self.prepare(good, missing), 3,
                           f"[data] {missing}: expected a readable file, found: No such file or directory")
-        self.assert_error(self.prepare(self.folder), 3, f"[data] {self.folder}: expected a text file, found a folder")
+        self.assert_error(self.prepare(self.folder), 3, f"[data] {self.folder}: expected a readable file, found: a folder")
         self.assert_error(self.prepare(self.folder / "*.md"), 3,
                           f"[data] {self.folder}/*.md: expected at least one file, the pattern matches none")
         self.assert_error(self.prepare(self.write("empty.txt", "")), 3,

@@ -9,7 +9,10 @@ from training import TrainingTest
 
 class Runs(TrainingTest):
     def identity(self, run="run"):
-        return json.loads((self.folder / run / "run.json").read_text())
+        """Of run.json what stays over restarts."""
+        written = json.loads((self.folder / run / "run.json").read_text())
+        self.assertRegex(written["timeline"], r"^[0-9a-f]{16}$")
+        return {key: written[key] for key in ("id", "parent", "began")}
 
     def manifest(self, step, run="run"):
         return json.loads((self.folder / run / f"checkpoints/step-{step:08}/manifest.json").read_text())
@@ -94,6 +97,19 @@ class Runs(TrainingTest):
         self.assertEqual(self.names("best/checkpoints"),
                          ["LATEST", *(f"step-{step:08}" for step in sorted({best, 5, 6}))])
         self.assertEqual(self.manifest(6, "best")["eval_loss"], losses[6])
+
+    def test_a_checkpoint_has_the_loss_of_an_evaluation_at_its_own_step(self):
+        evaluated = ("--checkpoint.every=1", "--checkpoint.best=true", f"--data.val={self.folder}/data/val.bin")
+        self.trained(*evaluated, "--train.eval_every=2", "--checkpoint.keep=9", steps=4)
+        losses = {row["step"]: row["loss"] for row in self.lines() if row.get("event") == "eval"}
+        self.assertEqual({step: self.manifest(step).get("eval_loss") for step in (1, 2, 3, 4)},
+                         {1: None, 2: losses[2], 3: None, 4: losses[4]})
+        # A restart between evaluations, and a run that begins from a checkpoint that was evaluated.
+        self.trained(*evaluated, "--train.eval_every=9", steps=5)
+        self.assertNotIn("eval_loss", self.manifest(5))
+        self.trained(*evaluated, "--train.eval_every=9", f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000004",
+                     steps=5, run="child")
+        self.assertNotIn("eval_loss", self.manifest(5, "child"))
 
 
 if __name__ == "__main__":

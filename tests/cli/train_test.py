@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import subprocess
 
 import program
 from training import LAYERS, PARTS, TrainingTest
@@ -179,15 +180,20 @@ class Train(TrainingTest):
         self.assertRegex(done.stderr, r"error: \[config\] memory: expected at most [\d.]+ GiB on this host, 2 ranks of [\d.]+ GiB would take [\d.]+ GiB\n")
         self.assertFalse((self.folder / "run").exists())
 
-    def test_a_run_has_its_folder_for_itself(self):
+    def test_a_run_waits_for_the_end_of_another_in_its_folder(self):
         (self.folder / "run").mkdir()
         descriptor = os.open(self.folder / "run", os.O_RDONLY)
         self.addCleanup(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        done = self.train(ranks=2)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("expected a folder of its own, another run is at work in it", done.stderr)
-        self.assertEqual(list((self.folder / "run").iterdir()), [])
+        command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={self.folder}/data/train.bin",
+                                   "--train.steps=1", f"--run.dir={self.folder}/run", ranks=2)
+        with subprocess.Popen(command, env=program.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as run:
+            self.assertRegex(run.stderr.readline(), r"^warning: \[config\] run.dir .*: another run is at work in it; waits")
+            self.assertEqual(list((self.folder / "run").iterdir()), [])
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        self.assertEqual(run.returncode, 0)
+        self.assertTrue((self.folder / "run/metrics.jsonl").exists())
 
     def test_a_checkpoint_of_another_model_is_refused(self):
         self.trained(steps=1)

@@ -99,6 +99,29 @@ TEST_CASE("nccl: reduce_scatter and all_reduce", "[comm][nccl]") {
   }
 }
 
+TEST_CASE("nccl: in the log an all_reduce ends with its second half", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl();
+  const Tensor full = on_device(contribution(world().rank(), 840, DType::f32));
+  group.all_reduce("all", full, DType::f32);  // makes NCCL's connections, for which the host may wait
+  lt::Stream::compute(gpu()).synchronize();
+  // The other ranks make the halves one by one.
+  const bool makes_both = world().rank() == 0;
+  const auto has_ended = [&] { return !makes_both || group.log().back().ended; };
+  if (makes_both) {
+    group.all_reduce("all", full, DType::f32);
+  } else {
+    group.reduce_scatter("first", part_of(full), full, DType::f32).wait();
+    lt::Stream::compute(gpu()).synchronize();
+  }
+  cpu().barrier();
+  CHECK(has_ended() == !makes_both);
+  cpu().barrier();
+  if (!makes_both) group.all_gather("second", full, part_of(full)).wait();
+  lt::Stream::compute(gpu()).synchronize();
+  CHECK(has_ended());
+}
+
 TEST_CASE("nccl: broadcast of any shape and dtype", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl();

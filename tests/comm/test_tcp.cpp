@@ -75,6 +75,20 @@ TEST_CASE("switchboard: who comes late learns of the first rank that went, not o
   CHECK(joined(answers) == "1: rank 2: gone|0: rank 2: gone");
 }
 
+TEST_CASE("switchboard: a group whose leader goes before it is open fails for all who come", "[comm]") {
+  std::vector<std::string> answers;
+  Switchboard switchboard(
+      4, [&](int rank, const Frame& frame) { answers.push_back(fmt::format("{}: {}", rank, *frame.payload)); });
+  FrameHeader header;
+  header.channel = 7, header.leader = 1;
+  switchboard.take(2, Frame(header, "two"));
+  switchboard.lose(0, "of another group");
+  CHECK(answers.empty());
+  switchboard.lose(1, "gone");
+  switchboard.take(3, Frame(header, "three"));
+  CHECK(joined(answers) == "2: rank 1: gone|3: rank 1: gone");
+}
+
 TEST_CASE("switchboard: what is complete is answered, though a rank goes before it has the answer", "[comm]") {
   std::vector<int> answered;
   Switchboard switchboard(2, [&](int rank, const Frame& frame) {
@@ -179,7 +193,7 @@ TEST_CASE("tcp: a length is not believed", "[comm]") {
   });
   const std::vector<TcpHandle> links = meet_over_tcp(meeting_at(port, 1, 2));
   FrameHeader header;
-  header.length = std::uint64_t{1} << 62;
+  header.length = std::uint32_t{1} << 31;
   CHECK(tcp_write(links[0], &header, sizeof header));
   rank_0.join();
   CHECK(at_rank_0.starts_with("group world: rank 1: expected a message of at most 1073741824 bytes, got one of kind "));

@@ -209,6 +209,7 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
         // Rank 0 has taken the file away by the time it can answer.
         CHECK(std::filesystem::is_empty(folder.path));
       } catch (const CommError& error) {
+        CHECK(dynamic_cast<const MeetingError*>(&error) == nullptr);  // all ranks find it
         results[static_cast<std::size_t>(rank)] = std::string(error.what()) + "; " + error.hint();
       }
     };
@@ -228,4 +229,8 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
     CHECK(refused.starts_with("ranks that meet over TCP: expected their token in LTRAIN_TOKEN, it is not set; "));
     CHECK(refused.find("ltrain launch") != std::string::npos);
   }
+  const Environment variables({});
+  write_file(token_file_path(folder.path), "for everybody", 0644);
+  CHECK_THROWS_AS(meet_without_mpi({"127.0.0.1", free_port()}, {1, 2, 1, 2, "torchrun variables"}, with_folder),
+                  MeetingError);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "libtrain/progress.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -35,6 +36,15 @@ TEST_CASE("wait: checks come milliseconds apart", "[core]") {
   const WaitCheck check([&] { times.push_back(Clock::now()); });
   wait_until([&] { return times.size() == 4; });
   for (std::size_t i = 1; i < times.size(); ++i) CHECK(times[i] - times[i - 1] >= std::chrono::milliseconds(4));
+}
+
+TEST_CASE("wait: a thread in the background asks once a millisecond", "[core]") {
+  using Clock = std::chrono::steady_clock;
+  const BackgroundScope background;
+  std::vector<Clock::time_point> times;
+  wait_until([&] { return times.push_back(Clock::now()), times.size() == 6; });
+  // The first two questions follow each other.
+  for (std::size_t i = 2; i < times.size(); ++i) CHECK(times[i] - times[i - 1] >= std::chrono::milliseconds(1));
 }
 
 TEST_CASE("wait: a check that throws ends it, though it would never be ready", "[core]") {

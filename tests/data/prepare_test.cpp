@@ -89,7 +89,7 @@ TEST_CASE("prepare: a failure leaves what stood before and nothing beside it", "
           lt::prepare({.inputs = {text, folder / "none.txt"}, .out = folder / "out"});
         }) == folder / "none.txt: expected a readable file, found: No such file or directory");
   CHECK(message_of<DataError>([&] { lt::prepare({.inputs = {folder / "out"}, .out = folder / "out"}); }) ==
-        folder / "out: expected a text file, found a folder");
+        folder / "out: expected a readable file, found: a folder");
   CHECK(folder.read("out/train.bin") == before);
   CHECK(entries(folder / "out") == 3);
 

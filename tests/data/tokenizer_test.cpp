@@ -42,7 +42,7 @@ TEST_CASE("make_tokenizer: refuses other files by file and field", "[data]") {
   CHECK(refusal(R"({"type":"char"})") == ": field \"type\": expected \"byte\", found \"char\"");
   CHECK(refusal(R"({"type":"byte","vocab":300})") == ": field \"vocab\": expected 256, found 300");
   CHECK(message_of<DataError>([&] { lt::make_tokenizer(folder / "none.json"); }) ==
-        folder / "none.json: expected a readable file");
+        folder / "none.json: expected a readable file, found: No such file or directory");
   CHECK(message_of<UsageError>([] { lt::make_tokenizer("bpe"); }) ==
         "tokenizer: expected byte or the path of a tokenizer.json, got \"bpe\"");
 }

@@ -1,9 +1,9 @@
 """Kills ranks at random instants, again and again, and then compares every bit with a run that was never touched. Prints
-each kill with the seconds to the first resumed step, and their median and worst. kills.py --ltrain PATH [--kills 100]"""
+each restart with the seconds to the first resumed step, and their median and worst.
+kills.py --ltrain PATH [--kills 100] [--ranks 2] [--seed 1]"""
 
 import argparse
 import os
-import pathlib
 import random
 import signal
 import statistics
@@ -12,27 +12,61 @@ import tempfile
 import time
 import uuid
 
-from runs import Bench, Failure, require, require_equal
+from runs import Bench, Failure, processes_marked, ranks_marked, require
 
 OPTIONS = ("--parallel.strategy=zero3", "--checkpoint.async=true", "--checkpoint.every=5")
+NO_END = "--train.steps=1000000000"
+# The supervisor ends a run after three attempts in a row that saved nothing, as it should.
+MOST_BARREN = 2
+PAUSE_S = (0.05, 4)  # between kills: also while the run starts, saves or ends
 
 
-def ranks_of(mark):
-    """The processes of the run's ranks, by rank."""
-    found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            environment = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else []
-        except OSError:
+def saved_step(bench, run):
+    folders = (bench.folder / run / "checkpoints").glob("step-????????/manifest.json")
+    return max((int(path.parent.name[len("step-"):]) for path in folders), default=0)
+
+
+def kill_ranks(bench, run, process, mark, arguments):
+    """As many kills as asked for; fewer where the run ends."""
+    chance = random.Random(arguments.seed)
+    kills = barren = saved = 0
+    while kills < arguments.kills and process.poll() is None:
+        time.sleep(chance.uniform(*PAUSE_S))
+        while barren == MOST_BARREN and saved_step(bench, run) == saved and process.poll() is None:
+            time.sleep(0.02)
+        victim = ranks_marked(mark).get(chance.randrange(arguments.ranks))
+        if victim is None:
             continue
-        values = dict(item.split(b"=", 1) for item in environment if b"=" in item)
-        if values.get(b"FAULT_MARK") == mark.encode() and b"OMPI_COMM_WORLD_RANK" in values:
-            found[int(values[b"OMPI_COMM_WORLD_RANK"])] = int(entry.name)
-    return found
+        before, saved = saved, saved_step(bench, run)
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        kills += 1
+        barren = 0 if saved > before else barren + 1
+    return kills
 
 
-def last_step(bench, run):
-    return max((row["step"] for row in bench.rows(run) if "loss_hex" in row), default=0)
+def print_restarts(rows):
+    """Returns the seconds from a rank's end to the next step, and those of them that were a wait after attempts that
+    saved nothing, of each restart that came to a step before the next kill."""
+    print(f"{'attempt':>7} {'resumed at':>10} {'lost steps':>10} {'notice':>7} {'backoff':>8} {'start':>6} {'down':>6}  "
+          "cause")
+    seconds, stepped = [], False
+    for row in rows:
+        if row.get("event") == "start":
+            stepped = False
+        stepped = stepped or "loss_hex" in row
+        if row.get("event") != "restart":
+            continue
+        down = row["down_seconds"]
+        came = stepped and row["step"] is not None  # null: the attempt wrote nothing
+        resumed, lost = (row["step"], row["lost_steps"]) if came else ("struck", "")
+        print(f"{row['attempt']:>7} {resumed:>10} {lost:>10} {down['notice']:>7.2f} {down['backoff']:>8.2f} "
+              f"{down['start']:>6.2f} {down['total']:>6.2f}  {row['cause']}")
+        if came:
+            seconds.append((down["total"], down["backoff"]))
+    return seconds
 
 
 def main():
@@ -42,34 +76,32 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    chance = random.Random(arguments.seed)
-    steps = f"--train.steps={40 * arguments.kills}"
     with tempfile.TemporaryDirectory(prefix="libtrain-kills-") as folder:
         bench = Bench(arguments.ltrain, folder)
         mark = uuid.uuid4().hex
         process = bench.start("launch", "-n", arguments.ranks, "--restarts", arguments.kills, "--",
-                              *bench.options("killed", *OPTIONS, steps), mark=mark)
-        kills = []
-        while len(kills) < arguments.kills and process.poll() is None:
-            time.sleep(chance.uniform(0.05, 2))  # also while it starts, saves or ends
-            ranks = ranks_of(mark)
-            victim = chance.randrange(arguments.ranks)
-            if victim not in ranks:
-                continue
-            try:
-                os.kill(ranks[victim], signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            kills.append((victim, last_step(bench, "killed"), time.monotonic()))
-        bench.finished(process, seconds=900)
-        bench.supervised("whole", *OPTIONS, steps, seconds=900)
-        down = [row["down_seconds"]["total"] for row in bench.events("killed", "restart")]
-        require(down, "nothing was killed")
-        for kill, (victim, step, _) in enumerate(kills):
-            print(f"kill {kill + 1:>3}: rank {victim} near step {step}")
-        require_equal("losses", bench.losses("killed"), bench.losses("whole"))
-        print(f"{len(kills)} kills, {len(down)} restarts, every loss bit-equal; seconds to the first resumed step: "
-              f"median {statistics.median(down):.2f}, worst {max(down):.2f}")
+                              *bench.options("killed", *OPTIONS, NO_END), mark=mark)
+        try:
+            kills = kill_ranks(bench, "killed", process, mark, arguments)
+            saved = saved_step(bench, "killed")
+            while saved_step(bench, "killed") == saved and process.poll() is None:  # it comes back once more
+                time.sleep(0.02)
+            process.send_signal(signal.SIGUSR1)
+            bench.finished(process, code=75)
+        finally:
+            process.kill()
+        require(not processes_marked(mark), f"processes left: {processes_marked(mark)}")
+        steps = saved_step(bench, "killed")
+        bench.supervised("whole", *OPTIONS, f"--train.steps={steps}", seconds=900)
+        seconds = print_restarts(bench.rows("killed"))
+        require(kills == arguments.kills, f"the run ended after {kills} kills")
+        bench.require_like("killed", "whole", last=steps)
+        restarts = len(bench.events("killed", "restart"))
+        print(f"{kills} kills, {restarts} restarts, {steps} steps: every loss and the last checkpoint bit-equal")
+        print(f"{restarts - len(seconds)} restarts were struck again before their first step; seconds to it of the rest:")
+        for name, values in (("all", [total for total, _ in seconds]),
+                             ("without the wait after attempts that saved nothing", [a - b for a, b in seconds])):
+            print(f"  {name}: median {statistics.median(values):.2f}, worst {max(values):.2f}")
     return 0
 
 

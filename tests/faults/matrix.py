@@ -1,28 +1,32 @@
-"""The matrix of faults: what strikes x where x strategy x how it saves. After each case the run has come back by itself, bit
-for bit. Prints a table with the seconds from the fault to the first resumed step. matrix.py --ltrain PATH [--short]"""
+"""The matrix of faults: what strikes x where x strategy x how it saves. After each case the run has come back by itself,
+bit for bit. Prints a table with the seconds from the fault to the first resumed step, and the worst of them by point and
+action. matrix.py --ltrain PATH [--clock PATH] [--short]; what this machine does not permit is skipped by name."""
 
 import argparse
+import collections
 import itertools
-import pathlib
+import statistics
 import sys
 import tempfile
 import time
 
-import runs
-from runs import EVERY, STEPS, Bench, Failure, Foreign, require, require_equal
+import disks
+import surroundings
+from runs import Bench, Failure, Foreign, Skipped, require, require_equal
 
 ACTIONS = ("kill", "segv", "stop", "exit")
 # A point, the rank at which it is passed, and the step: of a save one that is saved, else one in between.
 POINTS = {"step": (1, 5), "forward": (1, 5), "backward": (1, 5), "collective": (1, 5), "save-begin": (1, 4),
           "save-shard": (1, 4), "save-manifest": (0, 4), "save-rename": (0, 4), "save-gc": (0, 4), "load": (1, 4)}
 SAVE_POINTS = tuple(point for point in POINTS if point.startswith("save"))
-STRATEGIES, MODES = ("ddp", "zero3"), ("sync", "async")
+STRATEGIES, MODES = ("ddp", "zero3"), ("sync", "async", "memory")
 # What an attempt returns: mpirun's code for a signal, or the watchdog's, whichever is first.
 CODES = {"kill": {137, 75}, "segv": {139, 75}, "stop": {75}, "exit": {1, 75}}
 
 
 def options_of(strategy, mode):
-    return (f"--parallel.strategy={strategy}", f"--checkpoint.async={'true' if mode == 'async' else 'false'}")
+    return (f"--parallel.strategy={strategy}", f"--checkpoint.async={'false' if mode == 'sync' else 'true'}",
+            f"--checkpoint.memory_every={1 if mode == 'memory' else 0}")
 
 
 def struck(bench, action, point, strategy, mode):
@@ -37,8 +41,11 @@ def struck(bench, action, point, strategy, mode):
     restarts = bench.events(run, "restart")
     require_equal("restarts", len(restarts), 1)
     require(restarts[0]["exit_code"] in CODES[action], f"exit code of the attempt: {restarts[0]['exit_code']}")
+    if mode == "memory":  # of the two newest steps one is whole on all ranks
+        require(restarts[0]["lost_steps"] <= 1, f"steps lost: {restarts[0]['lost_steps']}")
     bench.require_like(run, strategy)
     foreign.require_untouched()
+    bench.require_no_copies(run)
     bench.remove(run)
     return restarts[0]["down_seconds"]["total"]
 
@@ -88,50 +95,87 @@ def damaged(bench, how, strategy):
     bench.remove(run)
 
 
-def cases(short):
+def case(row, column, function, *arguments):
+    return row, column, lambda bench: function(bench, *arguments)
+
+
+def cases(short, clock):
     """(row, column, function) of each case."""
     grid = list(itertools.product(STRATEGIES, MODES, POINTS, ACTIONS))
     if short:  # each point once, each action and combination in turn
         combinations = list(itertools.product(STRATEGIES, MODES))
-        grid = [(*combinations[i % 4], point, ACTIONS[(i + i // 4) % 4]) for i, point in enumerate(POINTS)]
+        grid = [(*combinations[i % 6], point, ACTIONS[(i + i // 4) % 4]) for i, point in enumerate(POINTS)]
     for strategy, mode, point, action in grid:
-        yield f"{strategy} {mode} {point}", action, lambda b, c=(action, point, strategy, mode): struck(b, *c)
+        yield case(f"{strategy} {mode} {point}", action, struck, action, point, strategy, mode)
     writes = [(point, action) for point in SAVE_POINTS[1:] for action in ("enospc", "eio")]
     for i, (point, action) in enumerate(writes[::3] if short else writes):
         strategy, mode = STRATEGIES[i % 2], MODES[i // 2 % 2]
-        yield f"{strategy} {mode} {point}", action, lambda b, c=(action, point, strategy, mode): disk_fails(b, *c)
+        yield case(f"{strategy} {mode} {point}", action, disk_fails, action, point, strategy, mode)
     for point, strategy in (("forward", "ddp"), ("backward", "zero3"))[: 1 if short else 2]:
-        yield f"{strategy} sync {point}", "nan", lambda b, c=("nan", point, strategy, "sync"): nan(b, *c)
+        yield case(f"{strategy} sync {point}", "nan", nan, "nan", point, strategy, "sync")
     for i, how in enumerate(("truncated", "flipped", "no shard", "no manifest")):
         if not short or how == "flipped":
-            yield f"{STRATEGIES[i % 2]} newest checkpoint", how, lambda b, c=(how, STRATEGIES[i % 2]): damaged(b, *c)
+            yield case(f"{STRATEGIES[i % 2]} newest checkpoint", how, damaged, how, STRATEGIES[i % 2])
+    # A disk is remounted only where no thread may be writing to it: with saves that block.
+    for how, strategy, mode in (("full disk", "ddp", "sync"), ("read-only", "zero3", "sync"),
+                                ("full disk", "ddp", "async"), ("full disk", "zero3", "async"))[: 2 if short else 4]:
+        setting = (strategy, mode, options_of(strategy, mode))
+        yield case(f"{strategy} {mode} checkpoint.dir", how, disks.saves_fail, how, *setting)
+    for strategy, mode in () if short else (("ddp", "sync"), ("zero3", "async")):
+        setting = (strategy, mode, options_of(strategy, mode))
+        yield case(f"{strategy} {mode} checkpoint.dir", "too small", disks.checkpoints_fill_it, *setting)
+        yield case(f"{strategy} {mode} run.dir", "full disk", disks.rows_are_lost, *setting, False)
+        yield case(f"{strategy} {mode} run.dir", "full, killed", disks.rows_are_lost, *setting, True)
+    ddp, zero3 = ("ddp", options_of("ddp", "sync")), ("zero3", options_of("zero3", "async"))
+    yield case("ddp sync run.dir", "two runs", surroundings.two_runs, *ddp)
+    yield case("ddp sync checkpoints", "file times", surroundings.file_times, *ddp)
+    yield case("zero3 async wall clock", "backwards", surroundings.clock_backwards, *zero3, clock)
+    if not short:
+        yield case("two hosts", "link down", surroundings.link_down, "a_host_that_is_cut_off_is_found_and_its_memory_is_on_the_other")
+        yield case("two hosts", "link down", surroundings.link_down, "the_run_goes_on_where_one_host_is_left")
+
+
+def print_worst(down):
+    """The most seconds that a run was down, by point and action."""
+    worst = {case: f"{max(seconds):.1f}" for case, seconds in down.items()}
+    print(f"\n{'worst seconds down':<20}" + "".join(f"{action:>8}" for action in ACTIONS))
+    for point in POINTS:
+        print(f"{point:<20}" + "".join(f"{worst.get((point, action), '-'):>8}" for action in ACTIONS))
+    every = [seconds for several in down.values() for seconds in several]
+    print(f"median {statistics.median(every):.2f} s, worst {max(every):.2f} s of {len(every)} restarts")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ltrain", required=True)
+    parser.add_argument("--clock", help="clock_backwards, as a shared object")
     parser.add_argument("--short", action="store_true", help="each point and each action, not each pair")
     parser.add_argument("--only", default="", help="cases whose name contains it")
     arguments = parser.parse_args()
-    failed = count = 0
+    results, down = collections.Counter(), collections.defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="libtrain-faults-") as folder:
         bench = Bench(arguments.ltrain, folder)
         for strategy in STRATEGIES:
             bench.supervised(strategy, f"--parallel.strategy={strategy}")
-        for row, column, run_case in cases(arguments.short):
+        for row, column, run_case in cases(arguments.short, arguments.clock):
             if arguments.only not in f"{row} {column}":
                 continue
             begin = time.monotonic()
             try:
                 down_s = run_case(bench)
-                text = "ok" if down_s is None else f"ok, down {down_s:.1f} s"
+                result, text = "holds", "ok" if down_s is None else f"ok, down {down_s:.1f} s"
+                if down_s is not None:
+                    down[row.split()[-1], column].append(down_s)
+            except Skipped as skipped:
+                result, text = "skipped", f"skipped: {skipped}"
             except Failure as failure:
-                failed += 1
-                text = f"FAILED: {failure}"
-            count += 1
+                result, text = "failed", f"FAILED: {failure}"
+            results[result] += 1
             print(f"{row:<30} {column:<12} {time.monotonic() - begin:5.1f} s  {text}", flush=True)
-    print(f"{count - failed} of {count} cases hold")
-    return 1 if failed else 0
+    if down:
+        print_worst(down)
+    print(f"{results['holds']} of {results.total()} cases hold, {results['skipped']} skipped")
+    return 1 if results["failed"] else 0
 
 
 if __name__ == "__main__":

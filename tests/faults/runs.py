@@ -5,7 +5,9 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import tempfile
 import time
 import uuid
 
@@ -16,6 +18,10 @@ MODEL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn
 
 class Failure(Exception):
     """What did not hold."""
+
+
+class Skipped(Exception):
+    """What this machine does not permit."""
 
 
 def require(holds, what):
@@ -40,18 +46,29 @@ class Bench:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
         return {**clean, "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
 
-    def start(self, *arguments, fault=None, mark="", **settings):
-        """`mark` stands in the environment of every process that follows from it."""
-        return subprocess.Popen([str(part) for part in (self.ltrain, *arguments)], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, start_new_session=True,
-                                env=self.environment(LTRAIN_FAULT=fault, FAULT_MARK=mark), **settings)
+    def start(self, *arguments, fault=None, mark="", preload=None):
+        """`mark` stands in the environment of every process that follows from it. What it prints goes to files: a pipe
+        that nobody reads would stop it."""
+        files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
+        process = subprocess.Popen([str(part) for part in (self.ltrain, *arguments)], stdout=files[0], stderr=files[1],
+                                   start_new_session=True,
+                                   env=self.environment(LTRAIN_FAULT=fault, FAULT_MARK=mark, LD_PRELOAD=preload))
+        process.files = files
+        return process
+
+    @staticmethod
+    def text_of(file):
+        with file:
+            file.seek(0)
+            return file.read()
 
     def finished(self, process, code=0, seconds=90):
         try:
-            process.out, process.err = process.communicate(timeout=seconds)
+            process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             raise Failure(f"still running after {seconds} s") from None
+        process.out, process.err = (self.text_of(file) for file in process.files)
         require(code is None or process.returncode == code,
                 f"exit code: expected {code}, found {process.returncode}: {process.err.strip()[-600:]}")
         return process
@@ -60,14 +77,37 @@ class Bench:
         return ("train", *MODEL, f"--data.train={self.folder}/data/train.bin", f"--run.dir={self.folder / run}",
                 f"--train.steps={STEPS}", f"--checkpoint.every={EVERY}", "--checkpoint.keep=9", *more)
 
-    def supervised(self, run, *more, fault=None, restarts=3, ranks=RANKS, code=0, seconds=90):
-        """The run under the supervisor, and no process of it left."""
+    def supervised(self, run, *more, fault=None, halts=None, restarts=3, code=0, seconds=90, preload=None):
+        """The run under the supervisor, and no process of it left. Before each step of `halts` rank 0 stops, and goes
+        on once what stands there has been done; nobody takes that for a hang."""
         mark = uuid.uuid4().hex
-        done = self.finished(self.start("launch", "-n", ranks, "--restarts", restarts, "--", *self.options(run, *more),
-                                        fault=fault, mark=mark), code, seconds)
+        faults = [f"step:0:{step}:stop" for step in halts or ()] + ([fault] if fault else [])
+        patience = ("--watchdog.heartbeat_s=86400", "--watchdog.collective_s=86400") if halts else ()
+        process = self.start("launch", "-n", RANKS, "--restarts", restarts, "--",
+                             *self.options(run, *patience, *more), fault=",".join(faults) or None, mark=mark,
+                             preload=preload)
+        try:
+            for meanwhile in (halts or {}).values():
+                rank = self.halted(process, mark)
+                meanwhile()
+                os.kill(rank, signal.SIGCONT)
+        except BaseException:
+            process.kill()  # and with it all that it started
+            raise
+        done = self.finished(process, code, seconds)
         left = processes_marked(mark)
         require(not left, f"processes left: {left}")
         return done
+
+    def halted(self, process, mark, seconds=30):
+        """The process of rank 0, once it stops."""
+        deadline = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < deadline:
+            rank = ranks_marked(mark).get(0)
+            if rank is not None and is_stopped(rank):
+                return rank
+            time.sleep(0.02)
+        raise Failure("rank 0 does not stop")
 
     # What a run left.
 
@@ -92,12 +132,19 @@ class Bench:
         return {path.name: path.read_bytes()
                 for path in (self.folder / run / "checkpoints" / f"step-{step:08}").glob("rank-*.h5")}
 
-    def require_like(self, run, reference):
-        """Every loss and the last checkpoint are those of a run that was never touched."""
-        require_equal("losses", self.losses(run), self.losses(reference))
-        require_equal("files of the last checkpoint", sorted(self.shards(run)), sorted(self.shards(reference)))
-        require(self.shards(run) == self.shards(reference), "the last checkpoint's bytes differ")
+    def require_like(self, run, reference, steps=None, last=STEPS):
+        """Every loss, or that of `steps`, and the last checkpoint are those of a run that was never touched."""
+        expected = self.losses(reference)
+        require_equal("losses", self.losses(run), {step: expected[step] for step in steps or expected})
+        found, expected = self.shards(run, last), self.shards(reference, last)
+        require_equal("files of the last checkpoint", sorted(found), sorted(expected))
+        require(found == expected, "the last checkpoint's bytes differ")
         self.finished(self.start("checkpoint", "verify", self.folder / run / "checkpoints"))
+
+    def require_no_copies(self, run):
+        """A run that is complete has given its memory back."""
+        name = json.loads((self.folder / run / "run.json").read_text())["id"]
+        require(not pathlib.Path(f"/dev/shm/libtrain-{name}").exists(), "copies of the run are left in memory")
 
     def remove(self, run):
         shutil.rmtree(self.folder / run, ignore_errors=True)
@@ -123,19 +170,43 @@ class Foreign:
         require_equal("leftovers", sorted(own), sorted(name for name in self.NAMES if "step" in name or "LATEST" in name))
 
 
+def marked(mark):
+    """(id, environment) of each process with that mark."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            content = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        environment = dict(item.split(b"=", 1) for item in content.split(b"\0") if b"=" in item)
+        if environment.get(b"FAULT_MARK") == mark.encode():
+            yield int(entry.name), environment
+
+
+def ranks_marked(mark):
+    """The processes of the run's ranks, by rank."""
+    ranks = ((environment.get(b"OMPI_COMM_WORLD_RANK"), process) for process, environment in marked(mark))
+    return {int(rank): process for rank, process in ranks if rank is not None}
+
+
 def processes_marked(mark, seconds=5):
     """The processes with that mark which are still there after a while."""
     deadline = time.monotonic() + seconds
     while True:
-        left = []
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                if f"FAULT_MARK={mark}".encode() in (entry / "environ").read_bytes():
-                    left.append(f"{entry.name} {(entry / 'cmdline').read_bytes().replace(bytes(1), b' ').decode()[:80]}")
-            except OSError:
-                pass
+        left = [f"{process} {command_of(process)}" for process, _ in marked(mark)]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.05)
+
+
+def command_of(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/cmdline").read_bytes().replace(bytes(1), b" ").decode()[:80]
+    except OSError:
+        return "(gone)"
+
+
+def is_stopped(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+    except OSError:
+        return False

@@ -64,6 +64,9 @@ class Hosts:
     def pull_the_cable(self):
         self.ip(self.beta, "link", "set", "cable", "down")
 
+    def plug_the_cable_in(self):
+        self.ip(self.beta, "link", "set", "cable", "up")
+
     def environment(self):
         """What tells Open MPI of them."""
         return {"OMPI_MCA_plm_rsh_agent": str(self.agent), "OMPI_MCA_orte_default_hostfile": str(self.hostfile),

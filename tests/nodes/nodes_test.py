@@ -76,10 +76,10 @@ class Nodes(training.TrainingTest):
                 self.assertEqual(checked.returncode, 0, checked.stderr)
         self.assert_none_left(self.hosts.beta, "ltrain", "orted")
 
-    def test_a_host_that_is_cut_off_is_found_by_the_watchdog(self):
-        self.require("train", f"--watchdog.heartbeat_s={HEARTBEAT_S}", "--print-config")
-        run = self.start("mpirun", "-n", "2", program.ltrain(), *self.options(
-            "cut", "--record.every=1", f"--watchdog.heartbeat_s={HEARTBEAT_S}", steps=100000))
+    def test_a_host_that_is_cut_off_is_found_and_its_memory_is_on_the_other(self):
+        options = ("--parallel.strategy=zero3", "--optim.schedule=constant", "--checkpoint.memory_every=1",
+                   f"--watchdog.heartbeat_s={HEARTBEAT_S}", "--record.every=1")
+        run = self.start("mpirun", "-n", "2", program.ltrain(), *self.options("cut", *options, steps=100000))
         self.wait_for_step(run, 5)
         self.hosts.pull_the_cable()
         cut = time.monotonic()
@@ -93,6 +93,25 @@ class Nodes(training.TrainingTest):
                 for process in hosts.processes_of(host, name):
                     os.kill(process, signal.SIGKILL)
         run.communicate()
+
+        # Both ranks on alpha: the memory there has what rank 1 had on beta.
+        reached = max(self.losses("cut"))
+        self.environment["LTRAIN_FAULT"] = f"step:1:{reached + 10}:kill"
+        self.start("mpirun", "-n", "2", "--host", "alpha:2", program.ltrain(),
+                   *self.options("cut", *options, steps=100000)).communicate()
+        self.assertGreaterEqual(max(self.losses("cut")), reached + 8)
+        # On both hosts again: beta's memory has old copies, and gets what it needs from alpha.
+        self.hosts.plug_the_cable_in()
+        del self.environment["LTRAIN_FAULT"]
+        run = self.start("mpirun", "-n", "2", program.ltrain(), *self.options("cut", *options, steps=reached + 20))
+        console, _ = run.communicate()
+        self.assertEqual(run.returncode, 0, console)
+        starts = [(line["step"], line["resumed_from"]) for line in self.lines("cut") if line.get("event") == "start"]
+        self.assertEqual([origin for _, origin in starts], [None, "memory", "memory"])
+        self.assertGreaterEqual(starts[1][0], reached - 1)
+        self.assertGreaterEqual(starts[2][0], reached + 7)
+        self.trained(*options[:2], run="whole", ranks=2, steps=reached + 20)
+        self.assertEqual(self.losses("cut"), self.losses("whole"))
 
     def test_the_run_goes_on_where_one_host_is_left(self):
         self.require("launch", "--help")

@@ -53,7 +53,7 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-std::string line_of_gap(const Losses::Gap& gap) {
+std::string line_of_gap(const LostRows::Gap& gap) {
   return "lost " + std::to_string(gap.rows) + " of " + std::to_string(gap.first_step) + ".." +
          std::to_string(gap.last_step);
 }

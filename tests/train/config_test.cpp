@@ -143,7 +143,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 66);
+  CHECK(names.size() == 67);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -242,6 +242,8 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
   CHECK(of_file("[train]\nsteps = 3\u023d\n").message == "F:2: expected ASCII outside of strings and comments");
   CHECK(of_file("# \u023d\n[run]\nname = \"\u023d\\\"\u023d\"\ndir = '\u023d\\'\n\u00e9 = 1\n").message ==
         "F:5: expected ASCII outside of strings and comments");
+  CHECK(of_file("[optim]\nlr = 3e-4'''\u023d\n").message == "F:2: expected no quote within a word");
+  CHECK(of_file("[run]\ndir = \"\"\"a\\\n \u023d\"\"\"\n").message == "F:2: expected ASCII after a backslash");
   CHECK(from_file("\ufeff# \u023d\n[run]\nname = \"\"\"a\n\u023d\"\"\"\"\" # \"\u023d\ndir = '''\u023d'''\n").run.dir ==
         "\u023d");
   CHECK(of_file("[ = 1\n").message.starts_with("F:1: "));  // an assertion of toml++ in builds that have them
@@ -249,7 +251,7 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
         "/nowhere/run.toml: expected a readable file, found: No such file or directory");
   const TempFolder folder;
   CHECK(refusal([&] { load_config(folder / "", {}); }).message ==
-        folder / ": expected a readable file, found a folder");
+        folder / ": expected a readable file, found: a folder");
 }
 
 TEST_CASE("edit distance: by hand", "[config]") {

@@ -2,7 +2,13 @@
 // gone.
 #include "watchdog/monitor.h"
 
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <atomic>
+#include <csignal>
 #include <future>
+#include <thread>
 
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -61,6 +67,60 @@ class Ranks {
 };
 
 }  // namespace
+
+namespace {
+
+std::atomic<int> alarms{0};
+
+// SIGALRM every millisecond, for this thread.
+class Alarms {
+ public:
+  Alarms() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { ++alarms; };
+    ::sigaction(SIGALRM, &action, &before_);
+    const itimerval every{{0, 1000}, {0, 1000}};
+    ::setitimer(ITIMER_REAL, &every, nullptr);
+  }
+  ~Alarms() {
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::sigaction(SIGALRM, &before_, nullptr);
+  }
+  Alarms(const Alarms&) = delete;
+  Alarms& operator=(const Alarms&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+}  // namespace
+
+TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  Channel here{lt::TcpHandle(ends[0])}, there{lt::TcpHandle(ends[1])};
+  const std::string frame(200 << 10, 'x');
+  for (int i = 0; i < 4; ++i) here.send(FrameKind::board, frame);  // more than the socket holds
+  std::promise<void> is_blocked;
+  auto received = std::async(std::launch::async, [&] {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    is_blocked.set_value();
+    while (alarms < 2) std::this_thread::yield();
+    std::size_t frames = 0;
+    for (const auto deadline = soon(); frames < 4 && there.is_open() && Clock::now() < deadline;) {
+      frames += there.receive().size();
+    }
+    return frames;
+  });
+  is_blocked.get_future().wait();
+  const Alarms every_ms;
+  here.flush(soon());
+  here.close();
+  CHECK(received.get() == 4);
+}
 
 TEST_CASE("monitor: boards arrive, silence is counted, a pause forgives", "[watchdog]") {
   Ranks ranks(3);

@@ -71,6 +71,11 @@ class Verdicts(program.CliTest):
                          ["error: [watchdog] the ranks did not meet within 1 s"])
         self.assertEqual(process.returncode, 4)
 
+    def test_a_long_heartbeat_delays_no_start(self):
+        for _ in range(3):  # a greeting that comes with its connection, or after it
+            process = program.run("none", 0, 86400, LONG_S, ranks=2)
+            self.assertEqual((process.returncode, process.stderr), (0, ""))
+
     def test_long_work_and_clean_ends_are_no_fault(self):
         for mode in ("save", "none"):
             process = program.run(mode, 1, HEARTBEAT_S, 0.5, ranks=3)

@@ -30,21 +30,21 @@ struct RunState {
   std::string config_hash;
   std::string model;      // what export and sample need to know of the model: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
-  // Loss of the newest evaluation.
+  // The loss of an evaluation of this very state by the run; none where it was not evaluated at this step.
   std::optional<double> eval_loss = std::nullopt;
 };
 
 // An id for a run that begins: UTC time and 64 random bits, "20240501T165500Z-9f3c2a10b4d5e6f7".
 std::string draw_run_id();
 
-// Which checkpoints of a folder are meant: a run's own, or everybody's.
-struct Whose {
-  std::string run;         // the id; empty: everybody's
+// Which checkpoints of a folder are meant: a run's own, or any run's.
+struct RunFilter {
+  std::string run;         // the id; empty: any run's
   bool version_1 = false;  // those of version 1, which carry no id, are the run's too
 
   bool includes(const std::string& id) const { return run.empty() || id == run || (id.empty() && version_1); }
 };
-inline const Whose kEverybodys;
+inline const RunFilter kAnyRun;
 
 // One folder as `list` and resuming see it.
 struct Listing {
@@ -77,19 +77,23 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
 // The newest valid step's folder of `path`: a step's folder, a `checkpoints` folder or a run's folder. Why newer ones
 // were passed over is appended to `notes`. Nothing valid: nullopt. Verifies manifests and file sizes, and with
 // `checksums` every byte.
-std::optional<std::string> find_newest(const std::string& path, const Whose& whose, std::vector<std::string>* notes,
+std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
                                        bool checksums);
 
 // What load_newest() may try of `path`, newest first: the run's own checkpoints, and folders without a readable
 // manifest, whose `reason` says what is wrong. Reads manifests and file sizes.
-std::vector<Listing> candidates(const std::string& path, const Whose& whose);
+std::vector<Listing> candidates(const std::string& path, const RunFilter& runs);
 // The first that is valid; null: none.
 const Listing* newest_valid(const std::vector<Listing>& candidates);
 
-// The newest checkpoint of `path` that is not theirs and valid by manifest and file sizes.
-std::optional<Listing> find_other(const std::string& path, const Whose& whose);
+// The newest checkpoint of `path` that is none of `runs` and valid by manifest and file sizes.
+std::optional<Listing> find_other(const std::string& path, const RunFilter& runs);
+// Throws UsageError, naming both runs, where there is one. `named` is the key of the configuration that gave the path,
+// or nothing; the id of a run that `is_new` says nothing to a reader.
+void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named = "",
+                          bool is_new = false);
 
-// The newest of everybody's, with every byte verified; throws DataError where nothing is valid, saying why of each.
+// The newest of any run, with every byte verified; throws DataError where nothing is valid, saying why of each.
 // `named` is what the message calls the path: a key of the configuration, or nothing.
 std::string newest(const std::string& path, std::vector<std::string>* notes = nullptr, const std::string& named = "");
 

@@ -65,6 +65,7 @@ struct CheckpointConfig {
   Size keep_every = 0;  // 0: none
   bool best = false;
   bool async = false;
+  Size memory_every = 0;  // 0: none
   std::string resume = "auto";
 };
 

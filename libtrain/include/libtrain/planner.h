@@ -42,7 +42,8 @@ struct Plan {
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;
   MemoryUse ledger;  // at the peak of the fullest rank
-  // Host memory of a rank for the buffers of asynchronous saves; on the CPU it comes on top of peak_bytes.
+  // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints; on the CPU it comes on
+  // top of peak_bytes.
   Size host_bytes = 0;
   // Of the arena in which steps and evaluations take turns: its size, the most bytes that live in it at one time, and
   // what the same blocks would take without it.

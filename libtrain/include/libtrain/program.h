@@ -9,8 +9,9 @@ namespace lt {
 
 // For main(): returns what it should return. Calls init() and then `body` with the world, on every rank. What either
 // throws is printed on standard error, "error: [part] rank R: message" and a "hint:" line, once for an error that all
-// ranks share; the exit code is that of the Error, 1 for any other exception. Where one rank fails while the others go
-// on, this ends all of them and does not return. A rank that failed among others has ended after 10 s.
+// ranks share; where ranks did not come together each says what it met. The exit code is that of the Error, 1 for any
+// other exception. Where one rank fails while the others go on, this calls World::abort() and does not return. A rank
+// that failed among others has ended after 10 s.
 int run_program(int argc, char** argv, const std::function<int(const World&)>& body,
                 const MeetingOptions& meeting = {});
 

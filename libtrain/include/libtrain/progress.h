@@ -46,7 +46,7 @@ class PhaseScope {
 };
 
 // Collectives and phases of this thread during the scope are not what the process's step waits for: a writer of
-// checkpoints beside the training.
+// checkpoints beside the training. They count all the same while another thread has an AwaitBackgroundScope.
 class BackgroundScope {
  public:
   BackgroundScope();
@@ -56,6 +56,15 @@ class BackgroundScope {
 
  private:
   bool previous_;
+};
+
+// This thread waits for those with a BackgroundScope: as long as they get on, so does the process.
+class AwaitBackgroundScope {
+ public:
+  AwaitBackgroundScope();
+  ~AwaitBackgroundScope();
+  AwaitBackgroundScope(const AwaitBackgroundScope&) = delete;
+  AwaitBackgroundScope& operator=(const AwaitBackgroundScope&) = delete;
 };
 
 }  // namespace lt

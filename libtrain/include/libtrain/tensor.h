@@ -120,6 +120,8 @@ class Tensor {
 
   // Two handles on the same tensor.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  // Two tensors, or views, in the same block of memory.
+  bool shares_storage(const Tensor& other) const;
 
  private:
   struct Impl;

@@ -53,8 +53,9 @@ class World {
   // UsageError where their devices differ in type, or two ranks have the same one.
   Group group(Device device) const;
 
-  // Ends all ranks of the run at once with this exit code; for a rank that cannot go on while the others can. This one
-  // has ended within 5 s, whatever the others do.
+  // For a rank that cannot go on while the others can. Over MPI it ends all ranks of the run with this exit code.
+  // Without MPI it ends this one: exchanges of the others then throw, and a Watchdog ends those that wait in NCCL. This
+  // rank has ended within 5 s, whatever the others do.
   [[noreturn]] void abort(int exit_code) const;
 
  private:

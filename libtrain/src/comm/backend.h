@@ -57,6 +57,7 @@ struct ReduceScatterCall {
   const void* full_N = nullptr;
   void* outgoing = nullptr;  // the elements that staging() asked for, of type `wire`; valid until wait() has returned
   void* incoming = nullptr;
+  bool is_first_half = false;  // of a call of the log that ends with the next collective
 };
 
 struct BroadcastCall {

@@ -82,7 +82,8 @@ void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part
   state.transfer = state.backend->all_gather({full.device(), full.dtype(), full.elements(), full.data(), part.data()});
 }
 
-void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate) {
+void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& full, DType wire, bool accumulate,
+                          bool is_first_half = false) {
   const MemoryScope owner(MemoryOwner::communication);
   const OperationScope operation("reduce_scatter");
   ReduceScatterCall call{full.device(), full.dtype(), wire, full.elements(), accumulate};
@@ -90,7 +91,7 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
   if (staging.outgoing > 0) state.outgoing = Tensor::empty({staging.outgoing}, wire, full.device());
   if (staging.incoming > 0) state.incoming = Tensor::empty({staging.incoming}, wire, full.device());
   if (full.device().is_meta()) return;
-  call.part_P = part.data(), call.full_N = full.data();
+  call.part_P = part.data(), call.full_N = full.data(), call.is_first_half = is_first_half;
   if (staging.outgoing > 0) call.outgoing = state.outgoing.data();
   if (staging.incoming > 0) call.incoming = state.incoming.data();
   state.transfer = state.backend->reduce_scatter(call);
@@ -193,7 +194,7 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   const Stream stream = Stream::compute(full.device());
   const Moment begin = Moment::on(stream);
   run_half(backend_, CollectiveOp::reduce_scatter,
-           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false); });
+           [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, true); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
   if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, Moment::on(stream), begin});
 }

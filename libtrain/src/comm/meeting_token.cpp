@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <system_error>
 
 #include "comm/tcp_socket.h"
+#include "core/entropy.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -57,9 +57,7 @@ std::optional<MeetingToken> from_text(std::string_view text) {
 
 MeetingToken random_token() {
   MeetingToken token;
-  if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
-    throw CommError(fmt::format("random numbers of the kernel: {}", std::strerror(errno)));
-  }
+  fill_random(token.data(), token.size());
   return token;
 }
 

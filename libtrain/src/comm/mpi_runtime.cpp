@@ -7,13 +7,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
-#include <thread>
 
 #include "comm/mpi_error.h"
 #include "libtrain/error.h"
@@ -21,7 +18,6 @@
 namespace lt {
 namespace {
 
-constexpr std::chrono::seconds kLauncherDeadline{5};
 constexpr const char* kLaunchHint = "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
 
 // Without one MPI would take each process for a run of its own, or end it.
@@ -96,12 +92,6 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
 }
 
 void abort_mpi(int exit_code) {
-  // MPI_Abort tells the launcher and may wait for it.
-  std::thread([exit_code] {
-    std::this_thread::sleep_for(kLauncherDeadline);
-    std::_Exit(exit_code);
-  }).detach();
-  std::fflush(nullptr);
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }

@@ -14,7 +14,7 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
 // Whether the environment is of a launcher that MPI knows.
 bool has_mpi_launcher();
 
-// Ends all ranks of the run.
+// Ends all ranks of the run. MPI may wait for the launcher.
 [[noreturn]] void abort_mpi(int exit_code);
 
 }  // namespace lt

@@ -68,16 +68,16 @@ class NcclBackend final : public DeviceBackend {
     stream_.wait(ready_);
     return stream_.cuda();
   }
-  // A transfer of what launch(stream) gives to the group's stream.
+  // A transfer of what launch(stream) gives to the group's stream. `ends`: and with it the call of the log.
   template <class Launch>
-  std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch) {
+  std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch, bool ends = true) {
     const CudaStream stream = after_compute();
     fault_point(point, stream_);
     auto transfer = std::make_unique<NcclTransfer>(*communicator_, stream_);
     const auto number = static_cast<std::uint32_t>(log().newest() + 1);
     cuda::write_word(&words_->begun, number, stream);
     launch(stream);
-    cuda::write_word(&words_->ended, number, stream);
+    if (ends) cuda::write_word(&words_->ended, number, stream);
     transfer->launched();
     return transfer;
   }
@@ -143,9 +143,10 @@ void NcclBackend::gather(const AllGatherCall& call, CudaStream stream) {
 
 std::unique_ptr<Transfer> NcclBackend::reduce_on_device(const ReduceScatterCall& call) {
   if (call.n == 0) return nullptr;
-  return transfer("reduce", [&](CudaStream stream) {
+  const auto reduce = [&](CudaStream stream) {
     nccl_adds(call, size()) ? add_on_the_way(call, stream) : add_in_rank_order(call, stream);
-  });
+  };
+  return transfer("reduce", reduce, !call.is_first_half);
 }
 
 void NcclBackend::add_on_the_way(const ReduceScatterCall& call, CudaStream stream) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "comm/tcp_world.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -50,7 +51,10 @@ void end_by_deadline(int code) {
 
 int leave_shared(const World& world, const Error& error) {
   if (world.rank() == 0) print(error, error.code() == ExitCode::usage ? -1 : error.rank());
-  world.group().barrier();
+  try {
+    world.group().barrier();  // a launcher may end rank 0 once another has left
+  } catch (const Error&) {    // a peer has left already
+  }
   return exit_code(error);
 }
 
@@ -81,14 +85,18 @@ int leave(const World& world) {
   }
 }
 
-// Before init() no rank can speak to another.
+// Before init() no rank can speak to another. What all of them find alike is rank 0's to say.
 int leave_without_world(const Error& failure) {
   int rank = 0;
   try {
     rank = discover_ranks().rank;
   } catch (const Error&) {  // the variables make no sense, which is what `failure` says
   }
-  if (rank == 0) print(failure, -1);
+  if (rank == 0) {
+    print(failure, -1);
+  } else if (dynamic_cast<const MeetingError*>(&failure) != nullptr) {
+    print(failure, rank);
+  }
   return exit_code(failure);
 }
 

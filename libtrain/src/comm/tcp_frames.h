@@ -29,7 +29,8 @@ struct FrameHeader {
   std::uint32_t root = 0;
   std::uint64_t channel = 0;   // of the group
   std::uint64_t sequence = 0;  // of the exchange in its group
-  std::uint64_t length = 0;    // of the payload
+  std::uint32_t leader = 0;    // the group's first member, who opens the channel: its rank in the run
+  std::uint32_t length = 0;    // of the payload
 };
 static_assert(sizeof(FrameHeader) == 32);
 
@@ -39,7 +40,7 @@ struct Frame {
 
   Frame() = default;
   Frame(FrameHeader of, std::string text) : header(of), payload(std::make_shared<const std::string>(std::move(text))) {
-    header.length = payload->size();
+    header.length = static_cast<std::uint32_t>(payload->size());
   }
 };
 

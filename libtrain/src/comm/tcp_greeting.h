@@ -26,7 +26,7 @@ struct Hello {
   Nonce nonce{};
 
   static constexpr std::array<char, 16> kProtocol = {'l', 'i', 'b', 't', 'r', 'a', 'i', 'n',
-                                                     ' ', 'r', 'a', 'n', 'k', 's', ' ', '2'};
+                                                     ' ', 'r', 'a', 'n', 'k', 's', ' ', '3'};
 };
 static_assert(sizeof(Hello) == 40);
 

@@ -69,6 +69,7 @@ class TcpBackend final : public GroupBackend {
   FrameHeader header(FrameKind kind, int root) const {
     FrameHeader made;
     made.kind = kind, made.root = static_cast<std::uint32_t>(root), made.channel = channel_;
+    made.leader = static_cast<std::uint32_t>(members_.front());
     return made;
   }
 

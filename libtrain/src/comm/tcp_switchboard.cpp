@@ -62,12 +62,10 @@ void Switchboard::lose(int rank, const std::string& why) {
 
 void Switchboard::settle(std::uint64_t number) {
   Channel& channel = channels_.at(number);
-  if (channel.members.empty() || channel.waiting.empty()) return;
-  if (channel.waiting.size() < channel.members.size()) {
+  if (channel.waiting.empty()) return;
+  if (channel.members.empty() || channel.waiting.size() < channel.members.size()) {
     for (const auto& [rank, why] : lost_) {
-      if (channel.waiting.count(rank) > 0) continue;
-      if (!std::binary_search(channel.members.begin(), channel.members.end(), rank)) continue;
-      return fail(number, fmt::format("rank {}: {}", rank, why));
+      if (is_missing(channel, rank)) return fail(number, fmt::format("rank {}: {}", rank, why));
     }
     return;
   }
@@ -92,6 +90,13 @@ void Switchboard::settle(std::uint64_t number) {
     result = Frame(header, pack_texts(texts));
   }
   for (const int rank : channel.members) answer_(rank, result);
+}
+
+bool Switchboard::is_missing(const Channel& channel, int rank) {
+  if (channel.members.empty()) {  // its leader alone knows them
+    return channel.waiting.begin()->second.header.leader == static_cast<std::uint32_t>(rank);
+  }
+  return channel.waiting.count(rank) == 0 && std::binary_search(channel.members.begin(), channel.members.end(), rank);
 }
 
 void Switchboard::fail(std::uint64_t number, const std::string& why) {

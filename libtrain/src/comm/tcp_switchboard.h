@@ -37,6 +37,8 @@ class Switchboard {
   void open(int rank, const Frame& frame);
   void settle(std::uint64_t number);
   void fail(std::uint64_t number, const std::string& why);
+  // Whether an exchange that has begun cannot end without that rank.
+  static bool is_missing(const Channel& channel, int rank);
   // Why the members' frames are not of one exchange; empty where they are.
   static std::string mismatch(const Channel& channel);
 

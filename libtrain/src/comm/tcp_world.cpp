@@ -6,7 +6,6 @@
 
 #include "comm/meeting_token.h"
 #include "comm/tcp_group.h"
-#include "libtrain/error.h"
 
 namespace lt {
 
@@ -39,7 +38,11 @@ std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const 
         "ranks that meet over TCP: expected their token in LTRAIN_TOKEN, it is not set",
         "start them with `ltrain launch`, or export LTRAIN_TOKEN=$(openssl rand -hex 16), the same for all");
   }
-  return make_tcp_world_backend(meeting);
+  try {
+    return make_tcp_world_backend(meeting);
+  } catch (const CommError& error) {
+    throw MeetingError(error.what(), error.hint());
+  }
 }
 
 }  // namespace lt

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/backend.h"
+#include "libtrain/error.h"
 #include "libtrain/world.h"
 
 namespace lt {
@@ -19,7 +20,12 @@ struct MeetingPlace {
 // says so in TORCHELASTIC_USE_AGENT_STORE: the ranks then take the next one. Throws CommError.
 std::optional<MeetingPlace> meeting_place();
 
-// All ranks call it. Throws CommError where there is no token or the ranks do not come together.
+// What kept this rank from the others, which may have met something else.
+struct MeetingError : CommError {
+  using CommError::CommError;
+};
+
+// All ranks call it. Throws CommError where there is no token, MeetingError where the ranks do not come together.
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options);
 

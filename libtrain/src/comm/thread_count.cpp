@@ -2,14 +2,13 @@
 #include "comm/thread_count.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 
 #include "core/cgroup.h"
+#include "core/host.h"
 #include "core/lines.h"
 #include "kernels/threads.h"
 #include "libtrain/error.h"
@@ -22,15 +21,6 @@ constexpr int kMostCores = 1 << 16;
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-// Drawn when the kernel starts; the name of the host where it cannot be read.
-std::string kernel_identity(const std::filesystem::path& root) {
-  std::string identity;
-  if (std::ifstream(root / "proc/sys/kernel/random/boot_id") >> identity) return identity;
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return host;
 }
 
 int read_cores(const char* name, const std::string& text) {

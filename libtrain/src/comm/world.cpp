@@ -2,10 +2,12 @@
 #include "libtrain/world.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "comm/mpi_group.h"
 #include "comm/mpi_runtime.h"
@@ -15,6 +17,12 @@
 #include "libtrain/error.h"
 
 namespace lt {
+namespace {
+
+constexpr std::chrono::seconds kEndDeadline{5};
+
+}  // namespace
+
 World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   World world;
   world.info_ = discover_ranks();
@@ -52,9 +60,14 @@ Group World::group(Device device) const {
 }
 
 void World::abort(int exit_code) const {
-  if (over_mpi_) abort_mpi(exit_code);
+  // Whoever reads what is printed may be gone, and MPI waits for the launcher.
+  std::thread([exit_code] {
+    std::this_thread::sleep_for(kEndDeadline);
+    std::_Exit(exit_code);
+  }).detach();
   std::fflush(nullptr);
-  std::_Exit(exit_code);  // without MPI the others learn it from their connections, or from the watchdog
+  if (over_mpi_) abort_mpi(exit_code);
+  std::_Exit(exit_code);
 }
 
 }  // namespace lt

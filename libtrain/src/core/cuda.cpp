@@ -240,6 +240,14 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
           }};
 }
 
+std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
+  LT_CUDA(cudaSetDevice(device));
+  LT_CUDA(cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
+  return {memory, [](void* pinned) {
+            if (std::uncaught_exceptions() == 0) cudaHostUnregister(pinned);  // waits for the device, as above
+          }};
+}
+
 DeviceMemory memory(int device) {
   LT_CUDA(cudaSetDevice(device));
   std::size_t free = 0, total = 0;

@@ -53,6 +53,8 @@ void deallocate(int device, void* block);
 // Host memory that a device reads and writes without help of the processor. It is not freed while an exception passes,
 // since that waits for the device. Throws InternalError.
 std::shared_ptr<void> allocate_pinned(int device, Size bytes);
+// The same for memory that is there already, as long as the returned handle lives.
+std::shared_ptr<void> pin(int device, void* memory, Size bytes);
 
 struct DeviceMemory {
   Size used = 0, total = 0;  // bytes, by all processes

@@ -1,23 +1,18 @@
-// O_EXCL on a random name.
+// O_EXCL, and fsync of folders.
 #include "core/new_file.h"
 
 #include <fcntl.h>
-
-#include <random>
+#include <unistd.h>
 
 namespace lt {
 
-std::string random_hex(std::size_t digits) {
-  std::random_device source;
-  std::string text;
-  while (text.size() < digits) text += "0123456789abcdef"[source() & 15u];
-  return text;
+Descriptor create_new(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
 }
 
-NewFile create_beside(const std::string& path) {
-  NewFile file{-1, path + ".tmp-" + random_hex(16)};
-  file.fd = ::open(file.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  return file;
+bool sync_folder(const std::filesystem::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return opened.is_open() && ::fsync(opened.get()) == 0;
 }
 
 }  // namespace lt

@@ -1,20 +1,18 @@
-// New files under names that nobody can foresee: what is planted under such a name, a link above all, is never followed
-// or overwritten.
+// New files: what is planted under a new file's name, a link above all, is never followed or overwritten. And their
+// names' way to the disk.
 #pragma once
 
+#include <filesystem>
 #include <string>
+
+#include "core/descriptor.h"
 
 namespace lt {
 
-// That many random hexadecimal digits, by the kernel.
-std::string random_hex(std::size_t digits);
+// A file that was not there, for reading and writing; none: errno says why. The caller gives it its name or removes it.
+Descriptor create_new(const std::string& path);
 
-struct NewFile {
-  int fd = -1;  // for reading and writing; -1: errno says why not
-  std::string path;
-};
-// A file that was not there, named `path` and ".tmp-" with random digits. The caller closes it and gives it its name or
-// removes it.
-NewFile create_beside(const std::string& path);
+// Brings the names in a folder to disk; false: errno says why not.
+bool sync_folder(const std::filesystem::path& folder);
 
 }  // namespace lt

@@ -34,6 +34,7 @@ void sleep(void*, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }
 std::shared_ptr<void> allocate_pinned(int, Size) { not_built(); }
+std::shared_ptr<void> pin(int, void*, Size) { not_built(); }
 DeviceMemory memory(int) { not_built(); }
 std::shared_ptr<void> capture(void*, const std::function<void()>&) { not_built(); }
 void launch(void*, void*) { not_built(); }

@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <string>
 
+#include "core/descriptor.h"
+#include "core/entropy.h"
+
 namespace lt {
 
 // All functions throw DataError, of the part `part`, naming the file and the system's reason.
 class PendingFile {
  public:
-  PendingFile(const std::string& part, const std::string& path);
+  // Until it is committed its name ends in ".tmp-" and `mark`, and nothing else may have that name.
+  PendingFile(const std::string& part, const std::string& path, const std::string& mark = random_hex(16));
   // Removes what was not committed.
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
@@ -25,12 +29,10 @@ class PendingFile {
   [[noreturn]] void fail(const char* what) const;
 
   std::string part_, path_, pending_;
-  int fd_ = -1;
+  Descriptor file_;
   bool committed_ = false;
 };
 
-// All bytes of a regular file.
-std::string read_whole_file(const std::string& part, const std::string& path);
 // The file `path` with this text, durably, or as it was.
 void write_whole_file(const std::string& part, const std::string& path, const std::string& text);
 

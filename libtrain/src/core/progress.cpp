@@ -50,6 +50,7 @@ StepClock::time_point step_begin;
 bool step_is_timed = false;
 
 thread_local bool in_background = false;
+std::atomic<int> waits_for_background{0};
 
 // A word that streams write and the host reads; the driver takes it back when the process ends.
 std::atomic<std::uint32_t*> launch_word{nullptr};
@@ -78,8 +79,11 @@ BackgroundScope::BackgroundScope() : previous_(in_background) { in_background = 
 BackgroundScope::~BackgroundScope() { in_background = previous_; }
 bool is_in_background() { return in_background; }
 
+AwaitBackgroundScope::AwaitBackgroundScope() { ++waits_for_background; }
+AwaitBackgroundScope::~AwaitBackgroundScope() { --waits_for_background; }
+
 void count_progress() {
-  if (!in_background) progress_count.fetch_add(1, std::memory_order_relaxed);
+  if (!in_background || waits_for_background > 0) progress_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 void begin_step(std::int64_t step) {
@@ -107,6 +111,7 @@ void count_launch(const Stream& stream) {
 Progress read_progress() {
   Progress progress{progress_count, current_phase, running_step, slowest_step_s};
   if (const volatile std::uint32_t* word = launch_word) progress.launches = *word;
+  progress.awaits_background = waits_for_background > 0;
   return progress;
 }
 

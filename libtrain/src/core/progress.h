@@ -12,10 +12,11 @@ struct Progress {
   std::int64_t step = 0;       // that runs; 0: none so far
   double slowest_step_s = 0;   // from the begin of one step to the next, without what is patient in between
   std::uint32_t launches = 0;  // of graphs that the device has begun
+  bool awaits_background = false;
 };
 Progress read_progress();
 
-// Counts progress, except in a BackgroundScope.
+// Counts progress; in a BackgroundScope only where it is awaited.
 void count_progress();
 void begin_step(std::int64_t step);
 bool is_in_background();

@@ -5,13 +5,15 @@
 #include <thread>
 #include <utility>
 
+#include "core/progress.h"
+
 namespace lt {
 namespace {
 
 using WaitClock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kEager{1}, kBetweenChecks{5};
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kNap{50}, kBackgroundNap{1000};
 
 thread_local WaitCheck* newest = nullptr;  // of this thread; it can be used to the end of the process
 
@@ -27,6 +29,7 @@ WaitCheck::~WaitCheck() {
 
 void wait_until(const std::function<bool()>& ready) {
   if (ready()) return;
+  const bool patient = is_in_background();
   const auto begin = WaitClock::now();
   auto next_check = begin + kBetweenChecks;
   while (!ready()) {
@@ -35,7 +38,11 @@ void wait_until(const std::function<bool()>& ready) {
       for (const WaitCheck* check = newest; check != nullptr; check = check->older_) check->check_();
       next_check = WaitClock::now() + kBetweenChecks;
     }
-    now - begin < kEager ? std::this_thread::yield() : std::this_thread::sleep_for(kNap);
+    if (!patient && now - begin < kEager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(patient ? kBackgroundNap : kNap);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // How the host waits for a device: it polls, and every few milliseconds runs the checks of those who may know that the
-// wait never ends, because a peer has failed. A wait that is over at once runs none.
+// wait never ends, because a peer has failed. A wait that is over at once runs none. A thread in the background asks
+// once a millisecond, since each question takes the driver from the thread that feeds the device.
 #pragma once
 
 #include <functional>

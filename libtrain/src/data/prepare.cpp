@@ -3,13 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/whole_file.h"
 #include "data/file_list.h"
 #include "data/token_writer.h"
 #include "libtrain/data.h"
@@ -18,21 +16,6 @@
 namespace lt {
 namespace fs = std::filesystem;
 namespace {
-
-std::string read_input(const std::string& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) throw DataError("data", path + ": expected a text file, found a folder");
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream)
-    throw DataError("data", fmt::format("{}: expected a readable file, found: {}", path, std::strerror(errno)));
-  std::string text;
-  std::vector<char> chunk(std::size_t{1} << 20);
-  while (stream.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || stream.gcount() > 0) {
-    text.append(chunk.data(), static_cast<std::size_t>(stream.gcount()));
-  }
-  if (stream.bad()) throw DataError("data", path + ": cannot read");
-  return text;
-}
 
 // The field "text" of every line, one after another. Blank lines are passed over.
 std::string text_of_json_lines(const std::string& path, std::string_view lines) {
@@ -69,7 +52,7 @@ PrepareResult prepare(const PrepareOptions& options) {
   PrepareResult result;
   std::vector<std::uint32_t> tokens;
   for (const std::string& path : expand_files(options.inputs)) {
-    std::string text = read_input(path);
+    std::string text = read_whole_file("data", path);
     if (path.ends_with(".jsonl")) text = text_of_json_lines(path, text);
     const auto encoded = tokenizer->encode(text);
     tokens.insert(tokens.end(), encoded.begin(), encoded.end());

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "core/descriptor.h"
 #include "data/token_header.h"
 #include "libtrain/data.h"
 #include "libtrain/error.h"
@@ -17,17 +17,16 @@ namespace lt {
 
 struct TokenFile::Mapping {
   std::string path;
-  int fd = -1;
+  Descriptor file;
   const unsigned char* bytes = nullptr;
   Size size = 0;   // of the file
   Size begin = 0;  // byte offset of the first token
   Size count = 0;
   int width = 2;
 
-  explicit Mapping(const std::string& file) : path(file) {}
+  explicit Mapping(std::string path) : path(std::move(path)) {}
   ~Mapping() {
     if (bytes != nullptr) ::munmap(const_cast<unsigned char*>(bytes), static_cast<std::size_t>(size));
-    if (fd >= 0) ::close(fd);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -52,9 +51,9 @@ struct TokenFile::Mapping {
 
 void TokenFile::Mapping::open() {
   // O_NONBLOCK: a FIFO is refused below and not waited for.
-  fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (fd < 0 || ::fstat(fd, &status) != 0) {
+  if (!file.is_open() || ::fstat(file.get(), &status) != 0) {
     throw DataError("data", fmt::format("{}: expected a readable token file, found: {}", path, std::strerror(errno)));
   }
   if (!S_ISREG(status.st_mode)) {
@@ -63,7 +62,7 @@ void TokenFile::Mapping::open() {
   }
   size = status.st_size;
   if (size == 0) fail(0, "expected tokens, found an empty file");
-  void* mapped = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, fd, 0);
+  void* mapped = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED) throw DataError("data", fmt::format("{}: cannot map: {}", path, std::strerror(errno)));
   bytes = static_cast<const unsigned char*>(mapped);
 }
@@ -99,7 +98,7 @@ void TokenFile::Mapping::set_raw16() {
 
 void TokenFile::Mapping::require_unchanged() const {
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || status.st_size != size) {
+  if (::fstat(file.get(), &status) != 0 || status.st_size != size) {
     fail(std::min<Size>(size, status.st_size), "the file changed while it was in use: expected {} bytes, found {}",
          size, status.st_size);
   }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json_depth.h"
-#include "core/pending_file.h"
+#include "core/whole_file.h"
 #include "libtrain/data.h"
 #include "libtrain/error.h"
 

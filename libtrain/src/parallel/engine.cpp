@@ -39,7 +39,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
     for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
     trim(step.device);
   });
-  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+  for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
 Engine::~Engine() = default;
@@ -86,7 +86,7 @@ StepResult Engine::step(const Batch& batch) {
 }
 
 void Engine::Impl::step(const Batch& given) {
-  for (ShardedUnit& unit : units) unit.publish_late();
+  for (ShardedUnit& unit : units) unit.start_late_gather();
   const Batch batch = slot->on_device(given);
   slot->send_rates(scalars.rates);
   const Tensor own_losses = scalars.losses.narrow(0, control.rank() * options.accum, options.accum);
@@ -144,17 +144,17 @@ void Engine::Impl::run_graph(const Batch& batch) {
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
   // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
   // evaluation before it may have gathered them.
-  const auto put_publishing_off = [&] {
-    for (ShardedUnit& unit : units) unit.start_publish();
+  const auto defer_update_gathers = [&] {
+    for (ShardedUnit& unit : units) unit.start_update_gather();
   };
   if (!slot->graph || slot->graph->key() != key) {
     slot->graph.reset();
-    put_publishing_off();
+    defer_update_gathers();
     slot->graph.emplace(key, stream, [&] { run(kStepProgram, &Impl::step, batch); });
   }
   slot->graph->launch(stream);
   ++graph_launches;
-  put_publishing_off();
+  defer_update_gathers();
 }
 
 StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
@@ -241,7 +241,7 @@ void Engine::Impl::update() {
   });
   for (ShardedUnit& unit : units) {
     unit.update(adamw, device_scalars);
-    unit.start_publish();
+    unit.start_update_gather();
   }
 }
 
@@ -263,7 +263,7 @@ Tensor Engine::evaluate(const Batch& batch) {
 }
 
 void Engine::Impl::evaluate(const Batch& given) {
-  for (ShardedUnit& unit : units) unit.publish_late();
+  for (ShardedUnit& unit : units) unit.start_late_gather();
   const Batch batch = slot->on_device(given);
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);

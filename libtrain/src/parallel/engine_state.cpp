@@ -32,7 +32,7 @@ ShardMap Engine::shard_map() const {
 void Engine::parameters_changed() {
   for (ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
-  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+  for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
 void Engine::initialise() {
@@ -41,7 +41,7 @@ void Engine::initialise() {
     if (range.kind != StateKind::master) fill_zero(range.values);
   }
   for (ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
-  for (ShardedUnit& unit : impl_->units) unit.start_publish();
+  for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
 std::vector<const MemoryProgram*> Engine::memory_programs() const {

@@ -89,7 +89,7 @@ void ShardedUnit::make_room() {
 }
 
 void ShardedUnit::start_gather() {
-  publish_late();
+  start_late_gather();
   if (std::exchange(gathered_, true)) return;
   make_room();
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
@@ -192,15 +192,15 @@ void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalar
   });
 }
 
-void ShardedUnit::start_publish() {
+void ShardedUnit::start_update_gather() {
   const Strategy& strategy = sharding_.strategy;
   if (is_sharded(strategy.parameters) || !is_sharded(strategy.optimizer)) return;
-  unpublished_ = true;
-  if (!sharding_.publishes_late) publish_late();
+  update_gather_is_late_ = true;
+  if (!sharding_.gathers_update_late) start_late_gather();
 }
 
-void ShardedUnit::publish_late() {
-  if (!std::exchange(unpublished_, false)) return;
+void ShardedUnit::start_late_gather() {
+  if (!std::exchange(update_gather_is_late_, false)) return;
   gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", compute_, part_of(compute_));
 }
 

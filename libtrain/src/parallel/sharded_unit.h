@@ -50,12 +50,12 @@ class ShardedUnit {
   // partial[0] = sum of the squares of this rank's part of the reduced gradient.
   void sum_squares(double* partial) const;
 
-  // Optimizer, on this rank's part or all; then other ranks get the new values (start_publish, ended by
+  // Optimizer, on this rank's part or all; then other ranks get the new values (start_update_gather, ended by
   // finish_gather()).
   void update(const AdamW& adamw, const kernels::AdamWScalars* scalars);
-  void start_publish();
-  // Where a program begins: what start_publish() put off.
-  void publish_late();
+  void start_update_gather();
+  // Where a program begins: what start_update_gather() put off.
+  void start_late_gather();
 
   // Writes initial values into the masters.
   void initialise(std::uint64_t seed);
@@ -80,7 +80,7 @@ class ShardedUnit {
   Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
   Tensor gradient_part_;   // this rank's part of the reduced gradient
   bool gradients_bound_ = false;
-  bool unpublished_ = false;  // start_publish() was put off
+  bool update_gather_is_late_ = false;  // start_update_gather() was put off
   Work gather_, reduction_, exchange_;
 };
 

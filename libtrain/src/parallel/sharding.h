@@ -14,9 +14,9 @@ struct Sharding {
   // Each micro-batch is reduced as it comes, also where gradients are replicated.
   bool reduce_each_micro_batch;
   bool accumulates;  // more than one micro-batch a step
-  // New parameters go to the other ranks when the next program begins, not when they are there: a program is then a
-  // whole that leaves nothing on its way.
-  bool publishes_late;
+  // New parameters go to the other ranks when the next program begins, not when they are there. So a program waits for
+  // every collective that it started.
+  bool gathers_update_late;
   // Of parameters that are gathered in a step: gathers run between each unit's own buffer and the arena, or within the
   // former. No windows where nothing is gathered or there is no arena.
   GatherMemory gather_memory;

@@ -11,17 +11,12 @@
 
 namespace lt {
 
-AppendFile::AppendFile(const std::string& path) : path_(path) {
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail("cannot open", errno);
-  size_ = ::lseek(fd_, 0, SEEK_END);
-  const int error = errno;
-  if (size_ >= 0) return;
-  ::close(fd_);
-  fail("cannot seek", error);
+AppendFile::AppendFile(const std::string& path)
+    : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+  if (!file_.is_open()) fail("cannot open", errno);
+  size_ = ::lseek(file_.get(), 0, SEEK_END);
+  if (size_ < 0) fail("cannot seek", errno);
 }
-
-AppendFile::~AppendFile() { ::close(fd_); }
 
 void AppendFile::fail(const char* what, int error) const {
   throw DataError("record", path_ + ": " + what + ": " + std::strerror(error));
@@ -30,16 +25,9 @@ void AppendFile::fail(const char* what, int error) const {
 void AppendFile::append(const std::string& record) {
   if (torn_) cut(size_);
   torn_ = true;
-  std::size_t done = 0;
-  while (done < record.size()) {
-    const ssize_t written = ::write(fd_, record.data() + done, record.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;
-    done += static_cast<std::size_t>(written);
-  }
-  if (done < record.size()) {
+  if (!file_.write(record.data(), record.size())) {
     const int error = errno;
-    torn_ = ::ftruncate(fd_, size_) != 0;
+    torn_ = ::ftruncate(file_.get(), size_) != 0;
     fail("cannot append", error);
   }
   size_ += static_cast<off_t>(record.size());
@@ -47,17 +35,17 @@ void AppendFile::append(const std::string& record) {
 }
 
 void AppendFile::sync() {
-  if (::fsync(fd_) != 0) fail("cannot sync", errno);
+  if (::fsync(file_.get()) != 0) fail("cannot sync", errno);
 }
 
 void AppendFile::cut(off_t bytes) {
-  if (::ftruncate(fd_, bytes) != 0) fail("cannot truncate", errno);
+  if (::ftruncate(file_.get(), bytes) != 0) fail("cannot truncate", errno);
   size_ = bytes, torn_ = false;
 }
 
 std::string AppendFile::read(off_t begin, std::size_t count) const {
   std::string bytes(count, '\0');
-  const ssize_t got = ::pread(fd_, bytes.data(), count, begin);
+  const ssize_t got = ::pread(file_.get(), bytes.data(), count, begin);
   if (got != static_cast<ssize_t>(count)) fail("cannot read", got < 0 ? errno : EIO);
   return bytes;
 }

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "core/descriptor.h"
+
 namespace lt {
 
 // All functions throw DataError with the file and the system's reason.
@@ -12,9 +14,6 @@ class AppendFile {
  public:
   // Opens the file at its end, or makes it.
   explicit AppendFile(const std::string& path);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   // Where it throws, the file is as it was; what a broken disk does not let go of goes at the next call.
   void append(const std::string& record);
@@ -28,7 +27,7 @@ class AppendFile {
   [[noreturn]] void fail(const char* what, int error) const;
 
   std::string path_;
-  int fd_;
+  Descriptor file_;
   off_t size_ = 0;     // of whole records
   bool torn_ = false;  // there may be bytes behind them
 };

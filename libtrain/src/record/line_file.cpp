@@ -1,14 +1,12 @@
 // What a killed run left of a line is cut off.
 #include "record/line_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
+#include "core/new_file.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -26,23 +24,16 @@ off_t whole_lines(const AppendFile& file) {
   return 0;
 }
 
-void sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::absolute(path).parent_path().string();
-  const auto fail = [&](const char* what) {
-    throw DataError("record", folder + ": " + what + ": " + std::strerror(errno));
-  };
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) fail("cannot open");
-  const int result = ::fsync(fd);
-  ::close(fd);
-  if (result != 0) fail("cannot fsync");
+void make_name_durable(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  if (!sync_folder(folder)) throw DataError("record", folder.string() + ": cannot fsync: " + std::strerror(errno));
 }
 
 }  // namespace
 
 LineFile::LineFile(const std::string& path) : file_(path) {
   const off_t end = whole_lines(file_);
-  if (end == 0) sync_folder_of(path);
+  if (end == 0) make_name_durable(path);
   file_.cut(end);
 }
 

@@ -5,30 +5,30 @@
 #include <string>
 
 #include "record/line_file.h"
-#include "record/losses.h"
+#include "record/lost_rows.h"
 
 namespace lt {
 
 class LossyLines {
  public:
-  using LineOfGap = std::string (*)(const Losses::Gap& gap);
+  using LineOfGap = std::string (*)(const LostRows::Gap& gap);
   // Opens the file; throws DataError where that fails. Nothing throws later.
-  LossyLines(const std::string& path, LineOfGap line_of_gap) : file_(path), losses_(path), line_of_gap_(line_of_gap) {}
+  LossyLines(const std::string& path, LineOfGap line_of_gap) : file_(path), lost_(path), line_of_gap_(line_of_gap) {}
 
   void append(Size step, const std::string& line) {
-    losses_.attempt(step, [&] {
+    lost_.attempt(step, [&] {
       // In one write: a gap that was told is not counted again.
-      file_.append(losses_.gap() ? line_of_gap_(*losses_.gap()) + "\n" + line : line);
+      file_.append(lost_.gap() ? line_of_gap_(*lost_.gap()) + "\n" + line : line);
     });
   }
   void sync(Size step) {
-    losses_.attempt(
+    lost_.attempt(
         step, [&] { file_.sync(); }, 0);
   }
 
  private:
   LineFile file_;
-  Losses losses_;
+  LostRows lost_;
   LineOfGap line_of_gap_;
 };
 

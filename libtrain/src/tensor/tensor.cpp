@@ -272,6 +272,8 @@ const std::shared_ptr<GradientSlot>& Tensor::gradient_slot() const {
 
 bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->buffer.use_count() == 1; }
 
+bool Tensor::shares_storage(const Tensor& other) const { return impl_->buffer == other.impl_->buffer; }
+
 void Tensor::set_recipe(std::function<void(const Tensor&)> recipe) const { impl_->recipe = std::move(recipe); }
 
 void Tensor::release_values() const {

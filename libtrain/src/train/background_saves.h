@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "libtrain/error.h"
 #include "libtrain/group.h"
+#include "train/background_thread.h"
 
 namespace lt {
 
@@ -23,15 +23,11 @@ struct SaveOutcome {
 
 class BackgroundSaves {
  public:
-  // Throws as a save does, on all ranks alike; returns the checkpoint's path.
+  // Throws as a save does, on all ranks alike; returns the checkpoint's path. It may outlive this object, as any job of
+  // a BackgroundThread.
   using Job = std::function<std::string()>;
 
   BackgroundSaves();
-  // Waits for all saves. During stack unwinding only for the one that runs, and not longer than ten seconds, since a
-  // peer of it may be gone.
-  ~BackgroundSaves();
-  BackgroundSaves(const BackgroundSaves&) = delete;
-  BackgroundSaves& operator=(const BackgroundSaves&) = delete;
 
   // The save of `step`, after those before it; training has waited `stall_seconds` for it.
   void add(Size step, double stall_seconds, Job job);
@@ -43,12 +39,11 @@ class BackgroundSaves {
   SaveOutcome take();
 
  private:
-  struct Queue;
-  static void work(const std::shared_ptr<Queue>& queue);
+  struct Done;
 
-  std::shared_ptr<Queue> queue_;  // shared with a thread that was left behind
+  std::shared_ptr<Done> done_;
   int outstanding_ = 0;
-  std::thread thread_;
+  BackgroundThread thread_;
 };
 
 }  // namespace lt

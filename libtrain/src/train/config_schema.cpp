@@ -103,6 +103,7 @@ std::vector<Key> make_schema() {
     LT_KEY(checkpoint, keep_every, at_least(0), "checkpoints whose step is a multiple of it stay for ever; 0: none"),
     LT_KEY(checkpoint, best, any(), "the checkpoint with the lowest evaluation loss stays"),
     LT_KEY(checkpoint, async, any(), "write while training goes on"),
+    LT_KEY(checkpoint, memory_every, at_least(0), "steps between copies in memory of the hosts; 0: none"),
     LT_KEY(checkpoint, resume, text(), "auto (newest valid one of the run), never, or a folder"),
 
     LT_KEY(record, every, at_least(1), "steps between console lines"),

@@ -7,12 +7,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <utility>
 
+#include "core/whole_file.h"
 #include "libtrain/error.h"
 
 namespace lt::config {
@@ -40,14 +37,23 @@ struct Span {
 };
 constexpr Span kStringsAndComments[] = {{"\"\"\"", "\"\"\""}, {"'''", "'''"}, {"\"", "\""}, {"'", "'"}, {"#", "\n"}};
 
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
 // Where a character stands that TOML allows in strings and comments alone; npos where none does. toml++ 3.3 has
-// undefined behaviour for some of them. Beyond the first error that toml++ finds the answer does not matter.
+// undefined behaviour for some of them. Beyond the first error that toml++ finds the answer does not matter. It reads a
+// number to its end before it finds one, so a quote within a word, where no string begins, counts too; so does a
+// backslash before such a character, where toml++ looks for white space.
 std::size_t misplaced_character(std::string_view text) {
+  constexpr std::string_view kBeforeStrings = " \t\r\n=[{,";
+  const std::size_t first = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  if (std::all_of(text.begin() + static_cast<std::ptrdiff_t>(first), text.end(), is_ascii)) return text.npos;
   std::string_view end;  // of the string or comment that the text is in; empty outside
-  for (std::size_t i = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; i < text.size(); ++i) {
+  for (std::size_t i = first; i < text.size(); ++i) {
     const std::string_view rest = text.substr(i);
     if (end.empty()) {
-      if (static_cast<unsigned char>(text[i]) >= 0x80) return i;
+      if (!is_ascii(text[i])) return i;
+      const bool is_quote = text[i] == '"' || text[i] == '\'';
+      if (is_quote && i > first && kBeforeStrings.find(text[i - 1]) == kBeforeStrings.npos) return i;
       for (const Span& span : kStringsAndComments) {
         if (!rest.starts_with(span.begin)) continue;
         end = span.end;
@@ -55,6 +61,8 @@ std::size_t misplaced_character(std::string_view text) {
         break;
       }
     } else if (text[i] == '\\' && end.front() == '"') {
+      const std::size_t next = text.find_first_not_of(" \t\r\n\v\f", i + 1);  // a line that goes on ends in a backslash
+      if (next != text.npos && !is_ascii(text[next])) return i;
       ++i;
     } else if (rest.starts_with(end)) {
       i += end.size() - 1;
@@ -71,24 +79,18 @@ std::size_t misplaced_character(std::string_view text) {
 }  // namespace
 
 std::string read_text(const std::string& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) {
-    throw UsageError("config", file + ": expected a readable file, found a folder");
-  }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    throw UsageError("config", fmt::format("{}: expected a readable file, found: {}", file, std::strerror(errno)));
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
+  FileText found = read_file(file);
+  if (found.problem.empty()) return std::move(found.text);
+  throw UsageError("config", fmt::format("{}: expected a readable file, found: {}", file, found.problem));
 }
 
 std::vector<TomlEntry> parse_toml(const std::string& text, const std::string& file) {
   if (const std::size_t at = misplaced_character(text); at != text.npos) {
-    throw UsageError("config",
-                     fmt::format("{}:{}: expected ASCII outside of strings and comments", file,
-                                 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n')));
+    const char* expected = text[at] == '\\'     ? "ASCII after a backslash"
+                           : is_ascii(text[at]) ? "no quote within a word"
+                                                : "ASCII outside of strings and comments";
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    throw UsageError("config", fmt::format("{}:{}: expected {}", file, line, expected));
   }
   toml::table root;
   try {

@@ -29,16 +29,17 @@ checkpoint::RunState state_of(const Engine& engine) {
   return state;
 }
 
+void restore_loss_scale(Engine& engine, const LossScale& scale) {
+  if (scale.scale != 1 || scale.steps > 0 || scale.skipped > 0) engine.set_loss_scale(scale);
+}
+
 checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                std::vector<std::string>* notes) {
   checkpoint::Loaded loaded = load_ranges(engine, engine.shard_map(), candidates, group, notes);
   if (loaded.folder.empty()) return loaded;
   const checkpoint::RunState& state = loaded.state;
   engine.set_progress(state.step, state.samples);
-  // A run in another dtype has none: 1 and no counts.
-  if (state.loss_scale != 1 || state.loss_scale_steps > 0 || state.skipped > 0) {
-    engine.set_loss_scale({static_cast<float>(state.loss_scale), state.loss_scale_steps, state.skipped});
-  }
+  restore_loss_scale(engine, {static_cast<float>(state.loss_scale), state.loss_scale_steps, state.skipped});
   return loaded;
 }
 
@@ -65,7 +66,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
 bool load(Engine& engine, const std::string& directory, const Group& group) {
   std::vector<checkpoint::Listing> candidates;
   collectively(group, [&] {
-    if (group.rank() == 0) candidates = checkpoint::candidates(directory, checkpoint::kEverybodys);
+    if (group.rank() == 0) candidates = checkpoint::candidates(directory, checkpoint::kAnyRun);
   });
   std::vector<std::string> notes;
   const checkpoint::Loaded loaded = load_engine(engine, candidates, group, &notes);

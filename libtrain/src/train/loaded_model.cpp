@@ -53,7 +53,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory) {
 
 LoadedModel load_model(const std::string& directory) {
   LoadedModel loaded;
-  const auto candidates = checkpoint::candidates(directory, checkpoint::kEverybodys);
+  const auto candidates = checkpoint::candidates(directory, checkpoint::kAnyRun);
   ShardMap map;
   if (const checkpoint::Listing* newest = checkpoint::newest_valid(candidates)) map = make_model(loaded, newest->path);
   const checkpoint::Loaded found = checkpoint::load_newest(candidates, map, Group(), &loaded.passed_over);

@@ -171,7 +171,7 @@ std::string to_text(const Plan& plan) {
   text += fmt::format("  {:<14}{}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)), too_much(plan));
   if (plan.host_bytes > 0) {
     text.pop_back();
-    text += fmt::format("  {:<14}{}, of the host, for checkpoint.async\n\n", "beside it",
+    text += fmt::format("  {:<14}{}, of the host, for copies of the state\n\n", "beside it",
                         mib(static_cast<double>(plan.host_bytes)));
   }
   text += "arena, in the owners above\n";

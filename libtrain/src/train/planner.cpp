@@ -11,6 +11,7 @@
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
 #include "record/short_text.h"
+#include "train/copy_slots.h"
 #include "train/model_json.h"
 #include "train/origin.h"
 #include "train/state_copy.h"
@@ -73,6 +74,14 @@ void add_rates(Plan& plan) {
     plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 
+// Copies of a rank's state in memory of the host: buffers of asynchronous saves, in-memory checkpoints, and those of a
+// peer where there are several hosts.
+Size copies_on_host(const Config& config, const Plan& plan) {
+  Size copies = config.checkpoint.async ? kSaveBuffers : 0;
+  if (config.checkpoint.memory_every > 0) copies += kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
+  return copies;
+}
+
 }  // namespace
 
 RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
@@ -89,8 +98,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
   }
-  const Config config =
-      with_accum(resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda), ranks);
+  const Config config = with_accum(resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda), ranks);
   const auto model = nn::make_transformer(model_spec(config));
   StepOptions options = step_options(config);
   const Device device = meta_for(options.device);
@@ -134,7 +142,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   // Rank 0 samples.
   plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
-  if (config.checkpoint.async) plan.host_bytes = kSaveBuffers * state_copy_bytes(engine.shard_map().owned);
+  plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(engine.shard_map().owned);
   plan.arena_bytes = engine.arena_bytes();
   for (const MemoryProgram* program : engine.memory_programs()) {
     if (program->name == "step") plan.step_program = *program;

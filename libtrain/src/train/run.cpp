@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cuda.h"
-#include "core/pending_file.h"
+#include "core/entropy.h"
+#include "core/whole_file.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/planner.h"
@@ -15,6 +16,7 @@
 #include "record/short_text.h"
 #include "record/system_memory.h"
 #include "train/engine_checkpoint.h"
+#include "train/memory_restore.h"
 #include "train/rank_device.h"
 
 namespace lt {
@@ -28,7 +30,7 @@ Run::Run(const Config& resolved, const World& world)
   StepOptions options;
   collectively(control, [&] {
     options = step_options_of_rank(config, world);
-    plan = make_plan(config, world.size());
+    plan = make_plan(config, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});
   });
   started("plan");
   collectively(control, [&] { open_data(); });
@@ -58,15 +60,17 @@ Run::Run(const Config& resolved, const World& world)
   load_state();
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    if (config.checkpoint.resume == "auto" && !start.checkpoint.folder.empty()) require_same_data();
+    if (config.checkpoint.resume == "auto") require_same_data();
     open_run_folder(config, start);
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));
     if (config.record.tensorboard) log.add(events, make_tensorboard_sink(events, steps_done() + 1));
   });
-  const RunIdentity& identity = start.identity;
-  engine->set_run({control.broadcast_bytes(identity.id, 0), control.broadcast_bytes(identity.parent, 0)});
+  for (std::string* text : {&start.identity.id, &start.identity.parent, &start.identity.timeline}) {
+    *text = control.broadcast_bytes(*text, 0);
+  }
+  engine->set_run({start.identity.id, start.identity.parent});
   dense_flops_ = config.train.dtype != "f32" ? dense_tflops_bf16(device()) * 1e12 : 0;
   device_memory_bytes = system_memory_bytes(device());
   started("state");
@@ -105,7 +109,8 @@ void Run::require_memory(Device device) const {
   }
   const Size taken = system_bytes_in_use(device) - memory_live(device).total;  // by CUDA and other programs
   require(to_string(device), 1, system_memory_bytes(device) - taken, plan.peak_bytes, kSmaller);
-  require("this host", ranks, system_memory_bytes(kCpu), plan.host_bytes, "--checkpoint.async=false");
+  require("this host", ranks, system_memory_bytes(kCpu), plan.host_bytes,
+          "--checkpoint.async=false, --checkpoint.memory_every=0");
 }
 
 void Run::open_data() {
@@ -144,23 +149,37 @@ void Run::open_data() {
 
 // The order of samples follows from the number of tokens.
 void Run::require_same_data() const {
+  const std::string from = start.memory_step > 0 ? "the copy in memory" : start.checkpoint.folder;
   const Size before = start.checkpoint.state.data_tokens, now = data == nullptr ? 0 : data->tokens();
   if (before == 0 || now == 0 || before == now) return;
   throw UsageError(
       "config",
-      fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before,
-                  start.checkpoint.folder, now),
-      "--checkpoint.resume=" + start.checkpoint.folder + " with another --run.dir goes on with other data");
+      fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before, from, now),
+      "--checkpoint.resume=FOLDER of a checkpoint with another --run.dir goes on with other data");
 }
 
+// The newer of the disk and the memory of the hosts.
 void Run::load_state() {
-  start.checkpoint = load_engine(*engine, start.candidates, control, &start.notes);
-  eval_loss = start.checkpoint.state.eval_loss;
-  if (!start.checkpoint.folder.empty() || config.model.from.empty()) return;
+  std::optional<MemoryRestore> memory;
+  if (config.checkpoint.memory_every > 0 && config.checkpoint.resume == "auto") {
+    memory.emplace(control, control.broadcast_bytes(start.identity.id, 0),
+                   control.broadcast_bytes(start.identity.timeline, 0));
+  }
+  const checkpoint::Listing* newest = checkpoint::newest_valid(start.candidates);
+  start.newest_on_disk = std::stoll(control.broadcast_bytes(std::to_string(newest == nullptr ? -1 : newest->step), 0));
+  if (!memory || memory->step() == 0 || memory->step() <= start.newest_on_disk) {
+    start.checkpoint = load_engine(*engine, start.candidates, control, &start.notes);
+    start.newest_on_disk = start.checkpoint.folder.empty() ? -1 : steps_done();
+  }
+  // Also where the disk's newest turned out to be damaged.
+  if (memory && memory->step() > steps_done()) load_from(*memory);
+  if (start.memory_step == 0) start.identity.timeline = random_hex(16);
+  if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
+  if (start.memory_step > 0 || !start.checkpoint.folder.empty() || config.model.from.empty()) return;
   std::vector<checkpoint::Listing> candidates;
   std::vector<std::string> notes;
   collectively(control, [&] {
-    if (world.rank() == 0) candidates = checkpoint::candidates(config.model.from, checkpoint::kEverybodys);
+    if (world.rank() == 0) candidates = checkpoint::candidates(config.model.from, checkpoint::kAnyRun);
   });
   start.weights = load_weights(*engine, candidates, control, &notes).folder;
   if (start.weights.empty()) {
@@ -169,6 +188,13 @@ void Run::load_state() {
     });
   }
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
+}
+
+void Run::load_from(const MemoryRestore& memory) {
+  const checkpoint::CopySeal seal = memory.load(*engine);
+  start.memory_step = seal.step;
+  start.checkpoint = {};
+  start.checkpoint.state.data_tokens = seal.data_tokens;
 }
 
 namespace {
@@ -214,13 +240,14 @@ void announce(Run& run, const std::string& command) {
   say("run: {}{}", run.start.identity.id,
       run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
   for (const std::string& line : run.start.notes) say("passed over: {}", line);
-  const bool resumed = !run.start.checkpoint.folder.empty();
+  const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
   if (!run.start.weights.empty()) say("initial weights from {}", run.start.weights);
   if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
         config.train.steps);
   }
+  if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
   if (resumed) {
     say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);
     const Size before = global_batch_of(run.start.checkpoint), now = run.engine->batch_shape().global_samples();
@@ -262,7 +289,9 @@ void announce(Run& run, const std::string& command) {
                  {"predicted_peak_bytes", plan.peak_bytes},
                  {"ledger", ledger},
                  {"start_seconds", start_seconds},
-                 {"resumed_from", resumed ? Json(run.start.checkpoint.folder) : Json(nullptr)}});
+                 {"resumed_from", from_memory ? Json("memory")
+                                  : resumed   ? Json(run.start.checkpoint.folder)
+                                              : Json(nullptr)}});
 }
 
 }  // namespace lt

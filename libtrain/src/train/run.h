@@ -19,6 +19,8 @@
 
 namespace lt {
 
+class MemoryRestore;
+
 // What a run does before its first step, and how long that took.
 struct StartPart {
   std::string name;
@@ -48,7 +50,7 @@ struct Run {
   RunStart start;
   RunLog log;
   std::vector<StartPart> start_parts;
-  std::optional<double> eval_loss;  // of the newest evaluation, also before a restart
+  std::optional<double> eval_loss;  // where this run has evaluated the state as it is
   Size device_memory_bytes = 0;     // of the machine, or of the CUDA device
 
  private:
@@ -57,6 +59,7 @@ struct Run {
   void require_memory(Device device) const;
   void open_data();
   void load_state();
+  void load_from(const MemoryRestore& memory);
   void require_same_data() const;
 
   double dense_flops_ = 0;  // of the device; 0: not known

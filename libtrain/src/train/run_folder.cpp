@@ -1,17 +1,19 @@
 // The run folder: created, continued or refused.
 #include "train/run_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/entropy.h"
+#include "core/new_file.h"
 #include "core/pending_file.h"
 #include "folder_lock.h"
 #include "libtrain/checkpoint.h"
@@ -38,13 +40,21 @@ void require_folder(const char* key, const std::string& dir) {
 }
 
 // Holds `dir` for this process, and for it alone; a folder that is still empty at the end, because the start was
-// refused, goes again. A file system without locks gives none.
-std::shared_ptr<void> lock_folder(const std::string& dir) {
-  const auto lock = checkpoint::try_lock_folder(dir);
-  if (!lock) {
+// refused, goes again. A file system without locks gives none. Ranks of a killed start may live on for some seconds.
+std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseconds patience = kFolderPatience) {
+  std::shared_ptr<void> lock;
+  try {
+    if (const auto at_once = checkpoint::try_lock_folder(dir)) {
+      lock = *at_once;
+    } else {
+      std::fprintf(stderr, "warning: [config] run.dir %s: another run is at work in it; waits up to %d s for its end\n",
+                   dir.c_str(), static_cast<int>(patience / std::chrono::seconds(1)));
+      lock = checkpoint::lock_folder(dir, patience);
+    }
+  } catch (const DataError&) {
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
-                     "wait for it to end; ranks of a killed mpirun live on for a second or two");
+                     "`pgrep -af ltrain` names its processes; wait for it to end");
   }
   return {nullptr, [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // which fails where it holds anything
 }
@@ -101,10 +111,14 @@ void require_writable(const std::string& dir) {
   }
   std::error_code failed;
   fs::create_directories(folder, failed);
-  const fs::path probe = folder / fmt::format(".probe-{}", ::getpid());
-  const int fd = failed ? -1 : ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (!failed && fd < 0) failed = std::error_code(errno, std::generic_category());
-  if (fd >= 0) ::close(fd), ::unlink(probe.c_str());
+  if (!failed) {
+    const std::string probe = (folder / (".probe-" + random_hex(16))).string();
+    if (create_new(probe).is_open()) {
+      ::unlink(probe.c_str());
+    } else {
+      failed.assign(errno, std::generic_category());
+    }
+  }
   for (const fs::path& path : made) ::rmdir(path.c_str());
   if (failed) fail(failed.message());
 }
@@ -137,13 +151,13 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 
 }  // namespace
 
-RunStart examine_run_folder(const Config& resolved) {
+RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds patience) {
   const std::string& dir = resolved.run.dir;
   const std::string& resume = resolved.checkpoint.resume;
   RunStart start;
   require_folder("run.dir", dir);
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
-  start.lock = lock_folder(dir);
+  start.lock = lock_folder(dir, patience);
   if (resume == "auto") {
     const std::string config = dir + "/config.toml";
     if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
@@ -155,11 +169,14 @@ RunStart examine_run_folder(const Config& resolved) {
     }
   } else {
     start.identity = new_identity();
-    if (resume != "never") start.candidates = checkpoint::candidates(resume, checkpoint::kEverybodys);
+    if (resume != "never") start.candidates = checkpoint::candidates(resume, checkpoint::kAnyRun);
     start.moves_aside = require_fresh(resolved);
   }
   // What is moved aside with the folder is in nobody's way.
-  if (!start.moves_aside || !is_within(resolved.checkpoint.dir, dir)) require_no_other_run(resolved, start.identity);
+  if (!start.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
+    checkpoint::require_no_other_run(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity),
+                                     "checkpoint.dir", start.identity.is_new);
+  }
   return start;
 }
 
@@ -167,7 +184,9 @@ void open_run_folder(const Config& resolved, RunStart& start) {
   const std::string& dir = resolved.run.dir;
   const auto& [folder, state, tried] = start.checkpoint;
   if (resolved.checkpoint.resume == "auto") {
-    if (folder.empty()) {
+    if (start.memory_step > 0) {
+      start.complete = false;  // it is to be saved on the disk
+    } else if (folder.empty()) {
       start.starting_over = starting_over(resolved, start.candidates.size());
     } else {
       require_same_config(resolved, state, folder);
@@ -190,13 +209,26 @@ void open_run_folder(const Config& resolved, RunStart& start) {
 
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryProgram*>& programs) {
+  // A full disk does not keep a run from going on: the file of its earlier start stays.
+  const auto attempt = [&](const std::string& name, const auto& write) {
+    const std::string path = resolved.run.dir + "/" + name;
+    try {
+      write(path);
+    } catch (const DataError& error) {
+      if (identity.is_new || !fs::exists(path)) throw;
+      fmt::print(stderr, "warning: [record] {}; the file of an earlier start stays\n", error.what());
+    }
+  };
+  const auto write_text = [&](const std::string& name, const std::string& text) {
+    attempt(name, [&](const std::string& path) { write_whole_file("record", path, text); });
+  };
   nlohmann::ordered_json env = machine(world);
   env["command"] = command;
-  write_identity(resolved.run.dir, identity);
-  write_whole_file("record", resolved.run.dir + "/config.toml", to_toml(resolved));
-  write_whole_file("record", resolved.run.dir + "/env.json", env.dump(2) + "\n");
+  attempt("run.json", [&](const std::string&) { write_identity(resolved.run.dir, identity); });
+  write_text("config.toml", to_toml(resolved));
+  write_text("env.json", env.dump(2) + "\n");
   for (const MemoryProgram* program : programs) {
-    if (program->name == "step") write_whole_file("record", resolved.run.dir + "/arena.svg", arena_svg(*program));
+    if (program->name == "step") write_text("arena.svg", arena_svg(*program));
   }
 }
 

@@ -1,16 +1,14 @@
 // A run's id, and which checkpoints are its own.
 #include "train/run_identity.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "core/json_depth.h"
 #include "core/pending_file.h"
-#include "libtrain/error.h"
+#include "core/whole_file.h"
+#include "run_id.h"
 
 namespace lt {
 namespace {
@@ -23,25 +21,33 @@ bool keeps_its_checkpoints(const Config& resolved) {
   return fs::weakly_canonical(resolved.checkpoint.dir) == fs::weakly_canonical(resolved.run.dir + "/checkpoints");
 }
 
-// An unreadable file counts as missing.
+constexpr std::size_t kMostBytes = 4096;  // of run.json
+
+}  // namespace
+
+// A file that write_identity() would not have written counts as missing: id and parent go into every manifest, which
+// nobody could read with others.
 RunIdentity read_identity(const std::string& run_dir) {
-  std::ifstream stream(run_dir + "/run.json", std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  const auto json = nlohmann::json::parse(text.str(), nullptr, false);
+  const FileText file = read_file(run_dir + "/run.json", true, kMostBytes);
+  if (!file.problem.empty() || json_depth(file.text) > kMaxJsonDepth) return {};
+  const auto json = nlohmann::json::parse(file.text, nullptr, false);
   if (!json.is_object()) return {};
   const auto field = [&](const char* key) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  return {field("id"), field("parent"), field("began")};
+  RunIdentity identity{field("id"), field("parent"), field("began"), field("timeline")};
+  const auto may_stand = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
+  if (!may_stand(identity.id) || !may_stand(identity.parent) || !may_stand(identity.began) ||
+      !may_stand(identity.timeline)) {
+    return {};
+  }
+  return identity;
 }
-
-}  // namespace
 
 RunIdentity new_identity(const std::string& parent) {
   const std::string id = checkpoint::draw_run_id();
-  return {id, parent, time_of(id), true};
+  return {id, parent, time_of(id), "", true};
 }
 
 RunIdentity identity_of(const Config& resolved) {
@@ -55,29 +61,17 @@ RunIdentity identity_of(const Config& resolved) {
     }
   }
   if (ids.size() != 1) return new_identity();
-  return {*ids.begin(), checkpoint::read_state(newest).parent, time_of(*ids.begin())};
+  return {*ids.begin(), checkpoint::read_state(newest).parent, time_of(*ids.begin()), ""};
 }
 
 void write_identity(const std::string& run_dir, const RunIdentity& identity) {
-  const nlohmann::ordered_json json = {{"id", identity.id}, {"parent", identity.parent}, {"began", identity.began}};
+  const nlohmann::ordered_json json = {
+      {"id", identity.id}, {"parent", identity.parent}, {"began", identity.began}, {"timeline", identity.timeline}};
   write_whole_file("record", run_dir + "/run.json", json.dump(2) + "\n");
 }
 
-checkpoint::Whose checkpoints_of(const Config& resolved, const RunIdentity& identity) {
+checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity) {
   return {identity.id, keeps_its_checkpoints(resolved)};
-}
-
-void require_no_other_run(const Config& resolved, const RunIdentity& identity) {
-  const std::string& dir = resolved.checkpoint.dir;
-  const auto other = checkpoint::find_other(dir, checkpoints_of(resolved, identity));
-  if (!other) return;
-  throw UsageError(
-      "config",
-      fmt::format("checkpoint.dir {}: expected checkpoints of {} alone, found {} of {}", dir,
-                  identity.is_new ? "a new run" : "run " + identity.id, fs::path(other->path).filename().string(),
-                  other->run.empty() ? "version 1, without an id" : "run " + other->run),
-      fmt::format("choose another --checkpoint.dir; --checkpoint.resume={} with it begins a new run from there",
-                  other->path));
 }
 
 checkpoint::SaveOptions save_options(const Config& resolved) {

@@ -14,13 +14,13 @@
 namespace lt {
 namespace {
 
-std::string event_of_gap(const Losses::Gap& gap) {
+std::string event_of_gap(const LostRows::Gap& gap) {
   const nlohmann::ordered_json event = {
       {"event", "lost"}, {"step", gap.last_step}, {"rows", gap.rows}, {"first_step", gap.first_step}};
   return event.dump();
 }
 
-std::string line_of_gap(const Losses::Gap& gap) {
+std::string line_of_gap(const LostRows::Gap& gap) {
   return fmt::format("warning: {} of steps {} to {} could not be written here", counted(gap.rows, "line"),
                      gap.first_step, gap.last_step);
 }
@@ -34,7 +34,7 @@ void RunLog::open(const std::string& run_dir) {
 }
 
 void RunLog::add(const std::string& path, std::unique_ptr<Sink> sink) {
-  sinks_.push_back({std::move(sink), std::make_unique<Losses>(path)});
+  sinks_.push_back({std::move(sink), std::make_unique<LostRows>(path)});
 }
 
 void RunLog::say(const std::string& line) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "libtrain/record.h"
-#include "record/losses.h"
 #include "record/lossy_lines.h"
+#include "record/lost_rows.h"
 #include "record/sink.h"
 
 namespace lt {
@@ -45,12 +45,12 @@ class RunLog {
  private:
   struct LossySink {
     std::unique_ptr<Sink> sink;
-    std::unique_ptr<Losses> losses;
+    std::unique_ptr<LostRows> lost;
   };
   template <class F>
   void to_sinks(F&& write, Size rows) {
     for (const LossySink& entry : sinks_)
-      entry.losses->attempt(
+      entry.lost->attempt(
           step_, [&] { write(*entry.sink); }, rows);
   }
 
@@ -59,7 +59,7 @@ class RunLog {
   bool has_console_ = true;
   std::unique_ptr<LossyLines> log_, metrics_;
   std::vector<LossySink> sinks_;
-  std::map<std::string, Losses> folders_;
+  std::map<std::string, LostRows> folders_;
 };
 
 }  // namespace lt

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -19,7 +20,6 @@
 #include "train/run_identity.h"
 #include "train/same_run.h"
 #include "train/seconds.h"
-#include "train/state_copy.h"
 
 namespace lt {
 namespace {
@@ -43,6 +43,12 @@ checkpoint::RunState state_of_run(const Run& run) {
   return state;
 }
 
+std::unique_ptr<StateCopy> state_copy_for(Run& run) {
+  const CheckpointConfig& config = run.config.checkpoint;
+  if (!config.async && config.memory_every == 0) return nullptr;
+  return std::make_unique<StateCopy>(*run.engine, run.engine->shard_map().owned);
+}
+
 // The rows that led to a checkpoint are on the disk before it. A busy disk takes a second for them, so training does
 // not wait; rows may be lost with a warning, which the log gives.
 void sync_rows(const std::vector<std::string>& files) {
@@ -58,27 +64,41 @@ void sync_rows(const std::vector<std::string>& files) {
 
 // The thread, and the two buffers from which it writes in turn.
 struct Saver::Background {
-  explicit Background(Run& run)
-      : copy(*run.engine, run.engine->shard_map().owned), group(run.world.group().duplicate_patient("checkpoints")) {
-    collectively(run.control, [&] {
-      for (auto& buffer : buffers) buffer = host_memory(run.device(), copy.bytes());
-    });
-  }
-  // That of the save after those begun so far.
-  const std::shared_ptr<void>& next_buffer() { return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)]; }
+  using Buffers = std::array<std::shared_ptr<void>, kSaveBuffers>;
 
-  const StateCopy copy;
+  // Pinning a GPU's buffers takes seconds, so it goes on beside the first steps.
+  Background(Run& run, Size bytes)
+      : group(run.world.group().duplicate_patient("checkpoints")),
+        allocation(std::async(std::launch::async, [device = run.device(), bytes] {
+          Buffers made;
+          for (auto& buffer : made) buffer = host_memory(device, bytes);
+          return made;
+        })) {}
+  // That of the save after those begun so far. All ranks call it.
+  const std::shared_ptr<void>& next_buffer(const Group& control) {
+    if (begun == 0) collectively(control, [&] { buffers = allocation.get(); });
+    return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)];
+  }
+
   const Group group;  // of the thread alone
-  std::array<std::shared_ptr<void>, kSaveBuffers> buffers;
+  std::future<Buffers> allocation;
+  Buffers buffers;
   Size begun = 0;
   BackgroundSaves saves;  // last: its thread ends first
 };
 
-Saver::Saver(Run& run) : run_(run) {
+Saver::Saver(Run& run) : run_(run), copy_(state_copy_for(run)) {
+  const CheckpointConfig& config = run.config.checkpoint;
   // A run that begins from another's checkpoint has none of its own yet.
-  const bool resumes = run.config.checkpoint.resume == "auto" && !run.start.checkpoint.folder.empty();
-  if (resumes) last_begun_ = last_saved_ = run.steps_done();
-  if (run.config.checkpoint.async) background_ = std::make_unique<Background>(run);
+  if (config.resume == "auto") last_begun_ = last_saved_ = run.start.newest_on_disk;
+  if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
+  if (config.memory_every == 0) return;
+  const Size tokens = run.data == nullptr ? 0 : run.data->tokens();
+  memory_ = std::make_unique<MemoryCheckpoints>(*run.engine, *copy_, run.control, run.start.identity, tokens);
+  run.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
+                          config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
+                          static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
+                          memory_->is_mirrored() ? ", and as much on the next host" : ""));
 }
 
 Saver::~Saver() = default;
@@ -121,9 +141,9 @@ SaveOutcome Saver::save_now(Size step) {
 
 void Saver::save_in_background(Size step) {
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
-  const std::shared_ptr<void>& buffer = background_->next_buffer();
-  const Event copied = background_->copy.start(buffer.get());
-  ShardMap map{run_.engine->shard_map().parameters, background_->copy.ranges_in(buffer), {}};
+  const std::shared_ptr<void>& buffer = background_->next_buffer(run_.control);
+  const Event copied = copy_->start(buffer.get());
+  ShardMap map{run_.engine->shard_map().parameters, copy_->ranges_in(buffer), {}};
   // All by value: during stack unwinding the thread may be left behind.
   background_->saves.add(step, seconds_since(last_begin_),
                          [copied, config = run_.config, state = state_of_run(run_), map = std::move(map),
@@ -132,6 +152,21 @@ void Saver::save_in_background(Size step) {
                            sync_rows(rows);
                            return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
                          });
+}
+
+void Saver::copy_to_memory() {
+  if (memory_ == nullptr || run_.steps_done() % run_.config.checkpoint.memory_every != 0) return;
+  const PartScope part(Part::checkpoint);
+  const PhaseScope phase(Phase::save);
+  memory_->copy();
+}
+
+void Saver::recorded(Size step) {
+  if (memory_ != nullptr) memory_->recorded(step);
+}
+
+void Saver::drop_memory() {
+  if (memory_ != nullptr) memory_->remove();
 }
 
 void Saver::conclude_finished() {
@@ -176,8 +211,9 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
                   {"attempt", attempts},
                   {"retry_step", retry_at > 0 ? nlohmann::ordered_json(retry_at) : nlohmann::ordered_json(nullptr)}});
   run_.log.say(fmt::format("warning: step {} was not saved, {}: {}", outcome.step,
-                           retry_at > 0 ? fmt::format("next attempt after step {}", retry_at)
-                                        : fmt::format("no further attempt after {}", counted(attempts, "failure")),
+                           retry_at > 0 ? fmt::format("next attempt after step {} at the latest", retry_at)
+                                        : fmt::format("the next save by cadence is the next attempt, after {}",
+                                                      counted(attempts, "failure")),
                            outcome.error->what()));
 }
 

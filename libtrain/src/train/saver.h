@@ -1,6 +1,6 @@
 // When a run's state is saved, and what happens to a save that fails: the next step boundaries try again, less and less
 // often, because a disk that is full may have room later. With checkpoint.async training waits for a copy of the state
-// alone; a thread writes it.
+// alone; a thread writes it. With checkpoint.memory_every copies in memory are made besides.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,9 @@
 
 #include "libtrain/checkpoint.h"
 #include "train/background_saves.h"
+#include "train/memory_checkpoints.h"
 #include "train/run.h"
+#include "train/state_copy.h"
 
 namespace lt {
 
@@ -33,6 +35,13 @@ class Saver {
   // repeatedly.
   void finish();
 
+  // Copies the state into memory of the hosts where that is due, after each step that was issued. Once its record is
+  // written, which recorded() says, the copy counts.
+  void copy_to_memory();
+  void recorded(Size step);
+  // The copies are not needed any more.
+  void drop_memory();
+
   // The newest step that this start saved or began from; -1: none.
   Size last_saved() const { return last_saved_; }
 
@@ -52,9 +61,11 @@ class Saver {
   void conclude_failure(const SaveOutcome& outcome);
 
   Run& run_;
-  std::unique_ptr<Background> background_;  // null: saves block
-  std::optional<Failure> failure_;          // of the newest save
-  Size last_begun_ = -1, last_saved_ = -1;  // steps
+  const std::unique_ptr<StateCopy> copy_;      // null: nothing is copied
+  std::unique_ptr<Background> background_;     // null: saves block
+  std::unique_ptr<MemoryCheckpoints> memory_;  // null: none
+  std::optional<Failure> failure_;             // of the newest save
+  Size last_begun_ = -1, last_saved_ = -1;     // steps
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 

@@ -1,7 +1,8 @@
-// Where each range lies in a copy, and how it comes there.
+// How each range comes to its place in a copy.
 #include "train/state_copy.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/copy_bytes.h"
@@ -10,24 +11,35 @@
 namespace lt {
 namespace {
 
-constexpr Size kAlignment = kAllocationAlignment / Size{sizeof(float)};  // elements
-
-Size aligned(const StateRange& range) { return (range.end - range.begin + kAlignment - 1) / kAlignment * kAlignment; }
+const std::byte* memory_of(const StateRange& range) { return static_cast<const std::byte*>(range.values.data()); }
 
 }  // namespace
 
 Size state_copy_bytes(const std::vector<StateRange>& ranges) {
-  Size elements = 0;
-  for (const StateRange& range : ranges) elements += aligned(range);
-  return std::max(elements, kAlignment) * Size{sizeof(float)};
+  return checkpoint::payload_bytes_of(checkpoint::copy_layout(ranges));
 }
 
 StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
-    : engine_(engine), ranges_(std::move(ranges)), bytes_(state_copy_bytes(ranges_)), stream_(engine.options().device) {
-  Size at = 0;
-  for (const StateRange& range : ranges_) {
-    begin_.push_back(at);
-    at += aligned(range);
+    : engine_(engine), ranges_(std::move(ranges)), layout_(ranges_.size()), stream_(engine.options().device) {
+  // In a copy ranges stand in the order of their memory.
+  std::vector<std::size_t> order(ranges_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return memory_of(ranges_[a]) < memory_of(ranges_[b]); });
+  std::vector<StateRange> in_memory;
+  for (const std::size_t i : order) in_memory.push_back(ranges_[i]);
+  const std::vector<checkpoint::CopyRange> places = checkpoint::copy_layout(in_memory);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    layout_[order[i]] = places[i];
+    const std::byte* const from = memory_of(in_memory[i]);
+    const Size bytes = in_memory[i].values.bytes();
+    // No transfer may leave the block of memory that it begins in, though another lies behind.
+    if (i > 0 && in_memory[i].values.shares_storage(in_memory[i - 1].values) &&
+        from - transfers_.back().from == places[i].offset - transfers_.back().offset) {
+      transfers_.back().bytes = places[i].offset - transfers_.back().offset + bytes;
+    } else {
+      transfers_.push_back({from, places[i].offset, bytes});
+    }
   }
   engine.hold_update_for(stream_);  // from the first step on
 }
@@ -36,8 +48,8 @@ Event StateCopy::start(void* to) const {
   Event updated, copied;
   updated.record(Stream::compute(stream_.device()));
   stream_.wait(updated);
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    copy_bytes(stream_, static_cast<float*>(to) + begin_[i], ranges_[i].values.data(), ranges_[i].values.bytes());
+  for (const auto& [from, offset, bytes] : transfers_) {
+    copy_bytes(stream_, static_cast<std::byte*>(to) + offset, from, bytes);
   }
   copied.record(stream_);
   engine_.hold_update_for(stream_);
@@ -46,9 +58,9 @@ Event StateCopy::start(void* to) const {
 
 std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) const {
   std::vector<StateRange> ranges = ranges_;
-  const Tensor all = tensor_over(copy, bytes_ / Size{sizeof(float)});
+  const Tensor all = tensor_over(copy, bytes() / Size{sizeof(float)});
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    ranges[i].values = all.narrow(0, begin_[i], ranges[i].end - ranges[i].begin);
+    ranges[i].values = all.narrow(0, layout_[i].offset / Size{sizeof(float)}, ranges[i].end - ranges[i].begin);
   }
   return ranges;
 }

@@ -6,16 +6,22 @@
 #include <vector>
 
 #include "libtrain/engine.h"
+#include "memory_copy.h"
 
 namespace lt {
 
+// An engine has one, since its update waits for one stream.
 class StateCopy {
  public:
   // `ranges` of the state of `engine`, which outlives it; made before its first step.
   StateCopy(Engine& engine, std::vector<StateRange> ranges);
 
-  // The size of one copy: the ranges one after the other, each at a multiple of kAllocationAlignment bytes.
-  Size bytes() const { return bytes_; }
+  // Where each range lies in a copy, and the size of one.
+  const std::vector<checkpoint::CopyRange>& layout() const { return layout_; }
+  Size bytes() const { return checkpoint::payload_bytes_of(layout_); }
+  // Ranges that lie side by side go in one transfer. A stream that waits takes some 1,000 of them; with more the host
+  // would stand still until the copy is done, and with it the next step.
+  std::size_t transfers() const { return transfers_.size(); }
   // Copies the state after the last step to `to`, of bytes() bytes. On the CPU it returns when all is there; on a GPU
   // the event marks that, and the next update waits for it.
   Event start(void* to) const;
@@ -25,12 +31,16 @@ class StateCopy {
  private:
   Engine& engine_;
   std::vector<StateRange> ranges_;
-  std::vector<Size> begin_;  // of each range in a copy, in elements
-  Size bytes_;
+  std::vector<checkpoint::CopyRange> layout_;  // of each range
+  struct Transfer {
+    const std::byte* from;
+    Size offset, bytes;  // in a copy
+  };
+  std::vector<Transfer> transfers_;
   Stream stream_;
 };
 
-// Bytes of one copy of these ranges; at least one block.
+// Bytes of one copy of these ranges.
 Size state_copy_bytes(const std::vector<StateRange>& ranges);
 
 // The buffers of asynchronous saves: one is written to the disk while the next one fills.

@@ -18,6 +18,7 @@
 #include "libtrain/run_options.h"
 #include "libtrain/watchdog.h"
 #include "record/short_text.h"
+#include "train/memory_checkpoints.h"
 #include "train/restart.h"
 #include "train/run.h"
 #include "train/run_signals.h"
@@ -41,6 +42,7 @@ class Trainer {
     const PhaseScope records(Phase::records);
     trace_.stop();
     saver_.finish();  // before the trace: should that fail, the state is safe
+    saver_.drop_memory();
     trace_.finish();
     const double seconds = seconds_since(begin_);
     run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
@@ -68,6 +70,7 @@ class Trainer {
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
+      saver_.copy_to_memory();
       // The device works on this step while the host makes the next one ready.
       const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
       const bool saves = saver_.is_due(n) && n < train.steps;
@@ -105,6 +108,7 @@ class Trainer {
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
+    run_.eval_loss.reset();  // of the weights before
     const IssuedStep issued = issued_step(run_, result, lr, clock_);
     finish_issued();
     issued_ = issued;
@@ -125,8 +129,10 @@ class Trainer {
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
-    if (std::isfinite(record.loss) && std::isfinite(record.grad_norm)) return;
-    if (record.loss_scale <= 1) stop_at_non_finite(record);
+    const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
+    if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
+    saver_.recorded(record.step);
+    if (is_finite) return;
     const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", reason}, {"loss_scale", record.loss_scale}});
     run_.log.say(fmt::format("step {:>5}: no update, {} at loss scale {:g}; it is halved", record.step, reason,
@@ -146,6 +152,7 @@ class Trainer {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
     trace_.finish();
     saver_.conclude_all();
+    saver_.drop_memory();
     const std::string saved =
         saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());
     NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
@@ -258,10 +265,12 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   const PhaseScope start(Phase::start);
   Run run(config, world);
   // With train.steps = 0 the initial state is saved, once.
-  if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty())) {
+  if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty()) &&
+      run.start.memory_step == 0) {
     const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint.folder;
     run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
                             run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
+    if (config.checkpoint.resume == "auto") remove_memory(run.control, run.start.identity.id);
     return ExitCode::ok;
   }
   announce(run, command);

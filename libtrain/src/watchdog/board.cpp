@@ -99,7 +99,7 @@ Board BoardReader::read(double seconds, bool paused) {
   Board board{now.count + device, now.phase, now.step, now.slowest_step_s, still_s_, {}};
   if (moved) return board;
   for (const GroupCalls& group : calls_of_groups(kCallsOnBoard, true)) {
-    if (group.in_background || board.groups.size() == kMostGroups) continue;
+    if ((group.in_background && !now.awaits_background) || board.groups.size() == kMostGroups) continue;
     GroupBoard& entry = board.groups.emplace_back();
     const GroupPlace& place = group.place;
     entry.id = place.id, entry.size = static_cast<std::uint32_t>(place.size);

@@ -1,4 +1,5 @@
-// Non-blocking sockets: 4 bytes of length, 1 of kind, then the frame's bytes.
+// Non-blocking sockets: 4 bytes of length, 1 of kind, then the frame's bytes. Those of comm end where a peer takes
+// nothing for 30 s; a peer that a debugger holds is the watchdog's to judge.
 #include "watchdog/channel.h"
 
 #include <arpa/inet.h>
@@ -10,11 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "libtrain/error.h"
 
@@ -28,19 +29,10 @@ std::string system_error() { return std::strerror(errno); }
 
 void set_option(int fd, int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); }
 
-int milliseconds_to(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1000000));
-}
-
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Channel::Channel(Descriptor connected) : descriptor_(std::move(connected)) {
-  set_option(descriptor_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+Channel::Channel(TcpHandle connected) : handle_(std::move(connected)) {
+  set_option(handle_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
 Channel Channel::connect(const std::string& address, int port, Clock::time_point deadline, std::string& problem) {
@@ -51,13 +43,13 @@ Channel Channel::connect(const std::string& address, int port, Clock::time_point
     return {};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  Descriptor fd(::socket(found->ai_family, SOCK_STREAM | kSocketFlags, 0));
+  TcpHandle fd(::socket(found->ai_family, SOCK_STREAM | kSocketFlags, 0));
   if (fd.get() < 0 || (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
     problem = system_error();
     return {};
   }
   pollfd entry{fd.get(), POLLOUT, 0};
-  if (::poll(&entry, 1, milliseconds_to(deadline)) <= 0) {
+  if (::poll(&entry, 1, poll_ms_until(deadline)) <= 0) {
     problem = "no answer";
     return {};
   }
@@ -80,20 +72,21 @@ void Channel::send(FrameKind kind, const std::string& bytes) {
   push();
 }
 
-void Channel::push() {
+bool Channel::push() {
   while (is_open() && !outgoing_.empty()) {
-    const ssize_t sent = ::send(descriptor_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(handle_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return;  // full, or gone, which receive() sees
+    if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     outgoing_.erase(0, static_cast<std::size_t>(sent));
   }
+  return is_open();
 }
 
 std::vector<Frame> Channel::receive() {
   push();
   bool ended = false;
   for (std::array<char, 16384> buffer; is_open() && !ended;) {
-    const ssize_t got = ::recv(descriptor_.get(), buffer.data(), buffer.size(), 0);
+    const ssize_t got = ::recv(handle_.get(), buffer.data(), buffer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     ended = got <= 0;
@@ -115,9 +108,9 @@ std::vector<Frame> Channel::receive() {
   return frames;
 }
 
-bool Channel::wait_for(short events, Clock::time_point deadline) const {
-  pollfd entry{descriptor_.get(), events, 0};
-  return ::poll(&entry, 1, milliseconds_to(deadline)) > 0 || errno == EINTR;
+void Channel::wait_for(short events, Clock::time_point deadline) const {
+  pollfd entry{handle_.get(), events, 0};
+  ::poll(&entry, 1, poll_ms_until(deadline));  // callers look whatever ended it, a signal too
 }
 
 std::optional<Frame> Channel::await(Clock::time_point deadline) {
@@ -130,13 +123,7 @@ std::optional<Frame> Channel::await(Clock::time_point deadline) {
 }
 
 void Channel::flush(Clock::time_point deadline) {
-  push();
-  while (is_open() && !outgoing_.empty() && Clock::now() < deadline) {
-    wait_for(POLLOUT, deadline);
-    const std::size_t before = outgoing_.size();
-    push();
-    if (outgoing_.size() == before) return;  // gone
-  }
+  while (push() && !outgoing_.empty() && Clock::now() < deadline) wait_for(POLLOUT, deadline);
 }
 
 Listener::Listener(bool for_this_host) {
@@ -145,23 +132,23 @@ Listener::Listener(bool for_this_host) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET, v4.sin_addr.s_addr = htonl(for_this_host ? INADDR_LOOPBACK : INADDR_ANY);
   const auto listens = [&](int family, const void* address, socklen_t size) {
-    descriptor_ = Descriptor(::socket(family, SOCK_STREAM | kSocketFlags, 0));
-    if (descriptor_.get() < 0) return false;
-    if (family == AF_INET6) set_option(descriptor_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    return ::bind(descriptor_.get(), static_cast<const sockaddr*>(address), size) == 0 &&
-           ::listen(descriptor_.get(), SOMAXCONN) == 0;
+    handle_ = TcpHandle(::socket(family, SOCK_STREAM | kSocketFlags, 0));
+    if (handle_.get() < 0) return false;
+    if (family == AF_INET6) set_option(handle_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    return ::bind(handle_.get(), static_cast<const sockaddr*>(address), size) == 0 &&
+           ::listen(handle_.get(), SOMAXCONN) == 0;
   };
   if ((for_this_host || !listens(AF_INET6, &any6, sizeof any6)) && !listens(AF_INET, &v4, sizeof v4)) {
     throw CommError("the watchdog cannot listen: " + system_error());
   }
   sockaddr_in6 bound{};
   socklen_t size = sizeof bound;
-  ::getsockname(descriptor_.get(), reinterpret_cast<sockaddr*>(&bound), &size);
+  ::getsockname(handle_.get(), reinterpret_cast<sockaddr*>(&bound), &size);
   port_ = ntohs(bound.sin6_port);  // at the same place in IPv4's
 }
 
 std::optional<Channel> Listener::accept() {
-  Descriptor fd(::accept4(descriptor_.get(), nullptr, nullptr, kSocketFlags));
+  TcpHandle fd(::accept4(handle_.get(), nullptr, nullptr, kSocketFlags));
   if (fd.get() < 0) return std::nullopt;
   return Channel(std::move(fd));
 }

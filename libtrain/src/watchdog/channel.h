@@ -6,28 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "comm/tcp_socket.h"
 
 namespace lt::watchdog {
 
 using Clock = std::chrono::steady_clock;
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 enum class FrameKind : std::uint8_t {
   hello,    // token and rank of who has connected
@@ -47,13 +32,13 @@ struct Frame {
 class Channel {
  public:
   Channel() = default;
-  explicit Channel(Descriptor connected);
+  explicit Channel(TcpHandle connected);
   // Null where no connection comes about before the deadline; `problem` says why.
   static Channel connect(const std::string& address, int port, Clock::time_point deadline, std::string& problem);
 
-  bool is_open() const { return descriptor_.get() >= 0; }
-  int descriptor() const { return descriptor_.get(); }
-  void close() { descriptor_ = Descriptor(); }
+  bool is_open() const { return handle_.get() >= 0; }
+  int descriptor() const { return handle_.get(); }
+  void close() { handle_ = TcpHandle(); }
 
   void send(FrameKind kind, const std::string& bytes = {});
   // All that has come; where the peer has closed, or sent what is no frame, the channel is closed after it.
@@ -64,10 +49,11 @@ class Channel {
   void flush(Clock::time_point deadline);
 
  private:
-  bool wait_for(short events, Clock::time_point deadline) const;
-  void push();
+  void wait_for(short events, Clock::time_point deadline) const;
+  // False where the peer has gone, which receive() sees too.
+  bool push();
 
-  Descriptor descriptor_;
+  TcpHandle handle_;
   std::string outgoing_, incoming_;
 };
 
@@ -76,12 +62,12 @@ class Listener {
   // At a free port, for this host alone or for all. Throws CommError.
   explicit Listener(bool for_this_host);
   int port() const { return port_; }
-  int descriptor() const { return descriptor_.get(); }
+  int descriptor() const { return handle_.get(); }
   // None where nobody waits.
   std::optional<Channel> accept();
 
  private:
-  Descriptor descriptor_;
+  TcpHandle handle_;
   int port_ = 0;
 };
 

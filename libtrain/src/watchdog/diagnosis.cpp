@@ -25,11 +25,11 @@ class Diagnosis {
       return peer.link == Link::closed || is_silent(peer) || stands_still(peer);
     });
     if (!suspicious) return std::nullopt;
-    knots_ = knots_of(peers_);
-    for (const Knot& knot : knots_) {
-      if (knot.missing.empty()) continue;
-      for (const Peer* peer : knot.waiting) waits_[index_of(peer)] = true;
-      for (const Peer* peer : knot.missing) is_awaited_[index_of(peer)] = true;
+    incomplete_ = incomplete_calls_of(peers_);
+    for (const IncompleteCall& call : incomplete_) {
+      if (call.missing.empty()) continue;
+      for (const Peer* peer : call.waiting) waits_[index_of(peer)] = true;
+      for (const Peer* peer : call.missing) is_awaited_[index_of(peer)] = true;
     }
     for (const auto rule : {&Diagnosis::gone, &Diagnosis::silent, &Diagnosis::mismatch, &Diagnosis::ended,
                             &Diagnosis::hang, &Diagnosis::deadlock}) {
@@ -71,7 +71,7 @@ class Diagnosis {
         Fault::gone, found,
         fmt::format("{}: {} gone, {} connection closed without a goodbye{}{}", text_of(found),
                     found.size() == 1 ? "the process is" : "the processes are", found.size() == 1 ? "its" : "their",
-                    place_of(*found.front(), knots_), waiters_of(found, knots_)),
+                    place_of(*found.front(), incomplete_), waiters_of(found, incomplete_)),
         "its own message or the launcher's says why it ended; dmesg tells of the kernel's out-of-memory killer");
   }
 
@@ -79,37 +79,38 @@ class Diagnosis {
     const Peers found = those([&](const Peer& peer) { return is_silent(peer); });
     if (found.empty()) return std::nullopt;
     const Peer& first = *found.front();
-    return blame(
-        Fault::silent, found,
-        fmt::format("{}: no sign of life for {:.1f} s{}{}{}", text_of(found), first.silent_s, place_of(first, knots_),
-                    first.state.empty() ? "" : ", " + first.state, waiters_of(found, knots_)),
-        "stopped, or its host or the network to it is gone; for a debugger set a larger watchdog.heartbeat_s");
+    return blame(Fault::silent, found,
+                 fmt::format("{}: no sign of life for {:.1f} s{}{}{}", text_of(found), first.silent_s,
+                             place_of(first, incomplete_), first.state.empty() ? "" : ", " + first.state,
+                             waiters_of(found, incomplete_)),
+                 "stopped, or its host or the network to it is gone; for a debugger set a larger watchdog.heartbeat_s");
   }
 
   std::optional<Verdict> mismatch() {
     for (const Mismatch& found : mismatches_of(peers_)) {
       if (!stands_still(*found.one) && !stands_still(*found.other)) continue;
-      return blame(Fault::mismatch, {found.one, found.other},
-                   fmt::format("different collectives{}: {} has come to {}, {} to {}", place_of(*found.one, knots_),
-                               text_of({found.one}), text_of(*found.group, *found.of_one), text_of({found.other}),
-                               text_of(*found.group, *found.of_other)),
-                   "all ranks of a group make the same collectives in the same order and sizes: what differs between "
-                   "these ranks?");
+      return blame(
+          Fault::mismatch, {found.one, found.other},
+          fmt::format("different collectives{}: {} has come to {}, {} to {}", place_of(*found.one, incomplete_),
+                      text_of({found.one}), text_of(*found.group, *found.of_one), text_of({found.other}),
+                      text_of(*found.group, *found.of_other)),
+          "all ranks of a group make the same collectives in the same order and sizes: what differs between "
+          "these ranks?");
     }
     return std::nullopt;
   }
 
   std::optional<Verdict> ended() {
-    for (const Knot& knot : knots_) {
-      for (const Peer* peer : knot.missing) {
+    for (const IncompleteCall& call : incomplete_) {
+      for (const Peer* peer : call.missing) {
         if (peer->link != Link::done && peer->link != Link::failed) continue;
         const double grace =
             peer->link == Link::done ? limits_.heartbeat_s : std::max(limits_.heartbeat_s, kFailureGraceS);
-        if (knot.waiting.front()->board.still_s <= grace) continue;
+        if (call.waiting.front()->board.still_s <= grace) continue;
         return blame(Fault::ended, {peer},
                      fmt::format("{}: has {} its run{}{}", text_of({peer}),
-                                 peer->link == Link::done ? "ended" : "failed and left", place_of(*peer, knots_),
-                                 waiters_of({peer}, knots_)),
+                                 peer->link == Link::done ? "ended" : "failed and left", place_of(*peer, incomplete_),
+                                 waiters_of({peer}, incomplete_)),
                      peer->link == Link::done ? "all ranks must make the same number of steps and collectives"
                                               : "its own message says why");
       }
@@ -126,9 +127,9 @@ class Diagnosis {
     });
     if (found.empty()) return std::nullopt;
     const Peer& first = *found.front();
-    const std::string begin =
-        fmt::format("{}: no progress for {:.1f} s{}", text_of(found), first.board.still_s, place_of(first, knots_));
-    const std::string waiters = waiters_of(found, knots_);
+    const std::string begin = fmt::format("{}: no progress for {:.1f} s{}", text_of(found), first.board.still_s,
+                                          place_of(first, incomplete_));
+    const std::string waiters = waiters_of(found, incomplete_);
     const GroupBoard* group = nullptr;
     if (const Call* const call = open_call(first, group)) {
       return blame(Fault::hang, found,
@@ -163,15 +164,15 @@ class Diagnosis {
       }
       return blame(Fault::deadlock, path,
                    fmt::format("{}: no progress for {:.1f} s{}: they wait for each other,{}", text_of(path),
-                               path.front()->board.still_s, place_of(*path.front(), knots_), places),
+                               path.front()->board.still_s, place_of(*path.front(), incomplete_), places),
                    "ranks that share several groups must take their collectives in the same order over all groups");
     }
     return std::nullopt;
   }
   const Peer* awaited_by(const Peer& peer) const {
-    for (const Knot& knot : knots_) {
-      if (!knot.missing.empty() && std::find(knot.waiting.begin(), knot.waiting.end(), &peer) != knot.waiting.end()) {
-        return knot.missing.front();
+    for (const IncompleteCall& call : incomplete_) {
+      if (!call.missing.empty() && std::find(call.waiting.begin(), call.waiting.end(), &peer) != call.waiting.end()) {
+        return call.missing.front();
       }
     }
     return nullptr;
@@ -180,7 +181,7 @@ class Diagnosis {
   const std::vector<Peer>& peers_;
   const Limits& limits_;
   double slowest_step_s_ = 0;
-  std::vector<Knot> knots_;
+  std::vector<IncompleteCall> incomplete_;
   std::vector<bool> waits_ = std::vector<bool>(peers_.size()), is_awaited_ = waits_;  // of each peer
 };
 

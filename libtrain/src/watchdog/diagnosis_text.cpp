@@ -51,12 +51,12 @@ std::string text_of(const GroupBoard& group, const Call& call) {
   return fmt::format("{} \"{}\" (#{} of group {}{})", to_string(call.op), call.name, call.sequence, group.name, size);
 }
 
-std::string place_of(const Peer& peer, const std::vector<Knot>& knots) {
+std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete) {
   const Board& board = peer.board;
   std::int64_t step = board.step;
-  for (const Knot& knot : knots) {
-    if (std::find(knot.missing.begin(), knot.missing.end(), &peer) == knot.missing.end()) continue;
-    for (const Peer* waiting : knot.waiting) step = std::max(step, waiting->board.step);
+  for (const IncompleteCall& call : incomplete) {
+    if (std::find(call.missing.begin(), call.missing.end(), &peer) == call.missing.end()) continue;
+    for (const Peer* waiting : call.waiting) step = std::max(step, waiting->board.step);
   }
   if (step > board.step) return fmt::format(" at step {}", step);
   std::string text = step == 0 ? " before the first step" : fmt::format(" at step {}", step);
@@ -64,17 +64,17 @@ std::string place_of(const Peer& peer, const std::vector<Knot>& knots) {
   return text;
 }
 
-std::string waiters_of(const Peers& awaited, const std::vector<Knot>& knots) {
+std::string waiters_of(const Peers& awaited, const std::vector<IncompleteCall>& incomplete) {
   struct Waiters {
-    const Knot* knot;
+    const IncompleteCall* call;
     Peers peers;
   };
   std::vector<Waiters> all;
   const auto is_awaited = [&](const Peer* peer) { return std::binary_search(awaited.begin(), awaited.end(), peer); };
-  for (const Knot& knot : knots) {
-    if (std::none_of(knot.missing.begin(), knot.missing.end(), is_awaited)) continue;
-    Waiters& waiters = all.emplace_back(Waiters{&knot, {}});
-    for (const Peer* peer : knot.waiting) {
+  for (const IncompleteCall& call : incomplete) {
+    if (std::none_of(call.missing.begin(), call.missing.end(), is_awaited)) continue;
+    Waiters& waiters = all.emplace_back(Waiters{&call, {}});
+    for (const Peer* peer : call.waiting) {
       if (!is_awaited(peer)) waiters.peers.push_back(peer);
     }
   }
@@ -82,11 +82,11 @@ std::string waiters_of(const Peers& awaited, const std::vector<Knot>& knots) {
                    [](const auto& a, const auto& b) { return a.peers.size() > b.peers.size(); });
   std::string text;
   for (std::size_t i = 0; i < std::min(all.size(), kMostCalls) && !all[i].peers.empty(); ++i) {
-    const auto& [knot, peers] = all[i];
+    const auto& [call, peers] = all[i];
     text += fmt::format("{}{}", i == 0 ? "; " : ", ", ranks_text(peers));
     if (i == 0)
       text += fmt::format(" wait{} for {}", peers.size() == 1 ? "s" : "", awaited.size() == 1 ? "it" : "them");
-    text += " in " + text_of(*knot->group, *knot->call);
+    text += " in " + text_of(*call->group, *call->call);
   }
   return text;
 }

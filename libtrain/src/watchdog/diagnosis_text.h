@@ -16,8 +16,8 @@ std::string ranks_text(const Peers& peers);
 std::string text_of(const GroupBoard& group, const Call& call);
 // " at step 41, in forward". A board may be older than those of the ranks that wait for its own: then the step is
 // theirs.
-std::string place_of(const Peer& peer, const std::vector<Knot>& knots);
+std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete);
 // `; ranks 0, 1, 3 wait for it in ...`, of the two calls in which most wait for `awaited`; empty where nobody does.
-std::string waiters_of(const Peers& awaited, const std::vector<Knot>& knots);
+std::string waiters_of(const Peers& awaited, const std::vector<IncompleteCall>& incomplete);
 
 }  // namespace lt::watchdog

@@ -7,24 +7,9 @@
 
 #include "libtrain/group.h"
 #include "watchdog/channel.h"
+#include "watchdog/place.h"
 
 namespace lt::watchdog {
-
-// Where a rank runs.
-struct Place {
-  std::string host;
-  long pid = 0;
-  std::string machine;  // the same where a loopback address is
-  std::string pids;     // the same where process numbers mean the same processes
-};
-Place own_place();
-
-// What /proc says of a process of this machine: "stopped by a signal"; empty: nothing of note.
-struct ProcessState {
-  std::string text;
-  bool is_traced = false;  // by a debugger
-};
-ProcessState process_state(long pid);
 
 struct Meeting {
   int rank = 0;

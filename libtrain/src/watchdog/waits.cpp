@@ -48,14 +48,14 @@ const Call* open_call(const Peer& peer, const GroupBoard*& group) {
   return nullptr;
 }
 
-std::vector<Knot> knots_of(const std::vector<Peer>& peers) {
-  std::map<Key, Knot> knots;
+std::vector<IncompleteCall> incomplete_calls_of(const std::vector<Peer>& peers) {
+  std::map<Key, IncompleteCall> incomplete;
   for (const Peer& peer : peers) {
     if (peer.link != Link::open) continue;
     for (const GroupBoard& group : peer.board.groups) {
       const Call* const call = open_call(group);
       if (call == nullptr) continue;
-      const auto [at, is_new] = knots.try_emplace(key_of(group, *call), Knot{&group, call, {}, {}});
+      const auto [at, is_new] = incomplete.try_emplace(key_of(group, *call), IncompleteCall{&group, call, {}, {}});
       at->second.waiting.push_back(&peer);
       if (!is_new) continue;
       for (const Peer& other : peers) {
@@ -63,8 +63,8 @@ std::vector<Knot> knots_of(const std::vector<Peer>& peers) {
       }
     }
   }
-  std::vector<Knot> all;
-  for (auto& [key, knot] : knots) all.push_back(std::move(knot));
+  std::vector<IncompleteCall> all;
+  for (auto& [key, call] : incomplete) all.push_back(std::move(call));
   return all;
 }
 

@@ -10,7 +10,7 @@ namespace lt::watchdog {
 using Peers = std::vector<const Peer*>;  // in the order of their ranks
 
 // Ranks that are in one call of a group, and those of the group that have not come to it.
-struct Knot {
+struct IncompleteCall {
   const GroupBoard* group;
   const Call* call;
   Peers waiting, missing;
@@ -22,7 +22,7 @@ const Call* open_call(const GroupBoard& group);
 const Call* open_call(const Peer& peer, const GroupBoard*& group);
 
 // Considers only connected peers that make no progress.
-std::vector<Knot> knots_of(const std::vector<Peer>& peers);
+std::vector<IncompleteCall> incomplete_calls_of(const std::vector<Peer>& peers);
 
 // Two ranks whose calls of the same number in a group differ.
 struct Mismatch {

@@ -29,6 +29,8 @@ namespace watchdog {
 namespace {
 
 constexpr double kBeatsPerHeartbeat = 5;
+// Until all ranks are connected: a greeting wakes nobody, and a long heartbeat would leave it unread.
+constexpr std::chrono::milliseconds kMeetingTick{5};
 constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLeaveDeadline{2000},
     kGoodbyeDeadline{200};
 // Where both monitors are gone nobody says who speaks: the lowest rank does at once, and the others give it time to end
@@ -119,7 +121,7 @@ struct Watchdog::Impl {
   std::mutex mutex;
   std::vector<MonitorLink> connected;
   std::atomic<bool> armed{false}, stops{false};  // armed: all ranks are connected
-  const Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const TcpHandle wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::thread thread;
 };
 
@@ -165,7 +167,8 @@ void Watchdog::Impl::run() {
   auto last = Clock::now(), next_beat = last;
   while (!stops) {
     pollfd entries[] = {{wake.get(), POLLIN, 0}, {monitor ? monitor->listener() : -1, POLLIN, 0}};
-    ::poll(entries, 2, static_cast<int>(std::max<std::int64_t>(1, tick.count())));
+    const auto patience = armed ? tick : std::min(tick, kMeetingTick);
+    ::poll(entries, 2, static_cast<int>(std::max<std::int64_t>(1, patience.count())));
     if (stops) break;
     const auto now = Clock::now();
     const double seconds = std::chrono::duration<double>(now - last).count();

@@ -12,17 +12,17 @@ namespace lt {
 
 // Counts what one file or folder has lost. The first failure is told on standard error, later ones are counted, and the
 // sum is told at the end.
-class Losses {
+class LostRows {
  public:
   // What was not written since writing last worked.
   struct Gap {
     Size rows = 0, first_step = 0, last_step = 0;
   };
 
-  explicit Losses(std::string file) : file_(std::move(file)) {}
-  ~Losses();
-  Losses(const Losses&) = delete;
-  Losses& operator=(const Losses&) = delete;
+  explicit LostRows(std::string file) : file_(std::move(file)) {}
+  ~LostRows();
+  LostRows(const LostRows&) = delete;
+  LostRows& operator=(const LostRows&) = delete;
 
   // Runs `write`, which records `rows` rows of `step`; an Error that it throws ends here. With 0 rows, as where a file
   // is brought to disk, nothing is lost by a failure and nothing is proven by a success.

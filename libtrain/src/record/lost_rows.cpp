@@ -1,5 +1,5 @@
 // Counts what is lost and tells it.
-#include "record/losses.h"
+#include "record/lost_rows.h"
 
 #include <fmt/format.h>
 
@@ -16,20 +16,20 @@ void warn(const std::string& what) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-void add_to(std::optional<Losses::Gap>& gap, Size step, Size rows) {
-  if (!gap) gap = Losses::Gap{0, step, step};
+void add_to(std::optional<LostRows::Gap>& gap, Size step, Size rows) {
+  if (!gap) gap = LostRows::Gap{0, step, step};
   gap->rows += rows, gap->last_step = std::max(gap->last_step, step);
 }
 
 }  // namespace
 
-Losses::~Losses() {
+LostRows::~LostRows() {
   if (!all_) return;
   warn(fmt::format("{}: {} between steps {} and {} could not be written", file_, counted(all_->rows, "row"),
                    all_->first_step, all_->last_step));
 }
 
-void Losses::failed(const Error& error, Size step, Size rows) {
+void LostRows::failed(const Error& error, Size step, Size rows) {
   if (rows > 0) {
     add_to(gap_, step, rows), add_to(all_, step, rows);
   }

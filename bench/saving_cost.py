@@ -1,0 +1,104 @@
+"""What saving costs a training run: the same run without it, with in-memory checkpoints and with asynchronous saves, in
+turns, and the time from a killed rank to the next step. saving_cost.py --ltrain PATH [...]; needs Open MPI."""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Runs:
+    def __init__(self, arguments, folder):
+        self.arguments, self.folder = arguments, pathlib.Path(folder)
+        text = self.folder / "text.txt"
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 20000)
+        self.program("prepare", "--input", text, "--out", self.folder / "data")
+
+    def program(self, *command, fault=None, code=0):
+        environment = {**os.environ, **({"LTRAIN_FAULT": fault} if fault else {})}
+        done = subprocess.run([str(part) for part in (self.arguments.ltrain, *command)], env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != code:
+            sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-3000:]}")
+        return done.stdout
+
+    def train(self, name, steps, *options, fault=None):
+        """The rows of metrics.jsonl."""
+        given = self.arguments
+        self.program("launch", "-n", given.ranks, "--", "train", f"--model.preset={given.preset}",
+                     f"--data.train={self.folder}/data/train.bin", f"--run.dir={self.folder / name}",
+                     f"--train.steps={steps}", f"--train.micro_batch={given.batch}", f"--train.dtype={given.dtype}",
+                     "--checkpoint.keep=2", *given.option, *options, fault=fault)
+        rows = [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+        if given.keep:
+            given.keep.mkdir(parents=True, exist_ok=True)
+            (given.keep / f"{given.label}-{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        subprocess.run(["rm", "-rf", self.folder / name], check=True)
+        return rows
+
+
+def step_ms(rows, first):
+    return [row["step_ms"] for row in rows if row.get("step_ms") and row["step"] >= first]
+
+
+def of(rows, event):
+    return [row for row in rows if row.get("event") == event]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ltrain", required=True)
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--preset", default="gpt-tiny")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--dtype", default="f32")
+    parser.add_argument("--steps", type=int, default=40, help="of a run; the first ten do not count")
+    parser.add_argument("--memory-every", type=int, default=1, help="0: left out")
+    parser.add_argument("--save-every", type=int, default=0, help="asynchronous saves; 0: left out")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--kill", action="store_true", help="also kills a rank")
+    parser.add_argument("--keep", type=pathlib.Path, help="where metrics.jsonl of each run goes")
+    parser.add_argument("--label", default="run")
+    parser.add_argument("--option", action="append", default=[], help="of train, for all runs")
+    arguments = parser.parse_args()
+    arguments.ltrain = pathlib.Path(arguments.ltrain).resolve()
+    kinds = {"without": ()}
+    memory = f"--checkpoint.memory_every={arguments.memory_every}"
+    if arguments.memory_every > 0:
+        kinds[memory[2:]] = (memory,)
+    if arguments.save_every > 0:
+        kinds[f"async, every {arguments.save_every}"] = ("--checkpoint.async=true",
+                                                         f"--checkpoint.every={arguments.save_every}")
+    times = {kind: [] for kind in kinds}
+    with tempfile.TemporaryDirectory(prefix="libtrain-saving-") as folder:
+        runs = Runs(arguments, folder)
+        for number in range(arguments.rounds):
+            for kind, options in kinds.items():
+                begin = time.monotonic()
+                rows = runs.train(f"{number}-{kind.split('=')[0].split(',')[0]}", arguments.steps, *options)
+                times[kind] += step_ms(rows, 11)
+                stalls = [round(row["stall_seconds"], 3) for row in of(rows, "checkpoint")]
+                print(f"{kind}: {time.monotonic() - begin:.1f} s in all, saves {[row['step'] for row in of(rows, 'checkpoint')]}, "
+                      f"seconds {[round(row['seconds'], 1) for row in of(rows, 'checkpoint')]}, stalls {stalls}", flush=True)
+        base = times["without"]
+        print(f"{'ms a step':<32} {'median':>8} {'mean':>8} {'longest':>8}  mean over without")
+        for kind, each in times.items():
+            print(f"{kind:<32} {statistics.median(each):>8.1f} {statistics.mean(each):>8.1f} {max(each):>8.1f}  "
+                  f"{statistics.mean(each) / statistics.mean(base):.4f}", flush=True)
+        if arguments.kill:
+            for name, options in (("memory", ("--checkpoint.memory_every=1",)), ("disk", ("--checkpoint.every=8",))):
+                rows = runs.train(f"killed-{name}", 20, *options, fault=f"step:{arguments.ranks - 1}:14:kill")
+                down, = of(rows, "restart")
+                start = of(rows, "start")[-1]
+                print(f"killed, {name}: down {down['down_seconds']['total']:.2f} s {down['down_seconds']}, steps lost "
+                      f"{down['lost_steps']}, resumed from {start['resumed_from']}, start {start['start_seconds']}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,334 @@
+// Copies of a state: made, mapped, sealed, found, removed.
+#include "memory_copy.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <thread>
+#include <type_traits>
+
+#include "core/crc32c.h"
+#include "core/descriptor.h"
+#include "core/readable.h"
+#include "libtrain/error.h"
+#include "libtrain/memory.h"
+
+namespace lt::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr char kMagic[16] = "libtrain memory";
+constexpr std::uint32_t kMemoryVersion = 1;
+constexpr Size kPage = 4096;
+constexpr Size kSummedPiece = Size{4} << 20;  // bytes under one look at the seal
+
+constexpr std::chrono::seconds kLockPatience{10};
+
+constexpr const char* kWithout =
+    "--checkpoint.memory_every=0 does without; --shm-size sets what a container has of /dev/shm";
+
+Size round_up(Size bytes, Size unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Others can make files of foreseeable names in /dev/shm, but not a folder that is this user's.
+bool is_of_this_user(const fs::path& folder) {
+  struct stat status {};
+  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+[[noreturn]] void fail(const fs::path& file, const std::string& what, int error, const std::string& hint = "") {
+  throw DataError("checkpoint", fmt::format("{}: {}: {}", file.string(), what, std::strerror(error)), hint);
+}
+
+}  // namespace
+
+std::uint64_t timeline_number(const std::string& digits) { return std::strtoull(digits.c_str(), nullptr, 16); }
+
+std::string to_text(const CopySeal& seal) {
+  return fmt::format("{} {} {} {} {:a} {} {}", seal.step, seal.timeline, seal.samples, seal.data_tokens,
+                     seal.loss_scale, seal.loss_scale_steps, seal.skipped);
+}
+
+CopySeal seal_of(const std::string& text) {
+  CopySeal seal;
+  std::string scale;
+  std::istringstream stream(text);
+  stream >> seal.step >> seal.timeline >> seal.samples >> seal.data_tokens >> scale >> seal.loss_scale_steps >>
+      seal.skipped;
+  if (!stream) throw DataError("checkpoint", fmt::format("memory: expected a seal, found \"{}\"", text));
+  seal.loss_scale = std::strtod(scale.c_str(), nullptr);
+  return seal;
+}
+
+std::string to_text(const std::vector<CopyRange>& layout) {
+  std::string text;
+  for (const CopyRange& range : layout) {
+    text += fmt::format("{} {} {} {} {}\n", kStateKindNames[static_cast<std::size_t>(range.kind)], range.begin,
+                        range.end, range.offset, range.parameter);
+  }
+  return text;
+}
+
+std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size payload_bytes) {
+  std::vector<CopyRange> layout;
+  std::istringstream lines(text);
+  for (std::string kind; lines >> kind;) {
+    CopyRange range{};
+    const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
+    if (found == kStateKindNames.end() || !(lines >> range.begin >> range.end >> range.offset)) return std::nullopt;
+    range.kind = static_cast<StateKind>(found - kStateKindNames.begin());
+    lines.get();
+    std::getline(lines, range.parameter);
+    const bool inside = range.begin >= 0 && range.begin <= range.end && range.offset >= 0 &&
+                        range.offset % Size{sizeof(float)} == 0 &&
+                        range.end - range.begin <= (payload_bytes - range.offset) / Size{sizeof(float)};
+    if (!inside) return std::nullopt;
+    layout.push_back(std::move(range));
+  }
+  return layout;
+}
+
+struct MemoryCopy::Header {
+  char magic[16];
+  std::uint32_t version;
+  std::int32_t rank, ranks;
+  char run[64];
+  Size layout_bytes, payload_offset, payload_bytes;
+  // The seal; its step is written last, and is 0 while the payload changes.
+  CopySeal seal;
+  std::atomic<Size> step;
+  // The checksum belongs to the payload that was sealed at `summed_step`.
+  std::uint32_t crc;
+  std::atomic<Size> summed_step;
+};
+
+// Owns the mapping of a whole file, and the file.
+struct MemoryCopy::Mapping {
+  Mapping(Descriptor opened, Size bytes) : file(std::move(opened)), bytes(bytes) {
+    void* const at =
+        ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (at != MAP_FAILED) memory = static_cast<std::byte*>(at);
+  }
+  ~Mapping() {
+    if (memory != nullptr) ::munmap(memory, static_cast<std::size_t>(bytes));
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  Descriptor file;
+  std::byte* memory = nullptr;  // null: errno says why
+  Size bytes;
+};
+
+namespace {
+
+Descriptor open_shared(const fs::path& path, int flags) {
+  return Descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600));
+}
+
+bool lock(const Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
+
+// A rank of an earlier start may live on for a moment, and write.
+void lock_patiently(const Descriptor& file, const fs::path& path) {
+  const auto end = std::chrono::steady_clock::now() + kLockPatience;
+  while (!lock(file)) {
+    if (std::chrono::steady_clock::now() > end) {
+      throw DataError("checkpoint", path.string() + ": expected a copy of this start alone, another process writes it",
+                      "pgrep -af ltrain names ranks of an earlier start that were stopped");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace
+
+std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges) {
+  std::vector<CopyRange> layout;
+  Size at = 0;
+  for (const StateRange& range : ranges) {
+    layout.push_back({range.parameter, range.kind, range.begin, range.end, at});
+    at += round_up((range.end - range.begin) * Size{sizeof(float)}, kCopyAlignment);
+  }
+  return layout;
+}
+
+Size payload_bytes_of(const std::vector<CopyRange>& layout) {
+  Size bytes = kCopyAlignment;
+  for (const CopyRange& range : layout) {
+    bytes = std::max(bytes, range.offset + (range.end - range.begin) * Size{sizeof(float)});
+  }
+  return round_up(bytes, kCopyAlignment);
+}
+
+MemoryCopy::Header& MemoryCopy::header() const { return *reinterpret_cast<Header*>(mapping_->memory); }
+
+MemoryCopy::~MemoryCopy() = default;
+
+MemoryCopy::MemoryCopy(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
+
+std::unique_ptr<MemoryCopy> MemoryCopy::open(const fs::path& path) {
+  Descriptor file = open_shared(path, O_RDWR);
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
+      status.st_size < kPage || status.st_size > kMostCopyBytes) {
+    return nullptr;
+  }
+  std::unique_ptr<MemoryCopy> copy(new MemoryCopy(std::make_unique<Mapping>(std::move(file), status.st_size)));
+  if (copy->mapping_->memory == nullptr) return nullptr;
+  const Header& header = copy->header();
+  const Size bytes = status.st_size;
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.version != kMemoryVersion ||
+      header.run[sizeof header.run - 1] != '\0' || header.layout_bytes < 0 || header.layout_bytes > bytes - kPage ||
+      header.payload_offset < kPage + header.layout_bytes || header.payload_offset > bytes ||
+      header.payload_bytes < 0 || header.payload_bytes > bytes - header.payload_offset) {
+    return nullptr;
+  }
+  const auto* text = reinterpret_cast<const char*>(copy->mapping_->memory + kPage);
+  auto layout = layout_of({text, static_cast<std::size_t>(header.layout_bytes)}, header.payload_bytes);
+  if (!layout) return nullptr;
+  copy->owner_ = {header.run, header.rank, header.ranks};
+  copy->layout_ = std::move(*layout);
+  copy->payload_ = copy->mapping_->memory + header.payload_offset;
+  copy->payload_bytes_ = header.payload_bytes;
+  return copy;
+}
+
+MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::vector<CopyRange>& layout) {
+  const std::string text = to_text(layout);
+  if (auto there = open(path)) {
+    lock_patiently(there->mapping_->file, path);
+    const Header& header = there->header();
+    const auto* const text_there = reinterpret_cast<const char*>(there->mapping_->memory + kPage);
+    if (there->owner_ == owner && text == std::string(text_there, static_cast<std::size_t>(header.layout_bytes))) {
+      mapping_ = std::move(there->mapping_);
+      owner_ = there->owner_, layout_ = std::move(there->layout_);
+      payload_ = there->payload_, payload_bytes_ = there->payload_bytes_;
+      return;
+    }
+  }
+  ::unlink(path.c_str());
+  Descriptor file = open_shared(path, O_RDWR | O_CREAT | O_EXCL);
+  if (file.get() < 0) fail(path, "cannot create", errno);
+  lock_patiently(file, path);
+  payload_bytes_ = payload_bytes_of(layout);
+  const Size payload_offset = round_up(kPage + static_cast<Size>(text.size()), kPage);
+  const Size bytes = round_up(payload_offset + payload_bytes_, kPage);
+  // Without it a full file system would end the process at a later write.
+  if (const int error = ::posix_fallocate(file.get(), 0, bytes); error != 0) {
+    ::unlink(path.c_str());
+    fail(path, fmt::format("cannot take {} bytes of shared memory", bytes), error, kWithout);
+  }
+  mapping_ = std::make_unique<Mapping>(std::move(file), bytes);
+  if (mapping_->memory == nullptr) fail(path, "cannot map", errno);
+  payload_ = mapping_->memory + payload_offset;
+  owner_ = owner, layout_ = layout;
+  Header& made = *new (mapping_->memory) Header{};
+  std::memcpy(made.magic, kMagic, sizeof kMagic);
+  made.version = kMemoryVersion, made.rank = owner.rank, made.ranks = owner.ranks;
+  owner.run.copy(made.run, sizeof made.run - 1);
+  made.layout_bytes = static_cast<Size>(text.size());
+  made.payload_offset = payload_offset, made.payload_bytes = payload_bytes_;
+  std::memcpy(mapping_->memory + kPage, text.data(), text.size());
+}
+
+void MemoryCopy::unseal() {
+  header().step.store(0);
+  header().summed_step.store(0);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before the first byte of the payload changes
+}
+
+void MemoryCopy::seal(const CopySeal& seal) {
+  header().seal = seal;
+  header().step.store(seal.step, std::memory_order_release);
+}
+
+CopySeal MemoryCopy::sealed() const {
+  const Header& here = header();
+  const Size step = here.step.load(std::memory_order_acquire);
+  return step > 0 && step == here.seal.step ? here.seal : CopySeal{};
+}
+
+std::optional<std::uint32_t> MemoryCopy::checksum(Size step, const std::function<bool()>& stop) const {
+  const auto is_sealed = [&] { return header().step.load(std::memory_order_acquire) == step; };
+  std::uint32_t crc = 0;
+  for (Size at = 0; at < payload_bytes_; at += kSummedPiece) {
+    if (!is_sealed() || stop()) return std::nullopt;
+    crc = crc32c(crc, payload_ + at, static_cast<std::size_t>(std::min(kSummedPiece, payload_bytes_ - at)));
+  }
+  return is_sealed() ? std::optional(crc) : std::nullopt;
+}
+
+void MemoryCopy::add_checksum(const std::function<bool()>& stop) {
+  const Size step = sealed().step;
+  if (step == 0 || header().summed_step.load() == step) return;
+  const auto crc = checksum(step, stop);
+  if (!crc) return;
+  header().crc = *crc;
+  header().summed_step.store(step, std::memory_order_release);
+}
+
+bool MemoryCopy::is_as_sealed() const {
+  const Header& here = header();
+  const Size step = sealed().step;
+  if (step == 0) return false;
+  if (here.summed_step.load(std::memory_order_acquire) != step) return true;
+  return checksum(step, [] { return false; }) == here.crc;
+}
+
+fs::path memory_folder(const std::string& run) { return fs::path("/dev/shm") / ("libtrain-" + run); }
+
+void make_memory_folder(const std::string& run) {
+  const fs::path folder = memory_folder(run);
+  if (::mkdir(folder.c_str(), 0700) == 0) return;
+  if (errno != EEXIST) fail(folder, "cannot create", errno, kWithout);
+  if (!is_of_this_user(folder)) {
+    throw DataError("checkpoint", folder.string() + ": expected a folder of this user alone, found another's");
+  }
+}
+
+std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::string& run) {
+  std::map<std::string, std::unique_ptr<MemoryCopy>> copies;
+  const fs::path folder = memory_folder(run);
+  if (!is_of_this_user(folder)) return copies;
+  for (const fs::path& file : readable_entries(folder)) {
+    auto copy = MemoryCopy::open(file);
+    if (copy != nullptr && copy->owner().run == run) copies.emplace(file.filename(), std::move(copy));
+  }
+  return copies;
+}
+
+bool is_memory_in_use(const std::string& run) {
+  const fs::path folder = memory_folder(run);
+  if (!is_of_this_user(folder)) return false;
+  const auto files = readable_entries(folder);
+  return std::any_of(files.begin(), files.end(), [](const fs::path& path) {
+    const Descriptor file = open_shared(path, O_RDWR);
+    return file.get() >= 0 && !lock(file);
+  });
+}
+
+Size remove_memory_copies(const std::string& run) {
+  Size bytes = 0;
+  const fs::path folder = memory_folder(run);
+  if (!is_of_this_user(folder)) return bytes;
+  std::error_code failed;
+  for (const fs::path& file : readable_entries(folder)) {
+    const auto size = fs::file_size(file, failed);
+    bytes += failed ? 0 : static_cast<Size>(size);
+  }
+  fs::remove_all(folder, failed);
+  if (failed) throw DataError("checkpoint", fmt::format("{}: cannot remove: {}", folder.string(), failed.message()));
+  return bytes;
+}
+
+}  // namespace lt::checkpoint

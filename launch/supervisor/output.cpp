@@ -1,0 +1,123 @@
+// A thread writes, so that it alone waits for the reader. The descriptor is shared with other processes, which rules
+// out O_NONBLOCK: that would be theirs as well.
+#include "supervisor/output.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace lt::launch {
+namespace {
+
+constexpr std::size_t kPiece = 4096;                // that a pipe takes as a whole
+constexpr std::chrono::milliseconds kStalled{500};  // without a piece at the end: nobody reads any more
+
+// Signals are for the thread that supervises.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// False where nobody can read it any more.
+bool write_whole(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {  // another process has made it so
+      pollfd entry{descriptor, POLLOUT, 0};
+      ::poll(&entry, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+struct Output::Queue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string waiting;
+  std::size_t dropped = 0;  // bytes, after those that wait
+  std::size_t pieces = 0;   // that were written
+  bool closed = false;      // no more will be added
+  bool left = false;        // the thread has ended
+};
+
+Output::Output(int descriptor) : queue_(std::make_shared<Queue>()) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([queue = queue_, descriptor] { drain(queue, descriptor); });
+}
+
+Output::~Output() {
+  std::unique_lock lock(queue_->mutex);
+  queue_->closed = true;
+  queue_->changed.notify_all();
+  while (!queue_->left) {
+    const std::size_t before = queue_->pieces;
+    if (!queue_->changed.wait_for(lock, kStalled, [&] { return queue_->left || queue_->pieces != before; })) break;
+  }
+  const bool has_left = queue_->left;
+  lock.unlock();
+  has_left ? thread_.join() : thread_.detach();
+}
+
+void Output::write(std::string_view text) {
+  const std::lock_guard lock(queue_->mutex);
+  if (queue_->left) return;
+  if (queue_->dropped > 0 || queue_->waiting.size() + text.size() > kMostWaiting) {
+    queue_->dropped += text.size();
+  } else {
+    queue_->waiting += text;
+  }
+  queue_->changed.notify_all();
+}
+
+void Output::drain(const std::shared_ptr<Queue>& queue, int descriptor) {
+  std::unique_lock lock(queue->mutex);
+  bool is_read = true;
+  while (is_read) {
+    queue->changed.wait(lock, [&] { return queue->closed || queue->dropped > 0 || !queue->waiting.empty(); });
+    std::string text = std::exchange(queue->waiting, {});
+    const std::size_t dropped = std::exchange(queue->dropped, 0);
+    if (text.empty() && dropped == 0) break;
+    if (dropped > 0) {
+      text += fmt::format("{}launch: dropped {} bytes that nobody read in time\n", text.ends_with('\n') ? "" : "\n",
+                          dropped);
+    }
+    for (std::string_view rest = text; is_read && !rest.empty();) {
+      const std::string_view piece = rest.substr(0, kPiece);
+      lock.unlock();
+      is_read = write_whole(descriptor, piece);
+      lock.lock();
+      ++queue->pieces;
+      queue->changed.notify_all();
+      rest.remove_prefix(piece.size());
+    }
+  }
+  queue->left = true;
+  queue->changed.notify_all();
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,125 @@
+// Copies in shared memory: what was sealed is found again as it was; what was not sealed, or changed, does not count.
+#include "memory_copy.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "checkpoints/fixture.h"
+#include "run_id.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using namespace lt_test;
+
+namespace {
+
+// A run of its own, whose copies go at the end.
+struct MemoryRun {
+  ~MemoryRun() { remove_memory_copies(id); }
+  std::string id = draw_run_id();
+  CopyOwner owner{id, 1, 4};
+  std::vector<CopyRange> layout = copy_layout(shards_of(small_model(), 0, 1).owned);
+  fs::path file = memory_folder(id) / "rank-00001-a";
+};
+
+const auto never = [] { return false; };
+
+bool is_seal_of(const MemoryCopy& copy, Size step) {
+  const CopySeal seal = copy.sealed();
+  return seal.step == step && seal.timeline == 77 && seal.samples == 10 * step && seal.loss_scale == 0.5;
+}
+
+}  // namespace
+
+TEST_CASE("memory copy: a seal and its payload outlive the one that made them", "[checkpoints]") {
+  MemoryRun run;
+  make_memory_folder(run.id);
+  const Size bytes = payload_bytes_of(run.layout);
+  {
+    MemoryCopy copy(run.file, run.owner, run.layout);
+    CHECK(copy.sealed().step == 0);
+    CHECK(is_memory_in_use(run.id));
+    std::fill_n(copy.payload(), bytes, std::byte{7});
+    copy.seal({5, 77, 50, 1000, 0.5, 2, 1});
+    copy.add_checksum(never);
+  }
+  CHECK_FALSE(is_memory_in_use(run.id));
+  struct stat status {};
+  REQUIRE(::stat(run.file.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);
+  const auto found = memory_copies(run.id);
+  REQUIRE(found.size() == 1);
+  const MemoryCopy& copy = *found.at("rank-00001-a");
+  CHECK(is_seal_of(copy, 5));
+  CHECK(to_text(seal_of(to_text(copy.sealed()))) == to_text(copy.sealed()));
+  CHECK(copy.owner() == run.owner);
+  CHECK(to_text(copy.layout()) == to_text(run.layout));
+  CHECK(copy.payload_bytes() == bytes);
+  CHECK(std::all_of(copy.payload(), copy.payload() + bytes, [](std::byte b) { return b == std::byte{7}; }));
+  CHECK(copy.is_as_sealed());
+  CHECK(memory_copies(draw_run_id()).empty());
+
+  // The same layout takes the file as it is, another one a file of its own.
+  CHECK(is_seal_of(MemoryCopy(run.file, run.owner, run.layout), 5));
+  run.layout.pop_back();
+  CHECK(MemoryCopy(run.file, run.owner, run.layout).sealed().step == 0);
+  CHECK(remove_memory_copies(run.id) >= bytes / 2);
+  CHECK(memory_copies(run.id).empty());
+}
+
+TEST_CASE("memory copy: what changed since the checksum is found; without one the seal counts", "[checkpoints]") {
+  const MemoryRun run;
+  make_memory_folder(run.id);
+  MemoryCopy copy(run.file, run.owner, run.layout);
+  copy.seal({5, 77, 50, 0, 0.5});
+  CHECK(copy.is_as_sealed());
+  copy.add_checksum([] { return true; });  // which gives up
+  copy.payload()[100] ^= std::byte{4};
+  CHECK(copy.is_as_sealed());
+  copy.add_checksum(never);
+  CHECK(copy.is_as_sealed());
+  copy.payload()[100] ^= std::byte{4};
+  CHECK_FALSE(copy.is_as_sealed());
+  // The step comes again, after a restart from an earlier one.
+  copy.unseal();
+  CHECK(copy.sealed().step == 0);
+  CHECK_FALSE(copy.is_as_sealed());
+  copy.seal({5, 77, 50, 0, 0.5});
+  CHECK(copy.is_as_sealed());
+  copy.add_checksum(never);
+  CHECK(copy.is_as_sealed());
+}
+
+TEST_CASE("memory copy: foreign and damaged files are none", "[checkpoints]") {
+  const MemoryRun run;
+  make_memory_folder(run.id);
+  { MemoryCopy(run.file, run.owner, run.layout).seal({5, 77, 50, 0, 0.5}); }
+  fs::create_symlink(run.file, memory_folder(run.id) / "link");
+  std::ofstream(memory_folder(run.id) / "short") << "libtrain memory";
+  std::ofstream(memory_folder(run.id) / "other") << std::string(10000, 'x');
+  CHECK(memory_copies(run.id).size() == 1);
+  const auto write = [&](std::streamoff at, const std::string& bytes) {
+    std::fstream(run.file, std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(at)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  };
+  std::string whole(8192, 0);
+  std::ifstream(run.file, std::ios::binary).read(whole.data(), 8192);
+  // Each word of the header in turn is huge; then the layout is none.
+  int taken = 0;
+  for (std::size_t at = 0; at < 160; at += 8) {
+    write(static_cast<std::streamoff>(at), std::string(8, '\x7f'));
+    for (const auto& [name, copy] : memory_copies(run.id)) {
+      for (const CopyRange& range : copy->layout())
+        CHECK(range.offset + 4 * (range.end - range.begin) <= copy->payload_bytes());
+      ++taken;
+    }
+    write(0, whole);
+  }
+  CHECK(taken > 0);  // where it was the seal or the checksum that changed
+  write(4096, "master 0 99999999999 0 w\n");
+  CHECK(memory_copies(run.id).empty());
+}

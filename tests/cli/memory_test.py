@@ -1,0 +1,105 @@
+"""In-memory checkpoints: what a killed run finds in memory of the host, and when that memory goes."""
+
+import json
+import os
+import pathlib
+
+import program
+from training import LAYERS, TrainingTest
+
+ALWAYS = ("--optim.schedule=constant", "--checkpoint.memory_every=1")
+
+
+class Memory(TrainingTest):
+    def copies(self, run="run"):
+        name = json.loads((self.folder / run / "run.json").read_text())["id"]
+        folder = pathlib.Path("/dev/shm") / f"libtrain-{name}"
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+    def losses(self, run="run"):
+        return {row["step"]: row["loss_hex"] for row in self.lines(run) if "loss_hex" in row}
+
+    def starts(self, run="run"):
+        return [(row["step"], row["resumed_from"]) for row in self.lines(run) if row.get("event") == "start"]
+
+    def killed(self, *options, step=5, rank=1, point="forward", ranks=2, **more):
+        done = self.train(*ALWAYS, *options, ranks=ranks, steps=8,
+                          environment={"LTRAIN_FAULT": f"{point}:{rank}:{step}:kill"}, **more)
+        self.assertNotEqual(done.returncode, 0)
+        self.addCleanup(program.run, "checkpoint", "free", self.folder / more.get("run", "run"))
+
+    def test_a_killed_run_loses_one_step_at_most(self):
+        for strategy in ("ddp", "zero3"):
+            options = (f"--parallel.strategy={strategy}", "--checkpoint.every=2")
+            self.trained(*ALWAYS[:1], *options, run=strategy, ranks=2, steps=8)
+            run = strategy + "-killed"
+            self.killed(*options, run=run, step=6, point="backward")
+            self.assertEqual(len(self.copies(run)), 4)
+            self.trained(*ALWAYS, *options, run=run, ranks=2, steps=8)
+            self.assertIn(self.starts(run)[1], [(5, "memory"), (4, f"{self.folder}/{run}/checkpoints/step-00000004")])
+            self.assertEqual(self.losses(run), self.losses(strategy))
+            for rank in range(2):
+                name = f"checkpoints/step-00000008/rank-{rank:05}.h5"
+                self.assertEqual((self.folder / run / name).read_bytes(), (self.folder / strategy / name).read_bytes())
+            self.assertEqual(self.copies(run), [])
+
+    def test_the_newer_of_disk_and_memory_counts(self):
+        self.killed("--checkpoint.every=3", step=6)                                  # 3 on the disk
+        self.killed("--checkpoint.every=1", "--checkpoint.memory_every=6", step=8)  # 7 on the disk
+        self.trained(*ALWAYS, ranks=2, steps=8)
+        (memory, origin), (disk, folder) = self.starts()[1:]
+        self.assertEqual((origin, disk, folder), ("memory", 7, f"{self.folder}/run/checkpoints/step-00000007"))
+        self.assertIn(memory, (4, 5))  # the last one may have been under way
+
+    def test_other_ranks_go_on_from_the_disk(self):
+        self.killed("--checkpoint.every=2", "--train.global_batch=4")
+        self.trained(*ALWAYS, "--train.global_batch=4", steps=8)
+        self.assertEqual(self.starts()[1][0], 4)
+        self.assertNotEqual(self.starts()[1][1], "memory")
+        self.assertEqual(self.copies(), [])
+
+    def test_copies_that_a_later_start_went_on_without_do_not_count(self):
+        self.killed("--checkpoint.every=3", step=6)                              # memory has 4, the disk 3
+        self.killed("--checkpoint.every=9", "--checkpoint.memory_every=0", step=5)  # another step 4
+        self.trained(*ALWAYS, ranks=2, steps=8)
+        saved = f"{self.folder}/run/checkpoints/step-00000003"
+        self.assertEqual(self.starts(), [(0, None), (3, saved), (3, saved)])
+
+    def test_a_last_step_that_only_memory_has_is_saved(self):
+        self.killed(step=8, point="save-begin")
+        self.assertEqual(list((self.folder / "run").glob("checkpoints/step-*/manifest.json")), [])
+        out = self.trained(*ALWAYS, ranks=2, steps=8)
+        self.assertRegex(out, "resuming from memory of the hosts at step [89]")
+        self.assertEqual(len(list((self.folder / "run").glob("checkpoints/step-00000008/manifest.json"))), 1)
+
+    def test_damaged_copies_do_not_count(self):
+        self.killed("--checkpoint.memory_every=2", step=8, point="data", ranks=1, rank=0)  # long after step 6
+        folder = pathlib.Path("/dev/shm") / ("libtrain-" + json.loads((self.folder / "run/run.json").read_text())["id"])
+        for name in self.copies():
+            size = os.path.getsize(folder / name)
+            with open(folder / name, "r+b") as file:
+                file.seek(size - 4096)
+                byte = file.read(1)[0]
+                file.seek(size - 4096)
+                file.write(bytes([byte ^ 8]))
+        self.trained(*ALWAYS, steps=8)
+        self.assertEqual(self.starts()[1], (0, None))
+
+    def test_memory_is_given_back_by_command(self):
+        self.killed()
+        freed = program.run("checkpoint", "free", self.folder / "run")
+        self.assertEqual(freed.returncode, 0)
+        self.assertIn("of memory given back", freed.stdout)
+        self.assertEqual(self.copies(), [])
+        self.assertEqual(program.run("checkpoint", "free", self.folder).returncode, 3)
+
+    def test_the_plan_counts_the_copies(self):
+        def host_bytes(*options):
+            return json.loads(program.run("plan", *LAYERS, "--ranks", 4, "--json", *options).stdout)["host_bytes"]
+        self.assertEqual(host_bytes("--checkpoint.memory_every=1"), host_bytes("--checkpoint.async=true"))
+        self.assertEqual(host_bytes("--checkpoint.memory_every=1", "--ranks-per-node", 2),
+                         2 * host_bytes("--checkpoint.async=true"))
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,122 @@
+"""Disks that are full or read-only for a while: real ones, small file systems in memory. Mounting them needs root."""
+
+import pathlib
+import shutil
+import subprocess
+
+from runs import STEPS, Skipped, require, require_equal
+
+KIB, MIB = 1 << 10, 1 << 20
+NO_SPACE = "No space left on device"
+LONG = 64  # steps, so that each file of rows comes to the end of its last block while the disk is full
+
+
+class SmallDisk:
+    """A file system of its own at `folder`, for as long as a `with` lasts."""
+
+    def __init__(self, folder, size):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True)
+        self.mount("-t", "tmpfs", "-o", f"size={size}", "none")
+
+    def mount(self, *arguments):
+        try:
+            done = subprocess.run(["mount", *arguments, self.folder], capture_output=True, text=True)
+        except OSError as error:
+            raise Skipped(f"no mount: {error}") from None
+        if done.returncode != 0:
+            raise Skipped(f"mounting is not permitted: {done.stderr.strip()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "-l", self.folder], check=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fill(self):
+        with open(self.folder / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def make_room(self):
+        (self.folder / "filler").unlink()
+
+    def freeze(self):
+        self.mount("-o", "remount,ro")
+
+    def thaw(self):
+        self.mount("-o", "remount,rw")
+
+
+# How a disk fails, how it works again, and what a write says meanwhile.
+FAILURES = {"full disk": (SmallDisk.fill, SmallDisk.make_room, NO_SPACE),
+            "read-only": (SmallDisk.freeze, SmallDisk.thaw, "Read-only file system")}
+
+
+def saves_fail(bench, how, strategy, mode, options):
+    """The checkpoints' disk fails for three steps: training goes on, and the save is tried again."""
+    run = f"saves-{strategy}-{mode}"
+    fail, work, reason = FAILURES[how]
+    with SmallDisk(bench.folder / run / "checkpoints", 8 * MIB) as disk:
+        halts = {4: lambda: fail(disk), 7: lambda: work(disk)}
+        done = bench.supervised(run, *options, "--checkpoint.every=1", halts=halts)
+        require_equal("restarts", len(bench.events(run, "restart")), 0)
+        failed = bench.events(run, "checkpoint_failed")
+        steps = [row["step"] for row in failed]
+        # Beside training a save is written earlier or later than its step.
+        in_time = steps == [4, 5, 6] if mode == "sync" else steps and set(steps) <= {2, 3, 4, 5, 6}
+        require(in_time, f"failed saves: {steps}")
+        require(all(reason in row["error"] for row in failed), f"reasons: {[row['error'] for row in failed]}")
+        warning = f"warning: step {steps[0]} was not saved, next attempt after step "
+        require(warning in done.out, "no warning on the console")
+        bench.require_like(run, strategy)
+    bench.remove(run)
+
+
+def checkpoints_fill_it(bench, strategy, mode, options):
+    """The disk has room for three checkpoints, and four are to be kept: the run ends with what it has, and goes on once
+    one of them is gone."""
+    run = f"too-small-{strategy}-{mode}"
+    size = sum(path.stat().st_size for path in (bench.folder / strategy / f"checkpoints/step-{STEPS:08}").iterdir())
+    with SmallDisk(bench.folder / run / "checkpoints", size * 7 // 2) as disk:
+        ended = bench.supervised(run, *options, code=3)
+        require(NO_SPACE in ended.err, "the error does not say that the disk is full")
+        require_equal("checkpoints", [row["step"] for row in bench.events(run, "checkpoint")], [2, 4, 6])
+        bench.finished(bench.start("checkpoint", "verify", disk.folder))
+        shutil.rmtree(disk.folder / "step-00000002")
+        done = bench.supervised(run, *options)
+        require("step-00000006 at step 7" in done.out, "the run did not go on from its checkpoint")
+        bench.require_like(run, strategy)
+    bench.remove(run)
+
+
+def rows_are_lost(bench, strategy, mode, options, killed):
+    """The disk of the run's records is full, and its checkpoints lie on another: training goes on, also where a rank is
+    killed meanwhile. One warning a file and start, every row written or counted."""
+    run, whole = f"rows-{strategy}-{mode}", f"{strategy}-{LONG}"
+    long = (*options, f"--train.steps={LONG}", "--checkpoint.every=16")
+    if not (bench.folder / whole).exists():
+        bench.supervised(whole, *long)
+    with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB):
+        if killed:
+            done = bench.supervised(run, *long, fault="step:1:60:kill", halts={4: disk.fill})
+            require("attempt 2 begins now" in done.err, f"no second attempt: {done.err[-300:]}")
+            require("resuming from" in done.out, "the run did not go on from a checkpoint")
+        else:
+            done = bench.supervised(run, *long, halts={4: disk.fill, 61: disk.make_room})
+            lost = sum(row["rows"] for row in bench.events(run, "lost"))
+            rows = len(bench.rows(run)) - len(bench.events(run, "lost"))
+            require_equal("rows, written or counted", rows + lost, len(bench.rows(whole)))
+        told = [line for line in done.err.splitlines() if "/metrics.jsonl: " in line and line.startswith("warning: ")]
+        require("training goes on, from step" in told[0] and "could not be written" in told[-1], f"warnings: {told}")
+        # A rank 0 that is ended does not come to the sum.
+        require(len(told) == 2 or (killed and len(told) == 3), f"warnings: {told}")
+        require_equal("failed saves", bench.events(run, "checkpoint_failed"), [])
+        written = bench.losses(run)
+        require(len(written) < LONG, "no row was lost")
+        bench.require_like(run, whole, written, LONG)
+    bench.remove(run)

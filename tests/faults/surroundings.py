@@ -1,0 +1,79 @@
+"""What else strikes a run: a second one in its folder, file times and a clock that are wrong, a host that is cut off."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+from runs import Skipped, require, require_equal
+
+NODES = pathlib.Path(__file__).resolve().parent.parent / "nodes/run.sh"
+FUTURE = 4102444800  # the year 2100
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def two_runs(bench, strategy, options):
+    """While a run is at work, a second start of it and a run with the same checkpoint.dir are refused, and nothing of
+    the first one is touched."""
+    run, other = f"first-{strategy}", f"other-{strategy}"
+    folder = bench.folder / run
+    bench.supervised(other, *options, "--train.steps=2")
+
+    def start_others():
+        before = contents(folder)
+        again = bench.supervised(run, *options, code=2)
+        require(f"run.dir {folder}: expected a folder of its own, another run is at work in it" in again.err,
+                f"the second start says: {again.err[-300:]}")
+        foreign = bench.supervised(other, *options, f"--checkpoint.dir={folder}/checkpoints", code=2)
+        ids = [json.loads((bench.folder / name / "run.json").read_text())["id"] for name in (run, other)]
+        require(all(f"run {one}" in foreign.err for one in ids), f"the other run says: {foreign.err[-300:]}")
+        require(contents(folder) == before, "files of the first run were touched")
+
+    bench.supervised(run, *options, halts={5: start_others})
+    bench.require_like(run, strategy)
+    bench.remove(run)
+    bench.remove(other)
+
+
+def file_times(bench, strategy, options):
+    """The oldest checkpoint has the newest time: steps say which one is resumed from, and which ones go."""
+    run = f"times-{strategy}"
+    checkpoints = bench.folder / run / "checkpoints"
+    bench.supervised(run, *options, "--train.steps=6")
+    for time, step in ((FUTURE, 2), (0, 4), (0, 6)):
+        folder = checkpoints / f"step-{step:08}"
+        for path in (folder, *folder.iterdir()):
+            os.utime(path, (time, time))
+    done = bench.supervised(run, *options, "--checkpoint.keep=2")
+    require("step-00000006 at step 7" in done.out, "the run did not go on from its newest checkpoint")
+    left = sorted(path.name for path in checkpoints.glob("step-*"))
+    require_equal("checkpoints", left, ["step-00000006", "step-00000008"])
+    bench.require_like(run, strategy)
+    bench.remove(run)
+
+
+def clock_backwards(bench, strategy, options, clock):
+    """Every process sees a wall clock that runs backwards, and one is killed."""
+    if not clock:
+        raise Skipped("no --clock")
+    run = f"clock-{strategy}"
+    bench.supervised(run, *options, fault="step:1:5:kill", preload=clock)
+    restart, = bench.events(run, "restart")
+    down = restart["down_seconds"]
+    require(all(seconds >= 0 for seconds in down.values()), f"seconds down: {down}")
+    bench.require_like(run, strategy)
+    bench.remove(run)
+
+
+def link_down(bench, test):
+    """Two hosts, one of them cut off: a test of tests/nodes."""
+    command = ("bash", NODES, "--ltrain", bench.ltrain, "--mpiexec", shutil.which("mpirun"), "-v", f"Nodes.test_{test}")
+    done = subprocess.run(command, capture_output=True, text=True, env=bench.environment())
+    skipped = [line for line in (done.stdout + done.stderr).splitlines() if "skipped" in line]
+    if done.returncode == 77 or (done.returncode == 0 and skipped):
+        raise Skipped(skipped[0])
+    require_equal("exit code", (done.returncode, done.stderr[-600:] if done.returncode else ""), (0, ""))

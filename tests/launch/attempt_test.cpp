@@ -1,0 +1,92 @@
+// One attempt with shells in the place of ranks: whose exit code it has, and that no reader can hold it up.
+#include "supervisor/attempt.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "comm/tcp_socket.h"
+#include "test_main/catch.h"
+
+using namespace lt::launch;
+
+namespace {
+
+const std::string kMark = fmt::format("LTRAIN_ATTEMPT_TEST={}", ::getpid());
+
+ProcessSpec shell(const std::string& script) {
+  Environment environment = current_environment();
+  const std::size_t equals = kMark.find('=');
+  environment[kMark.substr(0, equals)] = kMark.substr(equals + 1);
+  return {{"/bin/sh", "-c", script}, environment, SIGKILL};
+}
+
+AttemptEnd end_of(const std::vector<std::string>& scripts, int errors = STDERR_FILENO) {
+  AttemptSpec spec{{}, kMark, 0};
+  for (const std::string& script : scripts) spec.processes.push_back(shell(script));
+  StopSignals stop;
+  Output output(errors);
+  return run_attempt(spec, stop, output);
+}
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    reads = lt::TcpHandle(ends[0]), writes = lt::TcpHandle(ends[1]);
+  }
+  lt::TcpHandle reads, writes;
+};
+
+}  // namespace
+
+TEST_CASE("attempt: of plain processes the first that fails gives code and cause", "[launch]") {
+  Pipe says_pid;
+  // Rank 0 fails once rank 1 has ended and was waited for.
+  const std::string pids = fmt::format("/proc/{}/fd", ::getpid());
+  const AttemptEnd end = end_of({fmt::format("read pid < {0}/{1}; while kill -0 $pid; do :; done 2> /dev/null; exit 4",
+                                             pids, says_pid.reads.get()),
+                                 fmt::format("echo $$ > {0}/{1}; exit 3", pids, says_pid.writes.get())});
+  CHECK(end.code == 3);
+  CHECK(end.cause == "rank 1 ended with code 3");
+}
+
+TEST_CASE("attempt: a reader that stalls and a line without end hold nothing up", "[launch]") {
+  constexpr std::size_t kBytes = 3'000'000;
+  Pipe errors;
+  StopSignals stop;
+  std::string read;
+  {
+    Output output(errors.writes.get());
+    const AttemptEnd end = run_attempt(
+        {{shell(fmt::format("head -c {} /dev/zero >&2; echo >&2; echo 'error: [data] why' >&2; exit 3", kBytes))},
+         kMark,
+         0},
+        stop, output);
+    CHECK(end.code == 3);
+    CHECK(end.cause == "[data] why");
+    std::array<char, 65536> bytes{};
+    while (!read.ends_with("in time\n")) {
+      const ssize_t count = ::read(errors.reads.get(), bytes.data(), bytes.size());
+      REQUIRE(count > 0);
+      read.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+  }
+  const std::size_t notice = read.find("\nlaunch: dropped ");
+  REQUIRE(notice != read.npos);
+  const std::size_t dropped = std::strtoul(read.c_str() + notice + 17, nullptr, 10);
+  CHECK(notice + dropped == kBytes + std::string("\nerror: [data] why\n").size());
+  CHECK(notice <= 2 * Output::kMostWaiting);
+}
+
+TEST_CASE("child process: its end is seen where SIGCHLD is ignored", "[launch]") {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  ChildProcess child(shell("exit 3"));
+  while (!child.ended()) ::usleep(100);
+  CHECK(child.ended() == 1);  // nobody kept its code
+  std::signal(SIGCHLD, before);
+}

@@ -1,0 +1,22 @@
+// Who is refused the folder of a run.
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "comm/tcp_socket.h"
+#include "data/temp_folder.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+TEST_CASE("run folder: one run at a time has it", "[train]") {
+  const TempFolder temp;
+  Config config;
+  config.run.dir = temp / "";
+  const TcpHandle folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as another process would
+  CHECK_THROWS_WITH(examine_run_folder(config, std::chrono::milliseconds(0)),
+                    "run.dir " + config.run.dir + ": expected a folder of its own, another run is at work in it");
+}

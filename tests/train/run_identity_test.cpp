@@ -1,0 +1,62 @@
+// run.json: what another program left there never becomes part of a manifest or of a file's name.
+#include "train/run_identity.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The identity of a run in whose folder run.json holds `text`.
+RunIdentity identity_with(const std::string& text) {
+  std::string folder = (fs::temp_directory_path() / "lt-identity-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  std::ofstream(folder + "/run.json") << text;
+  Config config;
+  config.run.dir = folder, config.checkpoint.dir = folder + "/checkpoints";
+  const RunIdentity found = identity_of(config);
+  fs::remove_all(folder);
+  return found;
+}
+
+std::string run_json(const std::string& id, const std::string& parent = "", const std::string& began = "") {
+  return R"({"id": ")" + id + R"(", "parent": ")" + parent + R"(", "began": ")" + began + "\"}";
+}
+
+}  // namespace
+
+TEST_CASE("run identity: run.json says which run it is", "[train]") {
+  const RunIdentity kept = identity_with(run_json("20240501T165500Z-1", "parent-1", "20240501T165500Z"));
+  CHECK((kept.id == "20240501T165500Z-1" && kept.parent == "parent-1" && kept.began == "20240501T165500Z"));
+  CHECK(!kept.is_new);
+  CHECK(identity_with(run_json("a")).id == "a");
+}
+
+TEST_CASE("run identity: a run.json that no run has written counts as missing", "[train]") {
+  const std::string deep = "\"deep\": " + std::string(100000, '[') + std::string(100000, ']');
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), run_json(""), run_json("../up"), run_json("a b"),
+        run_json(std::string(65, 'a')), run_json("a", "b/c"), run_json("a", "", "yesterday, or so"),
+        std::string(R"({"id": 1, "parent": "", "began": ""})"), R"({"id": "a", )" + deep + "}",
+        run_json("a") + std::string(std::size_t{1} << 20, ' ')}) {
+    CHECK(identity_with(text).is_new);
+  }
+}
+
+TEST_CASE("run identity: a pipe in the place of run.json is not waited for", "[train]") {
+  std::string folder = (fs::temp_directory_path() / "lt-identity-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  REQUIRE(::mkfifo((folder + "/run.json").c_str(), 0600) == 0);
+  Config config;
+  config.run.dir = folder, config.checkpoint.dir = folder + "/checkpoints";
+  CHECK(identity_of(config).is_new);
+  fs::remove_all(folder);
+}

@@ -1,0 +1,48 @@
+// Copies of an engine's state: in few transfers, and every range in its place.
+#include "train/state_copy.h"
+
+#include <cstring>
+
+#include "libtrain/libtrain.h"
+#include "tensor/host_memory.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+TEST_CASE("state copy: no transfer over the end of a block of memory", "[train]") {
+  nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  const std::shared_ptr<void> memory = host_memory(kCpu, 2 * checkpoint::kCopyAlignment);
+  const std::shared_ptr<void> behind(memory, static_cast<std::byte*>(memory.get()) + checkpoint::kCopyAlignment);
+  const Size elements = checkpoint::kCopyAlignment / Size{sizeof(float)};
+  const Tensor first = tensor_over(memory, elements), second = tensor_over(behind, elements);
+  CHECK_FALSE(first.shares_storage(second));
+  const auto range = [&](StateKind kind, const Tensor& values) {
+    return StateRange{"w", kind, 0, values.elements(), values};
+  };
+  CHECK(StateCopy(engine, {range(StateKind::m, first), range(StateKind::v, second)}).transfers() == 2);
+  const Tensor left = first.narrow(0, 0, elements / 2);
+  CHECK(StateCopy(engine, {range(StateKind::v, second), range(StateKind::m, left)}).transfers() == 2);
+}
+
+TEST_CASE("state copy: one transfer a unit and kind of state, and the values of each range", "[train]") {
+  constexpr Size kLayers = 6;
+  nn::Gpt2 model({.layers = kLayers, .heads = 2, .width = 32, .vocab = 256, .max_seq = 8});
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  const std::vector<StateRange> owned = engine.shard_map().owned;
+  float value = 0;
+  for (const StateRange& range : owned) fill(range.values, value++);
+  const StateCopy copy(engine, owned);
+  CHECK(copy.transfers() <= 3 * (kLayers + 2));
+  CHECK(static_cast<Size>(owned.size()) > 3 * 12 * kLayers);
+
+  const auto memory = host_memory(kCpu, copy.bytes());
+  copy.start(memory.get()).synchronize();
+  const std::vector<StateRange> copied = copy.ranges_in(memory);
+  REQUIRE(copied.size() == owned.size());
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    CHECK(copied[i].parameter == owned[i].parameter);
+    CHECK(copied[i].values.to_vector<float>() == owned[i].values.to_vector<float>());
+    CHECK(copy.layout()[i].parameter == owned[i].parameter);
+  }
+}
