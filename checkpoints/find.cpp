@@ -5,13 +5,13 @@
 
 #include "core/crc32c.h"
 #include "files.h"
+#include "known_folders.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "shard_checksums.h"
 #include "verify.h"
-#include "whole.h"
 
 namespace lt::checkpoint {
 namespace {

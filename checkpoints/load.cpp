@@ -8,13 +8,13 @@
 
 #include "core/fault.h"
 #include "files.h"
+#include "known_folders.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/progress.h"
 #include "load_shares.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "shard_reader.h"
-#include "whole.h"
 
 namespace lt::checkpoint {
 namespace {

@@ -1,4 +1,4 @@
-// Copies of a state: made, mapped, sealed, found, removed.
+// A copy: made or taken, mapped, sealed, summed.
 #include "memory_copy.h"
 
 #include <fcntl.h>
@@ -12,15 +12,11 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <thread>
-#include <type_traits>
 
 #include "core/crc32c.h"
 #include "core/descriptor.h"
-#include "core/readable.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 
@@ -35,68 +31,13 @@ constexpr Size kSummedPiece = Size{4} << 20;  // bytes under one look at the sea
 
 constexpr std::chrono::seconds kLockPatience{10};
 
-constexpr const char* kWithout =
-    "--checkpoint.memory_every=0 does without; --shm-size sets what a container has of /dev/shm";
-
 Size round_up(Size bytes, Size unit) { return (bytes + unit - 1) / unit * unit; }
-
-// Others can make files of foreseeable names in /dev/shm, but not a folder that is this user's.
-bool is_of_this_user(const fs::path& folder) {
-  struct stat status {};
-  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
-}
 
 [[noreturn]] void fail(const fs::path& file, const std::string& what, int error, const std::string& hint = "") {
   throw DataError("checkpoint", fmt::format("{}: {}: {}", file.string(), what, std::strerror(error)), hint);
 }
 
 }  // namespace
-
-std::uint64_t timeline_number(const std::string& digits) { return std::strtoull(digits.c_str(), nullptr, 16); }
-
-std::string to_text(const CopySeal& seal) {
-  return fmt::format("{} {} {} {} {:a} {} {}", seal.step, seal.timeline, seal.samples, seal.data_tokens,
-                     seal.loss_scale, seal.loss_scale_steps, seal.skipped);
-}
-
-CopySeal seal_of(const std::string& text) {
-  CopySeal seal;
-  std::string scale;
-  std::istringstream stream(text);
-  stream >> seal.step >> seal.timeline >> seal.samples >> seal.data_tokens >> scale >> seal.loss_scale_steps >>
-      seal.skipped;
-  if (!stream) throw DataError("checkpoint", fmt::format("memory: expected a seal, found \"{}\"", text));
-  seal.loss_scale = std::strtod(scale.c_str(), nullptr);
-  return seal;
-}
-
-std::string to_text(const std::vector<CopyRange>& layout) {
-  std::string text;
-  for (const CopyRange& range : layout) {
-    text += fmt::format("{} {} {} {} {}\n", kStateKindNames[static_cast<std::size_t>(range.kind)], range.begin,
-                        range.end, range.offset, range.parameter);
-  }
-  return text;
-}
-
-std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size payload_bytes) {
-  std::vector<CopyRange> layout;
-  std::istringstream lines(text);
-  for (std::string kind; lines >> kind;) {
-    CopyRange range{};
-    const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
-    if (found == kStateKindNames.end() || !(lines >> range.begin >> range.end >> range.offset)) return std::nullopt;
-    range.kind = static_cast<StateKind>(found - kStateKindNames.begin());
-    lines.get();
-    std::getline(lines, range.parameter);
-    const bool inside = range.begin >= 0 && range.begin <= range.end && range.offset >= 0 &&
-                        range.offset % Size{sizeof(float)} == 0 &&
-                        range.end - range.begin <= (payload_bytes - range.offset) / Size{sizeof(float)};
-    if (!inside) return std::nullopt;
-    layout.push_back(std::move(range));
-  }
-  return layout;
-}
 
 struct MemoryCopy::Header {
   char magic[16];
@@ -152,27 +93,14 @@ void lock_patiently(const Descriptor& file, const fs::path& path) {
 
 }  // namespace
 
-std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges) {
-  std::vector<CopyRange> layout;
-  Size at = 0;
-  for (const StateRange& range : ranges) {
-    layout.push_back({range.parameter, range.kind, range.begin, range.end, at});
-    at += round_up((range.end - range.begin) * Size{sizeof(float)}, kCopyAlignment);
-  }
-  return layout;
-}
-
-Size payload_bytes_of(const std::vector<CopyRange>& layout) {
-  Size bytes = kCopyAlignment;
-  for (const CopyRange& range : layout) {
-    bytes = std::max(bytes, range.offset + (range.end - range.begin) * Size{sizeof(float)});
-  }
-  return round_up(bytes, kCopyAlignment);
-}
-
 MemoryCopy::Header& MemoryCopy::header() const { return *reinterpret_cast<Header*>(mapping_->memory); }
 
 MemoryCopy::~MemoryCopy() = default;
+
+bool MemoryCopy::is_being_written(const fs::path& path) {
+  const Descriptor file = open_shared(path, O_RDWR);
+  return file.get() >= 0 && !lock(file);
+}
 
 MemoryCopy::MemoryCopy(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
 
@@ -226,7 +154,7 @@ MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::
   // Without it a full file system would end the process at a later write.
   if (const int error = ::posix_fallocate(file.get(), 0, bytes); error != 0) {
     ::unlink(path.c_str());
-    fail(path, fmt::format("cannot take {} bytes of shared memory", bytes), error, kWithout);
+    fail(path, fmt::format("cannot take {} bytes of shared memory", bytes), error, kWithoutMemory);
   }
   mapping_ = std::make_unique<Mapping>(std::move(file), bytes);
   if (mapping_->memory == nullptr) fail(path, "cannot map", errno);
@@ -283,52 +211,6 @@ bool MemoryCopy::is_as_sealed() const {
   if (step == 0) return false;
   if (here.summed_step.load(std::memory_order_acquire) != step) return true;
   return checksum(step, [] { return false; }) == here.crc;
-}
-
-fs::path memory_folder(const std::string& run) { return fs::path("/dev/shm") / ("libtrain-" + run); }
-
-void make_memory_folder(const std::string& run) {
-  const fs::path folder = memory_folder(run);
-  if (::mkdir(folder.c_str(), 0700) == 0) return;
-  if (errno != EEXIST) fail(folder, "cannot create", errno, kWithout);
-  if (!is_of_this_user(folder)) {
-    throw DataError("checkpoint", folder.string() + ": expected a folder of this user alone, found another's");
-  }
-}
-
-std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::string& run) {
-  std::map<std::string, std::unique_ptr<MemoryCopy>> copies;
-  const fs::path folder = memory_folder(run);
-  if (!is_of_this_user(folder)) return copies;
-  for (const fs::path& file : readable_entries(folder)) {
-    auto copy = MemoryCopy::open(file);
-    if (copy != nullptr && copy->owner().run == run) copies.emplace(file.filename(), std::move(copy));
-  }
-  return copies;
-}
-
-bool is_memory_in_use(const std::string& run) {
-  const fs::path folder = memory_folder(run);
-  if (!is_of_this_user(folder)) return false;
-  const auto files = readable_entries(folder);
-  return std::any_of(files.begin(), files.end(), [](const fs::path& path) {
-    const Descriptor file = open_shared(path, O_RDWR);
-    return file.get() >= 0 && !lock(file);
-  });
-}
-
-Size remove_memory_copies(const std::string& run) {
-  Size bytes = 0;
-  const fs::path folder = memory_folder(run);
-  if (!is_of_this_user(folder)) return bytes;
-  std::error_code failed;
-  for (const fs::path& file : readable_entries(folder)) {
-    const auto size = fs::file_size(file, failed);
-    bytes += failed ? 0 : static_cast<Size>(size);
-  }
-  fs::remove_all(folder, failed);
-  if (failed) throw DataError("checkpoint", fmt::format("{}: cannot remove: {}", folder.string(), failed.message()));
-  return bytes;
 }
 
 }  // namespace lt::checkpoint

@@ -7,13 +7,12 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "libtrain/shard_map.h"
+#include "copy_format.h"
 
 namespace lt::checkpoint {
 
@@ -24,42 +23,9 @@ struct CopyOwner {
   bool operator==(const CopyOwner&) const = default;
 };
 
-// The part of the state that is no tensor.
-struct CopySeal {
-  Size step = 0;               // 0: not sealed
-  std::uint64_t timeline = 0;  // of the starts that went on from each other's memory
-  Size samples = 0, data_tokens = 0;
-  double loss_scale = 1;
-  Size loss_scale_steps = 0, skipped = 0;
-};
-// A timeline as run.json has it, in hexadecimal digits; 0 of none, which no copy has.
-std::uint64_t timeline_number(const std::string& digits);
-// As one line of text, and back. Throws DataError.
-std::string to_text(const CopySeal& seal);
-CopySeal seal_of(const std::string& text);
-
-inline constexpr Size kCopyAlignment = 256;            // bytes; as engines align parameters in f32
-inline constexpr Size kMostCopyBytes = Size{1} << 46;  // more is no copy
-
-// Elements [begin, end) of a parameter's state, at `offset` bytes of the payload.
-struct CopyRange {
-  std::string parameter;
-  StateKind kind;
-  Size begin, end, offset;
-};
-
-// The ranges one after the other, each at a multiple of kCopyAlignment bytes.
-std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges);
-// The size of a payload; at least one block.
-Size payload_bytes_of(const std::vector<CopyRange>& layout);
-// A line a range, and back; none where the text is no layout, or beyond a payload of that size.
-std::string to_text(const std::vector<CopyRange>& layout);
-std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size payload_bytes = kMostCopyBytes);
-
-// The folder of a run's copies on this host: /dev/shm/libtrain-<run>.
-std::filesystem::path memory_folder(const std::string& run);
-// Makes it, for this user alone. Throws DataError where it is somebody else's.
-void make_memory_folder(const std::string& run);
+// For who has too little memory.
+inline constexpr const char* kWithoutMemory =
+    "--checkpoint.memory_every=0 does without; --shm-size sets what a container has of /dev/shm";
 
 class MemoryCopy {
  public:
@@ -68,6 +34,8 @@ class MemoryCopy {
   MemoryCopy(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
   // An existing file of this user; null where it is no copy.
   static std::unique_ptr<MemoryCopy> open(const std::filesystem::path& file);
+  // Whether this or another process made or took it as its own, and lives.
+  static bool is_being_written(const std::filesystem::path& file);
   ~MemoryCopy();
   MemoryCopy(const MemoryCopy&) = delete;
   MemoryCopy& operator=(const MemoryCopy&) = delete;
@@ -102,12 +70,5 @@ class MemoryCopy {
   std::byte* payload_ = nullptr;
   Size payload_bytes_ = 0;
 };
-
-// The copies of a run on this host, of whatever rank, by the name of their file.
-std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::string& run);
-// Whether a process on this host is writing any of them.
-bool is_memory_in_use(const std::string& run);
-// Removes them and their folder; returns the bytes that were given back. Throws DataError.
-Size remove_memory_copies(const std::string& run);
 
 }  // namespace lt::checkpoint

@@ -7,9 +7,9 @@
 
 #include "core/pending_file.h"
 #include "files.h"
+#include "known_folders.h"
 #include "layout.h"
 #include "run_id.h"
-#include "whole.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;

@@ -18,7 +18,7 @@ void write_latest(const std::filesystem::path& directory, const std::string& nam
 //   - what interrupted saves and removals of the run left.
 // Other runs' checkpoints are not touched. Folders that are not valid, and those moved aside, are evidence, stay, and
 // do not count. Where something would go, a folder is valid by every byte of it: saved or verified by this process, or
-// read now, once a process (whole.h).
+// read now, once a process (known_folders.h).
 void make_room(const std::filesystem::path& directory, const std::string& newest, const std::string& run,
                const SaveOptions& options);
 

@@ -12,6 +12,7 @@
 #include "core/fault.h"
 #include "files.h"
 #include "folder_lock.h"
+#include "known_folders.h"
 #include "layout.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/progress.h"
@@ -21,7 +22,6 @@
 #include "run_id.h"
 #include "shard_file.h"
 #include "verify.h"
-#include "whole.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "checkpoints/memory_copy.h"
+#include "checkpoints/memory_folder.h"
 #include "command.h"
 #include "libtrain/error.h"
 #include "record/short_text.h"

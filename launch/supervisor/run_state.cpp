@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "checkpoints/layout.h"
-#include "checkpoints/memory_copy.h"
+#include "checkpoints/memory_folder.h"
 #include "core/readable.h"
 #include "record/line_file.h"
 #include "train/run_identity.h"

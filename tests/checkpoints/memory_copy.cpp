@@ -1,5 +1,5 @@
 // Copies in shared memory: what was sealed is found again as it was; what was not sealed, or changed, does not count.
-#include "memory_copy.h"
+#include "memory_folder.h"
 
 #include <sys/stat.h>
 

@@ -4,7 +4,7 @@
 #include "load_shares.h"
 #include "manifest.h"
 #include "test_main/catch.h"
-#include "whole.h"
+#include "known_folders.h"
 
 using namespace lt;
 using namespace lt::checkpoint;

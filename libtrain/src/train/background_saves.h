@@ -15,7 +15,7 @@ namespace lt {
 // What became of one save.
 struct SaveOutcome {
   Size step = 0;
-  std::string path;            // of the checkpoint; empty where it failed
+  std::string path;            // of the checkpoint; empty where there is none
   std::optional<Error> error;  // the same on all ranks
   double seconds = 0;          // from its begin to its end
   double stall_seconds = 0;    // for which training waited
@@ -23,8 +23,8 @@ struct SaveOutcome {
 
 class BackgroundSaves {
  public:
-  // Throws as a save does, on all ranks alike; returns the checkpoint's path. It may outlive this object, as any job of
-  // a BackgroundThread.
+  // Throws as a save does, on all ranks alike; returns the checkpoint's path, empty where it was given up. It may
+  // outlive this object, as any job of a BackgroundThread.
   using Job = std::function<std::string()>;
 
   BackgroundSaves();

@@ -1,6 +1,8 @@
 // The files of two copies.
 #include "train/copy_slots.h"
 
+#include "memory_folder.h"
+
 namespace lt {
 
 CopySlots::CopySlots(const std::string& name, const checkpoint::CopyOwner& owner,

@@ -15,6 +15,7 @@
 #include "core/readable.h"
 #include "libtrain/error.h"
 #include "libtrain/progress.h"
+#include "memory_folder.h"
 
 namespace lt {
 
@@ -23,23 +24,17 @@ struct MemoryCheckpoints::Shared {
   std::unique_ptr<CopySlots> slots;
   std::unique_ptr<MemoryMirror> mirror;
   std::vector<std::shared_ptr<void>> registrations;  // of the slots with the device; they end first
+  std::shared_ptr<RecordedSteps> recorded;
 
   std::mutex mutex;
   std::condition_variable changed;
   bool copying = false;       // the newest copy is not sealed on all hosts yet
-  bool closed = false;        // nothing more is recorded
-  Size recorded = 0;          // the newest step whose record is written
+  bool closed = false;        // there will be no further copy
   std::exception_ptr failed;  // why there can be no further copy
 
   bool must_stop_summing() {
     const std::lock_guard lock(mutex);
     return copying || closed;
-  }
-  // Whether the record of `step` was written.
-  bool wait_for_record(Size step) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return closed || recorded >= step; });
-    return recorded >= step;
   }
   void end_copying(const std::exception_ptr& why = nullptr) {
     const std::lock_guard lock(mutex);
@@ -84,7 +79,8 @@ void remove_unsealed(const std::string& run, const std::vector<std::string>& own
 }  // namespace
 
 MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group,
-                                     const RunIdentity& identity, Size data_tokens)
+                                     const RunIdentity& identity, Size data_tokens,
+                                     std::shared_ptr<RecordedSteps> recorded)
     : engine_(engine),
       state_copy_(copy),
       group_(group),
@@ -92,6 +88,7 @@ MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, cons
       timeline_(checkpoint::timeline_number(identity.timeline)),
       data_tokens_(data_tokens),
       shared_(std::make_shared<Shared>()) {
+  shared_->recorded = std::move(recorded);
   const checkpoint::CopyOwner owner{run_, group.rank(), group.size()};
   const MemoryHosts hosts = memory_hosts(group);
   std::vector<std::string> names = {slots_name(owner.rank)};
@@ -125,7 +122,6 @@ void MemoryCheckpoints::stop() {
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->closed = true;
-    shared_->changed.notify_all();
   }
   const AwaitBackgroundScope awaits;
   thread_.reset();
@@ -138,14 +134,15 @@ void MemoryCheckpoints::copy() {
   collectively(group_, [&] { wait_for_copy(); });
   checkpoint::MemoryCopy& slot = shared_->slots->next();
   slot.unseal();
-  const LossScale scale = engine_.loss_scale();
-  const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,
-                                  scale.scale,          scale.steps, scale.skipped};
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->copying = true;
   }
+  // Before the loss scale, which in f16 the host has only after the step.
   const Event copied = state_copy_.start(slot.payload());
+  const LossScale scale = engine_.loss_scale();
+  const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,
+                                  scale.scale,          scale.steps, scale.skipped};
   thread_->add([shared = shared_, &slot, seal, copied] { conclude(*shared, slot, seal, copied); });
 }
 
@@ -162,7 +159,7 @@ void MemoryCheckpoints::conclude(Shared& shared, checkpoint::MemoryCopy& slot, c
                                  const Event& copied) {
   try {
     copied.synchronize();
-    if (!shared.wait_for_record(seal.step)) return shared.end_copying();
+    if (!shared.recorded->wait_for(seal.step)) return shared.end_copying();
     slot.seal(seal);
     shared.mirror->exchange(slot);
     shared.end_copying();
@@ -175,12 +172,6 @@ void MemoryCheckpoints::conclude(Shared& shared, checkpoint::MemoryCopy& slot, c
   if (const CopySlots* kept = shared.mirror->kept()) {
     for (const auto& copy : kept->both()) copy->add_checksum(stop);
   }
-}
-
-void MemoryCheckpoints::recorded(Size step) {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->recorded = step;
-  shared_->changed.notify_all();
 }
 
 void MemoryCheckpoints::remove() {

@@ -10,6 +10,7 @@
 #include "libtrain/group.h"
 #include "train/background_thread.h"
 #include "train/memory_mirror.h"
+#include "train/recorded_steps.h"
 #include "train/run_identity.h"
 #include "train/state_copy.h"
 
@@ -19,18 +20,17 @@ namespace lt {
 class MemoryCheckpoints {
  public:
   // Takes the memory of the copies for this run and timeline, and removes all others of the run from these hosts.
-  // `copy` and the engine outlive it. Throws DataError, and then gives back what it took.
+  // `copy` and the engine outlive it; a copy counts once its step is `recorded`. Throws DataError, and then gives back
+  // what it took.
   MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group, const RunIdentity& identity,
-                    Size data_tokens);
-  // Waits for the copy that is under way, as a BackgroundThread does.
+                    Size data_tokens, std::shared_ptr<RecordedSteps> recorded);
+  // Waits for the copy that is under way, as a BackgroundThread does. Its step is recorded, or none will be any more.
   ~MemoryCheckpoints();
 
   bool is_mirrored() const;
   // Copies the state after the last step; waits for the copy before. On a GPU the copy itself runs beside the next
   // step.
   void copy();
-  // The record of `step` is written, and the copy of its state may count. So no restart leaves a gap in the record.
-  void recorded(Size step);
   // What the copies hold is safe elsewhere, or of no use: they go.
   void remove();
 

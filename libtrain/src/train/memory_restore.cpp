@@ -10,6 +10,7 @@
 
 #include "core/copy_bytes.h"
 #include "libtrain/error.h"
+#include "memory_folder.h"
 #include "train/engine_checkpoint.h"
 
 namespace lt {

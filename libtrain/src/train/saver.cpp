@@ -62,6 +62,14 @@ void sync_rows(const std::vector<std::string>& files) {
 
 }  // namespace
 
+// For a save that is about to begin.
+struct Saver::StartedCopy {
+  Size step;
+  std::shared_ptr<void> buffer;
+  Event copied;
+  double stall_seconds;
+};
+
 // The thread, and the two buffers from which it writes in turn.
 struct Saver::Background {
   using Buffers = std::array<std::shared_ptr<void>, kSaveBuffers>;
@@ -84,24 +92,27 @@ struct Saver::Background {
   std::future<Buffers> allocation;
   Buffers buffers;
   Size begun = 0;
+  std::optional<StartedCopy> started;
   BackgroundSaves saves;  // last: its thread ends first
 };
 
-Saver::Saver(Run& run) : run_(run), copy_(state_copy_for(run)) {
+Saver::Saver(Run& run)
+    : run_(run), recorded_(std::make_shared<RecordedSteps>(run.steps_done())), copy_(state_copy_for(run)) {
   const CheckpointConfig& config = run.config.checkpoint;
   // A run that begins from another's checkpoint has none of its own yet.
   if (config.resume == "auto") last_begun_ = last_saved_ = run.start.newest_on_disk;
   if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
   if (config.memory_every == 0) return;
   const Size tokens = run.data == nullptr ? 0 : run.data->tokens();
-  memory_ = std::make_unique<MemoryCheckpoints>(*run.engine, *copy_, run.control, run.start.identity, tokens);
+  memory_ =
+      std::make_unique<MemoryCheckpoints>(*run.engine, *copy_, run.control, run.start.identity, tokens, recorded_);
   run.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",
                           config.memory_every == 1 ? "step" : counted(config.memory_every, "step"),
                           static_cast<double>(kMemorySlots * copy_->bytes()) / (1 << 30),
                           memory_->is_mirrored() ? ", and as much on the next host" : ""));
 }
 
-Saver::~Saver() = default;
+Saver::~Saver() { recorded_->close(); }
 
 bool Saver::is_due(Size step) {
   const Size every = run_.config.checkpoint.every;
@@ -139,30 +150,43 @@ SaveOutcome Saver::save_now(Size step) {
   return outcome;
 }
 
-void Saver::save_in_background(Size step) {
+void Saver::start_copies(bool saves) {
+  const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.steps_done();
+  const bool to_memory = memory_ != nullptr && run_.steps_done() % run_.config.checkpoint.memory_every == 0;
+  if (!to_disk && !to_memory) return;
+  const PartScope part(Part::checkpoint);
+  const PhaseScope phase(Phase::save);
+  if (to_disk) start_copy();
+  if (to_memory) memory_->copy();
+}
+
+void Saver::start_copy() {
+  const auto begin = Clock::now();
   if (background_->saves.outstanding() == kSaveBuffers) conclude(background_->saves.take());
   const std::shared_ptr<void>& buffer = background_->next_buffer(run_.control);
   const Event copied = copy_->start(buffer.get());
-  ShardMap map{run_.engine->shard_map().parameters, copy_->ranges_in(buffer), {}};
+  background_->started = {run_.steps_done(), buffer, copied, seconds_since(begin)};
+}
+
+void Saver::save_in_background(Size step) {
+  if (!background_->started || background_->started->step != step) start_copy();
+  const auto begin = Clock::now();
+  const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
+  ShardMap map{run_.engine->shard_map().parameters, copy_->ranges_in(copy.buffer), {}};
   // All by value: during stack unwinding the thread may be left behind.
-  background_->saves.add(step, seconds_since(last_begin_),
-                         [copied, config = run_.config, state = state_of_run(run_), map = std::move(map),
-                          group = background_->group, rows = run_.log.row_files()] {
+  background_->saves.add(step, copy.stall_seconds + seconds_since(begin),
+                         [copied = copy.copied, recorded = recorded_, config = run_.config, state = state_of_run(run_),
+                          map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
+                           if (!recorded->wait_for(state.step)) return std::string();
                            sync_rows(rows);
                            return checkpoint::save(config.checkpoint.dir, map, state, group, save_options(config));
                          });
 }
 
-void Saver::copy_to_memory() {
-  if (memory_ == nullptr || run_.steps_done() % run_.config.checkpoint.memory_every != 0) return;
-  const PartScope part(Part::checkpoint);
-  const PhaseScope phase(Phase::save);
-  memory_->copy();
-}
-
-void Saver::recorded(Size step) {
-  if (memory_ != nullptr) memory_->recorded(step);
+void Saver::give_up() {
+  recorded_->close();
+  conclude_all();
 }
 
 void Saver::drop_memory() {
@@ -186,6 +210,7 @@ void Saver::conclude_all() {
 
 void Saver::conclude(const SaveOutcome& outcome) {
   if (outcome.error && outcome.error->code() != ExitCode::data) throw *outcome.error;
+  if (outcome.path.empty() && !outcome.error) return;  // given up
   outcome.error ? conclude_failure(outcome) : conclude_success(outcome);
 }
 

@@ -11,6 +11,7 @@
 #include "libtrain/checkpoint.h"
 #include "train/background_saves.h"
 #include "train/memory_checkpoints.h"
+#include "train/recorded_steps.h"
 #include "train/run.h"
 #include "train/state_copy.h"
 
@@ -26,8 +27,6 @@ class Saver {
   bool is_due(Size step);
   // Says what became of saves that ended meanwhile. Between any two steps.
   void conclude_finished();
-  // Waits for the saves that were begun, and does so for all of them.
-  void conclude_all();
   // Saves the state as it stands, unless that was done. A save that fails is tried again later (is_due()); throws what
   // is no DataError.
   void save();
@@ -35,11 +34,16 @@ class Saver {
   // repeatedly.
   void finish();
 
-  // Copies the state into memory of the hosts where that is due, after each step that was issued. Once its record is
-  // written, which recorded() says, the copy counts.
-  void copy_to_memory();
-  void recorded(Size step);
-  // The copies are not needed any more.
+  // Right after each step was issued: starts the copies of its state that are due, in memory of the hosts and, where
+  // save() will be called for it, for a save beside training. On a GPU they run beside the next step.
+  void start_copies(bool saves);
+  // Whether save() needs the step's record. Where it does not, the thread that writes waits for it.
+  bool save_needs_record() const { return background_ == nullptr; }
+  // The record of `step` is written, so copies of its state may be kept.
+  void recorded(Size step) { recorded_->add(step); }
+  // The record of the step that was issued last will not be written: waits for the saves before it.
+  void give_up();
+  // The copies in memory are not needed any more.
   void drop_memory();
 
   // The newest step that this start saved or began from; -1: none.
@@ -47,6 +51,7 @@ class Saver {
 
  private:
   struct Background;
+  struct StartedCopy;
   struct Failure {
     int attempts;
     Size retry_at;  // step; 0: the cadence has the next save
@@ -55,17 +60,20 @@ class Saver {
 
   bool minutes_are_over();
   SaveOutcome save_now(Size step);
+  void start_copy();
   void save_in_background(Size step);
+  void conclude_all();
   void conclude(const SaveOutcome& outcome);
   void conclude_success(const SaveOutcome& outcome);
   void conclude_failure(const SaveOutcome& outcome);
 
   Run& run_;
-  const std::unique_ptr<StateCopy> copy_;      // null: nothing is copied
-  std::unique_ptr<Background> background_;     // null: saves block
-  std::unique_ptr<MemoryCheckpoints> memory_;  // null: none
-  std::optional<Failure> failure_;             // of the newest save
-  Size last_begun_ = -1, last_saved_ = -1;     // steps
+  const std::shared_ptr<RecordedSteps> recorded_;  // with the threads
+  const std::unique_ptr<StateCopy> copy_;          // null: nothing is copied
+  std::unique_ptr<Background> background_;         // null: saves block
+  std::unique_ptr<MemoryCheckpoints> memory_;      // null: none
+  std::optional<Failure> failure_;                 // of the newest save
+  Size last_begun_ = -1, last_saved_ = -1;         // steps
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 

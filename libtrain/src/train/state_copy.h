@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "copy_format.h"
 #include "libtrain/engine.h"
-#include "memory_copy.h"
 
 namespace lt {
 

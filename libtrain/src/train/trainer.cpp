@@ -70,11 +70,12 @@ class Trainer {
     while (steps_done() < train.steps) {
       step();
       const Size n = steps_done();
-      saver_.copy_to_memory();
-      // The device works on this step while the host makes the next one ready.
       const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
       const bool saves = saver_.is_due(n) && n < train.steps;
-      if (run_.device().type != DeviceType::cuda || saves || needs_result(n)) finish_issued();
+      saver_.start_copies(saves);
+      // The device works on this step while the host makes the next one ready.
+      const bool is_ahead = run_.device().type == DeviceType::cuda && !(saves && saver_.save_needs_record());
+      if (!is_ahead || needs_result(n)) finish_issued();
       if (is_stopped()) return finish_issued(), End::signal;
       if (evaluates) evaluate();
       if (samples) sample();
@@ -85,7 +86,7 @@ class Trainer {
       if (saves) saver_.save();
       // A step's row brings what came meanwhile. These may take longer than a step, so they are not followed by one.
       if (evaluates || samples || saves) stop_signal_ = agree_on_stop(run_.control);
-      if (is_stopped()) return End::signal;
+      if (is_stopped()) return finish_issued(), End::signal;
     }
     return End::steps;
   }
@@ -151,7 +152,7 @@ class Trainer {
   [[noreturn]] void stop_at_non_finite(const StepRecord& record) {
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
     trace_.finish();
-    saver_.conclude_all();
+    saver_.give_up();
     saver_.drop_memory();
     const std::string saved =
         saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());

@@ -1,5 +1,5 @@
 // What is known of step folders: by path, with the state of their files when it was learnt.
-#include "whole.h"
+#include "known_folders.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -1,0 +1,83 @@
+// Layouts, seals, and their text.
+#include "copy_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "libtrain/error.h"
+
+namespace lt::checkpoint {
+namespace {
+
+Size round_up(Size bytes, Size unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::uint64_t timeline_number(const std::string& digits) { return std::strtoull(digits.c_str(), nullptr, 16); }
+
+std::string to_text(const CopySeal& seal) {
+  return fmt::format("{} {} {} {} {:a} {} {}", seal.step, seal.timeline, seal.samples, seal.data_tokens,
+                     seal.loss_scale, seal.loss_scale_steps, seal.skipped);
+}
+
+CopySeal seal_of(const std::string& text) {
+  CopySeal seal;
+  std::string scale;
+  std::istringstream stream(text);
+  stream >> seal.step >> seal.timeline >> seal.samples >> seal.data_tokens >> scale >> seal.loss_scale_steps >>
+      seal.skipped;
+  if (!stream) throw DataError("checkpoint", fmt::format("memory: expected a seal, found \"{}\"", text));
+  seal.loss_scale = std::strtod(scale.c_str(), nullptr);
+  return seal;
+}
+
+std::string to_text(const std::vector<CopyRange>& layout) {
+  std::string text;
+  for (const CopyRange& range : layout) {
+    text += fmt::format("{} {} {} {} {}\n", kStateKindNames[static_cast<std::size_t>(range.kind)], range.begin,
+                        range.end, range.offset, range.parameter);
+  }
+  return text;
+}
+
+std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size payload_bytes) {
+  std::vector<CopyRange> layout;
+  std::istringstream lines(text);
+  for (std::string kind; lines >> kind;) {
+    CopyRange range{};
+    const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
+    if (found == kStateKindNames.end() || !(lines >> range.begin >> range.end >> range.offset)) return std::nullopt;
+    range.kind = static_cast<StateKind>(found - kStateKindNames.begin());
+    lines.get();
+    std::getline(lines, range.parameter);
+    const bool inside = range.begin >= 0 && range.begin <= range.end && range.offset >= 0 &&
+                        range.offset % Size{sizeof(float)} == 0 &&
+                        range.end - range.begin <= (payload_bytes - range.offset) / Size{sizeof(float)};
+    if (!inside) return std::nullopt;
+    layout.push_back(std::move(range));
+  }
+  return layout;
+}
+
+std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges) {
+  std::vector<CopyRange> layout;
+  Size at = 0;
+  for (const StateRange& range : ranges) {
+    layout.push_back({range.parameter, range.kind, range.begin, range.end, at});
+    at += round_up((range.end - range.begin) * Size{sizeof(float)}, kCopyAlignment);
+  }
+  return layout;
+}
+
+Size payload_bytes_of(const std::vector<CopyRange>& layout) {
+  Size bytes = kCopyAlignment;
+  for (const CopyRange& range : layout) {
+    bytes = std::max(bytes, range.offset + (range.end - range.begin) * Size{sizeof(float)});
+  }
+  return round_up(bytes, kCopyAlignment);
+}
+
+}  // namespace lt::checkpoint

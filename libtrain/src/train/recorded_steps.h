@@ -1,0 +1,31 @@
+// Which steps have their row in the record: threads that keep a state wait for the row of its step. So no restart
+// leaves a gap in the record, and no state is kept whose loss is no number.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+class RecordedSteps {
+ public:
+  // Rows up to step `newest` were written by earlier starts.
+  explicit RecordedSteps(Size newest) : newest_(newest) {}
+
+  // The row of `step` is written.
+  void add(Size step);
+  // No more will be written.
+  void close();
+  // Whether the row of `step` was written; waits until that is known.
+  bool wait_for(Size step);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Size newest_;
+  bool closed_ = false;
+};
+
+}  // namespace lt
