@@ -12,7 +12,7 @@
 namespace lt::checkpoint {
 namespace {
 
-Size round_up(Size bytes, Size unit) { return (bytes + unit - 1) / unit * unit; }
+Size aligned(Size bytes) { return (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment; }
 
 }  // namespace
 
@@ -67,7 +67,7 @@ std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges) {
   Size at = 0;
   for (const StateRange& range : ranges) {
     layout.push_back({range.parameter, range.kind, range.begin, range.end, at});
-    at += round_up((range.end - range.begin) * Size{sizeof(float)}, kCopyAlignment);
+    at += aligned((range.end - range.begin) * Size{sizeof(float)});
   }
   return layout;
 }
@@ -77,7 +77,7 @@ Size payload_bytes_of(const std::vector<CopyRange>& layout) {
   for (const CopyRange& range : layout) {
     bytes = std::max(bytes, range.offset + (range.end - range.begin) * Size{sizeof(float)});
   }
-  return round_up(bytes, kCopyAlignment);
+  return aligned(bytes);
 }
 
 }  // namespace lt::checkpoint

@@ -31,7 +31,7 @@ constexpr Size kSummedPiece = Size{4} << 20;  // bytes under one look at the sea
 
 constexpr std::chrono::seconds kLockPatience{10};
 
-Size round_up(Size bytes, Size unit) { return (bytes + unit - 1) / unit * unit; }
+Size whole_pages(Size bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 [[noreturn]] void fail(const fs::path& file, const std::string& what, int error, const std::string& hint = "") {
   throw DataError("checkpoint", fmt::format("{}: {}: {}", file.string(), what, std::strerror(error)), hint);
@@ -149,8 +149,8 @@ MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::
   if (file.get() < 0) fail(path, "cannot create", errno);
   lock_patiently(file, path);
   payload_bytes_ = payload_bytes_of(layout);
-  const Size payload_offset = round_up(kPage + static_cast<Size>(text.size()), kPage);
-  const Size bytes = round_up(payload_offset + payload_bytes_, kPage);
+  const Size payload_offset = whole_pages(kPage + static_cast<Size>(text.size()));
+  const Size bytes = whole_pages(payload_offset + payload_bytes_);
   // Without it a full file system would end the process at a later write.
   if (const int error = ::posix_fallocate(file.get(), 0, bytes); error != 0) {
     ::unlink(path.c_str());
