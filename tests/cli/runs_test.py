@@ -44,8 +44,10 @@ class Runs(TrainingTest):
         self.assertEqual((identity["parent"], identity["id"][:16]), ("", identity["began"]))
         self.assertIn(f"\nrun: {identity['id']}\n", out)
         self.assertEqual(self.manifest(2)["run"], identity["id"])
+        (self.folder / "run/env.json.tmp-0123456789abcdef").write_text("of a start that was killed")
         self.trained(steps=3)
         self.assertEqual(self.identity(), identity)
+        self.assertEqual([name for name in self.names("run") if ".tmp-" in name], [])
         # A lost run.json: the checkpoints in the run's own folder say which run it is.
         (self.folder / "run/run.json").unlink()
         self.trained(steps=4)

@@ -191,7 +191,7 @@ TEST_CASE("tcp: a length is not believed", "[comm]") {
       at_rank_0 = error.what();
     }
   });
-  const std::vector<TcpHandle> links = meet_over_tcp(meeting_at(port, 1, 2));
+  const std::vector<Descriptor> links = meet_over_tcp(meeting_at(port, 1, 2));
   FrameHeader header;
   header.length = std::uint32_t{1} << 31;
   CHECK(tcp_write(links[0], &header, sizeof header));
@@ -202,7 +202,7 @@ TEST_CASE("tcp: a length is not believed", "[comm]") {
 TEST_CASE("tcp: memory grows with what arrives", "[comm]") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  const TcpHandle here(ends[0]), there(ends[1]);
+  const Descriptor here(ends[0]), there(ends[1]);
   FrameHeader header;
   header.length = kMostMessageBytes;
   REQUIRE(tcp_write(there, &header, sizeof header));

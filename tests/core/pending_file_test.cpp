@@ -38,6 +38,20 @@ struct Folder {
 
 }  // namespace
 
+TEST_CASE("pending file: what a killed writer left goes, and nothing else does", "[core]") {
+  const Folder folder;
+  const std::string path = (folder.path / "env.json").string();
+  for (const char* name : {".tmp-0123456789abcdef", ".tmp-fedcba9876543210", "", ".bak", "2.tmp-0123456789abcdef"}) {
+    REQUIRE(create_new(path + name).is_open());
+  }
+  remove_pending(path);
+  CHECK(folder.files() == 3);
+  CHECK(fs::exists(path));
+  CHECK(fs::exists(path + ".bak"));
+  CHECK(fs::exists(path + "2.tmp-0123456789abcdef"));
+  remove_pending((folder.path / "none" / "env.json").string());
+}
+
 TEST_CASE("pending file: a link under the name that this process would choose is left alone", "[core]") {
   const Folder folder;
   const std::string path = (folder.path / "config.toml").string(), victim = (folder.path / "victim").string();

@@ -37,9 +37,9 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
-    reads = lt::TcpHandle(ends[0]), writes = lt::TcpHandle(ends[1]);
+    reads = lt::Descriptor(ends[0]), writes = lt::Descriptor(ends[1]);
   }
-  lt::TcpHandle reads, writes;
+  lt::Descriptor reads, writes;
 };
 
 }  // namespace

@@ -99,7 +99,7 @@ class Alarms {
 TEST_CASE("channel: a signal does not end a flush", "[watchdog]") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-  Channel here{lt::TcpHandle(ends[0])}, there{lt::TcpHandle(ends[1])};
+  Channel here{lt::Descriptor(ends[0])}, there{lt::Descriptor(ends[1])};
   const std::string frame(200 << 10, 'x');
   for (int i = 0; i < 4; ++i) here.send(FrameKind::board, frame);  // more than the socket holds
   std::promise<void> is_blocked;

@@ -15,8 +15,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "comm/tcp_socket.h"
+#include "core/descriptor.h"
 #include "core/entropy.h"
+#include "core/new_file.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -96,10 +97,9 @@ TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
     ::unlink(fresh.c_str());
     fail(path_, "cannot be written: " + problem);
   };
-  const TcpHandle file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.get() < 0) fail_with_errno();
+  const Descriptor file = create_new(fresh, 0600);
   const std::string text = to_text(token_) + "\n";
-  if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0 ||
+  if (!file.is_open() || !file.write(text.data(), text.size()) || ::fsync(file.get()) != 0 ||
       ::rename(fresh.c_str(), path_.c_str()) != 0) {
     fail_with_errno();
   }
@@ -108,7 +108,7 @@ TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
 TokenFile::~TokenFile() { ::unlink(path_.c_str()); }
 
 std::optional<MeetingToken> read_token_file(const std::string& path) {
-  const TcpHandle file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) {
     if (errno == ENOENT || errno == ESTALE) return std::nullopt;  // the latter by NFS, of one that was replaced
     fail(path, errno == ELOOP ? "expected a file, found a link" : std::strerror(errno));

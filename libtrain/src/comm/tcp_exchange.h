@@ -23,6 +23,6 @@ class TcpExchange {
 
 // `links` as meet_over_tcp() returns them. The end of rank 0's waits up to 15 s for the others', because their groups
 // go on without it; 1 s during stack unwinding.
-std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<TcpHandle> links);
+std::shared_ptr<TcpExchange> make_tcp_exchange(int rank, std::vector<Descriptor> links);
 
 }  // namespace lt

@@ -54,7 +54,7 @@ class FrameReader {
   enum class State { open, closed };
   // Takes what one recv() gives, and appends the frames that are complete to `frames`. Throws CommError for a header
   // that is none of ours.
-  State read(const TcpHandle& handle, std::vector<Frame>& frames);
+  State read(const Descriptor& handle, std::vector<Frame>& frames);
 
  private:
   std::string buffer_;  // from the beginning of a frame
@@ -67,7 +67,7 @@ class FrameWriter {
   void push(Frame frame) { queue_.push_back(std::move(frame)); }
   bool is_empty() const { return queue_.empty(); }
   // Sends what the connection takes. False where the peer has gone.
-  bool flush(const TcpHandle& handle);
+  bool flush(const Descriptor& handle);
 
  private:
   std::deque<Frame> queue_;
@@ -75,6 +75,6 @@ class FrameWriter {
 };
 
 // The whole frame to a connection that blocks. False where the peer has gone.
-bool write_frame(const TcpHandle& handle, const Frame& frame);
+bool write_frame(const Descriptor& handle, const Frame& frame);
 
 }  // namespace lt

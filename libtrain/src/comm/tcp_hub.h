@@ -9,6 +9,6 @@
 namespace lt {
 
 // `links` by rank; of rank 0 there is none. Its thread serves them and the switchboard.
-std::shared_ptr<TcpExchange> make_tcp_hub(std::vector<TcpHandle> links);
+std::shared_ptr<TcpExchange> make_tcp_hub(std::vector<Descriptor> links);
 
 }  // namespace lt

@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kRetry{100};
 enum class Greeting { welcome, closed, wrong_token };
 
 // Once a rank has spoken it waits: it is rank 0 that turns away.
-Greeting greet(const TcpHandle& link, const TcpMeeting& meeting, const MeetingToken& token, TcpDeadline deadline) {
+Greeting greet(const Descriptor& link, const TcpMeeting& meeting, const MeetingToken& token, TcpDeadline deadline) {
   Hello hello;
   hello.rank = static_cast<std::uint32_t>(meeting.rank), hello.size = static_cast<std::uint32_t>(meeting.size);
   hello.nonce = random_token();
@@ -35,12 +35,12 @@ Greeting greet(const TcpHandle& link, const TcpMeeting& meeting, const MeetingTo
   return said == kWelcome ? Greeting::welcome : Greeting::closed;
 }
 
-std::vector<TcpHandle> go_to_rank_0(const TcpMeeting& meeting) {
+std::vector<Descriptor> go_to_rank_0(const TcpMeeting& meeting) {
   const auto deadline = Clock::now() + meeting.patience;
   std::string problem;
   do {
     const std::optional<MeetingToken> token = meeting.token.read();
-    std::optional<TcpHandle> link;
+    std::optional<Descriptor> link;
     if (!token) {
       problem = meeting.token.name + " is not there";
     } else {
@@ -50,7 +50,7 @@ std::vector<TcpHandle> go_to_rank_0(const TcpMeeting& meeting) {
     if (link) {
       const Greeting greeting = greet(*link, meeting, *token, deadline);
       if (greeting == Greeting::welcome) {
-        std::vector<TcpHandle> links;
+        std::vector<Descriptor> links;
         links.push_back(std::move(*link));
         return links;
       }
@@ -68,7 +68,7 @@ std::vector<TcpHandle> go_to_rank_0(const TcpMeeting& meeting) {
 
 }  // namespace
 
-std::vector<TcpHandle> meet_over_tcp(const TcpMeeting& meeting) {
+std::vector<Descriptor> meet_over_tcp(const TcpMeeting& meeting) {
   if (meeting.rank > 0) return go_to_rank_0(meeting);
   const std::optional<MeetingToken> token = meeting.token.read();
   if (!token) throw CommError("rank 0 has no token for the other ranks");

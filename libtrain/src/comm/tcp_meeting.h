@@ -22,6 +22,6 @@ struct TcpMeeting {
 
 // Connected sockets by rank: rank 0 has one to each other rank, the others have one to rank 0. All ranks call it;
 // throws CommError where they do not come together.
-std::vector<TcpHandle> meet_over_tcp(const TcpMeeting& meeting);
+std::vector<Descriptor> meet_over_tcp(const TcpMeeting& meeting);
 
 }  // namespace lt

@@ -30,9 +30,9 @@ class Guest {
  public:
   enum class State { greets, turned_away, welcome };
 
-  explicit Guest(TcpHandle handle) : handle_(std::move(handle)) {}
-  const TcpHandle& handle() const { return handle_; }
-  TcpHandle take_handle() { return std::move(handle_); }
+  explicit Guest(Descriptor handle) : handle_(std::move(handle)) {}
+  const Descriptor& handle() const { return handle_; }
+  Descriptor take_handle() { return std::move(handle_); }
   Clock::time_point deadline() const { return deadline_; }
   int rank() const { return static_cast<int>(hello_.rank); }
   bool said_hello() const { return said_hello_; }
@@ -69,7 +69,7 @@ class Guest {
     return State::welcome;
   }
 
-  TcpHandle handle_;
+  Descriptor handle_;
   Clock::time_point deadline_ = Clock::now() + kGreetingPatience;
   bool said_hello_ = false;
   std::size_t got_ = 0;  // bytes of the message that is awaited
@@ -90,7 +90,7 @@ class Reception {
     links_.resize(static_cast<std::size_t>(meeting.size));
   }
 
-  std::vector<TcpHandle> receive_all() {
+  std::vector<Descriptor> receive_all() {
     const auto deadline = Clock::now() + meeting_.patience;
     while (missing_ > 0) {
       if (Clock::now() > deadline) fail();
@@ -108,7 +108,7 @@ class Reception {
       entries_.push_back({guest.handle().get(), POLLIN, 0});
       deadline = std::min(deadline, guest.deadline());
     }
-    for (const TcpHandle& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
+    for (const Descriptor& handle : listener_.handles()) entries_.push_back({handle.get(), POLLIN, 0});
     if (::poll(entries_.data(), entries_.size(), poll_ms_until(deadline)) < 0 && errno != EINTR) {
       throw CommError(fmt::format("poll: {}", std::strerror(errno)));
     }
@@ -128,7 +128,7 @@ class Reception {
   }
 
   void welcome(Guest& guest) {
-    TcpHandle& link = links_[static_cast<std::size_t>(guest.rank())];
+    Descriptor& link = links_[static_cast<std::size_t>(guest.rank())];
     if (link.get() >= 0) return;  // there is that rank already
     if (!tcp_write(guest.handle(), &kWelcome, sizeof kWelcome)) return;
     link = guest.take_handle();
@@ -137,10 +137,10 @@ class Reception {
 
   // The oldest makes room: whoever belongs here speaks at once, and comes again where it was too slow.
   void accept_guests() {
-    for (const TcpHandle& listening : listener_.handles()) {
+    for (const Descriptor& listening : listener_.handles()) {
       for (int i = 0; i < kAcceptedAtOnce; ++i) {
         bool is_full = false;
-        std::optional<TcpHandle> handle = TcpListener::accept(listening, is_full);
+        std::optional<Descriptor> handle = TcpListener::accept(listening, is_full);
         if (!handle && !is_full) break;
         if (is_full && guests_.empty()) {
           throw CommError("rank 0 can open no more connections", "`ulimit -n` is less than the number of ranks");
@@ -152,7 +152,7 @@ class Reception {
   }
 
   [[noreturn]] void fail() const {
-    const auto first = std::find_if(links_.begin() + 1, links_.end(), [](const TcpHandle& h) { return h.get() < 0; });
+    const auto first = std::find_if(links_.begin() + 1, links_.end(), [](const Descriptor& h) { return h.get() < 0; });
     std::string text = fmt::format("group world: rank {} of {}: expected a connection, none came in time",
                                    first - links_.begin(), meeting_.size);
     if (missing_ > 1) text += fmt::format("; {} ranks are missing", missing_);
@@ -163,7 +163,7 @@ class Reception {
   const TcpMeeting& meeting_;
   const MeetingToken& token_;
   TcpListener listener_;
-  std::vector<TcpHandle> links_;
+  std::vector<Descriptor> links_;
   int missing_ = meeting_.size - 1, refused_ = 0;
   std::deque<Guest> guests_;  // in the order in which they came
   std::vector<pollfd> entries_;
@@ -180,7 +180,7 @@ void allow_descriptors(int ranks) {
 
 }  // namespace
 
-std::vector<TcpHandle> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token) {
+std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token) {
   allow_descriptors(meeting.size);
   return Reception(meeting, token).receive_all();
 }

@@ -8,6 +8,6 @@
 namespace lt {
 
 // Connected sockets by rank, once all have come. Throws CommError.
-std::vector<TcpHandle> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
+std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
 
 }  // namespace lt

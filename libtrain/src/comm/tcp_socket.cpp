@@ -63,7 +63,7 @@ Addresses addresses_of(const std::string& host, int port, std::string& problem) 
   return {found, &::freeaddrinfo};
 }
 
-bool connects(const TcpHandle& handle, const addrinfo& address, TcpDeadline deadline, std::string& problem) {
+bool connects(const Descriptor& handle, const addrinfo& address, TcpDeadline deadline, std::string& problem) {
   if (::connect(handle.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
     problem = system_error();
     return false;
@@ -102,19 +102,15 @@ int poll_ms_until(TcpDeadline deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
 }
 
-TcpHandle::~TcpHandle() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void set_blocking(const TcpHandle& handle, bool blocks) {
+void set_blocking(const Descriptor& handle, bool blocks) {
   const int flags = ::fcntl(handle.get(), F_GETFL);
   ::fcntl(handle.get(), F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
 }
 
-std::optional<TcpHandle> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem) {
+std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem) {
   const Addresses addresses = addresses_of(host, port, problem);
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    TcpHandle handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    Descriptor handle(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
     const TcpDeadline try_until = std::min(deadline, std::chrono::steady_clock::now() + kOneTry);
     if (handle.get() < 0) {
       problem = system_error();
@@ -127,7 +123,7 @@ std::optional<TcpHandle> tcp_connect(const std::string& host, int port, TcpDeadl
   return std::nullopt;
 }
 
-TcpRead tcp_read(const TcpHandle& handle, void* to, std::size_t size, TcpDeadline deadline) {
+TcpRead tcp_read(const Descriptor& handle, void* to, std::size_t size, TcpDeadline deadline) {
   for (std::size_t got = 0; got < size;) {
     if (!is_ready(handle.get(), POLLIN, deadline)) return TcpRead::late;
     const ssize_t count = ::recv(handle.get(), static_cast<char*>(to) + got, size - got, 0);
@@ -138,7 +134,7 @@ TcpRead tcp_read(const TcpHandle& handle, void* to, std::size_t size, TcpDeadlin
   return TcpRead::complete;
 }
 
-bool tcp_write(const TcpHandle& handle, const void* bytes, std::size_t size) {
+bool tcp_write(const Descriptor& handle, const void* bytes, std::size_t size) {
   for (std::size_t sent = 0; sent < size;) {
     const ssize_t count = ::send(handle.get(), static_cast<const char*>(bytes) + sent, size - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -153,7 +149,7 @@ TcpListener::TcpListener(const std::string& host, int port) {
   const Addresses addresses = addresses_of(host, port, problem);
   bool reachable = false;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    TcpHandle handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
+    Descriptor handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
     if (handle.get() < 0) continue;  // a family that this machine does not have
     set_option(handle.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->ai_family == AF_INET6) set_option(handle.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
@@ -189,9 +185,9 @@ int TcpListener::port() const {
   return ntohs(address.sin6_port);  // at the same place in IPv4's
 }
 
-std::optional<TcpHandle> TcpListener::accept(const TcpHandle& listening, bool& is_full) {
+std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool& is_full) {
   while (true) {
-    TcpHandle handle(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor handle(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (handle.get() >= 0) {
       watch_connection(handle.get());
       return handle;

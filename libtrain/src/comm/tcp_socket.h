@@ -4,8 +4,9 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "core/descriptor.h"
 
 namespace lt {
 
@@ -18,33 +19,17 @@ int poll_ms_until(TcpDeadline deadline);
 // ended process is found at once, because its kernel says so.
 constexpr std::chrono::seconds kTcpVanished{30};
 
-// Owns a file descriptor.
-class TcpHandle {
- public:
-  explicit TcpHandle(int fd = -1) : fd_(fd) {}
-  TcpHandle(TcpHandle&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  TcpHandle& operator=(TcpHandle&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~TcpHandle();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // One try. Nothing where it did not succeed by the deadline; `problem` then says why.
-std::optional<TcpHandle> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem);
+std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem);
 
 // Reads all of `size` bytes, or says why not.
 enum class TcpRead { complete, closed, late };
-TcpRead tcp_read(const TcpHandle& handle, void* to, std::size_t size, TcpDeadline deadline);
+TcpRead tcp_read(const Descriptor& handle, void* to, std::size_t size, TcpDeadline deadline);
 // False where the peer has gone.
-bool tcp_write(const TcpHandle& handle, const void* bytes, std::size_t size);
+bool tcp_write(const Descriptor& handle, const void* bytes, std::size_t size);
 
 // The option that makes calls return at once where they would wait.
-void set_blocking(const TcpHandle& handle, bool blocks);
+void set_blocking(const Descriptor& handle, bool blocks);
 
 // Listens at the addresses of this machine that a name has, and at no others.
 class TcpListener {
@@ -55,13 +40,13 @@ class TcpListener {
   int port() const;
   // "127.0.1.1", where no other host can reach this one by the name; otherwise empty.
   const std::string& only_loopback() const { return only_loopback_; }
-  const std::vector<TcpHandle>& handles() const { return handles_; }
+  const std::vector<Descriptor>& handles() const { return handles_; }
   // A connection that waits at one of the handles; does not block. Nothing where there is none. Sets `is_full` where
   // this process can have no more descriptors.
-  static std::optional<TcpHandle> accept(const TcpHandle& listening, bool& is_full);
+  static std::optional<Descriptor> accept(const Descriptor& listening, bool& is_full);
 
  private:
-  std::vector<TcpHandle> handles_;
+  std::vector<Descriptor> handles_;
   std::string only_loopback_;
 };
 

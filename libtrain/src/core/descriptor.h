@@ -1,4 +1,4 @@
-// Owns a descriptor of a file or a folder. Sockets have TcpHandle (comm/tcp_socket.h).
+// Owns a descriptor: of a file, a folder, a socket, a pipe.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 
 namespace lt {
 
-Descriptor create_new(const std::string& path) {
-  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+Descriptor create_new(const std::string& path, unsigned mode) {
+  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
 }
 
 bool sync_folder(const std::filesystem::path& folder) {

@@ -10,7 +10,7 @@
 namespace lt {
 
 // A file that was not there, for reading and writing; none: errno says why. The caller gives it its name or removes it.
-Descriptor create_new(const std::string& path);
+Descriptor create_new(const std::string& path, unsigned mode = 0644);
 
 // Brings the names in a folder to disk; false: errno says why not.
 bool sync_folder(const std::filesystem::path& folder);

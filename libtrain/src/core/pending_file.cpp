@@ -9,12 +9,18 @@
 #include <filesystem>
 
 #include "core/new_file.h"
+#include "core/readable.h"
 #include "libtrain/error.h"
 
 namespace lt {
+namespace {
+
+constexpr const char* kPendingMark = ".tmp-";
+
+}  // namespace
 
 PendingFile::PendingFile(const std::string& part, const std::string& path, const std::string& mark)
-    : part_(part), path_(path), pending_(path + ".tmp-" + mark), file_(create_new(pending_)) {
+    : part_(part), path_(path), pending_(path + kPendingMark + mark), file_(create_new(pending_)) {
   if (!file_.is_open()) fail("cannot create");
 }
 
@@ -41,6 +47,13 @@ void PendingFile::commit() {
   if (std::rename(pending_.c_str(), path_.c_str()) != 0) fail("cannot rename");
   committed_ = true;
   if (!sync_folder(std::filesystem::absolute(path_).parent_path())) fail("cannot fsync its folder");
+}
+
+void remove_pending(const std::string& path) {
+  const std::filesystem::path file = std::filesystem::absolute(path);
+  for (const std::filesystem::path& other : readable_entries(file.parent_path())) {
+    if (other.filename().string().starts_with(file.filename().string() + kPendingMark)) ::unlink(other.c_str());
+  }
 }
 
 void write_whole_file(const std::string& part, const std::string& path, const std::string& text) {

@@ -33,6 +33,9 @@ class PendingFile {
   bool committed_ = false;
 };
 
+// Removes what writers of `path` that were killed have left. Nobody writes it now.
+void remove_pending(const std::string& path);
+
 // The file `path` with this text, durably, or as it was.
 void write_whole_file(const std::string& part, const std::string& path, const std::string& text);
 

@@ -212,6 +212,7 @@ void write_run_files(const Config& resolved, const RunIdentity& identity, const 
   // A full disk does not keep a run from going on: the file of its earlier start stays.
   const auto attempt = [&](const std::string& name, const auto& write) {
     const std::string path = resolved.run.dir + "/" + name;
+    remove_pending(path);  // of a start that was killed
     try {
       write(path);
     } catch (const DataError& error) {

@@ -31,7 +31,7 @@ void set_option(int fd, int level, int name, int value) { ::setsockopt(fd, level
 
 }  // namespace
 
-Channel::Channel(TcpHandle connected) : handle_(std::move(connected)) {
+Channel::Channel(Descriptor connected) : handle_(std::move(connected)) {
   set_option(handle_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
@@ -43,7 +43,7 @@ Channel Channel::connect(const std::string& address, int port, Clock::time_point
     return {};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  TcpHandle fd(::socket(found->ai_family, SOCK_STREAM | kSocketFlags, 0));
+  Descriptor fd(::socket(found->ai_family, SOCK_STREAM | kSocketFlags, 0));
   if (fd.get() < 0 || (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
     problem = system_error();
     return {};
@@ -132,7 +132,7 @@ Listener::Listener(bool for_this_host) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET, v4.sin_addr.s_addr = htonl(for_this_host ? INADDR_LOOPBACK : INADDR_ANY);
   const auto listens = [&](int family, const void* address, socklen_t size) {
-    handle_ = TcpHandle(::socket(family, SOCK_STREAM | kSocketFlags, 0));
+    handle_ = Descriptor(::socket(family, SOCK_STREAM | kSocketFlags, 0));
     if (handle_.get() < 0) return false;
     if (family == AF_INET6) set_option(handle_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
     return ::bind(handle_.get(), static_cast<const sockaddr*>(address), size) == 0 &&
@@ -148,7 +148,7 @@ Listener::Listener(bool for_this_host) {
 }
 
 std::optional<Channel> Listener::accept() {
-  TcpHandle fd(::accept4(handle_.get(), nullptr, nullptr, kSocketFlags));
+  Descriptor fd(::accept4(handle_.get(), nullptr, nullptr, kSocketFlags));
   if (fd.get() < 0) return std::nullopt;
   return Channel(std::move(fd));
 }

@@ -32,13 +32,13 @@ struct Frame {
 class Channel {
  public:
   Channel() = default;
-  explicit Channel(TcpHandle connected);
+  explicit Channel(Descriptor connected);
   // Null where no connection comes about before the deadline; `problem` says why.
   static Channel connect(const std::string& address, int port, Clock::time_point deadline, std::string& problem);
 
   bool is_open() const { return handle_.get() >= 0; }
   int descriptor() const { return handle_.get(); }
-  void close() { handle_ = TcpHandle(); }
+  void close() { handle_ = Descriptor(); }
 
   void send(FrameKind kind, const std::string& bytes = {});
   // All that has come; where the peer has closed, or sent what is no frame, the channel is closed after it.
@@ -53,7 +53,7 @@ class Channel {
   // False where the peer has gone, which receive() sees too.
   bool push();
 
-  TcpHandle handle_;
+  Descriptor handle_;
   std::string outgoing_, incoming_;
 };
 
@@ -67,7 +67,7 @@ class Listener {
   std::optional<Channel> accept();
 
  private:
-  TcpHandle handle_;
+  Descriptor handle_;
   int port_ = 0;
 };
 

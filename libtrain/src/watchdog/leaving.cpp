@@ -30,7 +30,7 @@ void write_all(int fd, const std::string& text) {
 }
 
 void write_file(const std::string& path, const std::string& text, int how) {
-  const TcpHandle file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0644));
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | how, 0644));
   if (file.get() >= 0) write_all(file.get(), text);
 }
 

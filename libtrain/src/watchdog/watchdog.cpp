@@ -121,7 +121,7 @@ struct Watchdog::Impl {
   std::mutex mutex;
   std::vector<MonitorLink> connected;
   std::atomic<bool> armed{false}, stops{false};  // armed: all ranks are connected
-  const TcpHandle wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::thread thread;
 };
 
