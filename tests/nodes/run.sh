@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests/nodes/nodes_test.py in namespaces of its own, so that whatever it starts and sets up ends with it. Skipped,
 # and said so, where namespaces are not permitted:
-#   bash tests/nodes/run.sh --ltrain build/cpu/launch/ltrain --mpiexec mpirun [Nodes.test_...]
+#   bash tests/nodes/run.sh --ltrain build/cpu/ltrain --mpiexec mpirun [Nodes.test_...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 

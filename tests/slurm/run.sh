@@ -2,7 +2,7 @@
 # Runs tests/slurm/slurm_test.py beside a Slurm cluster of this machine, in namespaces of its own: its ports meet nobody's,
 # and its processes end with it. Skipped, and said so, where Slurm is not installed or namespaces are not permitted:
 #   apt-get install slurmctld slurmd slurm-client munge libpmix2
-#   bash tests/slurm/run.sh --ltrain build/cpu/launch/ltrain --mpiexec mpirun [Slurm.test_...]
+#   bash tests/slurm/run.sh --ltrain build/cpu/ltrain --mpiexec mpirun [Slurm.test_...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
