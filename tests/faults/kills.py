@@ -52,10 +52,10 @@ def print_restarts(rows):
     saved nothing, of each restart that came to a step before the next kill."""
     print(f"{'attempt':>7} {'resumed at':>10} {'lost steps':>10} {'notice':>7} {'backoff':>8} {'start':>6} {'down':>6}  "
           "cause")
-    seconds, stepped = [], False
+    seconds, stepped, parts, slowest = [], False, {}, (0, {})
     for row in rows:
         if row.get("event") == "start":
-            stepped = False
+            stepped, parts = False, row["start_seconds"]
         stepped = stepped or "loss_hex" in row
         if row.get("event") != "restart":
             continue
@@ -66,6 +66,9 @@ def print_restarts(rows):
               f"{down['start']:>6.2f} {down['total']:>6.2f}  {row['cause']}")
         if came:
             seconds.append((down["total"], down["backoff"]))
+            slowest = max(slowest, (down["start"], parts), key=lambda start: start[0])
+    print(f"the slowest start, {slowest[0]:.2f} s, of which in the run itself: "
+          + ", ".join(f"{part} {took:.2f}" for part, took in slowest[1].items() if took >= 0.01))
     return seconds
 
 

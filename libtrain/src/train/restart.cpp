@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/last_lines.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -25,19 +25,23 @@ struct Resumed {
   Size before = 0;           // the last step that was recorded before that start
 };
 
-// Each start goes on at its own step, so the last step is that of the last line.
+// Reads a line or two, however long the run: each start goes on at its own step, so the line before it has the last
+// step.
 Resumed resumed(const std::string& metrics, std::size_t offset) {
-  std::ifstream stream(metrics, std::ios::binary);
+  LastLines lines(metrics);
   Resumed found;
-  Size last = 0;
-  std::size_t begin = 0;
-  for (std::string line; std::getline(stream, line); begin += line.size() + 1) {
-    const bool is_start = line.starts_with(R"({"event":"start")");
-    if (!is_start && !line.starts_with(R"({"step":)")) continue;
-    const Json row = Json::parse(line, nullptr, false);
+  while (const auto line = lines.next()) {
+    if (!found.step && line->begin < offset) break;
+    const bool is_start = line->text.starts_with(R"({"event":"start")");
+    if (!is_start && (!found.step || !line->text.starts_with(R"({"step":)"))) continue;
+    const Json row = Json::parse(line->text, nullptr, false);
     if (row.is_discarded() || !row.contains("step") || !row["step"].is_number_integer()) continue;
-    if (is_start && begin >= offset) found = {row["step"].get<Size>(), last};
-    last = row["step"].get<Size>();
+    const Size step = row["step"].get<Size>();
+    if (found.step) {
+      found.before = step;
+      break;
+    }
+    found.step = step;
   }
   return found;
 }
@@ -64,8 +68,8 @@ std::optional<Restart> restart_of_environment() {
 }
 
 Json restart_event(const Restart& r, const std::string& metrics, std::size_t offset) {
-  const Resumed at = resumed(metrics, offset);
   const double start_s = std::max(0.0, since_1970() - r.began);
+  const Resumed at = resumed(metrics, offset);
   return {{"event", "restart"},
           {"attempt", r.attempt},
           {"step", at.step ? Json(*at.step) : Json(nullptr)},
