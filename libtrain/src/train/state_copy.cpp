@@ -6,10 +6,18 @@
 #include <utility>
 
 #include "core/copy_bytes.h"
+#include "kernels/elementwise.h"
 #include "tensor/host_memory.h"
 
 namespace lt {
 namespace {
+
+// By the copy engine of a GPU; on the CPU by all threads, as one does not fill the memory's bandwidth.
+void transfer(const Stream& stream, void* to, const void* from, Size bytes) {
+  if (stream.device() != kCpu) return copy_bytes(stream, to, from, bytes);
+  const kernels::Strided row{.dims = 1, .sizes = {bytes / Size{sizeof(float)}}, .out = {1}, .a = {1}};
+  kernels::copy_strided(CpuStream{}, DType::f32, row, to, from, false);
+}
 
 const std::byte* memory_of(const StateRange& range) { return static_cast<const std::byte*>(range.values.data()); }
 
@@ -49,7 +57,7 @@ Event StateCopy::start(void* to) const {
   updated.record(Stream::compute(stream_.device()));
   stream_.wait(updated);
   for (const auto& [from, offset, bytes] : transfers_) {
-    copy_bytes(stream_, static_cast<std::byte*>(to) + offset, from, bytes);
+    transfer(stream_, static_cast<std::byte*>(to) + offset, from, bytes);
   }
   copied.record(stream_);
   engine_.hold_update_for(stream_);
