@@ -14,7 +14,7 @@ bash launch/deps.sh --tests
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 
-results=() configure_options=(-DCMAKE_UNITY_BUILD=$unity)
+results=() configure_options=()
 build_and_test() {  # preset, targets in one word, extra ctest options
   local preset=$1 targets
   read -ra targets <<< "$2"
@@ -36,8 +36,9 @@ if [ ! -e "$tools/ready" ]; then
     echo "TensorBoard could not be installed"
 fi
 [ ! -e "$tools/ready" ] || configure_options+=("-DLIBTRAIN_TOOLS_PYTHON=$tools/bin/python")
+configure_options+=(-DCMAKE_UNITY_BUILD=$unity)
 build_and_test cpu all
-configure_options+=(-DCMAKE_UNITY_BUILD=ON)
+unset 'configure_options[-1]'
 # Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
 build_and_test debug sanitize_tests --label-regex sanitize
 if bash launch/deps.sh --fuzz; then
@@ -50,6 +51,7 @@ if ! command -v nvcc > /dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nv
 elif ! bash launch/deps.sh --cuda; then
   echo "== nvcc without the above: the CUDA configuration is not built"
 else
+  configure_options+=(-DCMAKE_UNITY_BUILD=ON)
   build_and_test cuda "ltrain cuda_tests" --label-regex cuda
 fi
 

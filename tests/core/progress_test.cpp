@@ -30,21 +30,22 @@ TEST_CASE("progress: phases nest, and on meta or in the background there are non
   CHECK(read_progress().phase == before.phase);
 }
 
-TEST_CASE("progress: the slowest step is that from one begin to the next, unless long work came between", "[core]") {
-  constexpr auto kTime = std::chrono::milliseconds(20);
+TEST_CASE("progress: the slowest step is that from one begin to the next, without long work in between", "[core]") {
+  constexpr auto kTime = std::chrono::milliseconds(200);
+  const auto do_for = [](Phase phase, std::chrono::milliseconds time) {
+    const PhaseScope scope(phase);
+    std::this_thread::sleep_for(time);
+  };
   begin_step(1);
-  {
-    const PhaseScope save(Phase::save);
-    std::this_thread::sleep_for(kTime);
-  }
+  do_for(Phase::save, kTime);
   begin_step(2);
-  CHECK(read_progress().slowest_step_s == 0);
-  {
-    const PhaseScope forward(Phase::forward);
-    std::this_thread::sleep_for(kTime);
-  }
+  CHECK(read_progress().slowest_step_s < 0.1);
+  // A step counts although a save came between it and the next, as a copy in memory does after every step.
+  do_for(Phase::forward, kTime / 2);
+  do_for(Phase::save, kTime);
   begin_step(3);
-  CHECK(read_progress().slowest_step_s >= 0.02);
+  CHECK(read_progress().slowest_step_s >= 0.1);
+  CHECK(read_progress().slowest_step_s < 0.3);
   CHECK(read_progress().step == 3);
 }
 

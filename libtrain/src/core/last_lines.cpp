@@ -1,4 +1,4 @@
-// Reads pieces before what was read.
+// Reads the file in pieces, the last one first.
 #include "core/last_lines.h"
 
 #include <fcntl.h>

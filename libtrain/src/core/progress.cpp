@@ -46,8 +46,13 @@ std::atomic<Phase> current_phase{Phase::none};
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
 // Used by the stepping thread alone.
-StepClock::time_point step_begin;
+StepClock::time_point step_begin, patient_begin;
+double patient_s = 0;  // of the step: what is patient says nothing of how long steps take
 bool step_is_timed = false;
+
+double seconds_between(StepClock::time_point begin, StepClock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 thread_local bool in_background = false;
 std::atomic<int> waits_for_background{0};
@@ -57,10 +62,14 @@ std::atomic<std::uint32_t*> launch_word{nullptr};
 std::uint32_t launches = 0;
 
 Phase enter(Phase phase) {
-  // A step during which the process did something patient says nothing of how long steps take.
-  if (patience(phase) > 1) step_is_timed = false;
   count_progress();
-  return current_phase.exchange(phase, std::memory_order_relaxed);
+  const Phase previous = current_phase.exchange(phase, std::memory_order_relaxed);
+  const bool was_patient = patience(previous) > 1, is_patient = patience(phase) > 1;
+  if (was_patient == is_patient) return previous;
+  const auto now = StepClock::now();
+  if (is_patient) patient_begin = now;
+  if (was_patient) patient_s += seconds_between(patient_begin, now);
+  return previous;
 }
 
 }  // namespace
@@ -90,10 +99,10 @@ void begin_step(std::int64_t step) {
   if (in_background) return;
   const auto now = StepClock::now();
   if (step_is_timed) {
-    const double seconds = std::chrono::duration<double>(now - step_begin).count();
+    const double seconds = seconds_between(step_begin, now) - patient_s;
     if (seconds > slowest_step_s.load(std::memory_order_relaxed)) slowest_step_s = seconds;
   }
-  step_begin = now, step_is_timed = true;
+  step_begin = now, patient_s = 0, step_is_timed = true;
   running_step.store(step, std::memory_order_relaxed);
   count_progress();
 }

@@ -138,7 +138,7 @@ void MemoryCheckpoints::copy() {
     const std::lock_guard lock(shared_->mutex);
     shared_->copying = true;
   }
-  // Before the loss scale, which in f16 the host has only after the step.
+  // The copy begins first: in f16 the host learns the loss scale only after the step.
   const Event copied = state_copy_.start(slot.payload());
   const LossScale scale = engine_.loss_scale();
   const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,

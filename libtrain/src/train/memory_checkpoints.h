@@ -24,7 +24,8 @@ class MemoryCheckpoints {
   // what it took.
   MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group, const RunIdentity& identity,
                     Size data_tokens, std::shared_ptr<RecordedSteps> recorded);
-  // Waits for the copy that is under way, as a BackgroundThread does. Its step is recorded, or none will be any more.
+  // Waits for the copy that is under way, as a BackgroundThread does. The caller has recorded its step, or closed
+  // `recorded`.
   ~MemoryCheckpoints();
 
   bool is_mirrored() const;

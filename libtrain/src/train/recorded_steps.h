@@ -1,5 +1,5 @@
 // Which steps have their row in the record: threads that keep a state wait for the row of its step. So no restart
-// leaves a gap in the record, and no state is kept whose loss is no number.
+// leaves a gap in the record, and the state of a step that ended the run is not kept.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ class RecordedSteps {
 
   // The row of `step` is written.
   void add(Size step);
-  // No more will be written.
+  // No further step counts.
   void close();
   // Whether the row of `step` was written; waits until that is known.
   bool wait_for(Size step);

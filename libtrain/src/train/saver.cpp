@@ -62,7 +62,7 @@ void sync_rows(const std::vector<std::string>& files) {
 
 }  // namespace
 
-// For a save that is about to begin.
+// A copy whose save has not begun.
 struct Saver::StartedCopy {
   Size step;
   std::shared_ptr<void> buffer;
@@ -173,9 +173,11 @@ void Saver::save_in_background(Size step) {
   const auto begin = Clock::now();
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
   ShardMap map{run_.engine->shard_map().parameters, copy_->ranges_in(copy.buffer), {}};
+  checkpoint::RunState state = state_of_run(run_);  // in f16 it waits for the step, whose loss scale it has
+  const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // All by value: during stack unwinding the thread may be left behind.
-  background_->saves.add(step, copy.stall_seconds + seconds_since(begin),
-                         [copied = copy.copied, recorded = recorded_, config = run_.config, state = state_of_run(run_),
+  background_->saves.add(step, stall_seconds,
+                         [copied = copy.copied, recorded = recorded_, config = run_.config, state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
                            copied.synchronize();
                            if (!recorded->wait_for(state.step)) return std::string();

@@ -34,14 +34,15 @@ class Saver {
   // repeatedly.
   void finish();
 
-  // Right after each step was issued: starts the copies of its state that are due, in memory of the hosts and, where
-  // save() will be called for it, for a save beside training. On a GPU they run beside the next step.
+  // After each step: starts the copies of its state that are due, in memory of the hosts and, where save() will be
+  // called for it, for a save beside training. On a GPU they run beside the next step, best if the step is still at
+  // work.
   void start_copies(bool saves);
   // Whether save() needs the step's record. Where it does not, the thread that writes waits for it.
   bool save_needs_record() const { return background_ == nullptr; }
   // The record of `step` is written, so copies of its state may be kept.
   void recorded(Size step) { recorded_->add(step); }
-  // The record of the step that was issued last will not be written: waits for the saves before it.
+  // The numbers of a step are not finite, so its state is not kept. Waits for the saves before it.
   void give_up();
   // The copies in memory are not needed any more.
   void drop_memory();

@@ -12,7 +12,7 @@
 namespace lt {
 namespace {
 
-// By the copy engine of a GPU; on the CPU by all threads, as one does not fill the memory's bandwidth.
+// A GPU's copy engine copies. On the CPU all threads do, as one does not fill the memory's bandwidth.
 void transfer(const Stream& stream, void* to, const void* from, Size bytes) {
   if (stream.device() != kCpu) return copy_bytes(stream, to, from, bytes);
   const kernels::Strided row{.dims = 1, .sizes = {bytes / Size{sizeof(float)}}, .out = {1}, .a = {1}};

@@ -63,6 +63,7 @@ class Trainer {
   End run_steps() {
     const TrainConfig& train = run_.config.train;
     const PartClockScope parts(&clock_);
+    set_fault_step(steps_done());
     fault_point("start");
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
     if (is_stopped()) return End::signal;
@@ -72,16 +73,17 @@ class Trainer {
       const Size n = steps_done();
       const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
       const bool saves = saver_.is_due(n) && n < train.steps;
-      saver_.start_copies(saves);
       // The device works on this step while the host makes the next one ready.
-      const bool is_ahead = run_.device().type == DeviceType::cuda && !(saves && saver_.save_needs_record());
-      if (!is_ahead || needs_result(n)) finish_issued();
+      const bool is_ahead =
+          run_.device().type == DeviceType::cuda && !needs_result(n) && !(saves && saver_.save_needs_record());
+      is_ahead ? saver_.start_copies(saves) : finish_issued();
       if (is_stopped()) return finish_issued(), End::signal;
       if (evaluates) evaluate();
       if (samples) sample();
       if (out_of_time()) return finish_issued(), End::time;
-      // Before the save, whose time is the next step's.
+      // Before copies and saves, whose time is the next step's.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
+      if (!is_ahead) saver_.start_copies(saves);
       saver_.conclude_finished();
       if (saves) saver_.save();
       // A step's row brings what came meanwhile. These may take longer than a step, so they are not followed by one.
@@ -132,8 +134,11 @@ class Trainer {
     }
     const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
     if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
+    if (!is_finite) note_skipped(record);
     saver_.recorded(record.step);
-    if (is_finite) return;
+  }
+
+  void note_skipped(const StepRecord& record) {
     const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
     run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", reason}, {"loss_scale", record.loss_scale}});
     run_.log.say(fmt::format("step {:>5}: no update, {} at loss scale {:g}; it is halved", record.step, reason,
