@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -38,7 +39,7 @@ class Runs:
         if given.keep:
             given.keep.mkdir(parents=True, exist_ok=True)
             (given.keep / f"{given.label}-{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        subprocess.run(["rm", "-rf", self.folder / name], check=True)
+        shutil.rmtree(self.folder / name)
         return rows
 
 

@@ -1,4 +1,4 @@
-// One attempt with shells in the place of ranks: whose exit code it has, and that no reader can hold it up.
+// One attempt, with shells for ranks: it has the right one's exit code, and no reader can hold it up.
 #include "supervisor/attempt.h"
 
 #include <fmt/format.h>

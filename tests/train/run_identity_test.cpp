@@ -51,7 +51,7 @@ TEST_CASE("run identity: a run.json that no run has written counts as missing", 
   }
 }
 
-TEST_CASE("run identity: a pipe in the place of run.json is not waited for", "[train]") {
+TEST_CASE("run identity: a start does not wait for a pipe that stands where run.json should", "[train]") {
   std::string folder = (fs::temp_directory_path() / "lt-identity-XXXXXX").string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   REQUIRE(::mkfifo((folder + "/run.json").c_str(), 0600) == 0);

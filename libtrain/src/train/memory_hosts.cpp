@@ -26,11 +26,11 @@ MemoryHosts memory_hosts(const Group& group) {
   for (const std::string& identity : identities) {
     const auto found = std::find(known.begin(), known.end(), identity);
     const auto host = static_cast<std::size_t>(found - known.begin());
-    if (found == known.end()) known.push_back(identity), hosts.ranks_on.push_back(0);
+    if (found == known.end()) known.push_back(identity), hosts.ranks.emplace_back();
+    hosts.ranks[host].push_back(static_cast<int>(hosts.host_of.size()));
     hosts.host_of.push_back(static_cast<int>(host));
-    hosts.place_of.push_back(hosts.ranks_on[host]++);
+    hosts.place_of.push_back(static_cast<int>(hosts.ranks[host].size()) - 1);
   }
-  hosts.count = static_cast<int>(known.size());
   return hosts;
 }
 

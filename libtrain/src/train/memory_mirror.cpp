@@ -7,28 +7,27 @@
 #include <cstring>
 
 #include "libtrain/error.h"
+#include "train/broadcast_payload.h"
 
 namespace lt {
 namespace {
-
-constexpr Size kMirrorPiece = Size{4} << 20;  // bytes of a message
 
 // Hosts send in rounds, so that each is in at most one pair at a time: 0 and 1 are those of even and odd number, 2 is
 // the last of an odd number of hosts, whose receiver is the first.
 int round_of(int host, int hosts) { return hosts % 2 == 1 && host == hosts - 1 ? 2 : host % 2; }
 
-// The rank to which `rank` sends: of the same place on the next host.
-int receiver_of(const MemoryHosts& hosts, int rank) {
-  const auto at = [](const std::vector<int>& list, int i) { return list[static_cast<std::size_t>(i)]; };
-  const int host = (at(hosts.host_of, rank) + 1) % hosts.count;
-  int receiver = 0;
-  while (at(hosts.host_of, receiver) != host || at(hosts.place_of, receiver) != at(hosts.place_of, rank)) ++receiver;
-  return receiver;
+// The rank of the same place as `rank`, so many hosts further. All hosts have equally many ranks.
+int counterpart_of(const MemoryHosts& hosts, int rank, int further) {
+  const auto r = static_cast<std::size_t>(rank);
+  const int host = (hosts.host_of[r] + further + hosts.count()) % hosts.count();
+  return hosts.ranks[static_cast<std::size_t>(host)][static_cast<std::size_t>(hosts.place_of[r])];
 }
+// To which `rank` sends.
+int receiver_of(const MemoryHosts& hosts, int rank) { return counterpart_of(hosts, rank, 1); }
 
 bool can_mirror(const MemoryHosts& hosts) {
-  const auto other = [&](int ranks) { return ranks != hosts.ranks_on[0]; };
-  return hosts.count > 1 && std::none_of(hosts.ranks_on.begin(), hosts.ranks_on.end(), other);
+  const auto differs = [&](const std::vector<int>& ranks) { return ranks.size() != hosts.ranks[0].size(); };
+  return hosts.count() > 1 && std::none_of(hosts.ranks.begin(), hosts.ranks.end(), differs);
 }
 
 }  // namespace
@@ -37,10 +36,7 @@ std::string slots_name(int rank) { return fmt::format("rank-{:05d}", rank); }
 std::string mirror_name(int rank) { return fmt::format("mirror-{:05d}", rank); }
 
 int mirrored_rank(const MemoryHosts& hosts, int rank) {
-  if (!can_mirror(hosts)) return -1;
-  int sender = 0;
-  while (receiver_of(hosts, sender) != rank) ++sender;
-  return sender;
+  return can_mirror(hosts) ? counterpart_of(hosts, rank, -1) : -1;
 }
 
 MemoryMirror::MemoryMirror(const Group& group, const MemoryHosts& hosts, const checkpoint::CopyOwner& owner,
@@ -50,12 +46,12 @@ MemoryMirror::MemoryMirror(const Group& group, const MemoryHosts& hosts, const c
     int rank;
     std::string layout;
   } received;  // of the rank whose copy is kept here
-  for (int round = 0; round < 2 + hosts.count % 2; ++round) {
+  for (int round = 0; round < 2 + hosts.count() % 2; ++round) {
     // A pair has its sender's number as color; who is in no pair has one of its own.
     std::vector<int> color;
     for (int r = 0; r < group.size(); ++r) color.push_back(group.size() + r);
     for (int r = 0; r < group.size(); ++r) {
-      if (round_of(hosts.host_of[static_cast<std::size_t>(r)], hosts.count) != round) continue;
+      if (round_of(hosts.host_of[static_cast<std::size_t>(r)], hosts.count()) != round) continue;
       color[static_cast<std::size_t>(r)] = color[static_cast<std::size_t>(receiver_of(hosts, r))] = r;
     }
     const Group pair =
@@ -85,13 +81,9 @@ void MemoryMirror::exchange(const checkpoint::MemoryCopy& copy) const {
     checkpoint::MemoryCopy* const to = sends ? nullptr : &kept->next();
     if (to != nullptr) to->unseal();
     const Size bytes = sends ? copy.payload_bytes() : to->payload_bytes();
-    for (Size at = 0; at < bytes; at += kMirrorPiece) {
-      const auto size = static_cast<std::size_t>(std::min(kMirrorPiece, bytes - at));
-      std::string piece;
-      if (sends) piece.assign(reinterpret_cast<const char*>(copy.payload() + at), size);
-      piece = pair.broadcast_bytes(piece, sender);
-      if (to != nullptr) std::memcpy(to->payload() + at, piece.data(), std::min(size, piece.size()));
-    }
+    broadcast_payload(pair, sender, sends ? &copy : nullptr, bytes, [&](Size at, std::span<const std::byte> piece) {
+      if (to != nullptr) std::memcpy(to->payload() + at, piece.data(), piece.size());
+    });
     if (to != nullptr) to->seal(checkpoint::seal_of(seal));
   }
 }

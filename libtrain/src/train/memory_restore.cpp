@@ -11,6 +11,7 @@
 #include "core/copy_bytes.h"
 #include "libtrain/error.h"
 #include "memory_folder.h"
+#include "train/broadcast_payload.h"
 #include "train/engine_checkpoint.h"
 
 namespace lt {
@@ -19,7 +20,6 @@ namespace {
 using checkpoint::CopyRange;
 using checkpoint::MemoryCopy;
 
-constexpr Size kRestorePiece = Size{4} << 20;  // bytes of a message
 constexpr Size kElement = sizeof(float);
 
 bool covers_all_ranks(const std::set<int>& owners, int ranks) { return static_cast<int>(owners.size()) == ranks; }
@@ -106,7 +106,7 @@ std::vector<Size> MemoryRestore::complete_steps() const {
 // The ranks of a host share out its copies.
 std::vector<MemoryRestore::Copy> MemoryRestore::verified_copies(Size step) const {
   const auto me = static_cast<std::size_t>(group_.rank());
-  const int sharers = hosts_.ranks_on[static_cast<std::size_t>(hosts_.host_of[me])];
+  const auto sharers = static_cast<int>(hosts_.ranks[static_cast<std::size_t>(hosts_.host_of[me])].size());
   std::string mine;
   int number = 0;
   for (const auto& [file, copy] : found_) {
@@ -141,12 +141,11 @@ checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
   const Device device = engine.options().device;
   const std::vector<StateRange> needed = engine.shard_map().needed;
   StateParts counted(device, needed), parts(device, needed);
-  for (const MemoryCopy* copy : copies_here()) counted.take(copy->layout(), 0, copy->payload_bytes(), nullptr);
+  const std::vector<const MemoryCopy*> here = copies_here();
+  for (const MemoryCopy* copy : here) counted.take(copy->layout(), 0, copy->payload_bytes(), nullptr);
   const auto missing = group_.all_gather_bytes(std::to_string(counted.missing()));
   if (std::all_of(missing.begin(), missing.end(), [](const std::string& elements) { return elements == "0"; })) {
-    for (const MemoryCopy* copy : copies_here()) {
-      parts.take(copy->layout(), 0, copy->payload_bytes(), copy->payload());
-    }
+    for (const MemoryCopy* copy : here) parts.take(copy->layout(), 0, copy->payload_bytes(), copy->payload());
   } else {
     take_from_all_hosts(parts);
   }
@@ -176,16 +175,10 @@ void MemoryRestore::take_from_all_hosts(StateParts& parts) const {
         checkpoint::layout_of(group_.broadcast_bytes(from == nullptr ? "" : to_text(from->layout()), copy->rank));
     if (!layout) throw InternalError("checkpoint", "memory: a peer's layout cannot be read");
     const Size bytes = checkpoint::payload_bytes_of(*layout);
-    for (Size at = 0; at < bytes; at += kRestorePiece) {
-      const Size size = std::min(kRestorePiece, bytes - at);
-      std::string piece;
-      if (from != nullptr) {
-        piece.assign(reinterpret_cast<const char*>(from->payload() + at), static_cast<std::size_t>(size));
-      }
-      piece = group_.broadcast_bytes(piece, copy->rank);
-      parts.take(*layout, at, size, reinterpret_cast<const std::byte*>(piece.data()));
+    broadcast_payload(group_, copy->rank, from, bytes, [&](Size at, std::span<const std::byte> piece) {
+      parts.take(*layout, at, static_cast<Size>(piece.size()), piece.data());
       Stream::compute(parts.device()).synchronize();  // before the piece goes
-    }
+    });
   }
 }
 

@@ -1,0 +1,28 @@
+// A copy's payload, from the rank that has it to all of a group.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "libtrain/group.h"
+#include "memory_copy.h"
+
+namespace lt {
+
+// All ranks of `group` call it with the same `bytes`; `root` alone gives the copy. Calls take(at, piece) on each of
+// them for pieces in the order of the payload, of which `at` is the first byte.
+template <class Take>
+void broadcast_payload(const Group& group, int root, const checkpoint::MemoryCopy* copy, Size bytes, Take&& take) {
+  constexpr Size kPiece = Size{4} << 20;  // bytes of a message
+  for (Size at = 0; at < bytes; at += kPiece) {
+    const auto size = static_cast<std::size_t>(std::min(kPiece, bytes - at));
+    std::string piece;
+    if (copy != nullptr) piece.assign(reinterpret_cast<const char*>(copy->payload() + at), size);
+    piece = group.broadcast_bytes(piece, root);
+    take(at, std::as_bytes(std::span(piece.data(), std::min(size, piece.size()))));
+  }
+}
+
+}  // namespace lt
