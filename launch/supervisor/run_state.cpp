@@ -79,7 +79,7 @@ void RunState::record(const Restart& restart, std::size_t offset) const {
   if (!fs::exists(metrics_)) return;
   if (offset > metrics_bytes()) offset = 0;  // of a folder that was moved aside
   if (holds_event(metrics_, offset, restart.attempt)) return;
-  LineFile(metrics_).append(restart_event(restart, metrics_, offset).dump());
+  LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset)).dump());
 }
 
 }  // namespace lt::launch

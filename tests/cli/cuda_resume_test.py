@@ -1,9 +1,14 @@
-"""A run on a CUDA device that is stopped and resumed has the bits of one that was not. Without a device it is skipped."""
+"""A run on a CUDA device that is stopped or killed and resumed has the bits of one that was not. Without a device it is
+skipped."""
+
+import json
+import pathlib
 
 import program
 from training import CudaTest
 
 CUDA = ("--train.device=cuda", "--train.deterministic", "--optim.schedule=constant")
+BESIDE = ("--checkpoint.async=true", "--checkpoint.every=1", "--checkpoint.memory_every=1")  # the next step
 
 
 class CudaResume(CudaTest):
@@ -20,6 +25,38 @@ class CudaResume(CudaTest):
                 said = self.trained(*CUDA, *options, run=parts, steps=9)
                 self.assertIn("step-00000004", said)
                 self.assertEqual(self.losses(parts), self.losses(whole))
+
+    def copies_in_memory(self, run):
+        run_id = json.loads((self.folder / run / "run.json").read_text())["id"]
+        return pathlib.Path(f"/dev/shm/libtrain-{run_id}")
+
+    def test_copies_beside_the_next_step_are_of_their_step(self):
+        for options in (("--train.dtype=bf16",), ("--train.dtype=bf16", "--train.cuda_graph=true"), ("--train.dtype=f16",)):
+            whole, killed = f"whole{len(options)}{options[0]}", f"killed{len(options)}{options[0]}"
+            with self.subTest(options):
+                self.trained(*CUDA, *options, run=whole, steps=9)
+                self.train(*CUDA, *options, *BESIDE, run=killed, steps=9, environment={"LTRAIN_FAULT": "step:0:6:kill"})
+                self.assertTrue(self.copies_in_memory(killed).exists())
+                said = self.trained(*CUDA, *options, *BESIDE, run=killed, steps=7)
+                self.assertIn("resuming from memory of the hosts", said)
+                self.assertFalse(self.copies_in_memory(killed).exists())
+                said = self.trained(*CUDA, *options, run=killed, steps=9)
+                self.assertIn("step-00000007 at step 8", said)
+                self.assertEqual(self.losses(killed), self.losses(whole))
+
+    def test_a_step_that_is_not_finite_is_not_kept(self):
+        done = self.train(*CUDA, *BESIDE, steps=9, environment={"LTRAIN_FAULT": "forward:0:5:nan"})
+        self.assertEqual(done.returncode, 5, done.stderr)
+        saved = sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*"))
+        self.assertEqual(saved[-1], "step-00000004")
+        self.assertFalse(self.copies_in_memory("run").exists())
+
+    def test_a_copy_takes_no_memory_of_another_ranks_device(self):
+        done = self.train(*CUDA, *BESIDE, ranks=2, steps=30)
+        self.skip_without_device(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        outside = [row["memory_outside_bytes"] for row in self.lines() if "memory_outside_bytes" in row]
+        self.assertLess(max(outside) - outside[0], 128 << 20)  # a context of the other rank has more
 
     def test_a_run_goes_on_from_the_cpu_to_a_device(self):
         self.trained("--train.device=cpu", "--optim.schedule=constant", run="cpu", steps=8)

@@ -1,8 +1,11 @@
 """Disks that are full or read-only for a while: real ones, small file systems in memory. Mounting them needs root."""
 
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import time
 
 from runs import STEPS, Skipped, require, require_equal
 
@@ -119,4 +122,30 @@ def rows_are_lost(bench, strategy, mode, options, killed):
         written = bench.losses(run)
         require(len(written) < LONG, "no row was lost")
         bench.require_like(run, whole, written, LONG)
+    bench.remove(run)
+
+
+def start_is_lost(bench):
+    """A restart on a full disk cannot record its `start`, but there is room again before its first step: the event
+    `restart` says where this attempt began, not an earlier one."""
+    run = "start-lost"
+    with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB):
+        options = bench.options(run, "--checkpoint.every=4")
+        bench.finished(bench.start(*options, fault="step:0:7:exit"), code=1)
+        with open(disk.folder / "metrics.jsonl", "a") as metrics:  # its last block is full too
+            note = '{"event":"note"}'
+            metrics.write(note + " " * ((-metrics.tell() - len(note) - 1) % 4096) + "\n")
+        disk.fill()
+        restart = {"attempt": 2, "cause": "rank 0 exited", "exit_code": 1, "notice": 0, "backoff": 0, "began": time.time()}
+        process = bench.start(*options, fault="step:0:5:stop", restart=restart)
+        try:
+            rank = bench.halted(process)
+            disk.make_room()
+            os.kill(rank, signal.SIGCONT)
+            bench.finished(process)
+        finally:
+            process.kill()
+        require_equal("starts that are recorded", [row["step"] for row in bench.events(run, "start")], [0])
+        event, = bench.events(run, "restart")
+        require_equal("step and lost steps", (event["step"], event["lost_steps"]), (4, 2))
     bench.remove(run)

@@ -121,6 +121,7 @@ def cases(short, clock):
                                 ("full disk", "ddp", "async"), ("full disk", "zero3", "async"))[: 2 if short else 4]:
         setting = (strategy, mode, options_of(strategy, mode))
         yield case(f"{strategy} {mode} checkpoint.dir", how, disks.saves_fail, how, *setting)
+    yield case("one rank run.dir", "full, start", disks.start_is_lost)
     for strategy, mode in () if short else (("ddp", "sync"), ("zero3", "async")):
         setting = (strategy, mode, options_of(strategy, mode))
         yield case(f"{strategy} {mode} checkpoint.dir", "too small", disks.checkpoints_fill_it, *setting)

@@ -46,13 +46,14 @@ class Bench:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
         return {**clean, "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
 
-    def start(self, *arguments, fault=None, mark="", preload=None):
-        """`mark` stands in the environment of every process that follows from it. What it prints goes to files: a pipe
-        that nobody reads would stop it."""
+    def start(self, *arguments, fault=None, mark="", preload=None, restart=None):
+        """`mark` stands in the environment of every process that follows from it, `restart` is what a supervisor would
+        say of it. What it prints goes to files: a pipe that nobody reads would stop it."""
         files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
         process = subprocess.Popen([str(part) for part in (self.ltrain, *arguments)], stdout=files[0], stderr=files[1],
                                    start_new_session=True,
-                                   env=self.environment(LTRAIN_FAULT=fault, FAULT_MARK=mark, LD_PRELOAD=preload))
+                                   env=self.environment(LTRAIN_FAULT=fault, FAULT_MARK=mark, LD_PRELOAD=preload,
+                                                        LTRAIN_RESTART=restart and json.dumps(restart)))
         process.files = files
         return process
 
@@ -99,11 +100,11 @@ class Bench:
         require(not left, f"processes left: {left}")
         return done
 
-    def halted(self, process, mark, seconds=30):
-        """The process of rank 0, once it stops."""
+    def halted(self, process, mark=None, seconds=30):
+        """The process of rank 0, once it stops: among those with the mark, or the given one."""
         deadline = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < deadline:
-            rank = ranks_marked(mark).get(0)
+            rank = ranks_marked(mark).get(0) if mark else process.pid
             if rank is not None and is_stopped(rank):
                 return rank
             time.sleep(0.02)

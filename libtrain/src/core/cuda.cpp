@@ -43,6 +43,16 @@ DeviceState& state(int device) {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
+// A handle, and how it is let go. Any thread may do so; one that has not chosen a device would make a context on device
+// 0, half a gigabyte that may be another rank's, while all else waits.
+template <class Release>
+std::shared_ptr<void> owned(int device, void* handle, Release release) {
+  return {handle, [device, release](void* h) {
+            cudaSetDevice(device);
+            release(h);
+          }};
+}
+
 thread_local bool captures = false;  // within capture()
 
 // What cudaStreamQuery() or cudaEventQuery() has answered.
@@ -124,7 +134,7 @@ std::shared_ptr<void> create_stream(int device) {
   LT_CUDA(cudaSetDevice(device));
   cudaStream_t stream = nullptr;
   LT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return {stream, [](void* handle) { cudaStreamDestroy(stream_of(handle)); }};
+  return owned(device, stream, [](void* handle) { cudaStreamDestroy(stream_of(handle)); });
 }
 
 const std::shared_ptr<void>& compute_stream(int device) {
@@ -137,7 +147,7 @@ std::shared_ptr<void> create_event(int device) {
   LT_CUDA(cudaSetDevice(device));
   cudaEvent_t event = nullptr;
   LT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  return {event, [](void* handle) { cudaEventDestroy(event_of(handle)); }};
+  return owned(device, event, [](void* handle) { cudaEventDestroy(event_of(handle)); });
 }
 
 std::shared_ptr<void> record_timed(CudaStream stream) {
@@ -234,18 +244,18 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
   LT_CUDA(cudaSetDevice(device));
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
-  return {block, [](void* memory) {
-            // It would wait for the device, and that perhaps for a peer that is gone.
-            if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
-          }};
+  return owned(device, block, [](void* memory) {
+    // It would wait for the device, and that perhaps for a peer that is gone.
+    if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
+  });
 }
 
 std::shared_ptr<void> pin(int device, void* memory, Size bytes) {
   LT_CUDA(cudaSetDevice(device));
   LT_CUDA(cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterPortable));
-  return {memory, [](void* pinned) {
-            if (std::uncaught_exceptions() == 0) cudaHostUnregister(pinned);  // waits for the device, as above
-          }};
+  return owned(device, memory, [](void* pinned) {
+    if (std::uncaught_exceptions() == 0) cudaHostUnregister(pinned);  // waits for the device, as above
+  });
 }
 
 DeviceMemory memory(int device) {

@@ -16,34 +16,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kRow = R"({"step":)";
+constexpr const char* kStart = R"({"event":"start")";
+
 double since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-struct Resumed {
-  std::optional<Size> step;  // of the last start from `offset` on
-  Size before = 0;           // the last step that was recorded before that start
-};
+// The step of a row, or of an event of that kind.
+std::optional<Size> step_of(const std::string& line, const char* begin) {
+  if (!line.starts_with(begin)) return std::nullopt;
+  const Json row = Json::parse(line, nullptr, false);
+  if (row.is_discarded() || !row.contains("step") || !row["step"].is_number_integer()) return std::nullopt;
+  return row["step"].get<Size>();
+}
 
-// Reads a line or two, however long the run: each start goes on at its own step, so the line before it has the last
-// step.
-Resumed resumed(const std::string& metrics, std::size_t offset) {
-  LastLines lines(metrics);
-  Resumed found;
+// The newest step before the line that `lines` gave last. Each start goes on at its own step, so the line before it has
+// the last step, and a line or two are read, however long the run.
+Size newest_step(LastLines& lines) {
   while (const auto line = lines.next()) {
-    if (!found.step && line->begin < offset) break;
-    const bool is_start = line->text.starts_with(R"({"event":"start")");
-    if (!is_start && (!found.step || !line->text.starts_with(R"({"step":)"))) continue;
-    const Json row = Json::parse(line->text, nullptr, false);
-    if (row.is_discarded() || !row.contains("step") || !row["step"].is_number_integer()) continue;
-    const Size step = row["step"].get<Size>();
-    if (found.step) {
-      found.before = step;
-      break;
-    }
-    found.step = step;
+    if (const auto step = step_of(line->text, kRow)) return *step;
+    if (const auto step = step_of(line->text, kStart)) return *step;
   }
-  return found;
+  return 0;
 }
 
 }  // namespace
@@ -67,15 +62,22 @@ std::optional<Restart> restart_of_environment() {
   }
 }
 
-Json restart_event(const Restart& r, const std::string& metrics, std::size_t offset) {
+std::optional<RestartPoint> restart_point(const std::string& metrics, std::size_t offset) {
+  LastLines lines(metrics);
+  for (auto line = lines.next(); line && line->begin >= offset; line = lines.next()) {
+    if (const auto step = step_of(line->text, kStart)) return RestartPoint{*step, newest_step(lines)};
+  }
+  return std::nullopt;
+}
+
+Json restart_event(const Restart& r, const std::optional<RestartPoint>& point) {
   const double start_s = std::max(0.0, since_1970() - r.began);
-  const Resumed at = resumed(metrics, offset);
   return {{"event", "restart"},
           {"attempt", r.attempt},
-          {"step", at.step ? Json(*at.step) : Json(nullptr)},
+          {"step", point ? Json(point->step) : Json(nullptr)},
           {"cause", r.cause},
           {"exit_code", r.exit_code},
-          {"lost_steps", at.step ? Json(std::max<Size>(0, at.before - *at.step)) : Json(nullptr)},
+          {"lost_steps", point ? Json(std::max<Size>(0, point->newest_before - point->step)) : Json(nullptr)},
           {"down_seconds",
            {{"notice", r.notice_s},
             {"backoff", r.backoff_s},
@@ -84,12 +86,16 @@ Json restart_event(const Restart& r, const std::string& metrics, std::size_t off
 }
 
 RestartRecord::RestartRecord(Run& run) : run_(run) {
-  if (run.world.rank() == 0) restart_ = restart_of_environment();
+  if (run.world.rank() != 0) return;
+  restart_ = restart_of_environment();
+  if (!restart_) return;
+  LastLines metrics(run.config.run.dir + "/metrics.jsonl");
+  point_ = {run.steps_done(), newest_step(metrics)};
 }
 
 void RestartRecord::step_done() {
   if (!restart_) return;
-  const Json event = restart_event(*restart_, run_.config.run.dir + "/metrics.jsonl", 0);
+  const Json event = restart_event(*restart_, point_);
   restart_.reset();
   run_.log.event(event);
   const Json& down = event["down_seconds"];

@@ -25,19 +25,28 @@ std::string to_json(const Restart& restart);
 // Nothing where the variable is not set. Throws UsageError where it makes no sense.
 std::optional<Restart> restart_of_environment();
 
-// The event, at a time when metrics.jsonl ends with what the attempt wrote, from `offset` on. Step and lost steps are
-// null where that holds no `start`.
-nlohmann::ordered_json restart_event(const Restart& restart, const std::string& metrics, std::size_t offset);
+// Where an attempt began, and the newest step whose row came before it. The steps between are lost.
+struct RestartPoint {
+  Size step = 0, newest_before = 0;
+};
+
+// Of the last `start` in the metrics, from `offset` on. Nothing where there is none.
+std::optional<RestartPoint> restart_point(const std::string& metrics, std::size_t offset);
+
+// Step and lost steps are null where the point is not known.
+nlohmann::ordered_json restart_event(const Restart& restart, const std::optional<RestartPoint>& point);
 
 // Announces a restarted run once, when its first step is done.
 class RestartRecord {
  public:
+  // Before the run writes its own `start`, which a full disk may lose.
   explicit RestartRecord(Run& run);
   void step_done();
 
  private:
   Run& run_;
   std::optional<Restart> restart_;
+  RestartPoint point_;
 };
 
 }  // namespace lt

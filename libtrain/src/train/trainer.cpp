@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 
 class Trainer {
  public:
-  explicit Trainer(Run& run) : run_(run), schedule_(schedule_options(run.config)) {}
+  Trainer(Run& run, RestartRecord& restart) : run_(run), schedule_(schedule_options(run.config)), restart_(restart) {}
 
   ExitCode train() {
     const PhaseScope steps(Phase::step);
@@ -232,7 +232,7 @@ class Trainer {
   const Schedule schedule_;
   Saver saver_{run_};
   Trace trace_{run_};
-  RestartRecord restart_{run_};
+  RestartRecord& restart_;
   PartClock clock_{run_.device()};
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
@@ -279,9 +279,10 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
     if (config.checkpoint.resume == "auto") remove_memory(run.control, run.start.identity.id);
     return ExitCode::ok;
   }
+  RestartRecord restart(run);
   announce(run, command);
   try {
-    return Trainer(run).train();
+    return Trainer(run, restart).train();
   } catch (const Error& error) {
     run.log.note(fmt::format("error: [{}] {}", error.part(), error.what()));
     throw;
