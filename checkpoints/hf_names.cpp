@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "libtrain/error.h"
 #include "model_number.h"

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/crc32c.h"
 #include "core/json_depth.h"

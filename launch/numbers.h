@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace lt::launch {
 

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <tuple>
 #include <unordered_map>
+#include <vector>
 
 #include "core/cuda.h"
 #include "kernels/attention_options.h"

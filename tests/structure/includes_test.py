@@ -1,10 +1,11 @@
-"""includes.py finds what is planted, and nothing in a tree that is in order."""
+"""includes.py and std_includes.py find what is planted, and nothing in a tree that is in order."""
 
 import pathlib
 import tempfile
 import unittest
 
 import includes
+import std_includes
 
 IN_ORDER = {
     "libtrain/include/libtrain/error.h": "#include <string>\n",
@@ -25,13 +26,13 @@ IN_ORDER = {
 }
 
 
-def check(planted):
+def check(planted, violations=includes.violations):
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**IN_ORDER, **planted}.items():
             path = pathlib.Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return includes.violations(folder)
+        return violations(pathlib.Path(folder))
 
 
 class Includes(unittest.TestCase):
@@ -56,6 +57,15 @@ class Includes(unittest.TestCase):
         for name, text, expected in cases:
             with self.subTest(expected):
                 self.assertEqual(check({name: "// Planted.\n" + text}), [f"{name}:2: {expected}"])
+
+    def test_standard_headers(self):
+        for text, found in (("std::vector<int> v;", ["libtrain/src/nn/a.cpp:2: std::vector needs <vector>"]),
+                            ("std::string from_a_header;  // std::vector\n", []),
+                            ('auto text = "std::vector";\n', []),
+                            ("#include <vector>\nstd::vector<int> v;\n", [])):
+            with self.subTest(text):
+                planted = {"libtrain/src/nn/a.cpp": '#include "libtrain/module.h"\n' + text}
+                self.assertEqual(check(planted, std_includes.violations), found)
 
     def test_files_of_no_layer(self):
         for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/src/other/a.cpp"]:
