@@ -1,6 +1,7 @@
 // Attention forward and backward in several ways, each compared with the naive one before it is timed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "attention_methods.h"

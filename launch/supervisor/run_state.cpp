@@ -26,12 +26,12 @@ ino_t inode(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-bool holds_event(const std::string& metrics, std::size_t offset, int attempt) {
+// Whether there is the row of a step, or the event itself, from `offset` on.
+bool has_done_a_step(const std::string& metrics, std::size_t offset) {
   std::ifstream stream(metrics, std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(offset));
-  const std::string begin = fmt::format(R"({{"event":"restart","attempt":{},)", attempt);
   for (std::string line; std::getline(stream, line);) {
-    if (line.starts_with(begin)) return true;
+    if (line.starts_with(R"({"step":)") || line.starts_with(R"({"event":"restart",)")) return true;
   }
   return false;
 }
@@ -69,16 +69,18 @@ Size RunState::saved_step() const {
 
 RunState::Marks RunState::marks() const { return {inode(folder_), inode(metrics_)}; }
 
-std::size_t RunState::metrics_bytes() const {
+RunState::MetricsEnd RunState::metrics_end() const {
   std::error_code failed;
   const auto bytes = fs::file_size(metrics_, failed);
-  return failed ? 0 : bytes;
+  return {inode(metrics_), failed ? 0 : bytes};
 }
 
-void RunState::record(const Restart& restart, std::size_t offset) const {
-  if (!fs::exists(metrics_)) return;
-  if (offset > metrics_bytes()) offset = 0;  // of a folder that was moved aside
-  if (holds_event(metrics_, offset, restart.attempt)) return;
+void RunState::record(const Restart& restart, const MetricsEnd& end) const {
+  const MetricsEnd now = metrics_end();
+  if (now.file == 0) return;
+  // The folder of a start that saved nothing is moved aside; a torn line at the end is cut.
+  const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
+  if (has_done_a_step(metrics_, offset)) return;
   LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset)).dump());
 }
 

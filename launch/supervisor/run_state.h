@@ -22,10 +22,14 @@ class RunState {
   // Whether an attempt made the folder, or began to write in it, since this object was made.
   bool is_begun() const { return marks() != before_; }
 
-  // How far metrics.jsonl reaches; the attempt that follows writes behind it.
-  std::size_t metrics_bytes() const;
-  // Writes the event of an attempt that wrote from `offset` on, unless the attempt did.
-  void record(const Restart& restart, std::size_t offset) const;
+  // The end of metrics.jsonl; the attempt that follows writes behind it, or to a new file.
+  struct MetricsEnd {
+    ino_t file = 0;
+    std::size_t bytes = 0;
+  };
+  MetricsEnd metrics_end() const;
+  // Writes the event of an attempt that did no step by the lines behind `end`. The others write theirs.
+  void record(const Restart& restart, const MetricsEnd& end) const;
 
  private:
   struct Marks {

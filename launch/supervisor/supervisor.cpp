@@ -130,9 +130,12 @@ class Supervisor {
   }
 
   AttemptEnd start(int attempt) {
+    restart_.began = since_1970();
+    const RunState::MetricsEnd metrics_end = run_.metrics_end();
     std::optional<TemporaryFile> hostfile;
     RankSpec ranks = ranks_of(attempt, hostfile);
     if (ranks.ranks == 0) {
+      if (attempt > 1) record(metrics_end);
       return {kRestart, fmt::format("hosts for {} ranks answer, expected {} or more", slots_of(there_), least()),
               now_s()};
     }
@@ -141,18 +144,16 @@ class Supervisor {
     ranks.environment.erase(kRestartVariable);
     if (attempt > 1) {
       ranks.environment.erase("LTRAIN_FAULT");
-      restart_.began = since_1970();
       ranks.environment[kRestartVariable] = to_json(restart_);
     }
-    const std::size_t offset = run_.metrics_bytes();
     const AttemptEnd end = run_attempt(
         {processes_of(options_.launcher, ranks), "LTRAIN_TOKEN=" + token, options_.grace_s}, stop_, output_);
-    if (attempt > 1) record(offset);
+    if (attempt > 1) record(metrics_end);
     return end;
   }
 
   // A full disk is no reason not to start again.
-  void record(std::size_t offset) try { run_.record(restart_, offset); } catch (const Error& error) {
+  void record(const RunState::MetricsEnd& end) try { run_.record(restart_, end); } catch (const Error& error) {
     say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <sstream>
 
+#include "libtrain/error.h"
 #include "libtrain/random.h"
 
 namespace lt_test {
@@ -94,6 +95,15 @@ Size wrong_elements(const ShardMap& shards) {
     }
   }
   return wrong;
+}
+
+std::string load_error(const fs::path& folder, const ShardMap& shards) {
+  try {
+    checkpoint::load(folder.string(), shards);
+  } catch (const DataError& e) {
+    return e.what();
+  }
+  return "none";
 }
 
 fs::path save_alone(const fs::path& directory, Size step, const ShardMap& shards, int keep) {

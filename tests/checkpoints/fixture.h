@@ -43,6 +43,8 @@ lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int ran
 // A state of the run kRun.
 lt::checkpoint::RunState state_at(lt::Size step);
 
+// What a load says of the checkpoint: the error's text, or "none".
+std::string load_error(const fs::path& folder, const lt::ShardMap& shards);
 // Elements of `needed` that are not value_of(), bit for bit.
 lt::Size wrong_elements(const lt::ShardMap& shards);
 

@@ -18,15 +18,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string load_error(const fs::path& folder, const ShardMap& shards) {
-  try {
-    load(folder.string(), shards);
-  } catch (const DataError& e) {
-    return e.what();
-  }
-  return "none";
-}
-
 // The manifest of a small checkpoint with `from` replaced by `to`, and what a reader says of it.
 std::string manifest_error(const std::string& from, const std::string& to) {
   const TempFolder temp;

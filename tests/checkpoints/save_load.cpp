@@ -11,19 +11,6 @@ using namespace lt::checkpoint;
 using namespace lt_test;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-std::string load_error(const fs::path& folder, const ShardMap& shards) {
-  try {
-    load(folder.string(), shards);
-  } catch (const DataError& e) {
-    return e.what();
-  }
-  return "none";
-}
-
-}  // namespace
-
 TEST_CASE("save and load: bit-equal tensors and state", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(larger_model(), 0, 1);

@@ -3,6 +3,7 @@ skipped."""
 
 import json
 import pathlib
+import signal
 
 import program
 from training import CudaTest
@@ -35,7 +36,10 @@ class CudaResume(CudaTest):
             whole, killed = f"whole{len(options)}{options[0]}", f"killed{len(options)}{options[0]}"
             with self.subTest(options):
                 self.trained(*CUDA, *options, run=whole, steps=9)
-                self.train(*CUDA, *options, *BESIDE, run=killed, steps=9, environment={"LTRAIN_FAULT": "step:0:6:kill"})
+                # The disk is behind the memory: its save of step 4 takes longer than the rank lives.
+                fault = {"LTRAIN_FAULT": "save-begin:0:4:sleep=60,step:0:6:kill"}
+                done = self.train(*CUDA, *options, *BESIDE, run=killed, steps=9, environment=fault)
+                self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
                 self.assertTrue(self.copies_in_memory(killed).exists())
                 said = self.trained(*CUDA, *options, *BESIDE, run=killed, steps=7)
                 self.assertIn("resuming from memory of the hosts", said)
@@ -50,13 +54,6 @@ class CudaResume(CudaTest):
         saved = sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*"))
         self.assertEqual(saved[-1], "step-00000004")
         self.assertFalse(self.copies_in_memory("run").exists())
-
-    def test_a_copy_takes_no_memory_of_another_ranks_device(self):
-        done = self.train(*CUDA, *BESIDE, ranks=2, steps=30)
-        self.skip_without_device(done.stderr)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        outside = [row["memory_outside_bytes"] for row in self.lines() if "memory_outside_bytes" in row]
-        self.assertLess(max(outside) - outside[0], 128 << 20)  # a context of the other rank has more
 
     def test_a_run_goes_on_from_the_cpu_to_a_device(self):
         self.trained("--train.device=cpu", "--optim.schedule=constant", run="cpu", steps=8)

@@ -215,6 +215,18 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         row = self.lines()[-1]
         self.assertEqual((row["event"], row["attempt"], row["step"], row["lost_steps"]), ("restart", 2, None, None))
 
+    def test_a_restart_that_did_a_step_is_left_to_its_ranks(self):
+        """Its event may be lost with a full disk, or stand in a file that is newer and longer."""
+        begin = 'mkdir -p run; [ $N -eq 1 ] && echo \'{"event":"start","step":0}\' > run/metrics.jsonl; '
+        lost = begin + '[ $N -eq 2 ] && echo \'{"step":1}\' >> run/metrics.jsonl; exit 75'
+        moved = begin + ('[ $N -eq 2 ] && mv run aside && mkdir run && echo \'{"event":"restart","attempt":2,"step":0}\' '
+                         '> run/metrics.jsonl && echo \'{"step":1}\' >> run/metrics.jsonl; exit 75')
+        for script, expected in ((lost, 0), (moved, 1)):
+            with self.subTest(script):
+                subprocess.run(["rm", "-rf", self.folder / "run", self.folder / "aside"], check=True)
+                self.assert_end(script, 75, 2, launch=("--restarts", 1))
+                self.assertEqual(len([row for row in self.lines() if row.get("event") == "restart"]), expected)
+
     def test_a_signal_reaches_the_ranks_and_ends_the_restarts(self):
         for sent in (signal.SIGINT, signal.SIGTERM):
             environment = self.play("trap '' USR1; touch ready; sleep 0.1; "  # as a launcher that has no ranks yet

@@ -31,13 +31,13 @@ TEST_CASE("token file: its owner's alone, fresh each time, gone at the end", "[c
   write_file(target, "untouched", 0644);
   std::filesystem::create_symlink(target, path);  // somebody else's trap
   {
-    const TokenFile file(path);
+    const MeetingTokenFile file(path);
     struct stat status {};
     CHECK(::lstat(path.c_str(), &status) == 0);
     CHECK(S_ISREG(status.st_mode));
     CHECK((status.st_mode & 0777) == 0600);
     CHECK(read_token_file(path) == file.token());
-    CHECK(TokenFile(folder.path + "/other").token() != file.token());
+    CHECK(MeetingTokenFile(folder.path + "/other").token() != file.token());
   }
   CHECK_FALSE(read_token_file(path));
   CHECK(std::filesystem::is_empty(folder.path + "/deeper"));
@@ -67,7 +67,7 @@ TEST_CASE("token file: what is no safe file is refused", "[comm]") {
   std::filesystem::remove(path);
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   CHECK(problem() == "expected a file, found something else");
-  CHECK_THROWS_AS(TokenFile("/proc/no/such/folder/token"), CommError);
+  CHECK_THROWS_AS(MeetingTokenFile("/proc/no/such/folder/token"), CommError);
 }
 
 TEST_CASE("token file: its name is of one launch", "[comm]") {

@@ -184,7 +184,7 @@ TEST_CASE("meeting: a token of an earlier start is read again", "[comm]") {
   int reads = 0;
   // Rank 1 comes before rank 0 has written its own.
   meeting.token = {[&] { return reads++ < 2 ? stale : read_token_file(path); }, true, path};
-  const TokenFile file(path);
+  const MeetingTokenFile file(path);
   CHECK(file.token() != *stale);
   TcpMeeting of_rank_0 = meeting_at(port, 0, 2);
   of_rank_0.token = source_of(file.token());

@@ -3,16 +3,16 @@
 
 #include <random>
 
+#include "blocks.h"
 #include "core/poison.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor.h"
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt_test;
 
 namespace {
-
-constexpr Size kBlock = kAllocationAlignment;
 
 // What `seed` draws: blocks of 1 to 64 units whose lifetimes nest, chain and cross.
 std::vector<Lifetime> random_lifetimes(unsigned seed, int count) {
@@ -26,8 +26,6 @@ std::vector<Lifetime> random_lifetimes(unsigned seed, int count) {
   }
   return lifetimes;
 }
-
-Tensor take(Size blocks) { return Tensor::empty({blocks * kBlock}, DType::u8); }
 
 void third(std::vector<const void*>* places = nullptr) {
   const OperationScope operation("third");

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "blocks.h"
 #include "core/allocator.h"
 #include "core/buffer.h"
 #include "core/poison.h"
@@ -10,13 +11,9 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using namespace lt_test;
 
 namespace {
-
-constexpr Size kBlock = kAllocationAlignment;
-
-// A tensor of exactly `blocks` blocks of the ledger.
-Tensor take(Size blocks, Device device = kCpu) { return Tensor::empty({blocks * kBlock}, DType::u8, device); }
 
 struct Growth {
   explicit Growth(Device device) : device_(device), before_(memory_live(device)) {}

@@ -128,7 +128,8 @@ def rows_are_lost(bench, strategy, mode, options, killed):
 def start_is_lost(bench):
     """A restart on a full disk cannot record its `start`, but there is room again before its first step: the event
     `restart` says where this attempt began, not an earlier one."""
-    run = "start-lost"
+    run, reference = "start-lost", "one-rank"
+    bench.finished(bench.start(*bench.options(reference, "--checkpoint.every=4")))
     with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB):
         options = bench.options(run, "--checkpoint.every=4")
         bench.finished(bench.start(*options, fault="step:0:7:exit"), code=1)
@@ -145,6 +146,7 @@ def start_is_lost(bench):
             bench.finished(process)
         finally:
             process.kill()
+        bench.require_like(run, reference)
         require_equal("starts that are recorded", [row["step"] for row in bench.events(run, "start")], [0])
         event, = bench.events(run, "restart")
         require_equal("step and lost steps", (event["step"], event["lost_steps"]), (4, 2))

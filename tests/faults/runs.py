@@ -47,8 +47,8 @@ class Bench:
         return {**clean, "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
 
     def start(self, *arguments, fault=None, mark="", preload=None, restart=None):
-        """`mark` stands in the environment of every process that follows from it, `restart` is what a supervisor would
-        say of it. What it prints goes to files: a pipe that nobody reads would stop it."""
+        """`mark` stands in the environment of every process that follows from it, and `restart` in LTRAIN_RESTART, as
+        the supervisor sets it. What it prints goes to files: a pipe that nobody reads would stop it."""
         files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
         process = subprocess.Popen([str(part) for part in (self.ltrain, *arguments)], stdout=files[0], stderr=files[1],
                                    start_new_session=True,
@@ -101,7 +101,7 @@ class Bench:
         return done
 
     def halted(self, process, mark=None, seconds=30):
-        """The process of rank 0, once it stops: among those with the mark, or the given one."""
+        """The process of rank 0, once it stops. Without a mark that is `process` itself."""
         deadline = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < deadline:
             rank = ranks_marked(mark).get(0) if mark else process.pid

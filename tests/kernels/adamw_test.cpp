@@ -14,7 +14,7 @@ using namespace lt::test;
 
 namespace {
 
-constexpr float kBeta1 = 0.9f, kBeta2 = 0.95f, kEps = 1e-8f, kDecay = 0.1f;
+constexpr float kBeta1 = 0.9f, kBeta2 = 0.95f, kAdamEps = 1e-8f, kDecay = 0.1f;
 
 struct State {
   Array w, m, v, gradient, copy;
@@ -32,7 +32,7 @@ struct State {
     const Size inside = std::min(std::max(decayed - begin, Size(0)), end - begin);
     adamw_update(CpuStream{}, pointer<float>(w) + begin, pointer<float>(m) + begin, pointer<float>(v) + begin,
                  pointer<float>(gradient) + begin, with_copy ? pointer<bf16>(copy) + begin : nullptr, DType::bf16,
-                 end - begin, inside, kBeta1, kBeta2, kEps, kDecay, &scalars);
+                 end - begin, inside, kBeta1, kBeta2, kAdamEps, kDecay, &scalars);
   }
   bool same_bits(const State& o) const {
     return w.same_bits(o.w) && m.same_bits(o.m) && v.same_bits(o.v) && copy.same_bits(o.copy);
@@ -103,7 +103,7 @@ TEST_CASE("adamw_update leaves everything on skip, carries NaN, and refuses othe
   CHECK(not_numbers == 1);
   CHECK(std::isnan(s.copy[70]));
   CHECK_THROWS_AS(adamw_update(CpuStream{}, pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v),
-                               pointer<float>(s.gradient), s.copy.data(), DType::i32, n, n, kBeta1, kBeta2, kEps,
+                               pointer<float>(s.gradient), s.copy.data(), DType::i32, n, n, kBeta1, kBeta2, kAdamEps,
                                kDecay, &kScalars),
                   InternalError);
 }
@@ -113,7 +113,7 @@ TEST_CASE("adamw_update: a copy in f16 is the rounded weight", "[kernels]") {
   State s(n);
   Array copy(DType::f16, n);
   adamw_update(CpuStream{}, pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v), pointer<float>(s.gradient),
-               copy.data(), DType::f16, n, n, kBeta1, kBeta2, kEps, kDecay, &kScalars);
+               copy.data(), DType::f16, n, n, kBeta1, kBeta2, kAdamEps, kDecay, &kScalars);
   Size wrong = 0;
   for (Size i = 0; i < n; ++i) wrong += copy[i] != static_cast<double>(f16(static_cast<float>(s.w[i])));
   CHECK(wrong == 0);

@@ -18,15 +18,16 @@ namespace {
 
 using Values = std::vector<double>;
 
-struct Reference {
+struct AttentionReference {
   Values out, lse, dqkv;
 };
 
 std::size_t at(Size i) { return static_cast<std::size_t>(i); }
 
 // The T x T formula, one row of probabilities at a time. dqkv uses `dout` where it is not empty.
-Reference reference(const AttentionShape& s, const Values& qkv, const Values& dout, double scale) {
-  Reference r{Values(at(s.B * s.T * s.H * s.D)), Values(at(s.B * s.H * s.T)), Values(dout.empty() ? 0 : qkv.size())};
+AttentionReference reference(const AttentionShape& s, const Values& qkv, const Values& dout, double scale) {
+  AttentionReference r{Values(at(s.B * s.T * s.H * s.D)), Values(at(s.B * s.H * s.T)),
+                       Values(dout.empty() ? 0 : qkv.size())};
   for (Size b = 0; b < s.B; ++b) {
     for (Size h = 0; h < s.H; ++h) {
       const auto element = [&](Size t, Size head, Size d) { return at((b * s.T + t) * s.row() + head * s.D + d); };
@@ -89,7 +90,7 @@ TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
       const float scale = 1 / std::sqrt(static_cast<float>(s.D));
       const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
       const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
-      const Reference expected = reference(s, qkv.values(), dout.values(), scale);
+      const AttentionReference expected = reference(s, qkv.values(), dout.values(), scale);
       const Run found = run(s, dtype, qkv, dout, scale);
       CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
       CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
@@ -108,7 +109,7 @@ TEST_CASE("attention: large scores do not overflow", "[kernels]") {
     for (Size i = 0; i < qkv.count(); ++i) {
       if (i % s.row() < 2 * s.D) qkv.set(i, std::round(16 * qkv[i]));  // scores up to 2048, exact in every dtype
     }
-    const Reference expected = reference(s, qkv.values(), dout.values(), 1);
+    const AttentionReference expected = reference(s, qkv.values(), dout.values(), 1);
     const Run found = run(s, dtype, qkv, dout, 1);
     CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
     // q and k of up to 16 carry the rounding of delta and lse into the gradient.
@@ -154,7 +155,7 @@ TEST_CASE("attention: generation from a cache gives the rows of the whole sequen
   const Size capacity = 75, kv = s.G * s.D;
   for (const DType dtype : test::kFloats) {
     const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
-    const Reference expected = reference(s, qkv.values(), {}, 0.2f);
+    const AttentionReference expected = reference(s, qkv.values(), {}, 0.2f);
     Array k(dtype, s.B * capacity * kv, 99), v(dtype, s.B * capacity * kv, 99);
     for (Size b = 0; b < s.B; ++b) {
       for (Size t = 0; t < s.T; ++t) {

@@ -87,13 +87,13 @@ void walk(const Strided& s, const std::function<void(Size, Size, Size)>& f, int 
   for (Size i = 0; i < s.sizes[u]; ++i) walk(s, f, d + 1, o + i * s.out[u], a + i * s.a[u], b + i * s.b[u]);
 }
 
-struct Case {
+struct ElementwiseCase {
   const char* name;
   Strided space;
   Size out, a, b;  // elements of the arrays
 };
 
-const Case kCases[] = {
+const ElementwiseCase kCases[] = {
     {"scalar", {.dims = 0}, 1, 1, 1},
     {"contiguous", {.dims = 2, .sizes = {7, 11}, .out = {11, 1}, .a = {11, 1}, .b = {11, 1}}, 77, 77, 77},
     {"large", {.dims = 1, .sizes = {50001}, .out = {1}, .a = {1}, .b = {1}}, 50001, 50001, 50001},
@@ -126,7 +126,7 @@ const Case kCases[] = {
 }  // namespace
 
 TEST_CASE("strided copy, add and mul", "[kernels]") {
-  for (const Case& c : kCases) {
+  for (const ElementwiseCase& c : kCases) {
     for (const DType dtype : kFloats) {
       for (const bool accumulate : {false, true}) {
         INFO(c.name << " " << dtype_name(dtype) << " accumulate " << accumulate);

@@ -14,17 +14,17 @@ using namespace lt::test;
 
 namespace {
 
-struct Shape {
+struct EmbeddingShape {
   Size B, T, C, V, max_T;
 };
-constexpr Shape kShapes[] = {
+constexpr EmbeddingShape kEmbeddingShapes[] = {
     {1, 1, 1, 1, 1}, {2, 3, 5, 7, 4}, {4, 50, 128, 256, 64}, {3, 33, 100, 11, 33}, {2, 8, 65, 5000, 9}};
 
 }  // namespace
 
 TEST_CASE("embedding_forward looks up tokens and adds positions", "[kernels]") {
   for (const DType dtype : kFloats) {
-    for (const Shape& s : kShapes) {
+    for (const EmbeddingShape& s : kEmbeddingShapes) {
       const Size M = s.B * s.T, first = s.max_T - s.T;
       const Array table = random_array(dtype, s.V * s.C, 1), positions = random_array(dtype, s.max_T * s.C, 2);
       const auto ids = random_ids(M, s.V, 3);
@@ -47,7 +47,7 @@ TEST_CASE("embedding_forward looks up tokens and adds positions", "[kernels]") {
 TEST_CASE("embedding_backward sums each row of the tables", "[kernels]") {
   for (const DType dtype : kFloats) {
     const DType sums = gradient_dtype(dtype);
-    for (const Shape& s : kShapes) {
+    for (const EmbeddingShape& s : kEmbeddingShapes) {
       const Size M = s.B * s.T;
       const auto ids = random_ids(M, s.V, 3);
       const Array dy = random_array(dtype, M * s.C, 4);

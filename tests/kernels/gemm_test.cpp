@@ -12,7 +12,7 @@ using test::Array;
 
 namespace {
 
-struct Case {
+struct GemmCase {
   Size M, N, K;
   bool transpose_a = false, transpose_b = false, accumulate = false, bias = false, add = false;
   Size pad = 0;  // elements between the rows of a, b and d
@@ -21,11 +21,11 @@ struct Case {
 
 // The operands of a case.
 struct Problem {
-  Case c;
+  GemmCase c;
   Gemm g;
   Array a, b, bias, add, d;
 
-  Problem(const Case& c, DType dtype, DType out, Size offset = 0)
+  Problem(const GemmCase& c, DType dtype, DType out, Size offset = 0)
       : c(c),
         g{.M = c.M, .N = c.N, .K = c.K},
         a(Array::random(dtype, c.batch * (c.transpose_a ? c.K : c.M) * ((c.transpose_a ? c.M : c.K) + c.pad), 1,
@@ -68,7 +68,7 @@ struct Problem {
   }
 };
 
-void check(const Case& c, DType dtype, DType out) {
+void check(const GemmCase& c, DType dtype, DType out) {
   CAPTURE(c.M, c.N, c.K, c.transpose_a, c.transpose_b, c.accumulate, c.bias, c.add, c.pad, c.batch, dtype_name(dtype),
           dtype_name(out));
   Problem chosen(c, dtype, out);
@@ -80,7 +80,7 @@ void check(const Case& c, DType dtype, DType out) {
   CHECK(test::error_of(loops.d, expected) <= test::tolerance(out));
 }
 
-void check(const Case& c) {
+void check(const GemmCase& c) {
   for (const DType dtype : test::kFloats) check(c, dtype, dtype);
   for (const DType dtype : {DType::bf16, DType::f16}) check(c, dtype, DType::f32);
 }
@@ -168,14 +168,14 @@ TEST_CASE("gemm: without products only the epilogue is left, without elements no
 }
 
 TEST_CASE("gemm: bits depend neither on addresses nor on what ran before", "[kernels]") {
-  const Case cases[] = {{.M = 256, .N = 384, .K = 128, .transpose_b = true, .bias = true},
-                        {.M = 256, .N = 128, .K = 384},
-                        {.M = 384, .N = 128, .K = 2048, .transpose_a = true, .accumulate = true},
-                        {.M = 250, .N = 131, .K = 515, .transpose_a = true},
-                        {.M = 33, .N = 65, .K = 130, .transpose_b = true, .bias = true, .add = true}};
+  const GemmCase cases[] = {{.M = 256, .N = 384, .K = 128, .transpose_b = true, .bias = true},
+                            {.M = 256, .N = 128, .K = 384},
+                            {.M = 384, .N = 128, .K = 2048, .transpose_a = true, .accumulate = true},
+                            {.M = 250, .N = 131, .K = 515, .transpose_a = true},
+                            {.M = 33, .N = 65, .K = 130, .transpose_b = true, .bias = true, .add = true}};
   for (const DType dtype : test::kFloats) {
     std::vector<Array> first;
-    for (const Case& c : cases) {
+    for (const GemmCase& c : cases) {
       Problem p(c, dtype, dtype);
       kernels::gemm(CpuStream{}, p.g);
       first.push_back(std::move(p.d));

@@ -12,12 +12,12 @@ using namespace lt::test;
 
 namespace {
 
-struct Shape {
+struct LossShape {
   Size R, C;
 };
-constexpr Shape kShapes[] = {{1, 1}, {2, 3}, {5, 100}, {130, 256}, {3, 5003}};
+constexpr LossShape kLossShapes[] = {{1, 1}, {2, 3}, {5, 100}, {130, 256}, {3, 5003}};
 
-std::vector<double> softmax_of(const Array& x, Shape s, std::vector<double>* lse = nullptr) {
+std::vector<double> softmax_of(const Array& x, LossShape s, std::vector<double>* lse = nullptr) {
   std::vector<double> y = x.values();
   for (Size r = 0; r < s.R; ++r) {
     double* row = y.data() + r * s.C;
@@ -34,7 +34,7 @@ std::vector<double> softmax_of(const Array& x, Shape s, std::vector<double>* lse
 
 TEST_CASE("softmax with its gradient", "[kernels]") {
   for (const DType dtype : kFloats) {
-    for (const Shape s : kShapes) {
+    for (const LossShape s : kLossShapes) {
       INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
       const Size n = s.R * s.C;
       const Array x = random_array(dtype, n, 1, 10), dy = random_array(dtype, n, 2);
@@ -63,7 +63,7 @@ TEST_CASE("softmax with its gradient", "[kernels]") {
 TEST_CASE("cross_entropy with its gradient", "[kernels]") {
   for (const DType dtype : kFloats) {
     const DType sums = gradient_dtype(dtype);
-    for (const Shape s : kShapes) {
+    for (const LossShape s : kLossShapes) {
       INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
       const Size n = s.R * s.C;
       const Array logits = random_array(dtype, n, 1, 10);

@@ -14,17 +14,17 @@ using namespace lt::test;
 
 namespace {
 
-struct Shape {
+struct NormShape {
   Size R, C;
 };
-constexpr Shape kShapes[] = {{1, 1}, {1, 7}, {3, 33}, {65, 128}, {200, 100}, {1030, 67}};
-constexpr float kEps = 1e-5f;
+constexpr NormShape kNormShapes[] = {{1, 1}, {1, 7}, {3, 33}, {65, 128}, {200, 100}, {1030, 67}};
+constexpr float kNormEps = 1e-5f;
 
 // The gradients of y = h w + b, h = (x - mean) rstd, by their formulas in f64; mean is 0 for RMSNorm.
-struct Reference {
+struct NormReference {
   std::vector<double> y, dx, dw, db, mean, rstd;
 
-  Reference(bool centred, Shape s, const Array& x, const Array& w, const Array* b, const Array& dy) {
+  NormReference(bool centred, NormShape s, const Array& x, const Array& w, const Array* b, const Array& dy) {
     const std::size_t R = static_cast<std::size_t>(s.R), C = static_cast<std::size_t>(s.C);
     y.resize(R * C), dx.resize(R * C), dw.resize(C), db.resize(C), mean.resize(R), rstd.resize(R);
     for (std::size_t r = 0; r < R; ++r) {
@@ -33,7 +33,7 @@ struct Reference {
       double m = 0, v = 0, g = 0, gh = 0;
       for (std::size_t c = 0; c < C && centred; ++c) m += x[at(c)] / static_cast<double>(C);
       for (std::size_t c = 0; c < C; ++c) v += (x[at(c)] - m) * (x[at(c)] - m) / static_cast<double>(C);
-      const double k = 1 / std::sqrt(v + static_cast<double>(kEps));
+      const double k = 1 / std::sqrt(v + static_cast<double>(kNormEps));
       mean[r] = m, rstd[r] = k;
       for (std::size_t c = 0; c < C; ++c) {
         const double h = (x[at(c)] - m) * k, d = dy[at(c)];
@@ -59,17 +59,17 @@ std::vector<double> plus(std::vector<double> a, const std::vector<double>& b, bo
 TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
   for (const DType dtype : kFloats) {
     const DType sums = gradient_dtype(dtype);
-    for (const Shape s : kShapes) {
+    for (const NormShape s : kNormShapes) {
       INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
       const Array x = random_array(dtype, s.R * s.C, 1, 2), w = random_array(dtype, s.C, 2);
       const Array b = random_array(dtype, s.C, 3), dy = random_array(dtype, s.R * s.C, 4);
-      const Reference with_bias(true, s, x, w, &b, dy), without(true, s, x, w, nullptr, dy);
+      const NormReference with_bias(true, s, x, w, &b, dy), without(true, s, x, w, nullptr, dy);
       Array y(dtype, s.R * s.C), mean(sums, s.R), rstd(sums, s.R);
       layer_norm_forward(CpuStream{}, dtype, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, s.R, s.C,
-                         kEps);
+                         kNormEps);
       CHECK(error_of(y, without.y) <= tolerance(dtype));
       layer_norm_forward(CpuStream{}, dtype, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(), s.R, s.C,
-                         kEps);
+                         kNormEps);
       CHECK(error_of(y, with_bias.y) <= tolerance(dtype));
       CHECK(error_of(mean, with_bias.mean) <= tolerance(sums));
       CHECK(error_of(rstd, with_bias.rstd) <= tolerance(sums));
@@ -101,13 +101,13 @@ TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
 TEST_CASE("rms_norm agrees with the reference", "[kernels]") {
   for (const DType dtype : kFloats) {
     const DType sums = gradient_dtype(dtype);
-    for (const Shape s : kShapes) {
+    for (const NormShape s : kNormShapes) {
       INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
       const Array x = random_array(dtype, s.R * s.C, 1, 2), w = random_array(dtype, s.C, 2);
       const Array dy = random_array(dtype, s.R * s.C, 4);
-      const Reference reference(false, s, x, w, nullptr, dy);
+      const NormReference reference(false, s, x, w, nullptr, dy);
       Array y(dtype, s.R * s.C), rstd(sums, s.R);
-      rms_norm_forward(CpuStream{}, dtype, y.data(), rstd.data(), x.data(), w.data(), s.R, s.C, kEps);
+      rms_norm_forward(CpuStream{}, dtype, y.data(), rstd.data(), x.data(), w.data(), s.R, s.C, kNormEps);
       CHECK(error_of(y, reference.y) <= tolerance(dtype));
       CHECK(error_of(rstd, reference.rstd) <= tolerance(sums));
       for (const bool accumulate : {false, true}) {
@@ -129,7 +129,7 @@ TEST_CASE("norms: the same bits at every number of threads, and NaN stays in its
   const Array w = random_array(DType::f32, C, 2), dy = random_array(DType::f32, R * C, 3);
   Array y(DType::f32, R * C), mean(DType::f32, R), rstd(DType::f32, R);
   layer_norm_forward(CpuStream{}, DType::f32, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, R, C,
-                     kEps);
+                     kNormEps);
   const int threads = omp_get_max_threads();
   std::vector<Array> results;
   for (const int count : {1, 3}) {
@@ -145,7 +145,7 @@ TEST_CASE("norms: the same bits at every number of threads, and NaN stays in its
 
   x.set(5 * C + 90, std::nan(""));
   layer_norm_forward(CpuStream{}, DType::f32, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, R, C,
-                     kEps);
+                     kNormEps);
   Size not_numbers = 0;
   for (Size i = 0; i < R * C; ++i) not_numbers += std::isnan(y[i]);
   CHECK(not_numbers == C);

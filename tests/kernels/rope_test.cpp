@@ -12,15 +12,15 @@ using namespace lt::test;
 
 namespace {
 
-struct Shape {
+struct RopeShape {
   Size B, T, heads, D, rest, first;
 };
 // `rest` elements of a row after the rotated heads. The last two: large positions, and a head of more than 128
 // channels.
-constexpr Shape kShapes[] = {{1, 1, 1, 2, 0, 0},    {2, 5, 3, 6, 4, 0},       {3, 70, 6, 32, 64, 0},
-                             {2, 9, 2, 64, 64, 31}, {1, 40, 2, 128, 1, 8000}, {1, 3, 1, 192, 7, 65}};
+constexpr RopeShape kRopeShapes[] = {{1, 1, 1, 2, 0, 0},    {2, 5, 3, 6, 4, 0},       {3, 70, 6, 32, 64, 0},
+                                     {2, 9, 2, 64, 64, 31}, {1, 40, 2, 128, 1, 8000}, {1, 3, 1, 192, 7, 65}};
 
-std::vector<double> reference(const Array& x, const Shape& s, double base, bool inverse) {
+std::vector<double> reference(const Array& x, const RopeShape& s, double base, bool inverse) {
   std::vector<double> y = x.values();
   const Size row = s.heads * s.D + s.rest;
   for (Size r = 0; r < s.B * s.T; ++r) {
@@ -42,7 +42,7 @@ std::vector<double> reference(const Array& x, const Shape& s, double base, bool 
 
 TEST_CASE("rope agrees with the formula, forward and back, in place and added", "[kernels]") {
   for (const DType dtype : kFloats) {
-    for (const Shape& s : kShapes) {
+    for (const RopeShape& s : kRopeShapes) {
       const Size row = s.heads * s.D + s.rest, n = s.B * s.T * row;
       const double base = s.D == 64 ? 500000 : 10000;
       const Array x = random_array(dtype, n, 1);

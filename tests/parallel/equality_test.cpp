@@ -8,7 +8,7 @@ using namespace lt_test;
 
 namespace {
 
-constexpr Size kSteps = 6;
+constexpr Size kSteps = 4;
 
 void check_all_equal(const std::string& preset) {
   const Group& group = ranks();

@@ -1,9 +1,10 @@
-"""includes.py and std_includes.py find what is planted, and nothing in a tree that is in order."""
+"""includes.py, std_includes.py and definitions.py find what is planted, and nothing in a tree that is in order."""
 
 import pathlib
 import tempfile
 import unittest
 
+import definitions
 import includes
 import std_includes
 
@@ -65,7 +66,17 @@ class Includes(unittest.TestCase):
                             ("#include <vector>\nstd::vector<int> v;\n", [])):
             with self.subTest(text):
                 planted = {"libtrain/src/nn/a.cpp": '#include "libtrain/module.h"\n' + text}
-                self.assertEqual(check(planted, std_includes.violations), found)
+                self.assertEqual(check(planted, std_includes.violations)[0], found)
+
+    def test_classes_that_are_defined_twice(self):
+        unnamed, other = "namespace {\nstruct A {};\n}\n", "namespace data {\nstruct A {};\n}\n"
+        for text, found in (("struct A {};\n", ["lt::A: libtrain/src/comm/a.h, libtrain/src/nn/a.h"]),
+                            ("class A final : public B {\n};\n", ["lt::A: libtrain/src/comm/a.h, libtrain/src/nn/a.h"]),
+                            ("struct A;\n", []), ("struct B {\nstruct A {};\n};\n", []), (unnamed, []), (other, [])):
+            with self.subTest(text):
+                planted = {"libtrain/src/comm/a.h": "namespace lt {\nstruct A {\n  int a;\n};\n}\n",
+                           "libtrain/src/nn/a.h": "namespace lt {\n" + text + "}  // namespace lt\n"}
+                self.assertEqual(check(planted, definitions.violations)[0], found)
 
     def test_files_of_no_layer(self):
         for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/src/other/a.cpp"]:

@@ -9,16 +9,18 @@ import sys
 
 from includes import INCLUDE, find, sources
 
-# Names of namespace std by the header that declares them; of those that several headers declare, none.
+# Names of namespace std by the header that declares them. Names that several headers declare are left out.
 NAMES = {
-    "algorithm": "sort stable_sort find find_if any_of all_of none_of count_if fill fill_n transform equal reverse "
-                 "lower_bound upper_bound max_element min_element minmax_element clamp remove_if copy_n nth_element",
+    "algorithm": "min max clamp sort stable_sort find find_if any_of all_of none_of count_if fill fill_n transform equal reverse "
+                 "lower_bound upper_bound max_element min_element minmax_element remove_if copy_n nth_element",
     "array": "array",
     "atomic": "atomic atomic_flag memory_order_relaxed memory_order_acquire memory_order_release",
     "bit": "bit_cast endian popcount countr_zero bit_ceil has_single_bit",
     "charconv": "from_chars to_chars",
+    "chrono": "chrono",
     "cmath": "isfinite isnan sqrt exp log pow floor ceil lround llround cos sin tanh erf fabs hypot log2 nextafter",
     "condition_variable": "condition_variable",
+    "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t",
     "cstdio": "fprintf fputs fopen fclose fflush FILE",
     "cstdlib": "getenv _Exit exit abort strtod",
     "cstring": "memcpy memcmp memset memmove strlen strerror strcmp strsignal",
@@ -26,13 +28,14 @@ NAMES = {
     "exception": "exception_ptr current_exception rethrow_exception uncaught_exceptions terminate",
     "filesystem": "filesystem",
     "fstream": "ifstream ofstream fstream",
-    "functional": "function hash greater",
+    "functional": "function greater",
     "future": "future async promise",
     "iostream": "cout cerr cin",
     "limits": "numeric_limits",
     "map": "map multimap",
     "memory": "unique_ptr shared_ptr weak_ptr make_unique make_shared enable_shared_from_this",
     "mutex": "mutex lock_guard unique_lock scoped_lock once_flag call_once",
+    "new": "bad_alloc nothrow align_val_t",
     "numeric": "accumulate iota gcd lcm reduce partial_sum inner_product",
     "optional": "optional nullopt make_optional",
     "random": "mt19937 mt19937_64 uniform_int_distribution",
@@ -70,8 +73,9 @@ def standard_headers(root, path):
 
 
 def violations(root):
-    found = []
-    for path in sources(root):
+    """Those of the tree, and how many files it has."""
+    found, checked = [], 0
+    for checked, path in enumerate(sources(root), 1):
         headers, missed = standard_headers(root, path), set()
         for number, line in enumerate((root / path).read_text().splitlines(), 1):
             for name in USE.findall(COMMENT.sub("", line)):
@@ -79,13 +83,13 @@ def violations(root):
                 if header and header not in headers | missed:
                     missed.add(header)
                     found.append(f"{path}:{number}: std::{name} needs <{header}>")
-    return found
+    return found, checked
 
 
 def main():
-    found = violations(pathlib.Path(sys.argv[1]).resolve())
-    print(*found, f"{len(found)} violations", sep="\n")
-    return 1 if found else 0
+    found, checked = violations(pathlib.Path(sys.argv[1]).resolve())
+    print(*found, f"{checked} files, {len(found)} violations", sep="\n")
+    return 1 if found or checked == 0 else 0
 
 
 if __name__ == "__main__":

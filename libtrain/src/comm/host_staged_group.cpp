@@ -1,6 +1,7 @@
 // Collectives of tensors on a CUDA device through memory of the host, by the back end that the group has for it (MPI).
 // Slow: the host waits for the device before each collective, and the device for the host after it. For machines
 // without NCCL between their ranks, and to compare with.
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
@@ -87,7 +88,7 @@ std::string token_file_path(const std::string& folder) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
+MeetingTokenFile::MeetingTokenFile(std::string path) : path_(std::move(path)) {
   std::error_code failed;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);  // open() says why not
   // Whole at once, under a name that nobody can have prepared.
@@ -105,7 +106,7 @@ TokenFile::TokenFile(std::string path) : path_(std::move(path)) {
   }
 }
 
-TokenFile::~TokenFile() { ::unlink(path_.c_str()); }
+MeetingTokenFile::~MeetingTokenFile() { ::unlink(path_.c_str()); }
 
 std::optional<MeetingToken> read_token_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

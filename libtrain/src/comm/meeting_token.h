@@ -32,12 +32,12 @@ std::string token_file_path(const std::string& folder);
 
 // Rank 0's: writes a fresh token, mode 600, over whatever stands there; the destructor removes the file. Throws
 // CommError.
-class TokenFile {
+class MeetingTokenFile {
  public:
-  explicit TokenFile(std::string path);
-  ~TokenFile();
-  TokenFile(const TokenFile&) = delete;
-  TokenFile& operator=(const TokenFile&) = delete;
+  explicit MeetingTokenFile(std::string path);
+  ~MeetingTokenFile();
+  MeetingTokenFile(const MeetingTokenFile&) = delete;
+  MeetingTokenFile& operator=(const MeetingTokenFile&) = delete;
   const MeetingToken& token() const { return token_; }
 
  private:

@@ -26,7 +26,7 @@ std::optional<MeetingPlace> meeting_place() {
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options) {
   TcpMeeting meeting{place.host, place.port, info.rank, info.size, info.local_size == info.size, {}};
-  std::optional<TokenFile> file;
+  std::optional<MeetingTokenFile> file;
   if (const auto given = token_of_environment()) {
     meeting.token = {[given] { return given; }, false, "LTRAIN_TOKEN"};
   } else if (options.shared_folder) {

@@ -3,6 +3,7 @@
 
 #include <cudaTypedefs.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <mutex>
@@ -43,8 +44,8 @@ DeviceState& state(int device) {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
-// A handle, and how it is let go. Any thread may do so; one that has not chosen a device would make a context on device
-// 0, half a gigabyte that may be another rank's, while all else waits.
+// Releases the handle with its own device current, on whichever thread. A thread that has chosen no device would first
+// make a context on device 0: half a gigabyte, maybe on another rank's GPU, and everything else waits meanwhile.
 template <class Release>
 std::shared_ptr<void> owned(int device, void* handle, Release release) {
   return {handle, [device, release](void* h) {
@@ -283,7 +284,9 @@ std::shared_ptr<void> capture(void* stream, const std::function<void()>& body) {
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
   check(code, "cudaGraphInstantiate");
-  return {executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); }};
+  int device = 0;
+  LT_CUDA(cudaGetDevice(&device));
+  return owned(device, executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); });
 }
 
 void launch(void* graph, void* stream) {

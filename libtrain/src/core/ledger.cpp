@@ -1,6 +1,7 @@
 // The ledger of each device: live bytes by owner, and the marks that they reached.
 #include "core/ledger.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 

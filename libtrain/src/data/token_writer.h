@@ -1,6 +1,7 @@
 // Token files, written.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 

@@ -1,6 +1,7 @@
 // Argument checks of operations: every message names operation, argument, expected and actual.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 

@@ -1,5 +1,7 @@
 // Look-up of rows by token id, alone and with learned positions.
 #include "kernels/embedding.h"
+
+#include <algorithm>
 #include "libtrain/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"

@@ -50,10 +50,12 @@ void BackgroundThread::work(const std::shared_ptr<Queue>& queue) {
   while (true) {
     queue->changed.wait(lock, [&] { return queue->closed || !queue->waiting.empty(); });
     if (queue->waiting.empty()) break;
-    const Job job = std::move(queue->waiting.front());
-    queue->waiting.pop_front();
-    lock.unlock();
-    job();
+    {
+      const Job job = std::move(queue->waiting.front());
+      queue->waiting.pop_front();
+      lock.unlock();
+      job();
+    }  // what it holds goes before the lock returns
     lock.lock();
   }
   queue->left = true;

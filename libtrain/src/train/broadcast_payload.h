@@ -1,18 +1,21 @@
 // A copy's payload, from the rank that has it to all of a group.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
 
+#include "libtrain/error.h"
 #include "libtrain/group.h"
 #include "memory_copy.h"
 
 namespace lt {
 
-// All ranks of `group` call it with the same `bytes`; `root` alone gives the copy. Calls take(at, piece) on each of
-// them for pieces in the order of the payload, of which `at` is the first byte.
+// All ranks of `group` call it with the same `bytes`; `copy` is null on all but `root`. Calls take(at, piece) on each
+// for pieces in the order of the payload, of which `at` is the first byte.
 template <class Take>
 void broadcast_payload(const Group& group, int root, const checkpoint::MemoryCopy* copy, Size bytes, Take&& take) {
   constexpr Size kPiece = Size{4} << 20;  // bytes of a message
@@ -21,7 +24,11 @@ void broadcast_payload(const Group& group, int root, const checkpoint::MemoryCop
     std::string piece;
     if (copy != nullptr) piece.assign(reinterpret_cast<const char*>(copy->payload() + at), size);
     piece = group.broadcast_bytes(piece, root);
-    take(at, std::as_bytes(std::span(piece.data(), std::min(size, piece.size()))));
+    if (piece.size() != size) {
+      throw InternalError("checkpoint",
+                          fmt::format("copy in memory: expected {} bytes at {}, got {}", size, at, piece.size()));
+    }
+    take(at, std::as_bytes(std::span(piece.data(), size)));
   }
 }
 

@@ -16,13 +16,13 @@ namespace {
 // the last of an odd number of hosts, whose receiver is the first.
 int round_of(int host, int hosts) { return hosts % 2 == 1 && host == hosts - 1 ? 2 : host % 2; }
 
-// The rank of the same place as `rank`, so many hosts further. All hosts have equally many ranks.
+// The rank in the same place as `rank`, `further` hosts on; negative: back. All hosts have equally many ranks.
 int counterpart_of(const MemoryHosts& hosts, int rank, int further) {
   const auto r = static_cast<std::size_t>(rank);
   const int host = (hosts.host_of[r] + further + hosts.count()) % hosts.count();
   return hosts.ranks[static_cast<std::size_t>(host)][static_cast<std::size_t>(hosts.place_of[r])];
 }
-// To which `rank` sends.
+// The rank that `rank` sends to.
 int receiver_of(const MemoryHosts& hosts, int rank) { return counterpart_of(hosts, rank, 1); }
 
 bool can_mirror(const MemoryHosts& hosts) {

@@ -85,10 +85,9 @@ Json restart_event(const Restart& r, const std::optional<RestartPoint>& point) {
             {"total", r.notice_s + r.backoff_s + start_s}}}};
 }
 
-RestartRecord::RestartRecord(Run& run) : run_(run) {
-  if (run.world.rank() != 0) return;
-  restart_ = restart_of_environment();
-  if (!restart_) return;
+RestartRecord::RestartRecord(Run& run, const std::optional<Restart>& restart) : run_(run) {
+  if (!restart || run.world.rank() != 0) return;
+  restart_ = restart;
   LastLines metrics(run.config.run.dir + "/metrics.jsonl");
   point_ = {run.steps_done(), newest_step(metrics)};
 }

@@ -25,12 +25,12 @@ std::string to_json(const Restart& restart);
 // Nothing where the variable is not set. Throws UsageError where it makes no sense.
 std::optional<Restart> restart_of_environment();
 
-// Where an attempt began, and the newest step whose row came before it. The steps between are lost.
+// The step from which an attempt went on, and the newest one on record before it: those between are lost.
 struct RestartPoint {
   Size step = 0, newest_before = 0;
 };
 
-// Of the last `start` in the metrics, from `offset` on. Nothing where there is none.
+// The point of the last `start` in the metrics at or behind `offset`; nothing where there is none.
 std::optional<RestartPoint> restart_point(const std::string& metrics, std::size_t offset);
 
 // Step and lost steps are null where the point is not known.
@@ -39,13 +39,13 @@ nlohmann::ordered_json restart_event(const Restart& restart, const std::optional
 // Announces a restarted run once, when its first step is done.
 class RestartRecord {
  public:
-  // Before the run writes its own `start`, which a full disk may lose.
-  explicit RestartRecord(Run& run);
+  // Make it before announce() writes this attempt's `start`.
+  RestartRecord(Run& run, const std::optional<Restart>& restart);
   void step_done();
 
  private:
   Run& run_;
-  std::optional<Restart> restart_;
+  std::optional<Restart> restart_;  // on rank 0
   RestartPoint point_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -261,8 +262,10 @@ void require_same_on_all_ranks(const Config& config, const Group& group) {
 ExitCode train(const Config& given, const World& world, const std::string& command) {
   const RunSignals signals;
   Config config;
+  std::optional<Restart> restart;
   collectively(world.group(), [&] {
     config = with_accum(resolve(given), world.size());
+    restart = restart_of_environment();
     arm_fault(world.rank());
   });
   collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
@@ -279,10 +282,10 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
     if (config.checkpoint.resume == "auto") remove_memory(run.control, run.start.identity.id);
     return ExitCode::ok;
   }
-  RestartRecord restart(run);
+  RestartRecord restarted(run, restart);
   announce(run, command);
   try {
-    return Trainer(run, restart).train();
+    return Trainer(run, restarted).train();
   } catch (const Error& error) {
     run.log.note(fmt::format("error: [{}] {}", error.part(), error.what()));
     throw;
