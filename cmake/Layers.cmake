@@ -1,10 +1,10 @@
 # lt_layer(NAME sources... [PRIVATE libraries...] [COLD]): the object library lt_NAME of one folder.
-# COLD: no step waits for this code, so it is compiled with -O1, in two thirds of the time.
+# COLD: no step waits for this code, so it is compiled with -O1, and with -O0 for the sanitizers, in two thirds of the time.
 # All of them go into the one static library `libtrain`; only the folder that needs a third-party package sees it.
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")
 
-set(LT_COLD_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+set(LT_COLD_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O1> $<$<CONFIG:Debug>:-O0>)
 
 function(lt_layer name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;PRIVATE" ${ARGN})
