@@ -1,5 +1,6 @@
 # lt_layer(NAME sources... [PRIVATE libraries...] [COLD]): the object library lt_NAME of one folder.
-# COLD: no step waits for this code, so it is compiled with -O1, and with -O0 for the sanitizers, in two thirds of the time.
+# COLD: no step waits for this code, so it is compiled with -O1, and with -O0 for the sanitizers, in two thirds of the
+# time.
 # All of them go into the one static library `libtrain`; only the folder that needs a third-party package sees it.
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -22,6 +21,7 @@
 #include "supervisor/hosts.h"
 #include "supervisor/run_state.h"
 #include "supervisor/stop_signals.h"
+#include "train/seconds.h"
 
 namespace lt::launch {
 namespace {
@@ -36,10 +36,6 @@ bool may_be_followed(int code) { return code == 1 || code == kRestart || code >=
 
 // 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
 std::string draw_token() { return random_hex(32); }
-
-double since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // A file that goes with its object.
 class TemporaryFile {

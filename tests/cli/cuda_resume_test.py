@@ -1,8 +1,6 @@
 """A run on a CUDA device that is stopped or killed and resumed has the bits of one that was not. Without a device it is
 skipped."""
 
-import json
-import pathlib
 import signal
 
 import program
@@ -27,10 +25,6 @@ class CudaResume(CudaTest):
                 self.assertIn("step-00000004", said)
                 self.assertEqual(self.losses(parts), self.losses(whole))
 
-    def copies_in_memory(self, run):
-        run_id = json.loads((self.folder / run / "run.json").read_text())["id"]
-        return pathlib.Path(f"/dev/shm/libtrain-{run_id}")
-
     def test_copies_beside_the_next_step_are_of_their_step(self):
         for options in (("--train.dtype=bf16",), ("--train.dtype=bf16", "--train.cuda_graph=true"), ("--train.dtype=f16",)):
             whole, killed = f"whole{len(options)}{options[0]}", f"killed{len(options)}{options[0]}"
@@ -40,10 +34,10 @@ class CudaResume(CudaTest):
                 fault = {"LTRAIN_FAULT": "save-begin:0:4:sleep=60,step:0:6:kill"}
                 done = self.train(*CUDA, *options, *BESIDE, run=killed, steps=9, environment=fault)
                 self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
-                self.assertTrue(self.copies_in_memory(killed).exists())
+                self.assertTrue(self.memory_folder(killed).exists())
                 said = self.trained(*CUDA, *options, *BESIDE, run=killed, steps=7)
                 self.assertIn("resuming from memory of the hosts", said)
-                self.assertFalse(self.copies_in_memory(killed).exists())
+                self.assertFalse(self.memory_folder(killed).exists())
                 said = self.trained(*CUDA, *options, run=killed, steps=9)
                 self.assertIn("step-00000007 at step 8", said)
                 self.assertEqual(self.losses(killed), self.losses(whole))
@@ -53,7 +47,7 @@ class CudaResume(CudaTest):
         self.assertEqual(done.returncode, 5, done.stderr)
         saved = sorted(path.name for path in (self.folder / "run/checkpoints").glob("step-*"))
         self.assertEqual(saved[-1], "step-00000004")
-        self.assertFalse(self.copies_in_memory("run").exists())
+        self.assertFalse(self.memory_folder("run").exists())
 
     def test_a_run_goes_on_from_the_cpu_to_a_device(self):
         self.trained("--train.device=cpu", "--optim.schedule=constant", run="cpu", steps=8)

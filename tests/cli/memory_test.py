@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 
 import program
 from training import LAYERS, TrainingTest
@@ -12,8 +11,7 @@ ALWAYS = ("--optim.schedule=constant", "--checkpoint.memory_every=1")
 
 class Memory(TrainingTest):
     def copies(self, run="run"):
-        name = json.loads((self.folder / run / "run.json").read_text())["id"]
-        folder = pathlib.Path("/dev/shm") / f"libtrain-{name}"
+        folder = self.memory_folder(run)
         return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
     def losses(self, run="run"):
@@ -74,7 +72,7 @@ class Memory(TrainingTest):
 
     def test_damaged_copies_do_not_count(self):
         self.killed("--checkpoint.memory_every=2", step=8, point="data", ranks=1, rank=0)  # long after step 6
-        folder = pathlib.Path("/dev/shm") / ("libtrain-" + json.loads((self.folder / "run/run.json").read_text())["id"])
+        folder = self.memory_folder()
         for name in self.copies():
             size = os.path.getsize(folder / name)
             with open(folder / name, "r+b") as file:

@@ -1,6 +1,7 @@
 """What the tests of a training run share: a small model, its data, and the run's folder."""
 
 import json
+import pathlib
 import sys
 
 import program
@@ -28,6 +29,10 @@ class TrainingTest(program.CliTest):
 
     def lines(self, run="run"):
         return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+
+    def memory_folder(self, run="run"):
+        """Where copies in memory of this host are, while there are any."""
+        return pathlib.Path("/dev/shm") / ("libtrain-" + json.loads((self.folder / run / "run.json").read_text())["id"])
 
 
 class CudaTest(TrainingTest):

@@ -6,18 +6,17 @@ import pathlib
 import re
 import sys
 
-from includes import sources
+from includes import code_of, report, sources
 
 NAMESPACE = re.compile(r"\s*(?:inline )?namespace\s*([\w:]*)\s*\{")
 CLASS = re.compile(r"(?:class|struct|union|enum class)\s+(\w+)(?:\s+final)?\s*(?:[:{]|$)(?!:)")
-COMMENT = re.compile(r"//.*|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)'")
 
 
 def classes_of(text):
     """The qualified names of the classes that a file defines, but those of unnamed namespaces and of other classes."""
     namespaces, depth = [], 0
     for line in text.splitlines():
-        line = COMMENT.sub("", line)
+        line = code_of(line)
         if namespace := NAMESPACE.match(line):
             namespaces.append((namespace[1], depth))
         elif (found := CLASS.match(line)) and depth == len(namespaces) and all(name for name, _ in namespaces):
@@ -37,9 +36,7 @@ def violations(root):
 
 
 def main():
-    found, checked = violations(pathlib.Path(sys.argv[1]).resolve())
-    print(*found, f"{checked} classes, {len(found)} violations", sep="\n")
-    return 1 if found or checked == 0 else 0
+    return report(*violations(pathlib.Path(sys.argv[1]).resolve()), "classes")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-from includes import INCLUDE, find, sources
+from includes import INCLUDE, code_of, find, report, sources
 
 # Names of namespace std by the header that declares them. Names that several headers declare are left out.
 NAMES = {
@@ -57,7 +57,6 @@ NAMES = {
 }
 HEADER_OF = {name: header for header, names in NAMES.items() for name in names.split()}
 USE = re.compile(r"\bstd::(\w+)")
-COMMENT = re.compile(r"//.*|\"(?:[^\"\\]|\\.)*\"")
 
 
 @functools.cache
@@ -78,7 +77,7 @@ def violations(root):
     for checked, path in enumerate(sources(root), 1):
         headers, missed = standard_headers(root, path), set()
         for number, line in enumerate((root / path).read_text().splitlines(), 1):
-            for name in USE.findall(COMMENT.sub("", line)):
+            for name in USE.findall(code_of(line)):
                 header = HEADER_OF.get(name)
                 if header and header not in headers | missed:
                     missed.add(header)
@@ -87,9 +86,7 @@ def violations(root):
 
 
 def main():
-    found, checked = violations(pathlib.Path(sys.argv[1]).resolve())
-    print(*found, f"{checked} files, {len(found)} violations", sep="\n")
-    return 1 if found or checked == 0 else 0
+    return report(*violations(pathlib.Path(sys.argv[1]).resolve()), "files")
 
 
 if __name__ == "__main__":

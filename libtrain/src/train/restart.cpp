@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "core/last_lines.h"
 #include "libtrain/error.h"
+#include "train/seconds.h"
 
 namespace lt {
 namespace {
@@ -18,10 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kRow = R"({"step":)";
 constexpr const char* kStart = R"({"event":"start")";
-
-double since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // The step of a row, or of an event of that kind.
 std::optional<Size> step_of(const std::string& line, const char* begin) {

@@ -1,4 +1,4 @@
-// Wall time.
+// Times in seconds.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,11 @@ namespace lt {
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// By the wall clock.
+inline double since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace lt
