@@ -68,8 +68,6 @@ class Stream {
   CudaStream cuda() const { return {handle_.get(), device_.index}; }
   // Later work of this stream starts after the work that `event` marks.
   void wait(const Event& event) const;
-  // The same. Where the stream is being captured, each launch of the graph waits for what the event marks by then.
-  void wait_at_launch(const Event& event) const;
   // Blocks until all its work is done.
   void synchronize() const;
 

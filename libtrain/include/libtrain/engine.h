@@ -125,7 +125,8 @@ class Engine {
   void set_loss_scale(const LossScale& scale);
 
   // The next update starts after the work that `stream` holds now. So masters, m and v may be copied on a stream of its
-  // own, beside the forward and backward pass of the next step. Called for the first time before the first step.
+  // own, beside the forward and backward pass of the next step, which runs without a CUDA graph. All ranks call it
+  // alike.
   void hold_update_for(const Stream& stream);
 
   // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call

@@ -180,10 +180,6 @@ double elapsed_ms(void* begin, void* end) {
 
 void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event), stream_of(stream))); }
 void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
-void wait_at_launch(CudaStream stream, void* event) {
-  const unsigned how = is_capturing(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
-  LT_CUDA(cudaStreamWaitEvent(stream_of(stream.handle), event_of(event), how));
-}
 
 void synchronize_event(void* event) { synchronize(event_of(event)); }
 bool is_event_reached(void* event) { return is_reached(cudaEventQuery(event_of(event)), "cudaEventQuery"); }

@@ -29,8 +29,6 @@ const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);
 void record(void* event, void* stream);
 void wait(void* stream, void* event);
-// In a graph that is being captured: each of its launches waits for the event as it stands then.
-void wait_at_launch(CudaStream stream, void* event);
 // The host waits, as core/wait_checks.h has it.
 void synchronize_event(void* event);
 void synchronize_stream(void* stream);

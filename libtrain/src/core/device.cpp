@@ -49,10 +49,6 @@ void Stream::wait(const Event& event) const {
   if (handle_ && event.handle_) cuda::wait(handle_.get(), event.handle_.get());
 }
 
-void Stream::wait_at_launch(const Event& event) const {
-  if (handle_ && event.handle_) cuda::wait_at_launch(cuda(), event.handle_.get());
-}
-
 void Stream::synchronize() const {
   if (handle_) cuda::synchronize_stream(handle_.get());
 }

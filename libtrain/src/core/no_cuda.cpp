@@ -23,7 +23,6 @@ const std::shared_ptr<void>& compute_stream(int) { not_built(); }
 std::shared_ptr<void> create_event(int) { not_built(); }
 void record(void*, void*) { not_built(); }
 void wait(void*, void*) { not_built(); }
-void wait_at_launch(CudaStream, void*) { not_built(); }
 void synchronize_event(void*) { not_built(); }
 void synchronize_stream(void*) { not_built(); }
 std::shared_ptr<void> record_timed(CudaStream) { not_built(); }

@@ -125,10 +125,11 @@ void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   memory.run(name, batch, rehearsal(program), body);
 }
 
-// After two steps every lazily chosen algorithm is cached. Spans and faults inside a step belong to eager ones.
+// After two steps every lazily chosen algorithm is cached. Spans and faults inside a step belong to eager ones. So do
+// copies beside a step: the launch of a graph of a thousand events and more waits until they have ended.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
   if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 || Timeline::current() != nullptr ||
-      fault_in_this_step()) {
+      update_gate || fault_in_this_step()) {
     return false;
   }
   if (is_on(batch.inputs, options.device) || (batch.targets.defined() && is_on(batch.targets, options.device))) {
@@ -245,10 +246,11 @@ void Engine::Impl::update() {
   }
 }
 
-void Engine::Impl::pass_update_gate() const {
+void Engine::Impl::pass_update_gate() {
   if (!update_gate) return;
   const PartScope part(Part::checkpoint);
-  Stream::compute(options.device).wait_at_launch(*update_gate);
+  Stream::compute(options.device).wait(*update_gate);
+  update_gate.reset();
 }
 
 void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>(lr); }

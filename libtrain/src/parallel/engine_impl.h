@@ -80,8 +80,7 @@ struct Engine::Impl {
   }
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
-  // A graph waits for whatever the event marks when it is launched.
-  void pass_update_gate() const;
+  void pass_update_gate();
   // mean = that of `all`, of which each rank has written its own part.
   void average_losses(const Tensor& all, const Tensor& mean);
 
@@ -109,7 +108,7 @@ struct Engine::Impl {
     std::vector<std::string> calls;  // its collectives, a line each
   };
   std::vector<ProgramCalls> uncompared;  // of programs that were rehearsed since compare_programs()
-  std::optional<Event> update_gate;      // of hold_update_for()
+  std::optional<Event> update_gate;      // of hold_update_for(), for the next update
   bool failed = false;                   // a step or an evaluation threw half-way
 };
 

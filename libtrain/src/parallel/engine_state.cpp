@@ -19,8 +19,7 @@ LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
 void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
 
 void Engine::hold_update_for(const Stream& stream) {
-  if (!impl_->update_gate) impl_->update_gate.emplace();
-  impl_->update_gate->record(stream);
+  impl_->update_gate.emplace().record(stream);
 }
 
 ShardMap Engine::shard_map() const {

@@ -49,7 +49,6 @@ StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
       transfers_.push_back({from, places[i].offset, bytes});
     }
   }
-  engine.hold_update_for(stream_);  // from the first step on
 }
 
 Event StateCopy::start(void* to) const {
