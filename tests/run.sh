@@ -24,7 +24,7 @@ build_and_test() {  # preset, targets in one word, extra ctest options
   cmake --build "build/$preset" --target "${targets[@]}"
   echo "== testing $preset"
   results+=("build/$preset/results.xml")
-  ctest --test-dir "build/$preset" --output-on-failure --output-junit results.xml "$@" || true
+  ctest --test-dir "build/$preset" --output-on-failure --output-junit results.xml --parallel 2 "$@" || true
 }
 
 mkdir -p build
@@ -42,7 +42,7 @@ unset 'configure_options[-1]'
 # Leaks are looked for in the unit tests; Open MPI leaks by design, so programs under mpirun run without that check.
 build_and_test debug sanitize_tests --label-regex sanitize
 if bash launch/deps.sh --fuzz; then
-  build_and_test fuzz all --parallel 2
+  build_and_test fuzz all
 else
   echo "== no clang: nothing is fuzzed"
 fi

@@ -40,9 +40,9 @@ TEST_CASE("the arena changes no bit", "[parallel]") {
       for (const Recompute recompute : {Recompute::none, Recompute::full}) {
         const ParallelOptions parallel{.strategy = strategy, .recompute = recompute};
         StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16};
-        const Curve with = train_curve(small_spec(preset), world().group(), parallel, options, 4);
+        const Curve with = train_curve(small_spec(preset), world().group(), parallel, options, 3);
         options.arena = false;
-        const Curve without = train_curve(small_spec(preset), world().group(), parallel, options, 4);
+        const Curve without = train_curve(small_spec(preset), world().group(), parallel, options, 3);
         INFO(preset << " " << strategy.name << " recompute " << static_cast<int>(recompute));
         CHECK(with == without);
       }
