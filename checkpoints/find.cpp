@@ -164,18 +164,17 @@ std::optional<Listing> find_other(const std::string& path, const RunFilter& runs
   return std::nullopt;
 }
 
-void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named, bool is_new) {
+void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named) {
   const auto other = find_other(path, runs);
   if (!other) return;
-  const std::string expected = is_new ? "a new run" : "run " + runs.run;
   const std::string found = other->run.empty() ? "version 1, without an id" : "run " + other->run;
   const std::string hint =
       named.empty() ? "choose another folder for this run's checkpoints"
                     : fmt::format("choose another --{}; --checkpoint.resume={} with it begins a new run from there",
                                   named, other->path);
   throw UsageError(named.empty() ? "checkpoint" : "config",
-                   fmt::format("{}: expected checkpoints of {} alone, found {} of {}", subject_of(path, named),
-                               expected, std::filesystem::path(other->path).filename().string(), found),
+                   fmt::format("{}: expected checkpoints of run {} alone, found {} of {}", subject_of(path, named),
+                               runs.run, std::filesystem::path(other->path).filename().string(), found),
                    hint);
 }
 

@@ -3,7 +3,7 @@
 # with ranks. CUDA_RANKS are run with a CUDA device each, in a build that has them, and skipped where there are fewer;
 # lt_cuda_test(NAME) says that the tests of a program want a device anyway. They have the label cuda, and the target
 # cuda_tests builds them.
-# Tests are compiled with -O1 where the library is optimised: from nothing, in half the time.
+# Tests are compiled as cold code is (cmake/Layers.cmake).
 # SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which builds the
 # target sanitize_tests and runs no others.
 add_custom_target(sanitize_tests)
@@ -21,9 +21,9 @@ function(lt_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/libtrain/src
                                              ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}/checkpoints
-                                             ${PROJECT_SOURCE_DIR}/launch)
+                                             ${PROJECT_SOURCE_DIR}/launch ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${name} PRIVATE lt_test_main libtrain::libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  target_compile_options(${name} PRIVATE ${LT_COLD_OPTIONS})
   if(ARG_SANITIZE)
     add_dependencies(sanitize_tests ${name})
   endif()

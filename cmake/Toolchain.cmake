@@ -26,7 +26,6 @@ add_library(lt_options INTERFACE)
 target_compile_options(lt_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-attributes;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror>>")
 if(LIBTRAIN_CUDA)
-  target_compile_definitions(lt_options INTERFACE LIBTRAIN_HAS_CUDA=1)
   # constexpr functions of the library (conversions of bf16, Philox) run in kernels too.
   target_compile_options(lt_options INTERFACE
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall;$<$<BOOL:${LIBTRAIN_WERROR}>:-Werror=all-warnings>>")

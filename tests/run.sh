@@ -11,6 +11,8 @@ unity=OFF
 [ $# -eq 0 ] || { echo "error: [tests] expected no arguments or --unity, got $*" >&2 && exit 2; }
 
 bash launch/deps.sh --tests
+# What is the same in two builds is compiled once: paths count from the build's folder.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 

@@ -4,6 +4,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "checkpoints/fixture.h"
 #include "folder_lock.h"
 #include "libtrain/error.h"
@@ -111,7 +115,14 @@ TEST_CASE("runs: a save waits for the folder until another process lets go", "[c
   CHECK_THROWS_WITH(lock_folder(temp.path(), std::chrono::milliseconds(0)),
                     ContainsSubstring("another process writes to it"));
   CHECK(names_in(temp.path()).empty());
-  ::close(fd);
+  std::atomic<bool> is_free{false};
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    is_free = true;
+    ::close(fd);
+  });
   CHECK(fs::exists(save_alone(temp.path(), 1, shards_of(small_model(), 0, 1))));
+  CHECK(is_free);
+  other.join();
   CHECK(try_lock_folder(temp.path()));  // the save let go
 }

@@ -1,7 +1,9 @@
 """A run on a CUDA device that is stopped or killed and resumed has the bits of one that was not. Without a device it is
 skipped."""
 
+import os
 import signal
+import subprocess
 
 import program
 from training import CudaTest
@@ -41,6 +43,21 @@ class CudaResume(CudaTest):
                 said = self.trained(*CUDA, *options, run=killed, steps=9)
                 self.assertIn("step-00000007 at step 8", said)
                 self.assertEqual(self.losses(killed), self.losses(whole))
+
+    def test_a_load_takes_little_memory_of_the_host(self):
+        """Whatever the state is, here 640 MB."""
+        def peak_bytes(steps):
+            command = program.launched(
+                program.ltrain(), "train", "--model.layers=4", "--model.width=1024", "--model.heads=16", "--model.ffn=4096",
+                "--train.seq=16", "--train.micro_batch=1", "--train.device=cuda", f"--train.steps={steps}",
+                "--optim.schedule=constant", f"--data.train={self.folder}/data/train.bin", f"--run.dir={self.folder}/large")
+            process = subprocess.Popen(command, env=program.clean_environment(), stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            return usage.ru_maxrss << 10
+        first, resumed = peak_bytes(1), peak_bytes(2)
+        self.assertLess(resumed - first, 200 << 20)
 
     def test_a_step_that_is_not_finite_is_not_kept(self):
         done = self.train(*CUDA, *BESIDE, steps=9, environment={"LTRAIN_FAULT": "forward:0:5:nan"})

@@ -26,8 +26,9 @@ class Runs(TrainingTest):
         before = self.names("shared")
         refused = self.train(shared, "--checkpoint.every=6", steps=18, run="b", ranks=2)
         a = self.identity("a")["id"]
-        self.assert_error(refused, 2, f"[config] checkpoint.dir {self.folder}/shared: expected checkpoints of a new run "
-                          f"alone, found step-00000030 of run {a}")
+        self.assertEqual(refused.returncode, 2)
+        self.assertRegex(refused.stderr, rf"^error: \[config\] checkpoint.dir {self.folder}/shared: expected checkpoints of run "
+                                         rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{16}} alone, found step-00000030 of run {a}\n")
         self.assertEqual(self.names("shared"), before)
         self.assertFalse((self.folder / "b").exists())
         # Run b elsewhere, and then told to go on there.

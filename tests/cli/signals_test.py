@@ -24,11 +24,12 @@ def state_of(pid):
 class Running:
     """A training run; its ranks stop where LTRAIN_FAULT says, are sent a signal, and go on."""
 
-    def __init__(self, test, ranks, fault, run, *options, steps):
+    def __init__(self, test, ranks, fault, run, *options, steps, supervised=False):
         self.test, self.ranks, self.folder = test, ranks, test.folder / run
-        command = program.launched(program.ltrain(), "train", *LAYERS, f"--data.train={test.folder}/data/train.bin",
-                                   f"--data.val={test.folder}/data/val.bin", f"--train.steps={steps}",
-                                   "--train.micro_batch=2", f"--run.dir={self.folder}", *OPTIONS, *options, ranks=ranks)
+        train = ("train", *LAYERS, f"--data.train={test.folder}/data/train.bin", f"--data.val={test.folder}/data/val.bin",
+                 f"--train.steps={steps}", "--train.micro_batch=2", f"--run.dir={self.folder}", *OPTIONS, *options)
+        command = (program.launched(program.ltrain(), "launch", "-n", ranks, "--", *train) if supervised else
+                   program.launched(program.ltrain(), *train, ranks=ranks))
         self.process = subprocess.Popen(command, env=program.clean_environment({"LTRAIN_FAULT": fault}), text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         test.addCleanup(self.process.stderr.close)
@@ -104,6 +105,19 @@ class Signals(TrainingTest):
     def test_a_rank_alone(self):
         self.stopped_run(signal.SIGTERM, "step:0:5:stop", 5)
         self.goes_on()
+
+    def test_under_the_supervisor_all_ranks_save_and_nothing_is_started_again(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            run = signal.Signals(number).name
+            running = Running(self, 2, "step:0:4:stop", run, "--checkpoint.every=0", steps=100000, supervised=True)
+            os.kill(running.stopped(), signal.SIGCONT)  # all ranks are there
+            running.process.send_signal(number)
+            code, out, errors = running.end()
+            self.assertEqual(code, 75, out + errors)
+            end, = self.events(run, "end")
+            self.assertEqual(end["reason"], "signal SIGUSR1")
+            self.assertEqual([event["step"] for event in self.events(run, "checkpoint")], [max(self.losses(run))])
+            self.assertEqual(len(self.events(run, "start")), 1)
 
     def test_at_a_step_that_is_saved_anyway_nothing_is_saved_twice(self):
         self.stopped_run(signal.SIGINT, "data:0:3:stop", 3)

@@ -5,6 +5,7 @@
 #include "core/buffer.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
+#include "test_main/out_of_memory.h"
 
 using namespace lt_test;
 using lt::DType;
@@ -83,4 +84,17 @@ TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][
   const auto allocate = [&](Size bytes) { memory.windows->release(memory.windows->allocate(bytes, {}).index); };
   CHECK_THROWS_AS(allocate(lt::kAllocationAlignment * (1 + world().rank())), lt::InternalError);
   allocate(lt::kAllocationAlignment);  // as good as before
+}
+
+TEST_CASE("nccl: a window opens on all ranks or on none", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl().duplicate("gather");
+  const lt::GatherMemory memory = group.gather_memory(gpu());
+  if (memory.windows == nullptr) return;
+  const auto allocate = [&] { memory.windows->release(memory.windows->allocate(lt::kAllocationAlignment, {}).index); };
+  {
+    const OutOfMemory fault(1);
+    CHECK_THROWS_WITH(allocate(), Catch::Matchers::ContainsSubstring("bytes left for a window"));
+  }
+  allocate();  // as good as before
 }

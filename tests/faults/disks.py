@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from runs import STEPS, Skipped, require, require_equal
+from runs import STEPS, Foreign, Skipped, require, require_equal
 
 KIB, MIB = 1 << 10, 1 << 20
 NO_SPACE = "No space left on device"
@@ -65,6 +65,7 @@ def saves_fail(bench, how, strategy, mode, options):
     run = f"saves-{strategy}-{mode}"
     fail, work, reason = FAILURES[how]
     with SmallDisk(bench.folder / run / "checkpoints", 8 * MIB) as disk:
+        foreign = Foreign(disk.folder)
         halts = {4: lambda: fail(disk), 7: lambda: work(disk)}
         done = bench.supervised(run, *options, "--checkpoint.every=1", halts=halts)
         require_equal("restarts", len(bench.events(run, "restart")), 0)
@@ -77,6 +78,7 @@ def saves_fail(bench, how, strategy, mode, options):
         warning = f"warning: step {steps[0]} was not saved, next attempt after step "
         require(warning in done.out, "no warning on the console")
         bench.require_like(run, strategy)
+        foreign.require_untouched()
     bench.remove(run)
 
 
@@ -86,6 +88,7 @@ def checkpoints_fill_it(bench, strategy, mode, options):
     run = f"too-small-{strategy}-{mode}"
     size = sum(path.stat().st_size for path in (bench.folder / strategy / f"checkpoints/step-{STEPS:08}").iterdir())
     with SmallDisk(bench.folder / run / "checkpoints", size * 7 // 2) as disk:
+        foreign = Foreign(disk.folder)
         ended = bench.supervised(run, *options, code=3)
         require(NO_SPACE in ended.err, "the error does not say that the disk is full")
         require_equal("checkpoints", [row["step"] for row in bench.events(run, "checkpoint")], [2, 4, 6])
@@ -94,6 +97,7 @@ def checkpoints_fill_it(bench, strategy, mode, options):
         done = bench.supervised(run, *options)
         require("step-00000006 at step 7" in done.out, "the run did not go on from its checkpoint")
         bench.require_like(run, strategy)
+        foreign.require_untouched()
     bench.remove(run)
 
 
@@ -104,7 +108,8 @@ def rows_are_lost(bench, strategy, mode, options, killed):
     long = (*options, f"--train.steps={LONG}", "--checkpoint.every=16")
     if not (bench.folder / whole).exists():
         bench.supervised(whole, *long)
-    with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB):
+    with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB) as saves:
+        foreign = Foreign(saves.folder)
         if killed:
             done = bench.supervised(run, *long, fault="step:1:60:kill", halts={4: disk.fill})
             require("attempt 2 begins now" in done.err, f"no second attempt: {done.err[-300:]}")
@@ -122,6 +127,7 @@ def rows_are_lost(bench, strategy, mode, options, killed):
         written = bench.losses(run)
         require(len(written) < LONG, "no row was lost")
         bench.require_like(run, whole, written, LONG)
+        foreign.require_untouched()
     bench.remove(run)
 
 

@@ -158,7 +158,7 @@ class Foreign:
 
     def __init__(self, checkpoints):
         self.folder = pathlib.Path(checkpoints)
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         for name in self.NAMES:
             (self.folder / name).write_text(name)
             os.utime(self.folder / name, (0, 0))

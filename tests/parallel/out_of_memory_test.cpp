@@ -1,32 +1,17 @@
 // One rank has too little memory, at any of its allocations: all ranks throw the same error and none waits for it.
-#include <cstdlib>
 #include <functional>
 #include <string>
 
 #include "core/allocator.h"
-#include "core/fault.h"
 #include "libtrain/error.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
+#include "test_main/out_of_memory.h"
 
 using namespace lt;
 using namespace lt_test;
 
 namespace {
-
-// The n-th allocation of the last rank fails.
-struct Armed {
-  explicit Armed(int n) {
-    const std::string fault = "allocate:" + std::to_string(world().size() - 1) + ":0:oom=" + std::to_string(n);
-    ::setenv("LTRAIN_FAULT", fault.c_str(), 1);
-    set_fault_step(0);
-    arm_fault(world().rank());
-  }
-  ~Armed() {
-    ::unsetenv("LTRAIN_FAULT");
-    arm_fault(world().rank());
-  }
-};
 
 std::string error_of(const std::function<void()>& body) {
   try {
@@ -40,7 +25,7 @@ std::string error_of(const std::function<void()>& body) {
 // Runs `body` with one allocation after the other failing, until it has no more of them; returns how many it had.
 int with_each_allocation_failing(const std::function<void()>& body) {
   for (int n = 1;; ++n) {
-    const Armed armed(n);
+    const OutOfMemory fault(n);
     const std::string error = error_of(body);
     // Decided alike on all ranks, so that a rank that differs fails here and does not let the others wait.
     const auto errors = world().group().all_gather_bytes(error);

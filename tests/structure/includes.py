@@ -94,11 +94,12 @@ def report(found, checked, what):
 
 
 def find(root, includer, name, quoted):
-    """The file of the tree that an include names, or None."""
+    """The file of the tree that an include names, or the one that CMake makes it of, or None."""
     folders = ([includer.parent] if quoted else []) + [pathlib.Path(folder) for folder in ROOTS]
     for folder in folders:
-        if (root / folder / name).is_file():
-            return (root / folder / name).resolve().relative_to(root.resolve())
+        for path in (root / folder / name, root / folder / (name + ".in")):
+            if path.is_file():
+                return path.resolve().relative_to(root.resolve())
     return None
 
 

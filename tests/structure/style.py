@@ -12,7 +12,7 @@ MAX_COLUMNS = 120  # of .clang-format
 
 # What the first line begins with, by the end of a file's name.
 FIRST_LINE = {
-    (".h", ".cuh", ".cpp", ".cu", ".cpp.in"): r"// \S",
+    (".h", ".cuh", ".cpp", ".cu", ".cpp.in", ".h.in"): r"// \S",
     (".cmake", ".toml"): r"# \S",
     (".py",): r'("""|# )\S',
     (".sh",): r"# \S",

@@ -89,9 +89,8 @@ const Listing* newest_valid(const std::vector<Listing>& candidates);
 // The newest checkpoint of `path` that is none of `runs` and valid by manifest and file sizes.
 std::optional<Listing> find_other(const std::string& path, const RunFilter& runs);
 // Throws UsageError, naming both runs, where there is one. `named` is the key of the configuration that gave the path,
-// or nothing; the id of a run that `is_new` says nothing to a reader.
-void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named = "",
-                          bool is_new = false);
+// or nothing.
+void require_no_other_run(const std::string& path, const RunFilter& runs, const std::string& named = "");
 
 // The newest of any run, with every byte verified; throws DataError where nothing is valid, saying why of each.
 // `named` is what the message calls the path: a key of the configuration, or nothing.

@@ -14,6 +14,7 @@
 #include "core/buffer.h"
 #include "core/cuda.h"
 #include "core/cuda_error.h"
+#include "core/fault.h"
 #include "core/ledger.h"
 #include "libtrain/error.h"
 #include "libtrain/group.h"
@@ -93,7 +94,9 @@ class WindowMemory final : public BlockSource {
   OwnMemory take(Size bytes) const {
     LT_CUDA(cudaSetDevice(device_.index));
     void* memory = nullptr;
-    if (ncclMemAlloc(&memory, static_cast<std::size_t>(bytes)) == ncclSuccess) return OwnMemory(memory);
+    if (!fault_fails_allocation() && ncclMemAlloc(&memory, static_cast<std::size_t>(bytes)) == ncclSuccess) {
+      return OwnMemory(memory);
+    }
     static_cast<void>(cudaGetLastError());
     const cuda::DeviceMemory all = cuda::memory(device_.index);
     throw InternalError("memory", fmt::format("{} has no {} bytes left for a window: {} of {} are free",

@@ -13,6 +13,21 @@
 namespace lt::report {
 namespace {
 
+// How many saves failed, and why the last one did.
+std::string failed_saves(const RunData& run) {
+  Size count = 0;
+  std::string last = "–";
+  for (const Event& event : run.events) {
+    if (event.kind != "checkpoint_failed") continue;
+    std::string why;
+    for (const auto& [key, value] : event.fields) {
+      if (key == "error") why = ": " + value;
+    }
+    last = fmt::format("{}, the last at step {}{}", ++count, whole_text(event.step), why);
+  }
+  return last;
+}
+
 Table key_figures(const RunData& run, const Summary& s) {
   Table t;
   const auto row = [&](const char* name, const std::string& value) {
@@ -40,6 +55,7 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("Peak memory of tensors, predicted", bytes_text(s.predicted_peak_bytes));
   row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
+  row("Saves that failed", failed_saves(run));
   row("Time of all steps", s.train_s < 100 ? with_unit(fixed_text(s.train_s, 1), " s") : duration_text(s.train_s));
   return t;
 }

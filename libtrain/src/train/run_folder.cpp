@@ -175,7 +175,7 @@ RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds pa
   // What is moved aside with the folder is in nobody's way.
   if (!start.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
     checkpoint::require_no_other_run(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity),
-                                     "checkpoint.dir", start.identity.is_new);
+                                     "checkpoint.dir");
   }
   return start;
 }
