@@ -14,8 +14,8 @@ if(LIBTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LIBTRAIN_CCACHE})
 endif()
 
-# With CMAKE_UNITY_BUILD=ON 16 files of a folder are one compilation: from nothing, half the time. Names in the unnamed
-# namespaces of a folder must then differ; the presets `debug` and `fuzz`, launch/quickstart.sh and continuous
+# With CMAKE_UNITY_BUILD=ON 16 files of a target are one compilation: from nothing, half the time. Names in the unnamed
+# namespaces of a target must then differ; the presets `debug` and `fuzz`, launch/quickstart.sh and continuous
 # integration build so.
 if(NOT DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)

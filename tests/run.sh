@@ -2,8 +2,8 @@
 # Installs what is missing, builds and runs every test that this machine can run: the release build with all tests, the
 # build with AddressSanitizer and UndefinedBehaviorSanitizer with the unit tests and a training on two ranks, the fuzz
 # targets for 20 s each, and, where nvcc is, the CUDA build, whose tests run where there are GPUs and are skipped elsewhere.
-# Closes with the line "N passed, N failed, N skipped". With --unity the release build compiles many files at once, which
-# from nothing takes half the time.
+# Two tests run at a time, but for those that look at the time. Closes with the line "N passed, N failed, N skipped".
+# With --unity the release build compiles many files at once, which from nothing takes half the time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unity=OFF
@@ -11,7 +11,7 @@ unity=OFF
 [ $# -eq 0 ] || { echo "error: [tests] expected no arguments or --unity, got $*" >&2 && exit 2; }
 
 bash launch/deps.sh --tests
-# What is the same in two builds is compiled once: paths count from the build's folder.
+# ccache shares objects between builds: it sees paths relative to the build folder.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1

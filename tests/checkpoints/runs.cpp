@@ -116,13 +116,12 @@ TEST_CASE("runs: a save waits for the folder until another process lets go", "[c
                     ContainsSubstring("another process writes to it"));
   CHECK(names_in(temp.path()).empty());
   std::atomic<bool> is_free{false};
-  std::thread other([&] {
+  const std::jthread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     is_free = true;
     ::close(fd);
   });
   CHECK(fs::exists(save_alone(temp.path(), 1, shards_of(small_model(), 0, 1))));
   CHECK(is_free);
-  other.join();
   CHECK(try_lock_folder(temp.path()));  // the save let go
 }

@@ -28,16 +28,17 @@ class CudaResume(CudaTest):
                 self.assertEqual(self.losses(parts), self.losses(whole))
 
     def test_copies_beside_the_next_step_are_of_their_step(self):
-        for options in (("--train.dtype=bf16",), ("--train.dtype=bf16", "--train.cuda_graph=true"), ("--train.dtype=f16",)):
+        graph = ("--train.dtype=bf16", "--train.cuda_graph=true", "--checkpoint.every=4", "--checkpoint.memory_every=2")
+        for options in (("--train.dtype=bf16",), graph, ("--train.dtype=f16",)):
             whole, killed = f"whole{len(options)}{options[0]}", f"killed{len(options)}{options[0]}"
             with self.subTest(options):
                 self.trained(*CUDA, *options, run=whole, steps=9)
                 # The disk is behind the memory: its save of step 4 takes longer than the rank lives.
                 fault = {"LTRAIN_FAULT": "save-begin:0:4:sleep=60,step:0:6:kill"}
-                done = self.train(*CUDA, *options, *BESIDE, run=killed, steps=9, environment=fault)
+                done = self.train(*CUDA, *BESIDE, *options, run=killed, steps=9, environment=fault)
                 self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
                 self.assertTrue(self.memory_folder(killed).exists())
-                said = self.trained(*CUDA, *options, *BESIDE, run=killed, steps=7)
+                said = self.trained(*CUDA, *BESIDE, *options, run=killed, steps=7)
                 self.assertIn("resuming from memory of the hosts", said)
                 self.assertFalse(self.memory_folder(killed).exists())
                 said = self.trained(*CUDA, *options, run=killed, steps=9)

@@ -12,9 +12,10 @@ _options = None
 
 
 def clean_environment(changes=None):
-    """The environment without a launcher's or a configuration's variables, one thread a process."""
+    """The environment without a launcher's or a configuration's variables, one thread a process. Ranks that wait yield,
+    as another test may run beside them."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
-    return {**clean, "OMP_NUM_THREADS": "1", **(changes or {})}
+    return {**clean, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
 
 
 def launched(*command, ranks=1):

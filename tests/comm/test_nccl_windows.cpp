@@ -5,7 +5,7 @@
 #include "core/buffer.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
-#include "test_main/out_of_memory.h"
+#include "test_main/armed_fault.h"
 
 using namespace lt_test;
 using lt::DType;
@@ -13,7 +13,7 @@ using lt::Group;
 using lt::Size;
 using lt::Tensor;
 
-// Where the machine has no windows, gathers in plain memory are compared, and the two cases after it pass.
+// Where the machine has no windows, gathers in plain memory are compared, and the cases below return at once.
 TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
@@ -93,7 +93,7 @@ TEST_CASE("nccl: a window opens on all ranks or on none", "[comm][nccl]") {
   if (memory.windows == nullptr) return;
   const auto allocate = [&] { memory.windows->release(memory.windows->allocate(lt::kAllocationAlignment, {}).index); };
   {
-    const OutOfMemory fault(1);
+    const ArmedFault fault(out_of_memory(1));
     CHECK_THROWS_WITH(allocate(), Catch::Matchers::ContainsSubstring("bytes left for a window"));
   }
   allocate();  // as good as before

@@ -11,28 +11,17 @@
 #include <string>
 
 #include "libtrain/error.h"
+#include "test_main/armed_fault.h"
 #include "test_main/catch.h"
 
 using namespace lt;
+using lt_test::ArmedFault;
 
 namespace {
 
-// The faults of rank 1 while it lives.
-struct Armed {
-  explicit Armed(const std::string& faults) {
-    ::setenv("LTRAIN_FAULT", faults.c_str(), 1);
-    arm_fault(1);
-  }
-  ~Armed() {
-    ::unsetenv("LTRAIN_FAULT");
-    arm_fault(1);
-    set_fault_step(0);
-  }
-};
-
 std::string refusal(const std::string& faults) {
   try {
-    const Armed armed(faults);
+    const ArmedFault armed(faults, 1);
   } catch (const UsageError& error) {
     ::unsetenv("LTRAIN_FAULT");
     arm_fault(1);
@@ -43,7 +32,7 @@ std::string refusal(const std::string& faults) {
 
 // How a process ends that comes to `step` at step 3; one that stops is told to go on.
 int status_at_step(const std::string& action) {
-  const Armed armed("step:1:3:" + action);
+  const ArmedFault armed("step:1:3:" + action, 1);
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit no_core{0, 0};
@@ -78,7 +67,7 @@ TEST_CASE("fault: a process ends as the action says", "[core]") {
 }
 
 TEST_CASE("fault: strikes once, on its rank, at its step and point", "[core]") {
-  const Armed armed("forward:1:3:sleep=0,forward:0:2:kill,save-shard:1:3:enospc,load:1:3:eio,save-gc:1:4:eio");
+  const ArmedFault armed("forward:1:3:sleep=0,forward:0:2:kill,save-shard:1:3:enospc,load:1:3:eio,save-gc:1:4:eio", 1);
   fault_point("forward");
   set_fault_step(2);
   fault_point("forward");       // of rank 0
@@ -99,7 +88,7 @@ TEST_CASE("fault: strikes once, on its rank, at its step and point", "[core]") {
 }
 
 TEST_CASE("fault: NaN is asked for by who computes", "[core]") {
-  const Armed armed("backward:1:3:nan");
+  const ArmedFault armed("backward:1:3:nan", 1);
   set_fault_step(3);
   fault_point("backward");
   CHECK(!fault_makes_nan("forward"));
@@ -108,7 +97,7 @@ TEST_CASE("fault: NaN is asked for by who computes", "[core]") {
 }
 
 TEST_CASE("fault: the allocation that is counted to fails", "[core]") {
-  const Armed armed("allocate:1:3:oom=2");
+  const ArmedFault armed("allocate:1:3:oom=2", 1);
   CHECK(!fault_fails_allocation());
   set_fault_step(3);
   CHECK(!fault_fails_allocation());
@@ -118,7 +107,7 @@ TEST_CASE("fault: the allocation that is counted to fails", "[core]") {
 
 TEST_CASE("fault: a sleep lasts as long as it says", "[core]") {
   const auto seconds = [](const std::string& action) {
-    const Armed armed("data:1:0:" + action);
+    const ArmedFault armed("data:1:0:" + action, 1);
     const auto begin = std::chrono::steady_clock::now();
     fault_point("data");
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -136,7 +136,8 @@ def start_is_lost(bench):
     `restart` says where this attempt began, not an earlier one."""
     run, reference = "start-lost", "one-rank"
     bench.finished(bench.start(*bench.options(reference, "--checkpoint.every=4")))
-    with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB):
+    with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB) as saves:
+        foreign = Foreign(saves.folder)
         options = bench.options(run, "--checkpoint.every=4")
         bench.finished(bench.start(*options, fault="step:0:7:exit"), code=1)
         with open(disk.folder / "metrics.jsonl", "a") as metrics:  # its last block is full too
@@ -156,4 +157,5 @@ def start_is_lost(bench):
         require_equal("starts that are recorded", [row["step"] for row in bench.events(run, "start")], [0])
         event, = bench.events(run, "restart")
         require_equal("step and lost steps", (event["step"], event["lost_steps"]), (4, 2))
+        foreign.require_untouched()
     bench.remove(run)

@@ -70,7 +70,7 @@ def disk_fails(bench, action, point, strategy, mode):
 
 
 def nan(bench, action, point, strategy, mode):
-    """A loss that is no number ends the run: no restart would help. Where it was a fault, the run goes on."""
+    """A loss that is no number ends the run: no restart would help. Started again without the fault, the run goes on."""
     run = f"{action}-{point}-{strategy}-{mode}"
     foreign = Foreign(bench.folder / run / "checkpoints")
     bench.supervised(run, *options_of(strategy, mode), fault=f"{point}:1:5:{action}", code=5)

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-from runs import Skipped, require, require_equal
+from runs import Foreign, Skipped, require, require_equal
 
 NODES = pathlib.Path(__file__).resolve().parent.parent / "nodes/run.sh"
 FUTURE = 4102444800  # the year 2100
@@ -21,6 +21,7 @@ def two_runs(bench, strategy, options):
     the first one is touched."""
     run, other = f"first-{strategy}", f"other-{strategy}"
     folder = bench.folder / run
+    theirs = Foreign(folder / "checkpoints")
     bench.supervised(other, *options, "--train.steps=2")
 
     def start_others():
@@ -35,6 +36,7 @@ def two_runs(bench, strategy, options):
 
     bench.supervised(run, *options, halts={5: start_others})
     bench.require_like(run, strategy)
+    theirs.require_untouched()
     bench.remove(run)
     bench.remove(other)
 
@@ -43,6 +45,7 @@ def file_times(bench, strategy, options):
     """The oldest checkpoint has the newest time: steps say which one is resumed from, and which ones go."""
     run = f"times-{strategy}"
     checkpoints = bench.folder / run / "checkpoints"
+    foreign = Foreign(checkpoints)
     bench.supervised(run, *options, "--train.steps=6")
     for time, step in ((FUTURE, 2), (0, 4), (0, 6)):
         folder = checkpoints / f"step-{step:08}"
@@ -50,9 +53,10 @@ def file_times(bench, strategy, options):
             os.utime(path, (time, time))
     done = bench.supervised(run, *options, "--checkpoint.keep=2")
     require("step-00000006 at step 7" in done.out, "the run did not go on from its newest checkpoint")
-    left = sorted(path.name for path in checkpoints.glob("step-*"))
+    left = sorted(path.name for path in checkpoints.glob("step-????????"))
     require_equal("checkpoints", left, ["step-00000006", "step-00000008"])
     bench.require_like(run, strategy)
+    foreign.require_untouched()
     bench.remove(run)
 
 
@@ -61,11 +65,13 @@ def clock_backwards(bench, strategy, options, clock):
     if not clock:
         raise Skipped("no --clock")
     run = f"clock-{strategy}"
+    foreign = Foreign(bench.folder / run / "checkpoints")
     bench.supervised(run, *options, fault="step:1:5:kill", preload=clock)
     restart, = bench.events(run, "restart")
     down = restart["down_seconds"]
     require(all(seconds >= 0 for seconds in down.values()), f"seconds down: {down}")
     bench.require_like(run, strategy)
+    foreign.require_untouched()
     bench.remove(run)
 
 

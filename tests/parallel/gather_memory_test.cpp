@@ -1,5 +1,5 @@
 // An engine whose group has memory of its own for gathers: what lies there, and that it changes no bit and no count.
-// The memory is the CPU's, so that it runs everywhere; windows of NCCL stand in tests/comm/test_nccl.cpp.
+// The memory is the CPU's, so that it runs everywhere; windows of NCCL stand in tests/comm/test_nccl_windows.cpp.
 #include <algorithm>
 #include <map>
 #include <utility>

@@ -5,8 +5,8 @@
 #include "core/allocator.h"
 #include "libtrain/error.h"
 #include "parallel/synthetic.h"
+#include "test_main/armed_fault.h"
 #include "test_main/catch.h"
-#include "test_main/out_of_memory.h"
 
 using namespace lt;
 using namespace lt_test;
@@ -25,7 +25,7 @@ std::string error_of(const std::function<void()>& body) {
 // Runs `body` with one allocation after the other failing, until it has no more of them; returns how many it had.
 int with_each_allocation_failing(const std::function<void()>& body) {
   for (int n = 1;; ++n) {
-    const OutOfMemory fault(n);
+    const ArmedFault fault(out_of_memory(n));
     const std::string error = error_of(body);
     // Decided alike on all ranks, so that a rank that differs fails here and does not let the others wait.
     const auto errors = world().group().all_gather_bytes(error);

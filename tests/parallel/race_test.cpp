@@ -1,9 +1,15 @@
 // Streams that come late: where one waits before it gathers, reduces or updates, all that depends on it must wait for
 // it, so the bits are the same.
-#include <cstdlib>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
 
-#include "core/fault.h"
+#include "core/cuda.h"
 #include "parallel/synthetic.h"
+#include "test_main/armed_fault.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -12,18 +18,6 @@ using namespace lt_test;
 namespace {
 
 constexpr Size kSteps = 3;
-
-// Restores what LTRAIN_FAULT was, also where a check throws.
-struct Armed {
-  explicit Armed(const std::string& fault) {
-    ::setenv("LTRAIN_FAULT", fault.c_str(), 1);
-    arm_fault(world().rank());
-  }
-  ~Armed() {
-    ::unsetenv("LTRAIN_FAULT");
-    arm_fault(world().rank());
-  }
-};
 
 Curve curve(const ParallelOptions& parallel, bool graph) {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
@@ -40,7 +34,7 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
       const Curve expected = curve(parallel, false);
       for (const char* point : {"gather", "reduce", "optimizer"}) {
         for (const int rank : {0, ranks().size() - 1}) {
-          const Armed fault(std::string(point) + ":" + std::to_string(rank) + ":2:device-sleep");
+          const ArmedFault fault(std::string(point) + ":" + std::to_string(rank) + ":2:device-sleep");
           INFO(strategy.name << " recompute " << static_cast<int>(recompute) << ", " << point << " of rank " << rank);
           CHECK(curve(parallel, false) == expected);
           const bool exchanges = device().type == DeviceType::cuda && ranks().size() > 1;
@@ -94,5 +88,45 @@ TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("a step beside a copy of the state runs without its graph, and its update waits for the copy", "[parallel]") {
+  if (device().type != DeviceType::cuda) return;
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const Strategy& strategy : kStrategies) {
+    INFO(strategy.name);
+    const auto losses = [&](bool graph, bool copies) {
+      const auto model = nn::make_transformer(spec);
+      const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .cuda_graph = graph};
+      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, {.lr = 1e-2f}, options);
+      const Tensor state = engine.shard_map().needed.front().values;
+      const auto bytes = static_cast<std::size_t>(state.bytes());
+      const std::shared_ptr<void> copy = cuda::allocate_pinned(device().index, state.bytes());
+      const Stream compute = Stream::compute(device()), beside(device());
+      std::vector<double> losses;
+      std::vector<std::byte> expected;  // what the copy under way must hold
+      for (Size step = 0; step < 9; ++step) {
+        losses.push_back(engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab)).loss());
+        if (!expected.empty()) {
+          compute.synchronize();
+          beside.synchronize();
+          CHECK(std::memcmp(copy.get(), expected.data(), bytes) == 0);
+          expected.clear();
+        }
+        if (!copies || step % 3 != 2) continue;
+        expected.resize(bytes);
+        cuda::copy(expected.data(), state.data(), state.bytes(), compute.cuda());
+        compute.synchronize();
+        cuda::sleep(beside.cuda().handle, std::chrono::milliseconds(100));
+        cuda::copy(copy.get(), state.data(), state.bytes(), beside.cuda());
+        engine.hold_update_for(beside);
+      }
+      CHECK(engine.graph_launches() == (graph ? (copies ? 5 : 7) : 0));  // two steps are eager, and two beside copies
+      return losses;
+    };
+    const std::vector<double> expected = losses(false, false);
+    CHECK(losses(true, false) == expected);
+    CHECK(losses(true, true) == expected);
   }
 }

@@ -193,3 +193,14 @@ TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a findin
   CHECK_FALSE(contains(cheap, "of the run's time"));
   CHECK_FALSE(contains(report_of(folder, start_line(2) + steps(1, 20, 5, 100)), "started again"));
 }
+
+TEST_CASE("restart: saves that failed stay in the report, also those beyond the step that a start goes on from",
+          "[report]") {
+  const Folder folder("failed");
+  const std::string failed = R"(,"error":"cannot write: No space left on device","attempt":1,"retry_step":9)";
+  const std::string lines = start_line(1) + steps(1, 9, 5, 100) + event("checkpoint", 4) +
+                            event("checkpoint_failed", 6, failed) + event("checkpoint_failed", 8, failed) +
+                            start_line(1, 4) + steps(5, 9, 5, 100);
+  CHECK(contains(report_of(folder, lines),
+                 "| Saves that failed | 2, the last at step 8: cannot write: No space left on device |"));
+}

@@ -62,9 +62,8 @@ class Slurm(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.folder.chmod(0o755)  # munged wants its socket within reach of everybody
         cls.cluster = cls.folder / "cluster"
-        # Ranks share two cores here, and Open MPI does not know that simulated nodes do: a rank that waits yields.
         cls.environment = program.clean_environment({
-            "SLURM_CONF": str(cls.cluster / "slurm.conf"), "OMPI_MCA_mpi_yield_when_idle": "1",
+            "SLURM_CONF": str(cls.cluster / "slurm.conf"),
             "PATH": f"{program.ltrain().resolve().parent}:{os.environ['PATH']}"})
         cls.call("bash", HERE / "cluster.sh", "start", cls.cluster, 3, 2)
         cls.addClassCleanup(cls.call, "bash", HERE / "cluster.sh", "stop", cls.cluster)

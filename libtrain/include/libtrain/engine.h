@@ -38,7 +38,8 @@ struct StepOptions {
   // False: each tensor of a step is allocated on its own, to see whether the arena is to blame for something.
   bool arena = true;
   // On CUDA: from the third step on the whole step, collectives and update included, is one CUDA graph, with the same
-  // bits. It takes batches on the CPU, an arena and no dropout.
+  // bits. It takes batches on the CPU, an arena and no dropout. Steps that are traced and steps beside a copy of the
+  // state (hold_update_for()) run without it.
   bool cuda_graph = false;
   // On CUDA with f32: products round their operands to TF32.
   bool tf32 = false;
@@ -126,7 +127,7 @@ class Engine {
 
   // The next update starts after the work that `stream` holds now. So masters, m and v may be copied on a stream of its
   // own, beside the forward and backward pass of the next step, which runs without a CUDA graph. All ranks call it
-  // alike.
+  // alike. A second call before the update replaces the first.
   void hold_update_for(const Stream& stream);
 
   // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call

@@ -125,8 +125,8 @@ void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   memory.run(name, batch, rehearsal(program), body);
 }
 
-// After two steps every lazily chosen algorithm is cached. Spans and faults inside a step belong to eager ones. So do
-// copies beside a step: the launch of a graph of a thousand events and more waits until they have ended.
+// After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
+// does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has ended.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
   if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 || Timeline::current() != nullptr ||
       update_gate || fault_in_this_step()) {

@@ -124,4 +124,11 @@ std::vector<const StepRow*> steady_steps(const RunData& run, const Part& part) {
   return without_warm_up(steps_of(run, part));
 }
 
+std::string event_field(const Event& event, const std::string& name) {
+  for (const auto& [key, value] : event.fields) {
+    if (key == name) return value;
+  }
+  return "–";
+}
+
 }  // namespace lt::report

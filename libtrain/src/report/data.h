@@ -46,6 +46,9 @@ struct Event {
   std::vector<std::pair<std::string, std::string>> fields = {};
 };
 
+// A field of an event; "–" where it has none of that name.
+std::string event_field(const Event& event, const std::string& name);
+
 // A `restart` event: what ended the attempt before, and what that cost.
 struct RestartRow {
   double attempt = kMissing, step = kMissing, lost_steps = kMissing, notice_s = kMissing, backoff_s = kMissing,

@@ -102,12 +102,15 @@ StepRow step_row(const Json& o, const Place& place) {
   return row;
 }
 
-// A start at `step` goes on from the state after it: what an earlier attempt did beyond is of another trajectory.
+// A start at `step` goes on from the state after it: what an earlier attempt did beyond is of another trajectory. Its
+// restarts and the saves that failed are still the run's.
 void drop_what_a_start_supersedes(RunData& run, double step) {
   const auto beyond = [step](const auto& line) { return line.step > step; };
   std::erase_if(run.steps, beyond);
   std::erase_if(run.evals, beyond);
-  std::erase_if(run.events, [&](const Event& event) { return beyond(event) && event.kind != "restart"; });
+  std::erase_if(run.events, [&](const Event& event) {
+    return beyond(event) && event.kind != "restart" && event.kind != "checkpoint_failed";
+  });
   std::erase_if(run.starts, beyond);
 }
 

@@ -19,11 +19,7 @@ std::string failed_saves(const RunData& run) {
   std::string last = "–";
   for (const Event& event : run.events) {
     if (event.kind != "checkpoint_failed") continue;
-    std::string why;
-    for (const auto& [key, value] : event.fields) {
-      if (key == "error") why = ": " + value;
-    }
-    last = fmt::format("{}, the last at step {}{}", ++count, whole_text(event.step), why);
+    last = fmt::format("{}, the last at step {}: {}", ++count, whole_text(event.step), event_field(event, "error"));
   }
   return last;
 }
@@ -91,7 +87,7 @@ std::string status(const RunData& run, const Summary& s) {
     }
     if (event.kind != "end") continue;
     ended = true;
-    for (const auto& [key, value] : event.fields) reason = key == "reason" ? value : reason;
+    reason = event_field(event, "reason");
   }
   const double steps = config_number(run, "train.steps");
   const bool short_of = steps > s.steps;

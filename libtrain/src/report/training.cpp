@@ -32,19 +32,12 @@ Table progress(const RunData& run) {
   return t;
 }
 
-std::string field(const Event& event, const char* name) {
-  for (const auto& [key, value] : event.fields) {
-    if (key == name) return value;
-  }
-  return "–";
-}
-
 Table evaluations(const RunData& run) {
   Table t{.header = {"evaluation after step", "loss", "perplexity", "batches", "tokens"}, .rows = {}};
   for (std::size_t i : spread(run.evals.size())) {
     const Event& e = run.evals[i];
-    t.rows.push_back({whole_text(e.step), fixed_text(e.loss, 4), fixed_text(std::exp(e.loss), 2), field(e, "batches"),
-                      field(e, "tokens")});
+    t.rows.push_back({whole_text(e.step), fixed_text(e.loss, 4), fixed_text(std::exp(e.loss), 2),
+                      event_field(e, "batches"), event_field(e, "tokens")});
   }
   return t;
 }

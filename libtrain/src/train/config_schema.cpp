@@ -83,7 +83,7 @@ std::vector<Key> make_schema() {
     LT_KEY(train, eval_every, at_least(0), "steps between evaluations; 0: none"),
     LT_KEY(train, eval_steps, at_least(1), "batches of an evaluation"),
     LT_KEY(train, sample_every, at_least(0), "steps between generated samples; 0: none"),
-    LT_KEY(train, cuda_graph, any(), "run the whole step as one CUDA graph; the same bits"),
+    LT_KEY(train, cuda_graph, any(), "a step as one CUDA graph, except beside a copy of the state; the same bits"),
     LT_KEY(train, tf32, any(), "with f32 on cuda: matrix products round what they multiply to TF32"),
 
     LT_KEY(optim, lr, at_least(0), "learning rate after warm-up"),

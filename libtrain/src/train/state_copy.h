@@ -13,7 +13,7 @@ namespace lt {
 // An engine has one, since its update waits for one stream.
 class StateCopy {
  public:
-  // `ranges` of the state of `engine`, which outlives it; made before its first step.
+  // `ranges` of the state of `engine`, which outlives it.
   StateCopy(Engine& engine, std::vector<StateRange> ranges);
 
   // Where each range lies in a copy, and the size of one.
