@@ -59,6 +59,12 @@ class Includes(unittest.TestCase):
             with self.subTest(expected):
                 self.assertEqual(check({name: "// Planted.\n" + text}), [f"{name}:2: {expected}"])
 
+    def test_a_header_that_cmake_makes(self):
+        template, user = {"libtrain/src/tensor/b.h.in": "// Planted.\n"}, '// Planted.\n#include "tensor/b.h"\n'
+        self.assertEqual(check({**template, "libtrain/src/ops/a.cpp": user}), [])
+        self.assertEqual(check({**template, "libtrain/src/core/a.cpp": user}),
+                         ['libtrain/src/core/a.cpp:2: "tensor/b.h" is of tensor, right of core'])
+
     def test_standard_headers(self):
         for text, found in (("std::vector<int> v;", ["libtrain/src/nn/a.cpp:2: std::vector needs <vector>"]),
                             ("std::string from_a_header;  // std::vector\n", []),
