@@ -33,8 +33,8 @@ def struck(bench, action, point, strategy, mode):
     """One case; returns the seconds that the run was down."""
     run = f"{action}-{point}-{strategy}-{mode}"
     rank, step = POINTS[point]
-    options = options_of(strategy, mode)
     foreign = Foreign(bench.folder / run / "checkpoints")
+    options = options_of(strategy, mode)
     if point == "load":  # an earlier start has left something to load
         bench.supervised(run, *options, f"--train.steps={step}")
     bench.supervised(run, *options, fault=f"{point}:{rank}:{step}:{action}")
