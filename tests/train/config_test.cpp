@@ -238,12 +238,12 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
   CHECK(of_file("[train]\nsteps = \n").message.starts_with("F:2: "));
   CHECK(of_file("[train]\nsteps = 1\nsteps = 2\n").message.starts_with("F:3: "));
   CHECK(of_file("[train\n").message.starts_with("F:1: "));
-  // toml++ has undefined behaviour for some of these.
-  CHECK(of_file("[train]\nsteps = 3\u023d\n").message == "F:2: expected ASCII outside of strings and comments");
-  CHECK(of_file("# \u023d\n[run]\nname = \"\u023d\\\"\u023d\"\ndir = '\u023d\\'\n\u00e9 = 1\n").message ==
-        "F:5: expected ASCII outside of strings and comments");
-  CHECK(of_file("[optim]\nlr = 3e-4'''\u023d\n").message == "F:2: expected no quote within a word");
-  CHECK(of_file("[run]\ndir = \"\"\"a\\\n \u023d\"\"\"\n").message == "F:2: expected ASCII after a backslash");
+  // Letters beyond ASCII where white space may stand: undefined behaviour in toml++ up to 3.4, found where sanitizers are.
+  CHECK(of_file("[train]\nsteps = 3\u023d\n").message.starts_with("F:2: "));
+  CHECK(of_file("\u00e9 = 1\n").message.starts_with("F:1: "));
+  CHECK(of_file("[run]\nname = \"\u023d\" \u3001\n").message.starts_with("F:2: "));
+  CHECK(of_file("#a\ntrain =0['\u0671\u0495").message.starts_with("F:2: "));
+  CHECK(from_file("[run]\ndir = \"\"\"a\\\n \u023d\"\"\"\n").run.dir == "a\u023d");
   CHECK(from_file("\ufeff# \u023d\n[run]\nname = \"\"\"a\n\u023d\"\"\"\"\" # \"\u023d\ndir = '''\u023d'''\n").run.dir ==
         "\u023d");
   CHECK(of_file("[ = 1\n").message.starts_with("F:1: "));  // an assertion of toml++ in builds that have them
