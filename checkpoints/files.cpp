@@ -88,6 +88,12 @@ OpenFile open_regular(const fs::path& path) {
 
 OpenFile create_file(const fs::path& path) { return {path, create_new(path)}; }
 
+void begin_write_out(const Descriptor& file, Size begin, Size bytes) {
+  constexpr Size kSmall = Size{1} << 20;
+  // Whatever goes wrong, the sync reports.
+  if (bytes >= kSmall) static_cast<void>(::sync_file_range(file.get(), begin, bytes, SYNC_FILE_RANGE_WRITE));
+}
+
 Size file_bytes(const fs::path& file) { return open_regular(file).bytes(); }
 
 void sync_file(const fs::path& path) {

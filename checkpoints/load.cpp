@@ -71,8 +71,6 @@ std::vector<RangeRequest> requests_of(const ShardMap& shards) {
   return requests;
 }
 
-Device device_of(const ShardMap& shards) { return shards.needed.empty() ? kCpu : shards.needed[0].values.device(); }
-
 RequestIndex index_of(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
   check_kinds(manifest, requests);
   std::unordered_map<std::string, Size> elements;
@@ -176,7 +174,7 @@ RunState load(const std::string& step_directory, const ShardMap& shards, const G
       within(step_directory, [&] {
         set_fault_step(manifest.state.step);
         fault_point("load");
-        Transfer transfer(device_of(shards));
+        Transfer transfer(device_of(shards.needed));
         read_ranges(step_directory, manifest, requests, transfer);
         verify_share(step_directory, manifest, read, group.rank(), group.size());
       });

@@ -56,9 +56,14 @@ void check_input(const ShardMap& shards, const RunState& state) {
       throw UsageError("checkpoint", fmt::format("{}: expected a range of [0, {})", what, found->second));
     }
     if (range.begin == range.end) continue;
-    if (range.values.dtype() != DType::f32 || range.values.elements() != range.end - range.begin) {
-      throw UsageError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}", what,
-                                                 range.values.elements(), dtype_name(range.values.dtype())));
+    const Tensor& values = range.values;
+    if (values.dtype() != DType::f32 || values.elements() != range.end - range.begin) {
+      throw UsageError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}", what, values.elements(),
+                                                 dtype_name(values.dtype())));
+    }
+    if (const Device device = device_of(shards.owned); values.device() != device) {
+      throw UsageError("checkpoint", fmt::format("{}: expected values on {}, as of the ranges before, found {}", what,
+                                                 to_string(device), to_string(values.device())));
     }
   }
 }
@@ -85,17 +90,22 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
     require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
-  std::vector<float> there, staged;
-  Transfer on_host;
+  std::vector<float> there;
+  Transfer on_host, transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
     there.resize(static_cast<std::size_t>(range.end - range.begin));
     if (there.empty()) continue;
     read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data()}}, on_host);
-    if (std::memcmp(there.data(), host_values(range.values, staged), there.size() * sizeof(float)) == 0) continue;
-    throw DataError("checkpoint",
-                    fmt::format("{}: expected the values of this run, found others",
-                                to_string(range.kind, range.parameter, range.begin, range.end)),
-                    kAnotherRun);
+    const float* found = there.data();
+    transfer.for_each_block(range.values, [&](const float* expected, Size count) {
+      if (std::memcmp(found, expected, static_cast<std::size_t>(count) * sizeof(float)) != 0) {
+        throw DataError("checkpoint",
+                        fmt::format("{}: expected the values of this run, found others",
+                                    to_string(range.kind, range.parameter, range.begin, range.end)),
+                        kAnotherRun);
+      }
+      found += count;
+    });
   }
 }
 

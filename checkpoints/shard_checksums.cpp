@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <numeric>
+#include <span>
 
 #include "core/crc32c.h"
 #include "core/progress.h"
 #include "files.h"
+#include "kernels/threads.h"
 #include "layout.h"
 
 namespace lt::checkpoint {
@@ -56,6 +59,30 @@ class PieceReader {
   std::vector<char> buffer_;
 };
 
+struct Piece {
+  Size dataset, offset, bytes;
+  std::uint32_t sum;
+};
+
+// The sum of each piece. While training waits a few of its threads share the work.
+void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
+  constexpr std::size_t kMostThreads = 4;   // then memory is the limit
+  constexpr std::size_t kLeastPieces = 16;  // of a thread
+  const auto own = is_in_background() ? std::size_t{1} : static_cast<std::size_t>(kernels::threads());
+  const std::size_t threads = std::clamp(pieces.size() / kLeastPieces, std::size_t{1}, std::min(own, kMostThreads));
+  const auto read = [&](std::size_t thread) {
+    PieceReader file(path);
+    const std::size_t begin = pieces.size() * thread / threads, end = pieces.size() * (thread + 1) / threads;
+    for (Piece& piece : pieces.subspan(begin, end - begin)) piece.sum = file.checksum(piece.offset, piece.bytes);
+  };
+  std::vector<std::future<void>> others;
+  for (std::size_t thread = 1; thread < threads; ++thread) {
+    others.push_back(std::async(std::launch::async, read, thread));
+  }
+  read(0);
+  for (std::future<void>& other : others) other.get();
+}
+
 }  // namespace
 
 std::string block_name(const DatasetEntry& dataset, std::size_t block) {
@@ -65,16 +92,19 @@ std::string block_name(const DatasetEntry& dataset, std::size_t block) {
 }
 
 FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {
-  PieceReader file(path);
+  std::vector<Piece> pieces;
+  for_each_piece(path.filename().string(), file_bytes(path), datasets, [&](Size dataset, Size offset, Size bytes) {
+    pieces.push_back({dataset, offset, bytes, 0});
+  });
+  checksum(path, pieces);
   FileChecksums sums;
   sums.blocks.resize(datasets.size());
-  for_each_piece(path.filename().string(), file.file_bytes(), datasets, [&](Size dataset, Size offset, Size bytes) {
-    const std::uint32_t piece = file.checksum(offset, bytes);
-    const auto length = static_cast<std::uint64_t>(bytes);
-    sums.file = crc32c_concat(sums.file, piece, length);
-    if (dataset < 0) sums.metadata = crc32c_concat(sums.metadata, piece, length);
-    if (dataset >= 0) sums.blocks[static_cast<std::size_t>(dataset)].push_back(piece);
-  });
+  for (const Piece& piece : pieces) {
+    const auto length = static_cast<std::uint64_t>(piece.bytes);
+    sums.file = crc32c_concat(sums.file, piece.sum, length);
+    if (piece.dataset < 0) sums.metadata = crc32c_concat(sums.metadata, piece.sum, length);
+    if (piece.dataset >= 0) sums.blocks[static_cast<std::size_t>(piece.dataset)].push_back(piece.sum);
+  }
   return sums;
 }
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <span>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "hdf5_write_driver.h"
 #include "layout.h"
 #include "shard_checksums.h"
+#include "transfer.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -48,15 +48,6 @@ Hdf5Properties contiguous_layout() {
   return properties;
 }
 
-std::vector<std::uint32_t> block_checksums(const float* values, Size bytes) {
-  std::vector<std::uint32_t> blocks;
-  for (Size at = 0; at < bytes; at += kBlockBytes) {
-    const Size size = std::min(kBlockBytes, bytes - at);
-    blocks.push_back(crc32c(0, reinterpret_cast<const char*>(values) + at, static_cast<std::size_t>(size)));
-  }
-  return blocks;
-}
-
 // Where the payload of a contiguous dataset lies in the file: readers go there without HDF5.
 Size payload_offset(hid_t dataset) {
   const haddr_t offset = H5Dget_offset(dataset);
@@ -64,16 +55,29 @@ Size payload_offset(hid_t dataset) {
   return static_cast<Size>(offset);
 }
 
-DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path) {
+// Writes the payload block by block, and returns the checksums of what it was given.
+std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t space, const Tensor& values, Transfer& transfer) {
+  std::vector<std::uint32_t> checksums;
+  hsize_t begin = 0;
+  transfer.for_each_block(values, [&](const float* block, Size elements) {
+    const auto count = static_cast<hsize_t>(elements);
+    const Hdf5Space memory(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
+    LT_HDF5(H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, nullptr, &count, nullptr));
+    LT_HDF5(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, block));
+    checksums.push_back(crc32c(0, block, static_cast<std::size_t>(elements) * sizeof(float)));
+    begin += count;
+  });
+  return checksums;
+}
+
+DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path,
+                           Transfer& transfer) {
   DatasetEntry entry{range.parameter, range.kind, range.begin, range.end, std::move(path), 0, {}};
   const hsize_t count = static_cast<hsize_t>(range.end - range.begin);
   const Hdf5Space space(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
   Hdf5Dataset dataset(LT_HDF5(
       H5Dcreate2(file, entry.path.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, contiguous_layout(), H5P_DEFAULT)));
-  std::vector<float> staged;
-  const float* values = host_values(range.values, staged);
-  LT_HDF5(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
-  entry.blocks = block_checksums(values, entry.bytes());
+  entry.blocks = write_blocks(dataset, space, range.values, transfer);
   write_attribute(dataset, "begin", range.begin);
   write_attribute(dataset, "end", range.end);
   write_attribute(dataset, "shape", std::span<const Size>(shape.begin(), shape.end()), false);
@@ -97,11 +101,12 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
   }
   std::vector<DatasetEntry> datasets;
   std::unordered_set<std::string> paths;
+  Transfer transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
     std::string link = fmt::format("/{}/{}", kStateKindNames[static_cast<std::size_t>(range.kind)], range.parameter);
     if (!paths.insert(link).second) paths.insert(link += fmt::format("@{}", range.begin));
-    datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link)));
+    datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link), transfer));
   }
   LT_HDF5(H5Fflush(file, H5F_SCOPE_LOCAL));
   file.close();
@@ -123,12 +128,6 @@ std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const Sh
 }
 
 }  // namespace
-
-const float* host_values(const Tensor& values, std::vector<float>& staged) {
-  if (values.device() == kCpu && values.is_contiguous()) return values.data<float>();
-  staged = values.to_vector<float>();
-  return staged.data();
-}
 
 FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards) {
   FileEntry entry;

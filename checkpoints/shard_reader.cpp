@@ -14,8 +14,6 @@
 namespace lt::checkpoint {
 namespace {
 
-static_assert(kBlockElements * Size{sizeof(float)} == kBlockBytes);
-
 void require_checksum(const std::string& what, std::uint32_t expected, std::uint32_t found) {
   if (found == expected) return;
   throw DataError("checkpoint",

@@ -11,9 +11,6 @@
 
 namespace lt::checkpoint {
 
-// Elements under one checksum.
-inline constexpr Size kBlockElements = Size{1} << 20;
-
 class ShardReader {
  public:
   // Throws DataError where the file is missing, is no file, or differs in size from the manifest.

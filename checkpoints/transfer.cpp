@@ -1,18 +1,16 @@
-// The way of values from a file to a tensor.
+// The way of values between files and tensors.
 #include "transfer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/cuda.h"
-#include "layout.h"
 
 namespace lt::checkpoint {
 
 Transfer::Transfer(Device device) : device_(device), stream_(device) {
   if (in_place()) return;
-  Event before;
-  before.record(Stream::compute(device));
-  stream_.wait(before);
+  follow_compute();
   for (Pinned& pinned : pinned_) pinned.memory = cuda::allocate_pinned(device.index, kBlockBytes);
 }
 
@@ -26,8 +24,7 @@ float* Transfer::buffer() {
     return own_.data();
   }
   turn_ = 1 - turn_;
-  pinned_[turn_].sent.synchronize();
-  return static_cast<float*>(pinned_[turn_].memory.get());
+  return current();
 }
 
 void Transfer::send(float* to, const float* from, Size count) {
@@ -37,7 +34,43 @@ void Transfer::send(float* to, const float* from, Size count) {
     return;
   }
   cuda::copy(to, from, bytes, stream_.cuda());
-  pinned_[turn_].sent.record(stream_);
+  pinned_[turn_].done.record(stream_);
+}
+
+void Transfer::fetch(const float* from, Size count) {
+  turn_ = 1 - turn_;
+  cuda::copy(pinned_[turn_].memory.get(), from, count * Size{sizeof(float)}, stream_.cuda());
+  pinned_[turn_].done.record(stream_);
+}
+
+float* Transfer::current() {
+  pinned_[turn_].done.synchronize();
+  return static_cast<float*>(pinned_[turn_].memory.get());
+}
+
+void Transfer::follow_compute() {
+  Event now;
+  now.record(Stream::compute(device_));
+  stream_.wait(now);
+}
+
+void Transfer::for_each_block(const Tensor& given, const std::function<void(const float*, Size)>& visit) {
+  Tensor values = given;
+  if (!given.is_contiguous()) {
+    values = Tensor::empty(given.shape(), given.dtype(), device_);
+    copy(values, given);
+    if (!in_place()) follow_compute();
+  }
+  const auto* const from = values.data<float>();
+  const Size elements = values.elements();
+  const auto count_from = [&](Size at) { return std::min(kBlockElements, elements - at); };
+  if (!in_place()) fetch(from, count_from(0));
+  for (Size at = 0; at < elements; at += kBlockElements) {
+    const float* const block = in_place() ? from + at : current();
+    // The other buffer's block was visited in the turn before.
+    if (const Size next = at + kBlockElements; !in_place() && next < elements) fetch(from + next, count_from(next));
+    visit(block, count_from(at));
+  }
 }
 
 void Transfer::finish() {

@@ -1,16 +1,23 @@
-// The way of values from a file to a tensor. On the CPU they are read where they belong; to a CUDA device they go
-// through two pinned buffers of one block each, of which one is filled while the other is copied. So a load takes the
-// same little memory of the host whatever a rank's state is.
+// The way of values between files and tensors. On the CPU files are read and written where the values belong; from and
+// to a CUDA device they go through two pinned buffers of one block each, of which one is filled while the other is
+// emptied. So a load and a save take the same little memory of the host whatever a rank's state is.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "layout.h"
 #include "libtrain/device.h"
-#include "libtrain/dtype.h"
+#include "libtrain/shard_map.h"
 
 namespace lt::checkpoint {
+
+// Of all ranges; the CPU where there are none.
+inline Device device_of(const std::vector<StateRange>& ranges) {
+  return ranges.empty() ? kCpu : ranges.front().values.device();
+}
 
 class Transfer {
  public:
@@ -30,11 +37,21 @@ class Transfer {
   // Everything sent has arrived.
   void finish();
 
+  // Calls visit(values on the host, count) for each block of `values`, which are f32 and on this device.
+  void for_each_block(const Tensor& values, const std::function<void(const float*, Size)>& visit);
+
  private:
   struct Pinned {
     std::shared_ptr<void> memory;
-    Event sent;
+    Event done;  // with what it was given to do last
   };
+
+  // The stream goes on after what the device's compute stream holds now.
+  void follow_compute();
+  // Begins to copy values from the device to the buffer that is not in use.
+  void fetch(const float* from, Size count);
+  // The buffer in use, once it is done.
+  float* current();
 
   Device device_;
   std::vector<float> own_;  // on the CPU

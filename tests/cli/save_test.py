@@ -43,19 +43,20 @@ class Save(TrainingTest):
         self.assertEqual(self.saved("long"), [3])
 
     def test_a_save_that_fails_is_tried_again_less_and_less_often(self):
-        """1, 2, 4, ... steps later; after eight failures the cadence has the next one."""
+        """1, 2, 4, ... steps later; after eight failures the cadence has the next one. At the end of the run 1, 2, ... seconds."""
         attempts = [150, 151, 153, 157, 165, 181, 213, 277]
         out = self.trained("--checkpoint.every=150", steps=302,
-                           environment={"LTRAIN_FAULT": ",".join(f"save-begin:0:{step}:eio" for step in attempts)})
+                           environment={"LTRAIN_FAULT": ",".join(f"save-begin:0:{step}:eio" for step in [*attempts, 302])})
         failed = [line for line in self.lines() if line.get("event") == "checkpoint_failed"]
         self.assertEqual([(row["step"], row["attempt"], row["retry_step"]) for row in failed],
-                         list(zip(attempts, range(1, 9), [*attempts[1:], None])))
+                         [*zip(attempts, range(1, 9), [*attempts[1:], None]), (302, 1, None)])
         self.assertEqual(self.saved(), [300, 302])
         self.assertIn("warning: step 150 was not saved, next attempt after step 151 at the latest: ", out)
         self.assertIn("warning: step 277 was not saved, the next save by cadence is the next attempt, after 8 failures: ", out)
+        self.assertIn("warning: step 302 was not saved, next attempt in 1 s: ", out)
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
         self.assertRegex((self.folder / "run/report.md").read_text(),
-                         r"\| Saves that failed \| 8, the last at step 277: .*Input/output error \|")
+                         r"\| Saves that failed \| 9, the last at step 302: .*Input/output error \|")
 
     def test_the_plan_knows_the_buffers(self):
         def planned(*options):

@@ -232,7 +232,8 @@ void Saver::conclude_success(const SaveOutcome& outcome) {
 
 void Saver::conclude_failure(const SaveOutcome& outcome) {
   const int attempts = failure_ ? failure_->attempts + 1 : 1;
-  const Size retry_at = attempts < kMostAttempts ? run_.steps_done() + back_off(attempts) : 0;
+  const bool at_the_end = final_attempt_ > 0;
+  const Size retry_at = attempts < kMostAttempts && !at_the_end ? run_.steps_done() + back_off(attempts) : 0;
   if (outcome.step == last_begun_) last_begun_ = last_saved_;
   failure_ = {attempts, retry_at, *outcome.error};
   run_.log.event({{"event", "checkpoint_failed"},
@@ -240,21 +241,26 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
                   {"error", outcome.error->what()},
                   {"attempt", attempts},
                   {"retry_step", retry_at > 0 ? nlohmann::ordered_json(retry_at) : nlohmann::ordered_json(nullptr)}});
-  run_.log.say(fmt::format("warning: step {} was not saved, {}: {}", outcome.step,
-                           retry_at > 0 ? fmt::format("next attempt after step {} at the latest", retry_at)
-                                        : fmt::format("the next save by cadence is the next attempt, after {}",
-                                                      counted(attempts, "failure")),
-                           outcome.error->what()));
+  std::string next;
+  if (at_the_end) {
+    next = final_attempt_ < kMostFinalAttempts ? fmt::format("next attempt in {} s", back_off(final_attempt_))
+                                               : fmt::format("attempt {} was the last", final_attempt_);
+  } else if (retry_at > 0) {
+    next = fmt::format("next attempt after step {} at the latest", retry_at);
+  } else {
+    next = fmt::format("the next save by cadence is the next attempt, after {}", counted(attempts, "failure"));
+  }
+  run_.log.say(fmt::format("warning: step {} was not saved, {}: {}", outcome.step, next, outcome.error->what()));
 }
 
 void Saver::finish() {
   const PhaseScope phase(Phase::save);
-  for (int attempt = 1;; ++attempt) {
+  for (final_attempt_ = 1;; ++final_attempt_) {
     save();
     conclude_all();
     if (last_saved_ == run_.steps_done()) return;
-    if (attempt == kMostFinalAttempts) throw failure_->error;
-    std::this_thread::sleep_for(std::chrono::seconds(back_off(attempt)));
+    if (final_attempt_ == kMostFinalAttempts) throw failure_->error;
+    std::this_thread::sleep_for(std::chrono::seconds(back_off(final_attempt_)));
   }
 }
 

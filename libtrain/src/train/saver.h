@@ -75,6 +75,7 @@ class Saver {
   std::unique_ptr<MemoryCheckpoints> memory_;      // null: none
   std::optional<Failure> failure_;                 // of the newest save
   Size last_begun_ = -1, last_saved_ = -1;         // steps
+  int final_attempt_ = 0;                          // to save the last step of the run; 0 before it
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 
