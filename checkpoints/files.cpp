@@ -27,6 +27,12 @@ OpenFile open_to_read(const fs::path& path, int flags) {
   return {path, Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags))};
 }
 
+// True also where the file system has no such call.
+bool sync_range(const Descriptor& file, Size begin, Size bytes, unsigned flags) {
+  if (::sync_file_range(file.get(), begin, bytes, flags) == 0) return true;
+  return errno == ENOSYS || errno == EINVAL || errno == ESPIPE;
+}
+
 }  // namespace
 
 OpenFile::OpenFile(const fs::path& path, Descriptor opened)
@@ -64,11 +70,8 @@ void OpenFile::write_out() const {
   const Size end = bytes();
   for (Size at = 0; at < end; at += kPieceBytes) {
     constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    if (::sync_file_range(file_.get(), at, std::min(kPieceBytes, end - at), kAll) == 0) {
-      count_progress();
-    } else if (errno != ENOSYS && errno != EINVAL && errno != ESPIPE) {  // a file system may not have it
-      fail("cannot fsync");
-    }
+    if (!sync_range(file_, at, std::min(kPieceBytes, end - at), kAll)) fail("cannot fsync");
+    count_progress();
   }
 }
 
@@ -88,10 +91,9 @@ OpenFile open_regular(const fs::path& path) {
 
 OpenFile create_file(const fs::path& path) { return {path, create_new(path)}; }
 
-void begin_write_out(const Descriptor& file, Size begin, Size bytes) {
-  constexpr Size kSmall = Size{1} << 20;
-  // Whatever goes wrong, the sync reports.
-  if (bytes >= kSmall) static_cast<void>(::sync_file_range(file.get(), begin, bytes, SYNC_FILE_RANGE_WRITE));
+bool begin_write_out(const Descriptor& file, Size begin, Size bytes) {
+  constexpr Size kWorthACall = Size{1} << 20;
+  return bytes < kWorthACall || sync_range(file, begin, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
 Size file_bytes(const fs::path& file) { return open_regular(file).bytes(); }

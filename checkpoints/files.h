@@ -43,8 +43,9 @@ OpenFile open_regular(const std::filesystem::path& file);
 OpenFile create_file(const std::filesystem::path& file);
 
 // Has the system write a range to the disk from now on, so that a later sync waits for less. Does nothing for a small
-// one.
-void begin_write_out(const Descriptor& file, Size begin, Size bytes);
+// range, or where the file system has no such call. False, with errno, where the disk failed.
+bool begin_write_out(const Descriptor& file, Size begin, Size bytes);
+
 Size file_bytes(const std::filesystem::path& file);
 void sync_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);

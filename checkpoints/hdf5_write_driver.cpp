@@ -99,7 +99,7 @@ herr_t write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t bytes
       break;
     }
     count_progress();
-    begin_write_out(file.descriptor, static_cast<Size>(address), n);
+    if (!begin_write_out(file.descriptor, static_cast<Size>(address), n)) file.failure->keep("write");
     p += n, address += static_cast<haddr_t>(n), bytes -= static_cast<std::size_t>(n);
   }
   return 0;

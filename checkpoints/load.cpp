@@ -9,6 +9,7 @@
 #include "core/fault.h"
 #include "files.h"
 #include "known_folders.h"
+#include "layout.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/progress.h"
 #include "load_shares.h"

@@ -21,6 +21,7 @@
 #include "retention.h"
 #include "run_id.h"
 #include "shard_file.h"
+#include "transfer.h"
 #include "verify.h"
 
 namespace lt::checkpoint {
@@ -58,8 +59,8 @@ void check_input(const ShardMap& shards, const RunState& state) {
     if (range.begin == range.end) continue;
     const Tensor& values = range.values;
     if (values.dtype() != DType::f32 || values.elements() != range.end - range.begin) {
-      throw UsageError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}", what, values.elements(),
-                                                 dtype_name(values.dtype())));
+      throw UsageError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}", what,
+                                                 values.elements(), dtype_name(values.dtype())));
     }
     if (const Device device = device_of(shards.owned); values.device() != device) {
       throw UsageError("checkpoint", fmt::format("{}: expected values on {}, as of the ranges before, found {}", what,

@@ -7,6 +7,7 @@
 #include <future>
 #include <numeric>
 #include <span>
+#include <system_error>
 
 #include "core/crc32c.h"
 #include "core/progress.h"
@@ -64,12 +65,13 @@ struct Piece {
   std::uint32_t sum;
 };
 
-// The sum of each piece. While training waits a few of its threads share the work.
+// Computes the sum of each piece. A save beside training uses one thread, every other caller up to four.
 void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
-  constexpr std::size_t kMostThreads = 4;   // then memory is the limit
-  constexpr std::size_t kLeastPieces = 16;  // of a thread
+  constexpr std::size_t kMostThreads = 4;  // more would wait for memory
+  constexpr std::size_t kLeastPiecesPerThread = 16;
   const auto own = is_in_background() ? std::size_t{1} : static_cast<std::size_t>(kernels::threads());
-  const std::size_t threads = std::clamp(pieces.size() / kLeastPieces, std::size_t{1}, std::min(own, kMostThreads));
+  const std::size_t worth = std::max(pieces.size() / kLeastPiecesPerThread, std::size_t{1});
+  const std::size_t threads = std::min({worth, own, kMostThreads});
   const auto read = [&](std::size_t thread) {
     PieceReader file(path);
     const std::size_t begin = pieces.size() * thread / threads, end = pieces.size() * (thread + 1) / threads;
@@ -77,7 +79,11 @@ void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
   };
   std::vector<std::future<void>> others;
   for (std::size_t thread = 1; thread < threads; ++thread) {
-    others.push_back(std::async(std::launch::async, read, thread));
+    try {
+      others.push_back(std::async(std::launch::async, read, thread));
+    } catch (const std::system_error&) {  // no thread to be had
+      read(thread);
+    }
   }
   read(0);
   for (std::future<void>& other : others) other.get();
@@ -86,9 +92,8 @@ void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
 }  // namespace
 
 std::string block_name(const DatasetEntry& dataset, std::size_t block) {
-  constexpr Size kElements = kBlockBytes / Size{sizeof(float)};
-  const Size begin = dataset.begin + static_cast<Size>(block) * kElements;
-  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + kElements, dataset.end));
+  const Size begin = dataset.begin + static_cast<Size>(block) * kBlockElements;
+  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + kBlockElements, dataset.end));
 }
 
 FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {

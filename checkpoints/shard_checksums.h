@@ -14,7 +14,7 @@ struct FileChecksums {
   std::uint32_t metadata = 0;                      // of what is no payload
   std::vector<std::vector<std::uint32_t>> blocks;  // in the order of the datasets given
 };
-// In one pass over the file. Throws DataError where payloads overlap or pass its end.
+// Reads each byte once, maybe on several threads. Throws DataError where payloads overlap or pass its end.
 FileChecksums checksums_of(const std::filesystem::path& file, const std::vector<DatasetEntry>& datasets);
 // The same where the payloads are as `entry` says: what lies between them is read, and nothing else. `blocks` stays
 // empty.

@@ -5,8 +5,16 @@
 #include <cstring>
 
 #include "core/cuda.h"
+#include "layout.h"
+#include "libtrain/error.h"
 
 namespace lt::checkpoint {
+
+Device device_of(const std::vector<StateRange>& ranges) {
+  const auto holds_values = [](const StateRange& range) { return range.begin < range.end; };
+  const auto first = std::find_if(ranges.begin(), ranges.end(), holds_values);
+  return first == ranges.end() ? kCpu : first->values.device();
+}
 
 Transfer::Transfer(Device device) : device_(device), stream_(device) {
   if (in_place()) return;
@@ -15,12 +23,15 @@ Transfer::Transfer(Device device) : device_(device), stream_(device) {
 }
 
 Transfer::~Transfer() {
-  if (!in_place()) stream_.synchronize();
+  try {
+    finish();
+  } catch (const Error&) {  // whoever used it has met the same
+  }
 }
 
 float* Transfer::buffer() {
   if (in_place()) {
-    own_.resize(static_cast<std::size_t>(kBlockBytes) / sizeof(float));
+    own_.resize(static_cast<std::size_t>(kBlockElements));
     return own_.data();
   }
   turn_ = 1 - turn_;

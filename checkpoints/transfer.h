@@ -1,6 +1,6 @@
 // The way of values between files and tensors. On the CPU files are read and written where the values belong; from and
 // to a CUDA device they go through two pinned buffers of one block each, of which one is filled while the other is
-// emptied. So a load and a save take the same little memory of the host whatever a rank's state is.
+// emptied. So they take the same little memory of the host whatever a rank's state is.
 #pragma once
 
 #include <array>
@@ -8,16 +8,13 @@
 #include <memory>
 #include <vector>
 
-#include "layout.h"
 #include "libtrain/device.h"
 #include "libtrain/shard_map.h"
 
 namespace lt::checkpoint {
 
-// Of all ranges; the CPU where there are none.
-inline Device device_of(const std::vector<StateRange>& ranges) {
-  return ranges.empty() ? kCpu : ranges.front().values.device();
-}
+// The one device that holds the ranges' values; the CPU where all ranges are empty.
+Device device_of(const std::vector<StateRange>& ranges);
 
 class Transfer {
  public:
@@ -43,7 +40,7 @@ class Transfer {
  private:
   struct Pinned {
     std::shared_ptr<void> memory;
-    Event done;  // with what it was given to do last
+    Event done;  // the last copy from or to it
   };
 
   // The stream goes on after what the device's compute stream holds now.

@@ -58,6 +58,12 @@ class Save(TrainingTest):
         self.assertRegex((self.folder / "run/report.md").read_text(),
                          r"\| Saves that failed \| 9, the last at step 302: .*Input/output error \|")
 
+    def test_a_save_beside_training_that_fails_is_tried_again_at_the_end(self):
+        out = self.trained("--checkpoint.async=true", "--checkpoint.every=3", steps=4,
+                           environment={"LTRAIN_FAULT": "save-begin:0:3:eio"})
+        self.assertIn("warning: step 3 was not saved, next attempt after step 4 at the latest: ", out)
+        self.assertEqual(self.saved(), [4])
+
     def test_the_plan_knows_the_buffers(self):
         def planned(*options):
             return json.loads(program.run("plan", *LAYERS, "--parallel.strategy=zero1", "--ranks", 2, "--json",

@@ -91,6 +91,8 @@ def checkpoints_fill_it(bench, strategy, mode, options):
         foreign = Foreign(disk.folder)
         ended = bench.supervised(run, *options, code=3)
         require(NO_SPACE in ended.err, "the error does not say that the disk is full")
+        for words in (*(f"next attempt in {s} s: " for s in (1, 2, 4, 8)), "the last of 5 attempts at the end of the run: "):
+            require(f"was not saved, {words}" in ended.out, f"no warning with '{words}'")
         require_equal("checkpoints", [row["step"] for row in bench.events(run, "checkpoint")], [2, 4, 6])
         bench.finished(bench.start("checkpoint", "verify", disk.folder))
         shutil.rmtree(disk.folder / "step-00000002")

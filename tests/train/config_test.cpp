@@ -238,7 +238,7 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
   CHECK(of_file("[train]\nsteps = \n").message.starts_with("F:2: "));
   CHECK(of_file("[train]\nsteps = 1\nsteps = 2\n").message.starts_with("F:3: "));
   CHECK(of_file("[train\n").message.starts_with("F:1: "));
-  // Letters beyond ASCII where white space may stand: undefined behaviour in toml++ up to 3.4, found where sanitizers are.
+  // Letters in place of white space: undefined behaviour in toml++ up to 3.4, which the sanitizers see.
   CHECK(of_file("[train]\nsteps = 3\u023d\n").message.starts_with("F:2: "));
   CHECK(of_file("\u00e9 = 1\n").message.starts_with("F:1: "));
   CHECK(of_file("[run]\nname = \"\u023d\" \u3001\n").message.starts_with("F:2: "));

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-// A table of code points in toml++ up to 3.4 takes what it finds outside its ranges for unreachable, which it is not: a
-// letter such as U+00E9 where white space may stand gets there (toml++ issue 295). "No white space" is right, as in later
-// versions. The two headers have other names from 3.4 on.
+// toml++ up to 3.4 marks a branch of is_non_ascii_horizontal_whitespace() unreachable. A letter such as U+00E9 in place
+// of white space reaches it (toml++ issue 295). Later versions return false there, and so does this. From 3.4 on the
+// headers end in .hpp.
 #if __has_include(<toml++/impl/preprocessor.hpp>)
 #define LT_TOML_HEADER(name) <toml++/impl/name.hpp>
 #else

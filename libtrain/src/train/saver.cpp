@@ -232,8 +232,11 @@ void Saver::conclude_success(const SaveOutcome& outcome) {
 
 void Saver::conclude_failure(const SaveOutcome& outcome) {
   const int attempts = failure_ ? failure_->attempts + 1 : 1;
-  const bool at_the_end = final_attempt_ > 0;
-  const Size retry_at = attempts < kMostAttempts && !at_the_end ? run_.steps_done() + back_off(attempts) : 0;
+  const Size done = run_.steps_done();
+  const bool of_last_step = final_attempt_ > 0 && outcome.step == done;
+  Size retry_at = 0;  // none after a step
+  if (final_attempt_ == 0 && attempts < kMostAttempts) retry_at = done + back_off(attempts);
+  if (final_attempt_ > 0 && !of_last_step) retry_at = done;
   if (outcome.step == last_begun_) last_begun_ = last_saved_;
   failure_ = {attempts, retry_at, *outcome.error};
   run_.log.event({{"event", "checkpoint_failed"},
@@ -242,9 +245,10 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
                   {"attempt", attempts},
                   {"retry_step", retry_at > 0 ? nlohmann::ordered_json(retry_at) : nlohmann::ordered_json(nullptr)}});
   std::string next;
-  if (at_the_end) {
-    next = final_attempt_ < kMostFinalAttempts ? fmt::format("next attempt in {} s", back_off(final_attempt_))
-                                               : fmt::format("attempt {} was the last", final_attempt_);
+  if (of_last_step) {
+    next = final_attempt_ < kMostFinalAttempts
+               ? fmt::format("next attempt in {} s", back_off(final_attempt_))
+               : fmt::format("the last of {} attempts at the end of the run", kMostFinalAttempts);
   } else if (retry_at > 0) {
     next = fmt::format("next attempt after step {} at the latest", retry_at);
   } else {
