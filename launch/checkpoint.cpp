@@ -84,9 +84,10 @@ Run set_up_checkpoint(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   using Action = std::function<ExitCode(const Options&)>;
   const auto actions = std::make_shared<std::map<CLI::App*, Action>>();
-  const auto add = [&](const char* name, const char* help, Action action) {
+  const auto add = [&](const char* name, const char* help, Action action,
+                       const char* folder = "a step's folder, a checkpoints folder or a run's folder") {
     CLI::App* sub = app.add_subcommand(name, help);
-    sub->add_option("DIR", o->path, "a step's folder, a checkpoints folder or a run's folder")->required();
+    sub->add_option("DIR", o->path, folder)->required();
     actions->emplace(sub, std::move(action));
     return sub;
   };
@@ -95,8 +96,9 @@ Run set_up_checkpoint(CLI::App& app) {
   add("inspect", "what the newest valid checkpoint holds",
       [](const Options& options) { return inspect(options.path); });
   add("verify", "reads every byte; exit code 0 or 3", [](const Options& options) { return verify(options.path); });
-  add("free", "gives back the memory of this host that holds a run's copies (checkpoint.memory_every)",
-      [](const Options& options) { return free_memory(options.path); });
+  add(
+      "free", "gives back the memory of this host that holds a run's copies (checkpoint.memory_every)",
+      [](const Options& options) { return free_memory(options.path); }, "a run's folder");
   CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
     const std::string folder = newest(options.path);
     checkpoint::export_hf(folder, options.out);

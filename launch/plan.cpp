@@ -29,7 +29,8 @@ Run set_up_plan(CLI::App& app) {
       ->option_text("N");
   app.add_option("--gpu", plan->machine.device, "device of the time estimate: h100, h200, a100 or cpu")
       ->option_text("NAME = cpu");
-  app.add_option("--ranks-per-node", plan->machine.ranks_per_node, "of the time estimate; 8 GPUs, all of a cpu")
+  app.add_option("--ranks-per-node", plan->machine.ranks_per_node,
+                 "of the time estimate and of copies in memory; 8 GPUs, all of a cpu")
       ->check(integer_from(1))
       ->option_text("M");
   app.add_option("--cores", plan->machine.cores, "that a rank computes with, of the time estimate on cpu")

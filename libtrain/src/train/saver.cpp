@@ -235,8 +235,9 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
   const Size done = run_.steps_done();
   const bool of_last_step = final_attempt_ > 0 && outcome.step == done;
   Size retry_at = 0;  // none after a step
-  if (final_attempt_ == 0 && attempts < kMostAttempts) retry_at = done + back_off(attempts);
-  if (final_attempt_ > 0 && !of_last_step) retry_at = done;
+  if (!of_last_step && attempts < kMostAttempts) {
+    retry_at = std::max(done, std::min(done + back_off(attempts), run_.config.train.steps));
+  }
   if (outcome.step == last_begun_) last_begun_ = last_saved_;
   failure_ = {attempts, retry_at, *outcome.error};
   run_.log.event({{"event", "checkpoint_failed"},
