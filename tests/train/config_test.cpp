@@ -241,6 +241,9 @@ TEST_CASE("config: files that are no TOML, or not there", "[config]") {
   // Letters in place of white space: undefined behaviour in toml++ up to 3.4, which the sanitizers see.
   CHECK(of_file("[train]\nsteps = 3\u023d\n").message.starts_with("F:2: "));
   CHECK(of_file("\u00e9 = 1\n").message.starts_with("F:1: "));
+  CHECK(of_file("# \u023d\n[run]\nname = \"\u023d\\\"\u023d\"\ndir = '\u023d\\'\n\u00e9 = 1\n")
+            .message.starts_with("F:5: "));
+  CHECK(of_file("[optim]\nlr = 3e-4'''\u023d\n").message.starts_with("F:2: "));
   CHECK(of_file("[run]\nname = \"\u023d\" \u3001\n").message.starts_with("F:2: "));
   CHECK(of_file("#a\ntrain =0['\u0671\u0495").message.starts_with("F:2: "));
   CHECK(from_file("[run]\ndir = \"\"\"a\\\n \u023d\"\"\"\n").run.dir == "a\u023d");
