@@ -25,13 +25,14 @@ KernelCase adamw_case(Size N, DType dtype, Device device) {
                               gradient = random_values({N}, DType::f32, device);
                  const Tensor m = Tensor::zeros({N}, DType::f32, device), v = Tensor::zeros({N}, DType::f32, device);
                  const Tensor low = Tensor::empty({has_copy ? N : 1}, dtype, device);
-                 // lr, bias1, bias2, gradient_scale, skip
-                 const Tensor numbers = Tensor::from(std::vector<float>{1e-6f, 1, 1, 1, 0}, {5}, device);
+                 // lr, gradient_scale, skip, bias
+                 const Tensor numbers = Tensor::from(std::vector<float>{1e-6f, 1, 0, 1, 1, 1, 1}, {7}, device);
                  return PreparedKernel{[=] {
                    dispatch(device, [&](auto s) {
-                     kernels::adamw_update(s, w.data<float>(), m.data<float>(), v.data<float>(), gradient.data<float>(),
-                                           has_copy ? low.data() : nullptr, dtype, N, N, 0.9f, 0.95f, 1e-8f, 0.1f,
-                                           static_cast<const kernels::AdamWScalars*>(numbers.data()));
+                     kernels::adamw_update(s,
+                                           {w.data<float>(), m.data<float>(), v.data<float>(), gradient.data<float>(),
+                                            has_copy ? low.data() : nullptr, dtype, N, N},
+                                           {0.9f, 0.95f, 1e-8f, 0.1f}, static_cast<const StepNumbers*>(numbers.data()));
                    });
                  }};
                }};

@@ -43,7 +43,7 @@ def main():
     with open(o.trace) as f:
         events = [event for event in json.load(f)["traceEvents"] if event["ph"] == "X"]
     kernels = [event for event in events if "cat" in event]
-    steps = sum("adamw_scalars" in event["name"] for event in kernels)
+    steps = sum("step_numbers" in event["name"] for event in kernels)
     if not kernels or not steps:
         raise SystemExit(f"{o.trace}: expected kernels and steps, found {len(kernels)} and {steps}; record.profile_steps writes them")
     span = max(event["ts"] + event["dur"] for event in kernels) - min(event["ts"] for event in kernels)

@@ -37,8 +37,7 @@ CopySeal seal_of(const std::string& text) {
 std::string to_text(const std::vector<CopyRange>& layout) {
   std::string text;
   for (const CopyRange& range : layout) {
-    text += fmt::format("{} {} {} {} {}\n", kStateKindNames[static_cast<std::size_t>(range.kind)], range.begin,
-                        range.end, range.offset, range.parameter);
+    text += fmt::format("{} {} {} {} {}\n", range.kind, range.begin, range.end, range.offset, range.parameter);
   }
   return text;
 }
@@ -48,9 +47,8 @@ std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size pa
   std::istringstream lines(text);
   for (std::string kind; lines >> kind;) {
     CopyRange range{};
-    const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
-    if (found == kStateKindNames.end() || !(lines >> range.begin >> range.end >> range.offset)) return std::nullopt;
-    range.kind = static_cast<StateKind>(found - kStateKindNames.begin());
+    if (!is_kind_name(kind) || !(lines >> range.begin >> range.end >> range.offset)) return std::nullopt;
+    range.kind = kind;
     lines.get();
     std::getline(lines, range.parameter);
     const bool inside = range.begin >= 0 && range.begin <= range.end && range.offset >= 0 &&

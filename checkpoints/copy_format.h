@@ -31,7 +31,7 @@ inline constexpr Size kMostCopyBytes = Size{1} << 46;  // more is no copy
 // Elements [begin, end) of a parameter's state, at `offset` bytes of the payload.
 struct CopyRange {
   std::string parameter;
-  StateKind kind;
+  std::string kind;
   Size begin, end, offset;
 };
 

@@ -106,8 +106,7 @@ void write_tensors(const fs::path& file, const fs::path& step_directory, const M
     std::vector<float> values(static_cast<std::size_t>(count));
     within(step_directory, [&] {
       Transfer on_host;
-      read_ranges(step_directory, manifest, {{tensor.ours, StateKind::master, begin, begin + count, values.data()}},
-                  on_host);
+      read_ranges(step_directory, manifest, {{tensor.ours, kMaster, begin, begin + count, values.data()}}, on_host);
     });
     writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
   }

@@ -23,9 +23,7 @@ namespace {
 // Ranges of all parameters and kinds, by name.
 using RequestIndex = std::unordered_map<std::string, std::vector<const RangeRequest*>>;
 
-std::string key_of(StateKind kind, const std::string& parameter) {
-  return std::to_string(static_cast<int>(kind)) + parameter;
-}
+std::string key_of(const std::string& kind, const std::string& parameter) { return kind + "/" + parameter; }
 
 void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& model) {
   std::unordered_map<std::string, Shape> saved;
@@ -48,12 +46,11 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
 
 // The manifest has all of a kind or nothing of it.
 void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
-  const std::vector<StateKind> kinds = kinds_of(manifest);
+  const std::vector<std::string>& kinds = manifest.kinds;
   for (const auto& [parameter, kind, begin, end, out] : requests) {
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() || begin == end) continue;
     throw DataError("checkpoint", fmt::format("manifest.json: expected {}, found no {} of any parameter",
-                                              to_string(kind, parameter, begin, end),
-                                              kStateKindNames[static_cast<std::size_t>(kind)]));
+                                              to_string(kind, parameter, begin, end), kind));
   }
 }
 
@@ -220,7 +217,8 @@ Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shard
   }
 }
 
-std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter, StateKind kind) {
+std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
+                               const std::string& kind) {
   return within(step_directory, [&] {
     const Manifest manifest = read_manifest(step_directory);
     for (const auto& [name, shape] : manifest.parameters) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <unordered_map>
 
@@ -40,22 +39,21 @@ void check_dataset(const FileEntry& file, const DatasetEntry& dataset, Size elem
 
 }  // namespace
 
-std::string to_string(const DatasetEntry& dataset) {
-  return std::string(kStateKindNames[static_cast<std::size_t>(dataset.kind)]) + "/" + dataset.parameter;
+std::string to_string(const DatasetEntry& dataset) { return dataset.kind + "/" + dataset.parameter; }
+
+std::string to_string(const std::string& kind, const std::string& parameter, Size begin, Size end) {
+  return fmt::format("{}/{}[{}, {})", kind, parameter, begin, end);
 }
 
-std::string to_string(StateKind kind, const std::string& parameter, Size begin, Size end) {
-  return fmt::format("{}/{}[{}, {})", kStateKindNames[static_cast<std::size_t>(kind)], parameter, begin, end);
-}
-
-std::vector<StateKind> kinds_of(const Manifest& manifest) {
-  std::array<bool, kStateKindNames.size()> occurs{true};
-  for (const FileEntry& file : manifest.files) {
-    for (const DatasetEntry& dataset : file.datasets) occurs[static_cast<std::size_t>(dataset.kind)] = true;
-  }
-  std::vector<StateKind> kinds;
-  for (std::size_t k = 0; k < occurs.size(); ++k) {
-    if (occurs[k]) kinds.push_back(static_cast<StateKind>(k));
+std::vector<std::string> kinds_that_occur(const std::vector<std::string>& candidates,
+                                          const std::vector<FileEntry>& files) {
+  std::vector<std::string> kinds;
+  for (const std::string& kind : candidates) {
+    const auto is_of_it = [&](const DatasetEntry& dataset) { return dataset.kind == kind; };
+    const bool occurs = kind == kMaster || std::any_of(files.begin(), files.end(), [&](const FileEntry& file) {
+                          return std::any_of(file.datasets.begin(), file.datasets.end(), is_of_it);
+                        });
+    if (occurs) kinds.push_back(kind);
   }
   return kinds;
 }
@@ -68,7 +66,9 @@ void check_consistent(const Manifest& manifest) {
   for (const ParameterInfo& parameter : manifest.parameters) {
     if (!index.emplace(parameter.name, index.size()).second) fail("parameters: {} stands twice", parameter.name);
   }
-  std::vector<std::tuple<StateKind, std::size_t, Size, Size>> ranges;
+  std::unordered_map<std::string, std::size_t> kinds;
+  for (const std::string& kind : manifest.kinds) kinds.emplace(kind, kinds.size());
+  std::vector<std::tuple<std::size_t, std::size_t, Size, Size>> ranges;
   for (std::size_t rank = 0; rank < manifest.files.size(); ++rank) {
     const FileEntry& file = manifest.files[rank];
     const std::string expected = shard_name(static_cast<int>(rank));
@@ -77,19 +77,20 @@ void check_consistent(const Manifest& manifest) {
       const auto found = index.find(dataset.parameter);
       if (found == index.end()) fail("{}: {} is not in the list of parameters", file.name, to_string(dataset));
       check_dataset(file, dataset, manifest.parameters[found->second].shape.elements());
-      ranges.emplace_back(dataset.kind, found->second, dataset.begin, dataset.end);
+      const auto kind = kinds.find(dataset.kind);
+      if (kind == kinds.end()) fail("{}: {} is of no kind in the list of states", file.name, to_string(dataset));
+      ranges.emplace_back(kind->second, found->second, dataset.begin, dataset.end);
     }
   }
-  // Each kind that occurs covers each parameter once, in order and without gaps; the masters always occur.
+  // Each kind covers each parameter once, in order and without gaps.
   std::sort(ranges.begin(), ranges.end());
   auto next = ranges.begin();
-  for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
-    const bool occurs = next != ranges.end() && std::get<0>(*next) == kind;
-    if (!occurs && kind != StateKind::master) continue;
+  for (std::size_t k = 0; k < manifest.kinds.size(); ++k) {
+    const std::string& kind = manifest.kinds[k];
     for (std::size_t p = 0; p < manifest.parameters.size(); ++p) {
       const auto& [name, shape] = manifest.parameters[p];
       Size covered = 0;
-      for (; next != ranges.end() && std::get<0>(*next) == kind && std::get<1>(*next) == p; ++next) {
+      for (; next != ranges.end() && std::get<0>(*next) == k && std::get<1>(*next) == p; ++next) {
         const auto [begin, end] = std::pair(std::get<2>(*next), std::get<3>(*next));
         if (begin > covered) fail("{} is in no file", to_string(kind, name, covered, begin));
         if (begin < covered) fail("{} is in two files", to_string(kind, name, begin, std::min(covered, end)));

@@ -21,7 +21,7 @@ inline constexpr Size kMaxBlocks = Size{1} << 24;    // of one dataset
 // Elements [begin, end) of one parameter's state: f32, little-endian, contiguous at byte `offset` of its file.
 struct DatasetEntry {
   std::string parameter;
-  StateKind kind = StateKind::master;
+  std::string kind = kMaster;
   Size begin = 0, end = 0;
   std::string path;                   // inside the file, "/m/blocks.0.norm1.weight"
   Size offset = 0;                    // bytes
@@ -43,15 +43,17 @@ struct Manifest {
   int world_size = 0;
   std::vector<ParameterInfo> parameters;
   std::vector<FileEntry> files;
+  std::vector<std::string> kinds = {kMaster};  // of state that it has, the masters first
 };
 
 // "master/blocks.0.norm1.weight".
 std::string to_string(const DatasetEntry& dataset);
 // "master/blocks.0.norm1.weight[0, 64)".
-std::string to_string(StateKind kind, const std::string& parameter, Size begin, Size end);
+std::string to_string(const std::string& kind, const std::string& parameter, Size begin, Size end);
 
-// The kinds of state that it has: the masters, and whatever else a dataset is of.
-std::vector<StateKind> kinds_of(const Manifest& manifest);
+// Of `candidates`, the masters and those that a dataset is of.
+std::vector<std::string> kinds_that_occur(const std::vector<std::string>& candidates,
+                                          const std::vector<FileEntry>& files);
 
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);

@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "libtrain checkpoint";
 constexpr int kVersion = 2;                 // that is written; 1 is read too
 constexpr std::string_view kDType = "f32";  // of every kind
+constexpr Size kMaxKinds = 16;
 
 [[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
@@ -86,7 +87,7 @@ Json to_json(const DatasetEntry& dataset) {
   Json blocks = Json::array();
   for (const std::uint32_t block : dataset.blocks) blocks.push_back(crc_text(block));
   return {{"parameter", dataset.parameter},
-          {"kind", kStateKindNames[static_cast<std::size_t>(dataset.kind)]},
+          {"kind", dataset.kind},
           {"begin", dataset.begin},
           {"end", dataset.end},
           {"path", dataset.path},
@@ -94,22 +95,20 @@ Json to_json(const DatasetEntry& dataset) {
           {"crc32c_blocks", std::move(blocks)}};
 }
 
-StateKind kind_from(const Json& json) {
+std::string kind_from(const Json& json) {
   const std::string kind = text_of(json, "kind");
-  const auto found = std::find(kStateKindNames.begin(), kStateKindNames.end(), kind);
-  if (found == kStateKindNames.end()) fail_field("kind", "master, m or v", kind);
-  return static_cast<StateKind>(found - kStateKindNames.begin());
+  if (!is_kind_name(kind)) fail_field("kind", "1 to 32 of a to z, 0 to 9 and _", kind);
+  return kind;
 }
 
 DatasetEntry dataset_from(const Json& json) {
   DatasetEntry dataset{text_of(json, "parameter"),
-                       StateKind::master,
+                       kind_from(json),
                        count_of(json, "begin"),
                        count_of(json, "end"),
                        text_of(json, "path"),
                        count_of(json, "offset"),
                        {}};
-  dataset.kind = kind_from(json);
   for (const Json& block : array_of(json, "crc32c_blocks", kMaxBlocks))
     dataset.blocks.push_back(crc(block, "crc32c_blocks"));
   return dataset;
@@ -149,25 +148,26 @@ FileEntry file_from(const Json& json) {
   return file;
 }
 
-std::string states_text(const std::vector<StateKind>& kinds) {
+std::string states_text(const std::vector<std::string>& kinds) {
   Json states = Json::array();
-  for (const StateKind kind : kinds) {
-    states.push_back({{"kind", kStateKindNames[static_cast<std::size_t>(kind)]}, {"dtype", kDType}});
-  }
+  for (const std::string& kind : kinds) states.push_back({{"kind", kind}, {"dtype", kDType}});
   return states.dump();
 }
 
 // Version 2 names its kinds and their dtypes, so that a reader refuses by name what it does not know.
-void check_states(const Json& json, const Manifest& manifest) {
-  std::vector<StateKind> named;
-  for (const Json& state : array_of(json, "states", kStateKindNames.size())) {
-    named.push_back(kind_from(state));
+std::vector<std::string> kinds_from(const Json& json) {
+  std::vector<std::string> kinds;
+  for (const Json& state : array_of(json, "states", kMaxKinds)) {
+    kinds.push_back(kind_from(state));
+    if (std::find(kinds.begin(), kinds.end() - 1, kinds.back()) != kinds.end() - 1) {
+      fail_field("states", "each kind once", kinds.back() + " twice");
+    }
     if (text_of(state, "dtype") != kDType) {
-      fail_field("states", fmt::format("{} of dtype {}", text_of(state, "kind"), kDType), text_of(state, "dtype"));
+      fail_field("states", fmt::format("{} of dtype {}", kinds.back(), kDType), text_of(state, "dtype"));
     }
   }
-  const std::vector<StateKind> kinds = kinds_of(manifest);
-  if (named != kinds) fail_field("states", states_text(kinds) + " by the datasets", states_text(named));
+  if (kinds.empty() || kinds[0] != kMaster) fail_field("states", "master as the first kind", states_text(kinds));
+  return kinds;
 }
 
 // A run's id; with `optional` it may be empty.
@@ -217,7 +217,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("version", Json(kVersion).dump());
     add("run", Json(state.run).dump());
     add("parent", Json(state.parent).dump());
-    add("states", states_text(kinds_of(manifest)));
+    add("states", states_text(manifest.kinds));
     add("step", Json(state.step).dump());
     add("samples", Json(state.samples).dump());
     add("data_tokens", Json(state.data_tokens).dump());
@@ -284,7 +284,15 @@ Manifest detail::parse_object(const std::string& text) {
       manifest.parameters.push_back(parameter_from(parameter));
     }
     for (const Json& file : array_of(json, "files", kMaxFiles)) manifest.files.push_back(file_from(file));
-    if (version >= 2) check_states(json, manifest);
+    if (version >= 2) {
+      manifest.kinds = kinds_from(json);
+      const std::vector<std::string> occur = kinds_that_occur(manifest.kinds, manifest.files);
+      if (occur != manifest.kinds) {
+        fail_field("states", states_text(occur) + " by the datasets", states_text(manifest.kinds));
+      }
+    } else {
+      manifest.kinds = kinds_that_occur({kMaster, "m", "v"}, manifest.files);
+    }
     return manifest;
   });
 }

@@ -13,7 +13,7 @@ namespace lt::checkpoint {
 // device.
 struct RangeRequest {
   std::string parameter;
-  StateKind kind;
+  std::string kind;
   Size begin, end;
   float* out;
 };

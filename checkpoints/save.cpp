@@ -51,6 +51,9 @@ void check_input(const ShardMap& shards, const RunState& state) {
   }
   for (const StateRange& range : shards.owned) {
     const std::string what = to_string(range.kind, range.parameter, range.begin, range.end);
+    if (!is_kind_name(range.kind)) {
+      throw UsageError("checkpoint", fmt::format("{}: expected a kind of 1 to 32 of a to z, 0 to 9 and _", what));
+    }
     const auto found = elements.find(range.parameter);
     if (found == elements.end()) throw UsageError("checkpoint", what + ": expected a parameter of the model");
     if (range.begin < 0 || range.end < range.begin || range.end > found->second) {
@@ -113,8 +116,9 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
 // Rank 0: the manifest, and the rename that makes the checkpoint exist.
 void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
             const std::vector<std::string>& parts) {
-  Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}};
+  Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}, {}};
   for (const std::string& part : parts) manifest.files.push_back(parse_file_entry(part));
+  manifest.kinds = kinds_that_occur(kinds_of(shards), manifest.files);
   check_consistent(manifest);
   for (const FileEntry& file : manifest.files) {
     const Size bytes = file_bytes(temporary / file.name);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <span>
 #include <unordered_map>
@@ -95,8 +96,7 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
   write_attribute(file, "step", owner.step);
   write_attribute(file, "rank", owner.rank);
   write_attribute(file, "world_size", owner.world_size);
-  for (const std::string_view kind : kStateKindNames) {
-    const std::string name(kind);
+  for (const std::string& name : kinds_of(shards)) {
     Hdf5Group(LT_HDF5(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT))).close();
   }
   std::vector<DatasetEntry> datasets;
@@ -104,7 +104,7 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
   Transfer transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
-    std::string link = fmt::format("/{}/{}", kStateKindNames[static_cast<std::size_t>(range.kind)], range.parameter);
+    std::string link = fmt::format("/{}/{}", range.kind, range.parameter);
     if (!paths.insert(link).second) paths.insert(link += fmt::format("@{}", range.begin));
     datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link), transfer));
   }
@@ -128,6 +128,15 @@ std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const Sh
 }
 
 }  // namespace
+
+std::vector<std::string> kinds_of(const ShardMap& shards) {
+  if (!shards.kinds.empty()) return shards.kinds;
+  std::vector<std::string> kinds{kMaster};
+  for (const StateRange& range : shards.owned) {
+    if (std::find(kinds.begin(), kinds.end(), range.kind) == kinds.end()) kinds.push_back(range.kind);
+  }
+  return kinds;
+}
 
 FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards) {
   FileEntry entry;

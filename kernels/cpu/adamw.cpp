@@ -2,7 +2,9 @@
 // into a whole block and updated there, so a range cut anywhere gives the same bits.
 #include "kernels/adamw.h"
 
-#include "kernels/adamw_step.h"
+#include <cmath>
+
+#include "kernels/copy_dtype.h"
 #include "kernels/cpu/map.h"
 
 namespace lt::kernels {
@@ -31,9 +33,11 @@ LT_INLINE void move(T* to, const T* from, Size n) {
 }
 
 template <bool kCopy, class Copy>
-void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, Copy* copy_N, Size N, Size decayed,
-            float weight_decay, Factors factors) {
-  parallel_for(N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
+void update(const AdamWRange& range, Copy* copy_N, float weight_decay, Factors factors) {
+  float *const w_N = range.w_N, *const m_N = range.m_N, *const v_N = range.v_N;
+  const float* const gradient_N = range.gradient_N;
+  const Size decayed = range.decayed;
+  parallel_for(range.N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
     const Factors f = factors;
     alignas(64) float part[4][kBlock] = {};
     for (Size i = begin; i < end;) {
@@ -61,25 +65,19 @@ void update(float* w_N, float* m_N, float* v_N, const float* gradient_N, Copy* c
 }  // namespace
 
 template <>
-void adamw_scalars(CpuStream, AdamWScalars* scalars, float* norm, const double* partials_n, Size n, const float* loss,
-                   float clip, const AdamWRates* rates, LossScaleState* scaling) {
-  double sum = 0;
-  for (Size i = 0; i < n; ++i) sum += partials_n[i];
-  fill_scalars(scalars, norm, std::sqrt(sum), *loss, clip, *rates, scaling);
-}
-
-template <>
-void adamw_update(CpuStream, float* w_N, float* m_N, float* v_N, const float* gradient_N, void* copy_N,
-                  DType copy_dtype, Size N, Size decayed, float beta1, float beta2, float eps, float weight_decay,
-                  const AdamWScalars* scalars) {
-  if (scalars->skip != 0.0f) return;
-  const Factors factors{
-      beta1, beta2, eps, scalars->lr, scalars->gradient_scale, 1.0f / scalars->bias1, 1.0f / scalars->bias2};
+void adamw_update(CpuStream, const AdamWRange& range, const AdamWFactors& given, const StepNumbers* numbers) {
+  if (numbers->skip != 0.0f) return;
+  const Factors factors{given.beta1,
+                        given.beta2,
+                        given.eps,
+                        numbers->lr,
+                        numbers->gradient_scale,
+                        1.0f / numbers->bias[0],
+                        1.0f / numbers->bias[1]};
   const auto run = [&]<class Copy>(Copy* copy) {
-    dispatch_flag(copy != nullptr,
-                  [&](auto flag) { update<flag>(w_N, m_N, v_N, gradient_N, copy, N, decayed, weight_decay, factors); });
+    dispatch_flag(copy != nullptr, [&](auto flag) { update<flag>(range, copy, given.weight_decay, factors); });
   };
-  dispatch_copy(copy_N, copy_dtype, run);
+  dispatch_copy(range.copy_N, range.copy_dtype, run);
 }
 
 }  // namespace lt::kernels

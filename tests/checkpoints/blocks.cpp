@@ -23,7 +23,7 @@ namespace {
 
 std::vector<float> values_of(const std::string& name, Size count) {
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (Size i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = value_of(name, StateKind::master, i);
+  for (Size i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = value_of(name, kMaster, i);
   return values;
 }
 
@@ -47,14 +47,13 @@ TEST_CASE("blocks: what is saved from a device is what it holds", "[checkpoints]
     const std::string name = "w" + std::to_string(count);
     shards.parameters.push_back({name, {count}});
     // An empty range counts for nothing, and needs no tensor.
-    shards.owned.push_back({name, StateKind::master, 0, 0, Tensor()});
-    shards.owned.push_back(
-        {name, StateKind::master, 0, count, Tensor::from(values_of(name, count), {count}, device())});
+    shards.owned.push_back({name, kMaster, 0, 0, Tensor()});
+    shards.owned.push_back({name, kMaster, 0, count, Tensor::from(values_of(name, count), {count}, device())});
   }
   constexpr Size kRows = 1100, kColumns = 1099;  // more than a block
   shards.parameters.push_back({"strided", {kColumns, kRows}});
   const Tensor matrix = Tensor::from(values_of("strided", kRows * kColumns), {kRows, kColumns}, device());
-  shards.owned.push_back({"strided", StateKind::master, 0, kRows * kColumns, matrix.transposed(0, 1)});
+  shards.owned.push_back({"strided", kMaster, 0, kRows * kColumns, matrix.transposed(0, 1)});
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
     const Tensor values = Tensor::zeros({range.end}, DType::f32, device());
@@ -88,8 +87,8 @@ TEST_CASE("blocks: the ranges of a save lie on one device", "[checkpoints]") {
   if (device() == kCpu) return;
   const TempFolder temp;
   ShardMap shards{{{"w", {2}}}, {}, {}};
-  shards.owned.push_back({"w", StateKind::master, 0, 1, Tensor::zeros({1}, DType::f32, device())});
-  shards.owned.push_back({"w", StateKind::master, 1, 2, Tensor::zeros({1}, DType::f32)});
+  shards.owned.push_back({"w", kMaster, 0, 1, Tensor::zeros({1}, DType::f32, device())});
+  shards.owned.push_back({"w", kMaster, 1, 2, Tensor::zeros({1}, DType::f32)});
   CHECK_THROWS_WITH(save_alone(temp.path(), 3, shards), Catch::Contains("master/w[1, 2): expected values on cuda"));
 }
 

@@ -131,7 +131,7 @@ TEST_CASE("find_newest: a flipped bit is found with checksums only", "[checkpoin
   save_alone(temp.path(), 1, shards);
   const fs::path damaged = save_alone(temp.path(), 2, shards);
   std::string bytes = read_file(damaged / "rank-00000.h5");
-  const float value = value_of("scale", StateKind::m, 0);
+  const float value = value_of("scale", "m", 0);
   const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;

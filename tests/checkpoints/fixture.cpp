@@ -42,8 +42,8 @@ std::vector<ParameterInfo> larger_model() {
   return model;
 }
 
-float value_of(const std::string& parameter, StateKind kind, Size index) {
-  const auto key = derive_key(static_cast<std::uint64_t>(kind), parameter);
+float value_of(const std::string& parameter, const std::string& kind, Size index) {
+  const auto key = derive_key(kind == "m" ? 1u : kind == "v" ? 2u : 0u, parameter);
   return uniform_from(philox_word(key, static_cast<std::uint64_t>(index))) - 0.5f;
 }
 
@@ -52,7 +52,7 @@ ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int s
   Size total = 0;
   for (const auto& parameter : parameters) total += parameter.shape.elements();
   const Size part = (total + size - 1) / size;
-  for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+  for (const char* const kind : {kMaster, "m", "v"}) {
     Size first = 0;  // of the parameter, in the flat sequence
     for (const auto& [name, shape] : parameters) {
       const Size begin = std::max(first, rank * part) - first;

@@ -34,7 +34,7 @@ std::vector<lt::ParameterInfo> small_model();
 // As small_model(), and one of 4.8 MB, which is more than one block of checksums.
 std::vector<lt::ParameterInfo> larger_model();
 
-float value_of(const std::string& parameter, lt::StateKind kind, lt::Size index);
+float value_of(const std::string& parameter, const std::string& kind, lt::Size index);
 
 // What rank `rank` of `size` owns where the flat sequence of all parameters is cut into equal parts, the last one
 // shorter and possibly empty. `owned` has the values of value_of(), `needed` has the same ranges filled with NaN.

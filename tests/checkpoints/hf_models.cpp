@@ -65,7 +65,7 @@ std::vector<HfCase> hf_cases() {
 }
 
 float hf_value(const ParameterInfo& parameter, Size index) {
-  const float noise = value_of(parameter.name, StateKind::master, index);
+  const float noise = value_of(parameter.name, kMaster, index);
   const bool norm = std::string_view(parameter.name).find("norm") != std::string_view::npos;
   return (norm && parameter.name.ends_with(".weight") ? 1.0f : 0.0f) + 0.6f * noise;
 }
@@ -76,7 +76,7 @@ fs::path save_case(const HfCase& item, const fs::path& directory) {
     const Size n = parameter.shape.elements();
     std::vector<float> values(static_cast<std::size_t>(n));
     for (Size i = 0; i < n; ++i) values[static_cast<std::size_t>(i)] = hf_value(parameter, i);
-    shards.owned.push_back({parameter.name, StateKind::master, 0, n, Tensor::from(values, {n})});
+    shards.owned.push_back({parameter.name, kMaster, 0, n, Tensor::from(values, {n})});
   }
   checkpoint::RunState state = state_at(12);
   state.model = item.model;

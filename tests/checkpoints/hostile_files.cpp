@@ -87,6 +87,7 @@ TEST_CASE("hostile files: a tensor that its file cannot hold is refused before m
   FileEntry& file = manifest.files[0];
   file.bytes = Size{1} << 45;
   file.datasets.resize(1);
+  manifest.kinds = {kMaster};
   file.datasets[0].end = kElements;
   file.datasets[0].blocks.assign(static_cast<std::size_t>(kElements * 4 / (Size{4} << 20)), 0);
   write_file(folder / "manifest.json", manifest_text(manifest));

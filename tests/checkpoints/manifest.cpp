@@ -14,10 +14,10 @@ namespace {
 
 // Two files that hold one parameter of 3 x 2 elements.
 Manifest two_files() {
-  Manifest manifest{lt_test::state_at(7), 2, {{"w", {3, 2}}}, {}};
+  Manifest manifest{lt_test::state_at(7), 2, {{"w", {3, 2}}}, {}, {kMaster, "m", "v"}};
   for (int rank = 0; rank < 2; ++rank) {
     FileEntry file{"rank-0000" + std::to_string(rank) + ".h5", 5000, 0xabcdef00u + static_cast<unsigned>(rank), 9, {}};
-    for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+    for (const char* const kind : {kMaster, "m", "v"}) {
       file.datasets.push_back({"w", kind, rank * 4, rank == 0 ? 4 : 6, "/x/w", 4096, {17u}});
     }
     manifest.files.push_back(file);
@@ -121,7 +121,20 @@ TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]
 TEST_CASE("manifest: masters alone are enough", "[checkpoints]") {
   Manifest manifest = two_files();
   for (auto& file : manifest.files) file.datasets.resize(1);
+  manifest.kinds = {kMaster};
   CHECK(error_of(manifest) == "none");
+}
+
+TEST_CASE("manifest: kinds are names that the optimizer gives", "[checkpoints]") {
+  Manifest manifest = two_files();
+  manifest.kinds = {kMaster, "momentum", "v"};
+  for (auto& file : manifest.files) file.datasets[1].kind = "momentum";
+  CHECK(error_of(manifest) == "none");
+  CHECK(parse_manifest(manifest_text(manifest)).kinds == manifest.kinds);
+  manifest.kinds.push_back("v");
+  CHECK_THAT(error_of(manifest), ContainsSubstring("field states: expected each kind once, found v twice"));
+  manifest.kinds = {"v", kMaster, "momentum"};
+  CHECK_THAT(error_of(manifest), ContainsSubstring("field states: expected master as the first kind"));
 }
 
 TEST_CASE("manifest: text with a right checksum and wrong fields is refused by field", "[checkpoints]") {
@@ -145,7 +158,9 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with("\"step\": 7", "\"step\": -7"),
              ContainsSubstring("field step: expected no negative number, found -7"));
   CHECK_THAT(error_with("\"step\": 7", "\"stop\": 7"), ContainsSubstring("field step: expected a value, found none"));
-  CHECK_THAT(error_with("\"kind\":\"m\"", "\"kind\":\"n\""), ContainsSubstring("field kind: expected master, m or v"));
+  CHECK_THAT(error_with("\"kind\":\"m\"", "\"kind\":\"M/\""),
+             ContainsSubstring("field kind: expected 1 to 32 of a to z"));
+  CHECK_THAT(error_with("\"kind\":\"m\"", "\"kind\":\"n\""), ContainsSubstring("by the datasets, found"));
   CHECK_THAT(error_with("\"00000011\"", "\"0000001g\""),
              ContainsSubstring("crc32c_blocks: expected 8 hexadecimal digits"));
   CHECK_THAT(error_with("[3,2]", "[3000000000000000000,4]"), ContainsSubstring("field shape"));
@@ -154,9 +169,9 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with("\"parent\": \"", "\"parent\": \"/"), ContainsSubstring("field parent: expected letters"));
   CHECK_THAT(error_with("{\"kind\":\"v\",\"dtype\":\"f32\"}", "{\"kind\":\"v\",\"dtype\":\"bf16\"}"),
              ContainsSubstring("field states: expected v of dtype f32, found bf16"));
-  CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","),
-             ContainsSubstring("field kind: expected master, m or v, found momentum"));
-  CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""), ContainsSubstring("by the datasets, found"));
+  CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","), ContainsSubstring("by the datasets, found"));
+  CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""),
+             ContainsSubstring("v/w is of no kind in the list of states"));
   // As it was written before there were these two, and with numbers that no run has.
   CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
   CHECK(error_with(" \"skipped\": 0,\n", "") == "none");

@@ -55,10 +55,10 @@ class Victim {
     }
     for (const auto& [name, shape] : small_model()) {
       try {
-        const auto values = read_tensor(folder_.string(), name, StateKind::m);
+        const auto values = read_tensor(folder_.string(), name, "m");
         wrong = wrong || static_cast<Size>(values.size()) != shape.elements();
         for (std::size_t i = 0; i < values.size() && !wrong; ++i) {
-          const float expected = value_of(name, StateKind::m, static_cast<Size>(i));
+          const float expected = value_of(name, "m", static_cast<Size>(i));
           wrong = std::memcmp(&values[i], &expected, sizeof expected) != 0;
         }
       } catch (const DataError&) {

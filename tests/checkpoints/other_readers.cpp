@@ -41,7 +41,7 @@ TEST_CASE("other readers: HDF5 finds groups, datasets, attributes and values", "
   Size read = 0;
   std::vector<std::string> seen;
   for (const StateRange& range : both.owned) {
-    const std::string name = std::string(kStateKindNames[static_cast<std::size_t>(range.kind)]) + "/" + range.parameter;
+    const std::string name = range.kind + "/" + range.parameter;
     const bool again = std::count(seen.begin(), seen.end(), name) > 0;
     seen.push_back(name);
     const std::string path = again ? name + "@" + std::to_string(range.begin) : name;

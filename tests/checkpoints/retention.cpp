@@ -51,7 +51,7 @@ TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one tha
   for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards);
   const fs::path file = temp.path() / "step-00000003" / "rank-00000.h5";
   std::string bytes = read_file(file);
-  const float value = value_of("scale", StateKind::m, 0);
+  const float value = value_of("scale", "m", 0);
   const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;

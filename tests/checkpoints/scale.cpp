@@ -72,7 +72,7 @@ Manifest manifest_of(const nn::Transformer& model, int ranks) {
         const Size from = std::max(begin - first, Size{0}), to = std::min(end - first, elements);
         first += elements;
         if (from >= to) continue;
-        for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+        for (const char* const kind : {kMaster, "m", "v"}) {
           DatasetEntry dataset{entry.name, kind, from, to, "", file.bytes, {}};
           dataset.path = "/" + to_string(dataset);
           dataset.blocks.assign(static_cast<std::size_t>((dataset.bytes() + kBlockBytes - 1) / kBlockBytes),
@@ -119,7 +119,7 @@ TEST_CASE("speed: save, load and verify", "[.][speed]") {
   constexpr Size kElements = Size{32} << 20;  // of each kind: 403 MB
   constexpr double kBytes = 3.0 * 4 * static_cast<double>(kElements);
   ShardMap shards{{{"w", {kElements}}}, {}, {}};
-  for (const StateKind kind : {StateKind::master, StateKind::m, StateKind::v}) {
+  for (const char* const kind : {kMaster, "m", "v"}) {
     std::vector<float> values(static_cast<std::size_t>(kElements));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u % 1000003);
     const Tensor tensor = Tensor::from(values, {kElements});

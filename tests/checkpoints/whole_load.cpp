@@ -1,10 +1,10 @@
 // A load verifies every byte, each about once, and passes damaged checkpoints over.
 #include "checkpoints/fixture.h"
+#include "known_folders.h"
 #include "libtrain/error.h"
 #include "load_shares.h"
 #include "manifest.h"
 #include "test_main/catch.h"
-#include "known_folders.h"
 
 using namespace lt;
 using namespace lt::checkpoint;
@@ -34,7 +34,7 @@ TEST_CASE("whole load: what nobody needs is verified too", "[checkpoints]") {
   const TempFolder temp;
   ShardMap masters = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, masters), file = folder / "rank-00000.h5";
-  std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
+  std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != kMaster; });
   const auto places = places_in(read_manifest(folder));
   REQUIRE(places.size() == 4);
   for (const Size at : places) {

@@ -1,5 +1,6 @@
 """The example programs: each strategy trains, and one strategy goes on from another's checkpoint."""
 
+import json
 import re
 
 import program
@@ -19,6 +20,25 @@ class Examples(program.CliTest):
         for strategy in STRATEGIES:
             self.assertLess(losses[strategy][-1], 0.5 * losses[strategy][0], strategy)
             self.assertAlmostEqual(losses[strategy][-1], losses["ddp"][-1], delta=0.05)
+
+    def test_custom_optimizer_learns_under_every_strategy_and_goes_on(self):
+        text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+
+        def losses(strategy, folder, steps):
+            return losses_of("custom_optimizer", strategy, self.folder / "data/train.bin", self.folder / folder, steps)
+        expected = losses("ddp", "whole", 12)
+        self.assertLess(expected[-1], 0.8 * expected[0])
+        for strategy in STRATEGIES[1:]:
+            for a, b in zip(losses(strategy, strategy, 12), expected):
+                self.assertAlmostEqual(a, b, delta=1e-3)
+        losses("zero3", "parts", 6)
+        for a, b in zip(losses("zero1", "parts", 12), expected[6:]):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+        inspected = program.run("checkpoint", "verify", self.folder / "parts")
+        self.assertEqual(inspected.returncode, 0, inspected.stderr)
+        manifest = json.loads((self.folder / "parts/step-00000012/manifest.json").read_text())
+        self.assertEqual([state["kind"] for state in manifest["states"]], ["master", "momentum"])
 
     def test_train_min_goes_on_under_another_strategy_and_rank_count(self):
         text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)

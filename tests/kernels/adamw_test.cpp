@@ -14,7 +14,8 @@ using namespace lt::test;
 
 namespace {
 
-constexpr float kBeta1 = 0.9f, kBeta2 = 0.95f, kAdamEps = 1e-8f, kDecay = 0.1f;
+constexpr float kBeta1 = 0.9f, kBeta2 = 0.95f;
+constexpr AdamWFactors kFactors{kBeta1, kBeta2, 1e-8f, 0.1f};
 
 struct State {
   Array w, m, v, gradient, copy;
@@ -28,18 +29,20 @@ struct State {
     for (Size i = 0; i < n; ++i) v.set(i, std::abs(v[i]));
   }
   // Updates [begin, end) as a range of its own, of which the elements before `decayed` of the whole are decayed.
-  void update(Size begin, Size end, Size decayed, const AdamWScalars& scalars, bool with_copy = true) {
+  void update(Size begin, Size end, Size decayed, const StepNumbers& numbers, bool with_copy = true) {
     const Size inside = std::min(std::max(decayed - begin, Size(0)), end - begin);
-    adamw_update(CpuStream{}, pointer<float>(w) + begin, pointer<float>(m) + begin, pointer<float>(v) + begin,
-                 pointer<float>(gradient) + begin, with_copy ? pointer<bf16>(copy) + begin : nullptr, DType::bf16,
-                 end - begin, inside, kBeta1, kBeta2, kAdamEps, kDecay, &scalars);
+    adamw_update(CpuStream{},
+                 {pointer<float>(w) + begin, pointer<float>(m) + begin, pointer<float>(v) + begin,
+                  pointer<float>(gradient) + begin, with_copy ? pointer<bf16>(copy) + begin : nullptr, DType::bf16,
+                  end - begin, inside},
+                 kFactors, &numbers);
   }
   bool same_bits(const State& o) const {
     return w.same_bits(o.w) && m.same_bits(o.m) && v.same_bits(o.v) && copy.same_bits(o.copy);
   }
 };
 
-const AdamWScalars kScalars{.lr = 0.01f, .bias1 = 0.19f, .bias2 = 0.0975f, .gradient_scale = 0.5f, .skip = 0};
+const StepNumbers kNumbers{.lr = 0.01f, .gradient_scale = 0.5f, .skip = 0, .bias = {0.19f, 0.0975f}};
 
 }  // namespace
 
@@ -54,7 +57,7 @@ TEST_CASE("adamw_update agrees with the formula", "[kernels]") {
         const double decay = static_cast<Size>(i) < decayed ? 0.1 : 0.0;
         w[i] -= 0.01 * (m[i] / 0.19 / (std::sqrt(v[i] / 0.0975) + 1e-8) + decay * w[i]);
       }
-      s.update(0, n, decayed, kScalars);
+      s.update(0, n, decayed, kNumbers);
       CHECK(error_of(s.w, w) <= tolerance(DType::f32));
       CHECK(error_of(s.m, m) <= tolerance(DType::f32));
       CHECK(error_of(s.v, v) <= tolerance(DType::f32));
@@ -68,10 +71,10 @@ TEST_CASE("adamw_update agrees with the formula", "[kernels]") {
 TEST_CASE("adamw_update: a range cut anywhere, at any number of threads, gives the same bits", "[kernels]") {
   const Size n = 50021, decayed = 30011;
   State whole(n);
-  whole.update(0, n, decayed, kScalars);
+  whole.update(0, n, decayed, kNumbers);
   for (const Size piece : {Size(1), Size(3), Size(17), Size(64), Size(997), Size(33333)}) {
     State cut(n);
-    for (Size i = 0; i < n; i += piece) cut.update(i, std::min(n, i + piece), decayed, kScalars);
+    for (Size i = 0; i < n; i += piece) cut.update(i, std::min(n, i + piece), decayed, kNumbers);
     INFO("pieces of " << piece);
     CHECK(cut.same_bits(whole));
   }
@@ -79,12 +82,12 @@ TEST_CASE("adamw_update: a range cut anywhere, at any number of threads, gives t
   for (const int count : {1, 2, 3, 5}) {
     omp_set_num_threads(count);
     State s(n);
-    s.update(0, n, decayed, kScalars);
+    s.update(0, n, decayed, kNumbers);
     CHECK(s.same_bits(whole));
   }
   omp_set_num_threads(threads);
   State bare(n);
-  bare.update(0, n, decayed, kScalars, false);
+  bare.update(0, n, decayed, kNumbers, false);
   CHECK(bare.w.same_bits(whole.w));
 }
 
@@ -92,80 +95,36 @@ TEST_CASE("adamw_update leaves everything on skip, carries NaN, and refuses othe
   const Size n = 100;
   State s(n);
   const State before(n);
-  AdamWScalars skip = kScalars;
+  StepNumbers skip = kNumbers;
   skip.skip = 1;
   s.update(0, n, n, skip);
   CHECK(s.same_bits(before));
   s.gradient.set(70, std::nan(""));
-  s.update(0, n, n, kScalars);
+  s.update(0, n, n, kNumbers);
   Size not_numbers = 0;
   for (Size i = 0; i < n; ++i) not_numbers += std::isnan(s.w[i]);
   CHECK(not_numbers == 1);
   CHECK(std::isnan(s.copy[70]));
-  CHECK_THROWS_AS(adamw_update(CpuStream{}, pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v),
-                               pointer<float>(s.gradient), s.copy.data(), DType::i32, n, n, kBeta1, kBeta2, kAdamEps,
-                               kDecay, &kScalars),
-                  InternalError);
+  const AdamWRange other{pointer<float>(s.w),
+                         pointer<float>(s.m),
+                         pointer<float>(s.v),
+                         pointer<float>(s.gradient),
+                         s.copy.data(),
+                         DType::i32,
+                         n,
+                         n};
+  CHECK_THROWS_AS(adamw_update(CpuStream{}, other, kFactors, &kNumbers), InternalError);
 }
 
 TEST_CASE("adamw_update: a copy in f16 is the rounded weight", "[kernels]") {
   const Size n = 1000;
   State s(n);
   Array copy(DType::f16, n);
-  adamw_update(CpuStream{}, pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v), pointer<float>(s.gradient),
-               copy.data(), DType::f16, n, n, kBeta1, kBeta2, kAdamEps, kDecay, &kScalars);
+  adamw_update(CpuStream{},
+               {pointer<float>(s.w), pointer<float>(s.m), pointer<float>(s.v), pointer<float>(s.gradient), copy.data(),
+                DType::f16, n, n},
+               kFactors, &kNumbers);
   Size wrong = 0;
   for (Size i = 0; i < n; ++i) wrong += copy[i] != static_cast<double>(f16(static_cast<float>(s.w[i])));
   CHECK(wrong == 0);
-}
-
-TEST_CASE("adamw_scalars: norm, clipping, bias and skip of a step", "[kernels]") {
-  const double partials[] = {9, 16};  // norm 5
-  const float loss = 2;
-  const AdamWRates rates{0.01f, kBeta1, kBeta2, 2};
-  AdamWScalars scalars{};
-  float norm = 0;
-  const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
-    const double scaled[] = {partials[0] * factor, partials[1] * factor};
-    adamw_scalars(CpuStream{}, &scalars, &norm, scaled, 2, &loss, clip, &rates, scaling);
-  };
-  fill(0, nullptr, 1);
-  CHECK(norm == 5);
-  CHECK(scalars.gradient_scale == 1);
-  CHECK(scalars.bias1 == Approx(1 - 0.81));
-  CHECK(scalars.bias2 == Approx(1 - 0.9025));
-  CHECK(scalars.skip == 0);
-  fill(1, nullptr, 1);
-  CHECK(scalars.gradient_scale == Approx(0.2));
-
-  LossScaleState scaling{1024, 7, 1};
-  fill(1, &scaling, 1024 * 1024.0);
-  CHECK(norm == 5);
-  CHECK(scalars.gradient_scale == Approx(0.2 / 1024));
-  CHECK(scalars.bias1 == Approx(0.1));  // the first update: the other step was skipped
-  CHECK(scaling.scale == 1024);
-  CHECK(scaling.steps == 8);
-
-  scaling.steps = kScaleSteps - 1;
-  fill(1, &scaling, 1);
-  CHECK(scaling.scale == 2048);
-  CHECK(scaling.steps == 0);
-
-  for (const double factor : {HUGE_VAL, std::nan("")}) {
-    scaling = {4, 3, 0};
-    fill(1, &scaling, factor);
-    CHECK(scalars.skip == 1);
-    CHECK(scaling.scale == 2);
-    CHECK(scaling.steps == 0);
-    CHECK(scaling.skipped == 1);
-  }
-  scaling = {1, 3, 0};
-  fill(1, &scaling, HUGE_VAL);
-  CHECK(scaling.scale == 1);
-
-  scaling = {0x1p127f, kScaleSteps + 5, 9};  // doubled it would be infinite; more steps were skipped than are counted
-  fill(1, &scaling, 0);
-  CHECK(scaling.scale == 0x1p127f);
-  CHECK(scaling.steps == 0);
-  CHECK(scalars.bias1 == Approx(0.1));
 }

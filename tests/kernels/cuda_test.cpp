@@ -11,6 +11,7 @@
 #include "kernels/random.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
+#include "kernels/step_numbers.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -326,15 +327,16 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
         const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
                   norm = both.words(1.0f), partials = both.exact(both.constant(DType::f64, 5, partial)),
-                  scalars = both.array(DType::f32, 5), rates = both.words(AdamWRates{0.01f, 0.9f, 0.95f, 12}),
+                  numbers = both.array(DType::f32, 7), rates = both.words(StepRates{0.01f, {0.9f, 0.95f}, 12}),
                   scaling = both.words(LossScaleState{scale, kScaleSteps - 1, 2});
         both.run([&](auto s, auto at) {
-          auto* const values = static_cast<AdamWScalars*>(at(scalars));
+          auto* const values = static_cast<StepNumbers*>(at(numbers));
           const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
-          adamw_scalars(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
-                        static_cast<const AdamWRates*>(at(rates)),
-                        scale > 0 ? static_cast<LossScaleState*>(at(scaling)) : nullptr);
-          adamw_update(s, f32(w), f32(m), f32(v), f32(g), at(copy), dtype, n, n / 2, 0.9f, 0.95f, 1e-8f, 0.1f, values);
+          step_numbers(s, values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
+                       static_cast<const StepRates*>(at(rates)),
+                       scale > 0 ? static_cast<LossScaleState*>(at(scaling)) : nullptr);
+          adamw_update(s, {f32(w), f32(m), f32(v), f32(g), at(copy), dtype, n, n / 2}, {0.9f, 0.95f, 1e-8f, 0.1f},
+                       values);
         });
       }
     }

@@ -54,3 +54,27 @@ TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
     CHECK(train_curve(spec, group, parallel, options, 3) == expected);
   }
 }
+
+TEST_CASE("an optimizer from outside the library: every strategy gives the same bits", "[parallel]") {
+  if (device() != kCpu) return;  // its loop runs there
+  Optimizer momentum{.name = "sgd", .states = {"momentum"}, .betas = {0.9f}, .lr = 0.05};
+  momentum.update = [](const UpdateRange& range) {
+    if (range.weights.device().is_meta() || range.numbers->skip != 0) return;
+    float *const w = range.weights.data<float>(), *const m = range.states[0].data<float>();
+    for (Size i = 0; i < range.weights.elements(); ++i) {
+      m[i] = 0.9f * m[i] + 0.1f * range.numbers->gradient_scale * range.gradient.data<float>()[i];
+      w[i] -= range.numbers->lr * (m[i] / range.numbers->bias[0] + (i < range.decayed ? 0.01f * w[i] : 0.0f));
+    }
+    if (range.copy.defined()) copy(range.copy, range.weights);
+  };
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
+    const auto train = [&](const Strategy& strategy) {
+      return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, momentum);
+    };
+    const Curve expected = train(Strategy::ddp);
+    CHECK(expected.losses[0] != expected.losses[1]);
+    for (const Strategy& strategy : kStrategies) CHECK(train(strategy) == expected);
+  }
+}

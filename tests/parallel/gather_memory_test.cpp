@@ -113,7 +113,8 @@ TEST_CASE("gather memory holds each unit's parameters, and the arena where gathe
     };
     const auto peak = [&](const Group& group) {
       const auto model = nn::make_transformer(spec);
-      Engine engine(*model, group, {.strategy = strategy}, {}, {.micro_batch = 1, .seq = 16, .dtype = DType::bf16});
+      Engine engine(*model, group, {.strategy = strategy}, AdamW{},
+                    {.micro_batch = 1, .seq = 16, .dtype = DType::bf16});
       const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
       engine.rehearse(batch);
       reset_memory_peak(kCpu);

@@ -25,7 +25,7 @@ StepResult step_of(Engine& engine) {
 // Losses of the steps that had an update.
 std::vector<double> losses(DType dtype, float scale, bool graph = false) {
   const auto model = nn::make_transformer(kSpec);
-  Engine engine(*model, ranks(), {.strategy = Strategy::zero3}, {.lr = 1e-3f}, options(dtype, graph));
+  Engine engine(*model, ranks(), {.strategy = Strategy::zero3}, AdamW{.lr = 1e-3f}, options(dtype, graph));
   if (scale > 0) engine.set_loss_scale({scale, 5, 0});
   std::vector<double> values;
   for (Size step = 0; step < 6; ++step) {
@@ -65,8 +65,8 @@ TEST_CASE("f16: gradients beyond its numbers are skipped and halve the scale; ot
 TEST_CASE("f16: a run that takes over the state of another, skipped steps too, has its bits", "[parallel]") {
   const ParallelOptions parallel{.strategy = Strategy::ddp, .deterministic = true};
   const auto model = nn::make_transformer(kSpec), other_model = nn::make_transformer(kSpec);
-  Engine engine(*model, ranks(), parallel, {.lr = 1e-3f}, options(DType::f16));
-  Engine other(*other_model, ranks(), parallel, {.lr = 1e-3f}, options(DType::f16));
+  Engine engine(*model, ranks(), parallel, AdamW{.lr = 1e-3f}, options(DType::f16));
+  Engine other(*other_model, ranks(), parallel, AdamW{.lr = 1e-3f}, options(DType::f16));
   engine.set_loss_scale({0x1p26f, 0, 0});  // some steps are skipped
   for (Size step = 0; step < 8; ++step) step_of(engine).norm();
   const LossScale scale = engine.loss_scale();
@@ -89,7 +89,7 @@ TEST_CASE("f16: a run that takes over the state of another, skipped steps too, h
 
 TEST_CASE("f16: a loss scale that no step can have is refused", "[parallel]") {
   const auto model = nn::make_transformer(kSpec);
-  Engine engine(*model, ranks(), {}, {}, options(DType::f16));
+  Engine engine(*model, ranks(), {}, AdamW{}, options(DType::f16));
   for (const LossScale& scale :
        {LossScale{0}, LossScale{-1}, LossScale{HUGE_VALF}, LossScale{1, -1}, LossScale{1, 0, -1}}) {
     CHECK_THROWS_AS(engine.set_loss_scale(scale), UsageError);

@@ -19,7 +19,7 @@ struct Held {
 Held measure(const nn::TransformerSpec& spec, const ParallelOptions& parallel, DType dtype) {
   const auto model = nn::make_transformer(spec);
   const MemoryUse before = memory_live(kCpu);
-  Engine engine(*model, world().group(), parallel, {}, {.micro_batch = 1, .seq = 16, .dtype = dtype});
+  Engine engine(*model, world().group(), parallel, AdamW{}, {.micro_batch = 1, .seq = 16, .dtype = dtype});
   const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
   engine.step(batch);
   Held held;
@@ -99,7 +99,7 @@ TEST_CASE("the meta device counts what the CPU takes", "[parallel]") {
       const auto use = [&](const Group& group, Device device) {
         const auto model = nn::make_transformer(spec);
         const Size before = memory_live(device).total;
-        Engine engine(*model, group, parallel, {}, {.micro_batch = 1, .accum = 2, .seq = 16, .device = device});
+        Engine engine(*model, group, parallel, AdamW{}, {.micro_batch = 1, .accum = 2, .seq = 16, .device = device});
         const Batch batch = device.is_meta() ? Batch{Tensor::empty({2, 16}, DType::i32, kMeta),
                                                      Tensor::empty({2, 16}, DType::i32, kMeta)}
                                              : rows_of_step(engine.batch_shape(), 0, spec.vocab);

@@ -44,7 +44,7 @@ TEST_CASE("out of memory on one rank: an engine opens on all ranks or on none", 
     const Size live = memory_live(kCpu).total;
     const int allocations = with_each_allocation_failing([&] {
       const auto model = nn::make_transformer(spec);
-      Engine engine(*model, world().group(), {.strategy = strategy}, {},
+      Engine engine(*model, world().group(), {.strategy = strategy}, AdamW{},
                     {.micro_batch = 1, .seq = 16, .dtype = DType::bf16});
       engine.rehearse(batch, batch);
     });
@@ -58,7 +58,7 @@ TEST_CASE("out of memory on one rank: parameters are gathered on all ranks or on
   for (const Strategy& strategy : kStrategies) {
     const nn::TransformerSpec spec = small_spec("gpt-tiny");
     const auto model = nn::make_transformer(spec);
-    Engine engine(*model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 1, .seq = 16});
+    Engine engine(*model, world().group(), {.strategy = strategy}, AdamW{}, {.micro_batch = 1, .seq = 16});
     const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
     engine.step(batch);
     const float loss = engine.evaluate(batch).item();

@@ -53,7 +53,7 @@ TEST_CASE("evaluations between the launches of a graph see the parameters of the
     const auto losses = [&](bool graph, Size every) {
       const auto model = nn::make_transformer(spec);
       const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .cuda_graph = graph};
-      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, {.lr = 1e-2f}, options);
+      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
       std::vector<double> losses;
       for (Size step = 0; step < 8; ++step) {
         losses.push_back(engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab)).loss());
@@ -99,7 +99,7 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
     const auto losses = [&](bool graph, bool copies) {
       const auto model = nn::make_transformer(spec);
       const StepOptions options{.micro_batch = 2, .seq = 16, .device = device(), .cuda_graph = graph};
-      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, {.lr = 1e-2f}, options);
+      Engine engine(*model, ranks(), {.strategy = strategy, .deterministic = true}, AdamW{.lr = 1e-2f}, options);
       const Tensor state = engine.shard_map().needed.front().values;
       const auto bytes = static_cast<std::size_t>(state.bytes());
       const std::shared_ptr<void> copy = cuda::allocate_pinned(device().index, state.bytes());

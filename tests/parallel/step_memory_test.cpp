@@ -54,7 +54,7 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
   for (const Strategy& strategy : kStrategies) {
     const nn::TransformerSpec spec = small_spec("llama-tiny");
     const auto model = nn::make_transformer(spec);
-    Engine engine(*model, world().group(), {.strategy = strategy, .recompute = Recompute::selective}, {},
+    Engine engine(*model, world().group(), {.strategy = strategy, .recompute = Recompute::selective}, AdamW{},
                   {.micro_batch = 2, .accum = 2, .seq = 16});
     const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
     engine.step(batch);
@@ -109,7 +109,7 @@ TEST_CASE("a step that allocates otherwise than it was rehearsed names the opera
   };
   for (const Strategy& strategy : kStrategies) {
     Fickle model;
-    Engine engine(model, world().group(), {.strategy = strategy}, {}, {.micro_batch = 2});
+    Engine engine(model, world().group(), {.strategy = strategy}, AdamW{}, {.micro_batch = 2});
     const Batch batch{Tensor::zeros({2, 8}, DType::f32), Tensor::zeros({2, 8}, DType::f32)};
     std::string message;
     try {

@@ -39,7 +39,7 @@ inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
 inline std::uint64_t state_checksum(const lt::Engine& engine, const lt::Group& group) {
   std::uint64_t sum = 0;
   for (const lt::StateRange& range : engine.shard_map().owned) {
-    const std::uint64_t key = lt::derive_key(static_cast<std::uint64_t>(range.kind), range.parameter);
+    const std::uint64_t key = lt::derive_key(0, range.kind + "/" + range.parameter);
     const std::vector<float> values = range.values.to_vector<float>();
     for (Size i = range.begin; i < range.end; ++i) {
       const auto bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i - range.begin)]);
@@ -65,10 +65,10 @@ inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab
 
 inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group,
                          const lt::ParallelOptions& parallel, lt::StepOptions options, Size steps,
-                         const lt::AdamW& adamw = {.lr = 1e-3f}) {
+                         const lt::Optimizer& optimizer = lt::AdamW{.lr = 1e-3f}) {
   options.device = device();
   const auto model = lt::nn::make_transformer(spec);
-  lt::Engine engine(*model, group, parallel, adamw, options);
+  lt::Engine engine(*model, group, parallel, optimizer, options);
   Curve curve;
   for (Size step = 0; step < steps; ++step) {
     lt::set_fault_step(step + 1);

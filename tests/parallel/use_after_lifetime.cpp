@@ -33,7 +33,7 @@ struct Planted : lt::nn::Model {
 
 int main() {
   Planted model;
-  lt::Engine engine(model, lt::Group(), {}, {}, {.micro_batch = 2});
+  lt::Engine engine(model, lt::Group(), {}, lt::AdamW{}, {.micro_batch = 2});
   engine.step({lt::Tensor::zeros({2, 64}, lt::DType::f32), lt::Tensor::zeros({2, 64}, lt::DType::f32)});
   std::puts("nothing noticed");
   return 0;

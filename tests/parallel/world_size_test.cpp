@@ -67,7 +67,7 @@ TEST_CASE("after every step all ranks compute with the same parameters", "[paral
   spec.vocab = 37, spec.width = 24, spec.heads = 2, spec.kv_heads = 2, spec.ffn = 20;  // shards that end anywhere
   const auto check = [&](const ParallelOptions& parallel, DType dtype) {
     const auto model = nn::make_transformer(spec);
-    Engine engine(*model, group, parallel, {.lr = 1e-3f},
+    Engine engine(*model, group, parallel, AdamW{.lr = 1e-3f},
                   {.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype, .device = device()});
     INFO(parallel.strategy.name << " shard_size " << parallel.shard_size << " " << dtype_name(dtype) << ", "
                                 << dtype_name(parallel.reduce_dtype) << " on the wire");

@@ -106,7 +106,8 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
     const auto model = nn::make_transformer(preset.spec);
     const nn::TransformerSpec& spec = preset.spec;
     const Size seq = spec.max_seq;
-    Engine engine(*model, Group::meta(0, 1), {}, {}, {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
+    Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
+                  {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
     const Tensor tokens = Tensor::empty({2, seq}, DType::i32, kMeta);
     const WorkCount before = work_count();
     engine.step({tokens, tokens});
@@ -130,7 +131,8 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   const double ends = M * C + norm + 2 * M + M * C + M * V + M * C;          // embedding, last norm, head
   const double scalars = 2 * 128;                                            // bytes: the loss and its gradient
   const auto model = nn::make_transformer(nn::preset("gpt-tiny"));
-  Engine engine(*model, Group::meta(0, 1), {}, {}, {.micro_batch = 2, .seq = 256, .device = kMeta, .arena = false});
+  Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
+                {.micro_batch = 2, .seq = 256, .device = kMeta, .arena = false});
   const Tensor tokens = Tensor::empty({2, 256}, DType::i32, kMeta);
   const double before = work_count().traffic_bytes;
   engine.step({tokens, tokens});

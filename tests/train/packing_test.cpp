@@ -13,7 +13,7 @@ TEST_CASE("packer: at most 3 % above what lives at one time, on every preset", "
     const auto model = nn::make_transformer(preset.spec);
     for (const Strategy& strategy : kStrategies) {
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-        Engine engine(*model, Group::meta(0, 8), {.strategy = strategy, .recompute = recompute}, {},
+        Engine engine(*model, Group::meta(0, 8), {.strategy = strategy, .recompute = recompute}, AdamW{},
                       {.micro_batch = 1, .seq = preset.spec.max_seq, .dtype = DType::bf16, .device = kMeta});
         const Tensor tokens = Tensor::empty({1, preset.spec.max_seq}, DType::i32, kMeta);
         engine.rehearse({tokens, tokens});

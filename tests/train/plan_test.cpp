@@ -47,7 +47,7 @@ Use run(const Config& config) {
   MemoryUse before = memory_live(device());
   before.total -= fixed_bytes;
   before.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] -= fixed_bytes;
-  Engine engine(*model, ranks(), parallel_options(config), adamw_options(config), options);
+  Engine engine(*model, ranks(), parallel_options(config), optimizer_of(config), options);
   const BatchShape shape = engine.batch_shape();
   const Batch batch = zeros(shape.samples(), shape.seq);
   const bool evaluates = config.train.eval_every > 0;

@@ -127,7 +127,7 @@ DataError no_valid_checkpoint(const std::string& path, const std::vector<std::st
                               const std::string& named = "");
 // The whole of one parameter's state, f32, flat.
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
-                               StateKind kind = StateKind::master);
+                               const std::string& kind = kMaster);
 
 // Every problem of what `path` names (a step's folder, or all steps of a `checkpoints` or run's folder, oldest first,
 // the folder's name before each problem) as "file: what, expected, actual"; empty: every byte is as it was written.

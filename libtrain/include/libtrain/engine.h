@@ -78,9 +78,10 @@ struct RunIds {
 class Engine {
  public:
   // Binds `model`, which must outlive the engine, and gives it initial values. All ranks of `world` construct alike.
-  // Throws UsageError for a shard_size that does not divide the world and for dtypes that the engine does not train.
-  // Where one rank has too little memory all throw, here, in rehearse() and in with_parameters().
-  Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
+  // Throws UsageError for a shard_size that does not divide the world, for dtypes that the engine does not train and
+  // for an optimizer whose row is not whole. Where one rank has too little memory all throw, here, in rehearse() and in
+  // with_parameters().
+  Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const Optimizer& optimizer,
          const StepOptions& step);
   // While an exception passes it waits for no peer: its groups take no further collectives, and memory of the host that
   // a device uses stays to the end of the process.
@@ -100,7 +101,7 @@ class Engine {
   // is suppressed on the device; f16 then halves its scale. An engine of which a step or an evaluation threw half-way
   // refuses all further ones (UsageError).
   StepResult step(const Batch& batch);
-  // The rate of the next steps; AdamW::lr until it is called.
+  // The rate of the next steps; Optimizer::lr until it is called.
   void set_learning_rate(double lr);
 
   // Mean loss over all ranks' batches, of the same shape on all of them, without gradients or dropout: one f32 on the

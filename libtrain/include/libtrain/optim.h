@@ -1,11 +1,38 @@
-// AdamW and learning-rate schedules.
+// Optimizers, and learning-rate schedules. An optimizer is a row: what it keeps of each parameter, which numbers of a
+// step it reads, and how it changes a range. The engine, checkpoints and plans read the row, whoever wrote it.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "libtrain/dtype.h"
+#include "libtrain/step_numbers.h"
+#include "libtrain/tensor.h"
 
 namespace lt {
+
+// A flat range of parameters. All tensors have as many elements, lie on one device and are contiguous.
+struct UpdateRange {
+  Tensor weights;                        // f32
+  std::span<const Tensor> states;        // f32, by Optimizer::states
+  Tensor gradient;                       // f32; StepNumbers::gradient_scale makes it that of the mean loss
+  Tensor copy;                           // receives the weights in the compute dtype; undefined where that is f32
+  Size decayed = 0;                      // weight decay is for the first so many elements
+  const StepNumbers* numbers = nullptr;  // in the device's memory
+};
+
+struct Optimizer {
+  std::string name;
+  std::vector<std::string> states = {};  // names of the tensors that it keeps of each parameter: f32, zeros at first
+  std::vector<float> betas = {};         // at most kMaxBetas, of [0, 1): StepNumbers::bias has a number for each
+  // One step of a range: weights, states and copy change. Every element is computed alike, as a range may be cut
+  // anywhere, and without waiting for the device. Called on the meta device too, where there are no values.
+  std::function<void(const UpdateRange& range)> update = {};
+  double lr = 3e-4;   // until Engine::set_learning_rate()
+  double clip = 1.0;  // bounds the global L2 norm of the mean gradient, 0 = off
+};
 
 // Loshchilov & Hutter 2019. One step: m, v, bias correction, then w -= lr * (m̂ / (sqrt(v̂) + eps) + weight_decay * w);
 // tensors of fewer than two dimensions are not decayed. `clip` bounds the global L2 norm of the mean gradient, 0 = off.
@@ -14,6 +41,8 @@ struct AdamW {
   float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
   float weight_decay = 0.1f;
   float clip = 1.0f;
+
+  operator Optimizer() const;
 };
 
 enum class Decay { constant, cosine, linear, wsd };

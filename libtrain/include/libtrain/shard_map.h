@@ -3,16 +3,23 @@
 // file of one strategy and rank count can be read under any other.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libtrain/tensor.h"
 
 namespace lt {
 
-// The three kinds of state that a checkpoint keeps of each parameter, all f32.
-enum class StateKind : std::uint8_t { master, m, v };
-inline constexpr std::array<std::string_view, 3> kStateKindNames = {"master", "m", "v"};
+// Kinds of state are names, of 1 to 32 of a to z, 0 to 9 and _: this one, and what the optimizer keeps
+// (Optimizer::states). They are links in a checkpoint's files.
+inline constexpr const char* kMaster = "master";
+
+inline bool is_kind_name(std::string_view name) {
+  const auto may_stand = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), may_stand);
+}
 
 struct ParameterInfo {
   std::string name;
@@ -22,7 +29,7 @@ struct ParameterInfo {
 // Elements [begin, end) of `parameter`, which `values` (f32, flat, end - begin elements) holds.
 struct StateRange {
   std::string parameter;
-  StateKind kind;
+  std::string kind;
   Size begin, end;
   Tensor values;
 };
@@ -31,6 +38,7 @@ struct ShardMap {
   std::vector<ParameterInfo> parameters;  // all of the model, the same on every rank
   std::vector<StateRange> owned;          // what this rank writes; over all ranks each element exactly once
   std::vector<StateRange> needed;         // what this rank reads on a load: owned, and the replicas it holds besides
+  std::vector<std::string> kinds = {};    // in the order of a file, the masters first; empty: as they occur in `owned`
 };
 
 }  // namespace lt

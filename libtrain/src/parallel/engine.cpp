@@ -16,6 +16,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
+#include "optim/row.h"
 #include "parallel/engine_impl.h"
 #include "tensor/dispatch.h"
 
@@ -29,8 +30,9 @@ constexpr const char* kEvaluationProgram = "evaluation";
 
 // What may fail on one rank alone, for want of memory, stands apart from collectives: no rank waits for one that has
 // given up.
-Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const AdamW& optimizer,
+Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const Optimizer& optimizer,
                const StepOptions& step) {
+  require_whole(optimizer);
   const Group control = world.duplicate("control");
   const Sharding sharding = make_sharding(world, parallel, step);
   collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizer, step); });
@@ -171,7 +173,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
-    Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, adamw, on_meta);
+    Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizer, on_meta);
     twin.make_parameters();
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
     std::vector<std::string> calls;
@@ -217,7 +219,7 @@ void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
   });
 }
 
-// Norm over fixed parts in fixed order (rank, then unit), clipping, AdamW, and the new parameters on their way.
+// Norm over fixed parts in fixed order (rank, then unit), clipping, the optimizer, and the new parameters on their way.
 void Engine::Impl::update() {
   const PhaseScope phase(Phase::update, options.device);
   const Size count = static_cast<Size>(units.size());
@@ -233,15 +235,15 @@ void Engine::Impl::update() {
   const PartScope part(Part::optimizer);
   pass_update_gate();
   fault_point("optimizer", Stream::compute(options.device));
-  auto* device_scalars = static_cast<kernels::AdamWScalars*>(scalars.adamw.data());
+  auto* const numbers = static_cast<StepNumbers*>(scalars.update.data());
   scaling.copy_scale(scalars.numbers.narrow(0, 2, 1));
   dispatch(options.device, [&](auto stream) {
-    kernels::adamw_scalars(stream, device_scalars, scalars.norm.data<float>(), scalars.partials.data<double>(),
-                           scalars.partials.elements(), scalars.loss.data<float>(), adamw.clip,
-                           static_cast<const kernels::AdamWRates*>(scalars.rates.data()), scaling.on_device());
+    kernels::step_numbers(stream, numbers, scalars.norm.data<float>(), scalars.partials.data<double>(),
+                          scalars.partials.elements(), scalars.loss.data<float>(), static_cast<float>(optimizer.clip),
+                          static_cast<const kernels::StepRates*>(scalars.rates.data()), scaling.on_device());
   });
   for (ShardedUnit& unit : units) {
-    unit.update(adamw, device_scalars);
+    unit.update(numbers);
     unit.start_update_gather();
   }
 }
@@ -253,7 +255,7 @@ void Engine::Impl::pass_update_gate() {
   update_gate.reset();
 }
 
-void Engine::set_learning_rate(double lr) { impl_->adamw.lr = static_cast<float>(lr); }
+void Engine::set_learning_rate(double lr) { impl_->optimizer.lr = lr; }
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;

@@ -1,13 +1,14 @@
 // What an engine is made of. What a strategy does is in ShardedUnit, when in UnitSchedule; engine.cpp runs the steps.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <exception>
 #include <memory>
 #include <optional>
 
-#include "kernels/adamw.h"
+#include "kernels/step_numbers.h"
 #include "libtrain/engine.h"
 #include "parallel/loss_scaling.h"
 #include "parallel/sharded_unit.h"
@@ -21,11 +22,17 @@ namespace lt {
 struct Engine::Impl {
   // Makes what is this rank's own affair: there is no collective in it. make_parameters() follows.
   Impl(nn::Model& model_, const Group& control_, const Sharding& sharding_, const ParallelOptions& parallel_,
-       const AdamW& adamw_, const StepOptions& options_)
-      : model(model_), parallel(parallel_), adamw(adamw_), options(options_), control(control_), sharding(sharding_) {
+       const Optimizer& optimizer_, const StepOptions& options_)
+      : model(model_),
+        parallel(parallel_),
+        optimizer(optimizer_),
+        options(options_),
+        control(control_),
+        sharding(sharding_) {
     set_kernels();
     for (const nn::UnitInfo& info : model.units()) {
-      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), control.size()), sharding);
+      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), control.size()), sharding,
+                         optimizer);
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
     bind_model();
@@ -76,7 +83,9 @@ struct Engine::Impl {
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
-    slot->make_ready(batch, {adamw.lr, adamw.beta1, adamw.beta2, static_cast<std::int32_t>(steps + 1)});
+    kernels::StepRates rates{static_cast<float>(optimizer.lr), {}, static_cast<std::int32_t>(steps + 1)};
+    std::copy(optimizer.betas.begin(), optimizer.betas.end(), rates.betas);
+    slot->make_ready(batch, rates);
   }
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
@@ -86,7 +95,7 @@ struct Engine::Impl {
 
   nn::Model& model;
   ParallelOptions parallel;
-  AdamW adamw;
+  Optimizer optimizer;
   StepOptions options;
   Group control;
   Sharding sharding;

@@ -18,12 +18,12 @@ void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
 LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
 void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
 
-void Engine::hold_update_for(const Stream& stream) {
-  impl_->update_gate.emplace().record(stream);
-}
+void Engine::hold_update_for(const Stream& stream) { impl_->update_gate.emplace().record(stream); }
 
 ShardMap Engine::shard_map() const {
   ShardMap map;
+  map.kinds = {kMaster};
+  map.kinds.insert(map.kinds.end(), impl_->optimizer.states.begin(), impl_->optimizer.states.end());
   for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
   return map;
 }
@@ -37,7 +37,7 @@ void Engine::parameters_changed() {
 void Engine::initialise() {
   for (ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (const StateRange& range : shard_map().needed) {
-    if (range.kind != StateKind::master) fill_zero(range.values);
+    if (range.kind != kMaster) fill_zero(range.values);
   }
   for (ShardedUnit& unit : impl_->units) unit.initialise(impl_->options.seed);
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();

@@ -1,7 +1,7 @@
 // The loss scale of f16 in device memory; without f16 there is none.
 #pragma once
 
-#include "kernels/adamw.h"
+#include "kernels/step_numbers.h"
 #include "libtrain/autograd.h"
 #include "libtrain/engine.h"
 

@@ -33,21 +33,23 @@ Tensor flat_uninitialised(Size elements, DType dtype, Device device, MemoryOwner
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding)
+ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const Optimizer& optimizer)
     : layout_(std::move(layout)),
       sharding_(sharding),
+      optimizer_(optimizer),
       shard_(layout_.padded() / sharding.gather.size()),
       shard_begin_(shard_ * sharding.gather.rank()) {
-  const auto& [name, parameters, gradients, optimizer] = sharding_.strategy;
+  const Strategy& strategy = sharding_.strategy;
   const Device device = sharding_.device;
   const Size full = layout_.padded();
-  const Size master_size = is_sharded(optimizer) ? shard_ : full;
+  const Size master_size = is_sharded(strategy.optimizer) ? shard_ : full;
 
   if (sharding_.dtype != DType::f32) master_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
-  m_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
-  v_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
+  for (std::size_t i = 0; i < optimizer.states.size(); ++i) {
+    states_.push_back(flat(master_size, DType::f32, device, MemoryOwner::optimizer));
+  }
 
-  if (is_sharded(gradients)) {
+  if (is_sharded(strategy.gradients)) {
     gradient_part_ = flat(shard_, DType::f32, device, MemoryOwner::gradients);
   } else {
     gradient_ = flat(full, DType::f32, device, MemoryOwner::gradients);
@@ -67,7 +69,10 @@ void ShardedUnit::make_parameters() {
   const bool sharded = is_sharded(sharding_.strategy.parameters);
   compute_ = flat(sharded ? shard_ : layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters,
                   sharding_.parameter_source());
-  if (sharding_.dtype == DType::f32) master_ = m_.elements() == compute_.elements() ? compute_ : part_of(compute_);
+  if (sharding_.dtype == DType::f32) {
+    const bool is_part = !sharded && is_sharded(sharding_.strategy.optimizer);
+    master_ = is_part ? part_of(compute_) : compute_;
+  }
   if (sharded) return;
   full_ = compute_;
   gathered_ = true;
@@ -175,21 +180,18 @@ void ShardedUnit::sum_squares(double* partial) const {
            [&](auto stream) { kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), shard_); });
 }
 
-void ShardedUnit::update(const AdamW& adamw, const kernels::AdamWScalars* scalars) {
+void ShardedUnit::update(const StepNumbers* numbers) {
   const bool sharded = is_sharded(sharding_.strategy.optimizer);
-  const Tensor& gradient = sharded ? gradient_part_ : gradient_;
   const Size begin = sharded ? shard_begin_ : 0, size = master_.elements();
-  const Size decayed = std::clamp<Size>(layout_.decayed() - begin, 0, size);
+  UpdateRange range{master_, states_, sharded ? gradient_part_ : gradient_, {}, 0, numbers};
+  range.decayed = std::clamp<Size>(layout_.decayed() - begin, 0, size);
   // The copy is written where the next gather or the next forward pass reads it.
   const bool has_copy = sharding_.dtype != DType::f32;
-  const Tensor copy = has_copy && compute_.elements() != size ? part_of(compute_) : compute_;
-  // Master, m and v are read and written, the gradient read for the norm and the update, the copy written.
-  count_traffic(size * (3 * 2 * 4 + 2 * 4 + (has_copy ? dtype_bytes(sharding_.dtype) : 0)));
-  dispatch(sharding_.device, [&](auto stream) {
-    kernels::adamw_update(stream, master_.data<float>(), m_.data<float>(), v_.data<float>(), gradient.data<float>(),
-                          has_copy ? copy.data() : nullptr, sharding_.dtype, size, decayed, adamw.beta1, adamw.beta2,
-                          adamw.eps, adamw.weight_decay, scalars);
-  });
+  if (has_copy) range.copy = compute_.elements() != size ? part_of(compute_) : compute_;
+  // Master and states are read and written, the gradient read for the norm and the update, the copy written.
+  const Size arrays = 2 * (1 + static_cast<Size>(states_.size())) + 2;
+  count_traffic(size * (arrays * 4 + (has_copy ? dtype_bytes(sharding_.dtype) : 0)));
+  optimizer_.update(range);
 }
 
 void ShardedUnit::start_update_gather() {
@@ -209,7 +211,7 @@ void ShardedUnit::initialise(std::uint64_t seed) {
   ShardMap map;
   add_to(map);
   for (const StateRange& range : map.needed) {
-    if (range.kind != StateKind::master) continue;
+    if (range.kind != kMaster) continue;
     const auto found = std::find_if(layout_.ranges().begin(), layout_.ranges().end(),
                                     [&](const UnitLayout::Range& entry) { return entry.name == range.parameter; });
     nn::initial_values(range.values, range.parameter, found->parameter->init(), seed, range.begin);
@@ -233,12 +235,12 @@ void ShardedUnit::add_to(ShardMap& map) const {
   const auto add = [&](std::vector<StateRange>& list, const UnitLayout::Range& range, Size begin, Size end) {
     begin = std::max(begin, range.begin), end = std::min(end, range.end());
     if (begin >= end) return;
-    const std::pair<StateKind, const Tensor*> kinds[] = {
-        {StateKind::master, &master_}, {StateKind::m, &m_}, {StateKind::v, &v_}};
-    for (const auto& [kind, buffer] : kinds) {
+    const auto add_state = [&](const std::string& kind, const Tensor& buffer) {
       list.push_back({range.name, kind, begin - range.begin, end - range.begin,
-                      buffer->narrow(0, begin - held_begin, end - begin)});
-    }
+                      buffer.narrow(0, begin - held_begin, end - begin)});
+    };
+    add_state(kMaster, master_);
+    for (std::size_t i = 0; i < states_.size(); ++i) add_state(optimizer_.states[i], states_[i]);
   };
   for (const UnitLayout::Range& range : layout_.ranges()) {
     map.parameters.push_back({range.name, range.parameter->shape()});

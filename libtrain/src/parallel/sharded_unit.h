@@ -4,14 +4,13 @@
 //                   replicated                                sharded
 //   parameters      one full buffer                           a shard; gathered into a full buffer while in use
 //   gradients       one full buffer, reduced in place         a full buffer during backward, reduced into a shard
-//   optimizer       master, m, v in full                      master, m, v of the shard
+//   optimizer       master and states in full                 master and states of the shard
 //
 // In f32 the master is the parameter itself: the full buffer, its shard a view of it, or the sharded parameter.
 #pragma once
 
 #include <vector>
 
-#include "kernels/adamw.h"
 #include "libtrain/optim.h"
 #include "libtrain/shard_map.h"
 #include "parallel/layout.h"
@@ -21,8 +20,8 @@ namespace lt {
 
 class ShardedUnit {
  public:
-  // Takes the memory that is this rank's own affair.
-  ShardedUnit(UnitLayout layout, const Sharding& sharding);
+  // Takes the memory that is this rank's own affair. `optimizer` must outlive it.
+  ShardedUnit(UnitLayout layout, const Sharding& sharding, const Optimizer& optimizer);
   // Then that of the parameters in use; in a window that is a collective.
   void make_parameters();
 
@@ -52,7 +51,7 @@ class ShardedUnit {
 
   // Optimizer, on this rank's part or all; then other ranks get the new values (start_update_gather, ended by
   // finish_gather()).
-  void update(const AdamW& adamw, const kernels::AdamWScalars* scalars);
+  void update(const StepNumbers* numbers);
   void start_update_gather();
   // Where a program begins: what start_update_gather() put off.
   void start_late_gather();
@@ -70,15 +69,17 @@ class ShardedUnit {
 
   UnitLayout layout_;
   const Sharding& sharding_;
+  const Optimizer& optimizer_;
   Size shard_, shard_begin_;
   std::vector<Tensor> parameters_;  // what the model holds, by layout_.ranges()
 
-  Tensor compute_;         // in the compute dtype: full or shard, by the placement of parameters
-  Tensor master_, m_, v_;  // f32: full or shard, by the placement of the optimizer
-  Tensor full_;            // room for the gathered parameters; where replicated, compute_
-  bool gathered_ = false;  // they are in it, or on their way
-  Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
-  Tensor gradient_part_;   // this rank's part of the reduced gradient
+  Tensor compute_;              // in the compute dtype: full or shard, by the placement of parameters
+  Tensor master_;               // f32: full or shard, by the placement of the optimizer
+  std::vector<Tensor> states_;  // beside it, by Optimizer::states
+  Tensor full_;                 // room for the gathered parameters; where replicated, compute_
+  bool gathered_ = false;       // they are in it, or on their way
+  Tensor gradient_;             // f32, full; where sharded only between bind_gradients() and finish_reduce()
+  Tensor gradient_part_;        // this rank's part of the reduced gradient
   bool gradients_bound_ = false;
   bool update_gather_is_late_ = false;  // start_update_gather() was put off
   Work gather_, reduction_, exchange_;

@@ -1,7 +1,7 @@
 // Allocates what the scalars of a step take.
 #include "parallel/step_scalars.h"
 
-#include "kernels/adamw.h"
+#include "kernels/step_numbers.h"
 #include "libtrain/memory.h"
 
 namespace lt {
@@ -20,8 +20,8 @@ StepScalars::StepScalars(const StepOptions& options, Size ranks, Size shard_rank
       loss(numbers.narrow(0, 0, 1)),
       norm(numbers.narrow(0, 1, 1)),
       partials(zeros(shard_ranks * units, DType::f64, options.device)),
-      adamw(zeros(sizeof(kernels::AdamWScalars) / sizeof(float), DType::f32, options.device)),
-      rates(zeros(sizeof(kernels::AdamWRates) / sizeof(float), DType::f32, options.device)),
+      update(zeros(sizeof(StepNumbers) / sizeof(float), DType::f32, options.device)),
+      rates(zeros(sizeof(kernels::StepRates) / sizeof(float), DType::f32, options.device)),
       evaluation(zeros(1, DType::f32, options.device)) {
   fill(numbers.narrow(0, 2, 1), 1);
 }

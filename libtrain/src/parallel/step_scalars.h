@@ -13,8 +13,8 @@ struct StepScalars {
   Tensor numbers;     // [3]: loss, norm, loss scale
   Tensor loss, norm;  // [1] of them
   Tensor partials;    // [shard_ranks * units] sums of squares, f64
-  Tensor adamw;       // kernels::AdamWScalars
-  Tensor rates;       // kernels::AdamWRates
+  Tensor update;      // StepNumbers
+  Tensor rates;       // kernels::StepRates
   Tensor evaluation;  // [1]: the loss of the last one
 };
 

@@ -8,7 +8,7 @@
 
 namespace lt {
 
-void StepSlot::make_ready(const Batch& batch, const kernels::AdamWRates& rates) {
+void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
   done_.synchronize();
   std::memcpy(rates_.data(), &rates, sizeof rates);
   take(batch.inputs, inputs_);

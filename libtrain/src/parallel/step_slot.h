@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kernels/adamw.h"
+#include "kernels/step_numbers.h"
 #include "libtrain/engine.h"
 #include "parallel/step_graph.h"
 #include "tensor/host_stage.h"
@@ -14,10 +14,10 @@ namespace lt {
 class StepSlot {
  public:
   explicit StepSlot(Device device)
-      : device_(device), rates_(device, sizeof(kernels::AdamWRates)), numbers_(device, 3 * sizeof(float)) {}
+      : device_(device), rates_(device, sizeof(kernels::StepRates)), numbers_(device, 3 * sizeof(float)) {}
 
   // Waits until the last run is over, and takes what the next one needs.
-  void make_ready(const Batch& batch, const kernels::AdamWRates& rates);
+  void make_ready(const Batch& batch, const kernels::StepRates& rates);
   // In the program: a batch that came on the CPU on its way to the device, and the rates.
   Batch on_device(const Batch& batch) const;
   void send_rates(const Tensor& rates) const { rates_.send(rates); }

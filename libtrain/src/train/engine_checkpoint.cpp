@@ -46,7 +46,7 @@ checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Lis
 checkpoint::Loaded load_weights(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                 std::vector<std::string>* notes) {
   ShardMap masters = engine.shard_map();
-  std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != StateKind::master; });
+  std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != kMaster; });
   return load_ranges(engine, masters, candidates, group, notes);
 }
 

@@ -43,8 +43,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory) {
   loaded.model->materialize(kCpu, DType::f32, 0);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor& tensor = entry.parameter->tensor();
-    map.needed.push_back(
-        {entry.name, StateKind::master, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+    map.needed.push_back({entry.name, kMaster, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
   return map;
 }

@@ -59,7 +59,7 @@ class StateParts {
 
  private:
   Device device_;
-  std::map<std::pair<std::string, StateKind>, std::vector<StateRange>> by_name_;
+  std::map<std::pair<std::string, std::string>, std::vector<StateRange>> by_name_;
   Size missing_ = 0;  // elements
 };
 

@@ -107,7 +107,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   std::unique_ptr<Engine> made;
   name_origin(config, [&] {
     made = std::make_unique<Engine>(*model, Group::meta(0, ranks, target_of(device)), parallel_options(config),
-                                    adamw_options(config), options);
+                                    optimizer_of(config), options);
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();

@@ -147,10 +147,10 @@ StepOptions step_options(const Config& resolved) {
           .tf32 = train.tf32};
 }
 
-AdamW adamw_options(const Config& resolved) {
+Optimizer optimizer_of(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
   const auto f = [](double value) { return static_cast<float>(value); };
-  return {f(optim.lr), f(optim.beta1), f(optim.beta2), f(optim.eps), f(optim.weight_decay), f(optim.clip)};
+  return AdamW{f(optim.lr), f(optim.beta1), f(optim.beta2), f(optim.eps), f(optim.weight_decay), f(optim.clip)};
 }
 
 Schedule schedule_options(const Config& resolved) {

@@ -47,7 +47,7 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     const Group group = group_for(world.group(), config, options.device);
     started("groups");
-    engine = std::make_unique<Engine>(*model, group, parallel_options(config), adamw_options(config), options);
+    engine = std::make_unique<Engine>(*model, group, parallel_options(config), optimizer_of(config), options);
     started("engine");
     const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
     engine->rehearse(batches.step, batches.evaluation);

@@ -175,7 +175,8 @@ void Saver::save_in_background(Size step) {
   if (!background_->started || background_->started->step != step) start_copy();
   const auto begin = Clock::now();
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
-  ShardMap map{run_.engine->shard_map().parameters, copy_->ranges_in(copy.buffer), {}};
+  ShardMap map = run_.engine->shard_map();
+  map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
   checkpoint::RunState state = state_of_run(run_);  // in f16 it waits for the step, whose loss scale it has
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
   // All by value: during stack unwinding the thread may be left behind.

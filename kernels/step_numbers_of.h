@@ -1,0 +1,42 @@
+// The numbers of a step, computed alike on every device.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/step_numbers.h"
+
+#ifdef __CUDACC__
+#define LT_ON_DEVICE __host__ __device__
+#else
+#define LT_ON_DEVICE
+#endif
+
+namespace lt::kernels {
+
+// Fills `numbers` and `norm` from the norm of the scaled gradients, and moves `scaling`, where not null, on.
+LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers, float* norm, double scaled_norm, float loss, float clip,
+                                      const StepRates& rates, LossScaleState* scaling) {
+  const float scale = scaling != nullptr ? scaling->scale : 1.0f;
+  const float value = static_cast<float>(scaled_norm / static_cast<double>(scale));
+  const bool finite = std::isfinite(value) && std::isfinite(loss);
+  // Updates so far, this one included: moving averages know no other steps. (Where the steps were counted anew, at
+  // least this one.)
+  const std::int32_t counted = rates.step - (scaling != nullptr ? scaling->skipped : 0);
+  const double updates = counted > 1 ? counted : 1;
+  for (int i = 0; i < kMaxBetas; ++i) {
+    const float beta = rates.betas[i];
+    numbers->bias[i] = beta == 0 ? 1.0f : static_cast<float>(1 - std::pow(static_cast<double>(beta), updates));
+  }
+  *norm = value;
+  numbers->lr = rates.lr;
+  numbers->gradient_scale = (clip > 0 && value > clip ? clip / value : 1.0f) / scale;
+  numbers->skip = finite ? 0.0f : 1.0f;
+  if (scaling == nullptr) return;
+  if (!finite) {
+    *scaling = {scale > 1 ? scale / 2 : 1.0f, 0, scaling->skipped + 1};
+  } else if (++scaling->steps >= kScaleSteps) {
+    scaling->scale = std::isfinite(scale * 2) ? scale * 2 : scale, scaling->steps = 0;
+  }
+}
+
+}  // namespace lt::kernels

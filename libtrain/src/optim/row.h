@@ -1,0 +1,11 @@
+// What an optimizer's row must say.
+#pragma once
+
+#include "libtrain/optim.h"
+
+namespace lt {
+
+// Throws UsageError naming the field.
+void require_whole(const Optimizer& row);
+
+}  // namespace lt

@@ -1,0 +1,61 @@
+// The numbers of a step: norm, clipping, bias corrections, the scale of f16.
+#include "kernels/step_numbers.h"
+
+#include <cmath>
+
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::kernels;
+
+TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") {
+  const double partials[] = {9, 16};  // norm 5
+  const float loss = 2;
+  const StepRates rates{0.01f, {0.9f, 0.95f}, 2};
+  StepNumbers numbers{};
+  float norm = 0;
+  const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
+    const double scaled[] = {partials[0] * factor, partials[1] * factor};
+    step_numbers(CpuStream{}, &numbers, &norm, scaled, 2, &loss, clip, &rates, scaling);
+  };
+  fill(0, nullptr, 1);
+  CHECK(norm == 5);
+  CHECK(numbers.gradient_scale == 1);
+  CHECK(numbers.bias[0] == Approx(1 - 0.81));
+  CHECK(numbers.bias[1] == Approx(1 - 0.9025));
+  CHECK(numbers.bias[2] == 1);  // of no beta
+  CHECK(numbers.skip == 0);
+  fill(1, nullptr, 1);
+  CHECK(numbers.gradient_scale == Approx(0.2));
+
+  LossScaleState scaling{1024, 7, 1};
+  fill(1, &scaling, 1024 * 1024.0);
+  CHECK(norm == 5);
+  CHECK(numbers.gradient_scale == Approx(0.2 / 1024));
+  CHECK(numbers.bias[0] == Approx(0.1));  // the first update: the other step was skipped
+  CHECK(scaling.scale == 1024);
+  CHECK(scaling.steps == 8);
+
+  scaling.steps = kScaleSteps - 1;
+  fill(1, &scaling, 1);
+  CHECK(scaling.scale == 2048);
+  CHECK(scaling.steps == 0);
+
+  for (const double factor : {HUGE_VAL, std::nan("")}) {
+    scaling = {4, 3, 0};
+    fill(1, &scaling, factor);
+    CHECK(numbers.skip == 1);
+    CHECK(scaling.scale == 2);
+    CHECK(scaling.steps == 0);
+    CHECK(scaling.skipped == 1);
+  }
+  scaling = {1, 3, 0};
+  fill(1, &scaling, HUGE_VAL);
+  CHECK(scaling.scale == 1);
+
+  scaling = {0x1p127f, kScaleSteps + 5, 9};  // doubled it would be infinite; more steps were skipped than are counted
+  fill(1, &scaling, 0);
+  CHECK(scaling.scale == 0x1p127f);
+  CHECK(scaling.steps == 0);
+  CHECK(numbers.bias[0] == Approx(0.1));
+}

@@ -1,0 +1,59 @@
+// What an optimizer's row must say, and what AdamW's says.
+#include "optim/row.h"
+
+#include <string>
+#include <vector>
+
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+Optimizer whole() {
+  return {.name = "sgd", .states = {"momentum"}, .betas = {0.9f}, .update = [](const UpdateRange&) {}};
+}
+
+std::string refusal(const Optimizer& row) {
+  try {
+    require_whole(row);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]") {
+  CHECK(refusal(whole()) == "none");
+  CHECK(refusal(AdamW{}) == "none");
+  Optimizer row = whole();
+  row.name = "";
+  CHECK(refusal(row) == "optimizer \"\": name: expected one, found none");
+  row = whole(), row.update = nullptr;
+  CHECK(refusal(row) == "optimizer \"sgd\": update: expected a function, found none");
+  row = whole(), row.betas = {0, 0, 0, 0, 0};
+  CHECK(refusal(row) == "optimizer \"sgd\": betas: expected at most 4, found 5");
+  row = whole(), row.betas = {1.0f};
+  CHECK(refusal(row) == "optimizer \"sgd\": betas: expected numbers of [0, 1), found 1.000000");
+  for (const char* const name : {"", "a/b", "Momentum", "123456789012345678901234567890123"}) {
+    row = whole(), row.states = {name};
+    CHECK(refusal(row) == "optimizer \"sgd\": states: expected names of 1 to 32 of a to z, 0 to 9 and _, found \"" +
+                              std::string(name) + "\"");
+  }
+  row = whole(), row.states = {"master"};
+  CHECK(refusal(row) == "optimizer \"sgd\": states: expected names beside \"master\", which the weights have");
+  row = whole(), row.states = {"m", "v", "m"};
+  CHECK(refusal(row) == "optimizer \"sgd\": states: expected each once, found m");
+}
+
+TEST_CASE("optimizer: AdamW's row", "[optim]") {
+  const Optimizer row = AdamW{.lr = 1e-3f, .beta1 = 0.8f, .beta2 = 0.9f, .clip = 0.5f};
+  CHECK(row.name == "adamw");
+  CHECK(row.states == std::vector<std::string>{"m", "v"});
+  CHECK(row.betas == std::vector<float>{0.8f, 0.9f});
+  CHECK(row.lr == 1e-3f);
+  CHECK(row.clip == 0.5f);
+}
