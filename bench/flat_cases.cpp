@@ -25,8 +25,8 @@ KernelCase adamw_case(Size N, DType dtype, Device device) {
                               gradient = random_values({N}, DType::f32, device);
                  const Tensor m = Tensor::zeros({N}, DType::f32, device), v = Tensor::zeros({N}, DType::f32, device);
                  const Tensor low = Tensor::empty({has_copy ? N : 1}, dtype, device);
-                 // lr, gradient_scale, skip, bias
-                 const Tensor numbers = Tensor::from(std::vector<float>{1e-6f, 1, 0, 1, 1, 1, 1}, {7}, device);
+                 const std::vector<float> step{1e-6f, 1, 0, 1, 1, 1, 1, 0};  // lr, gradient_scale, skip, bias, step
+                 const Tensor numbers = Tensor::from(step, {static_cast<Size>(step.size())}, device);
                  return PreparedKernel{[=] {
                    dispatch(device, [&](auto s) {
                      kernels::adamw_update(s,

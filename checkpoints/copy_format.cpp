@@ -12,7 +12,11 @@
 namespace lt::checkpoint {
 namespace {
 
-Size aligned(Size bytes) { return (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment; }
+// The first multiple of kCopyAlignment elements from `bytes` on.
+Size aligned(Size bytes, DType dtype) {
+  const Size alignment = kCopyAlignment * dtype_bytes(dtype);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -37,7 +41,8 @@ CopySeal seal_of(const std::string& text) {
 std::string to_text(const std::vector<CopyRange>& layout) {
   std::string text;
   for (const CopyRange& range : layout) {
-    text += fmt::format("{} {} {} {} {}\n", range.kind, range.begin, range.end, range.offset, range.parameter);
+    text += fmt::format("{} {} {} {} {} {}\n", range.kind, dtype_name(range.dtype), range.begin, range.end,
+                        range.offset, range.parameter);
   }
   return text;
 }
@@ -45,15 +50,19 @@ std::string to_text(const std::vector<CopyRange>& layout) {
 std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size payload_bytes) {
   std::vector<CopyRange> layout;
   std::istringstream lines(text);
-  for (std::string kind; lines >> kind;) {
+  for (std::string kind, dtype; lines >> kind;) {
     CopyRange range{};
-    if (!is_kind_name(kind) || !(lines >> range.begin >> range.end >> range.offset)) return std::nullopt;
-    range.kind = kind;
+    if (!is_kind_name(kind) || !(lines >> dtype >> range.begin >> range.end >> range.offset)) return std::nullopt;
+    const auto named = std::find_if(std::begin(kStateDTypes), std::end(kStateDTypes),
+                                    [&](DType candidate) { return dtype_name(candidate) == dtype; });
+    if (named == std::end(kStateDTypes)) return std::nullopt;
+    range.kind = kind, range.dtype = *named;
+    const Size element = dtype_bytes(range.dtype);
     lines.get();
     std::getline(lines, range.parameter);
     const bool inside = range.begin >= 0 && range.begin <= range.end && range.offset >= 0 &&
-                        range.offset % Size{sizeof(float)} == 0 &&
-                        range.end - range.begin <= (payload_bytes - range.offset) / Size{sizeof(float)};
+                        range.offset % element == 0 &&
+                        range.end - range.begin <= (payload_bytes - range.offset) / element;
     if (!inside) return std::nullopt;
     layout.push_back(std::move(range));
   }
@@ -64,18 +73,17 @@ std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges) {
   std::vector<CopyRange> layout;
   Size at = 0;
   for (const StateRange& range : ranges) {
-    layout.push_back({range.parameter, range.kind, range.begin, range.end, at});
-    at += aligned((range.end - range.begin) * Size{sizeof(float)});
+    const DType dtype = range.values.dtype();
+    layout.push_back({range.parameter, range.kind, dtype, range.begin, range.end, aligned(at, dtype)});
+    at = aligned(layout.back().offset + layout.back().bytes(), dtype);
   }
   return layout;
 }
 
 Size payload_bytes_of(const std::vector<CopyRange>& layout) {
-  Size bytes = kCopyAlignment;
-  for (const CopyRange& range : layout) {
-    bytes = std::max(bytes, range.offset + (range.end - range.begin) * Size{sizeof(float)});
-  }
-  return aligned(bytes);
+  Size bytes = 1;
+  for (const CopyRange& range : layout) bytes = std::max(bytes, range.offset + range.bytes());
+  return aligned(bytes, DType::f32);
 }
 
 }  // namespace lt::checkpoint

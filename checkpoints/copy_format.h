@@ -25,17 +25,20 @@ std::uint64_t timeline_number(const std::string& digits);
 std::string to_text(const CopySeal& seal);
 CopySeal seal_of(const std::string& text);
 
-inline constexpr Size kCopyAlignment = 256;            // bytes; as engines align parameters in f32
+inline constexpr Size kCopyAlignment = 64;             // elements, as engines align parameters
 inline constexpr Size kMostCopyBytes = Size{1} << 46;  // more is no copy
 
 // Elements [begin, end) of a parameter's state, at `offset` bytes of the payload.
 struct CopyRange {
   std::string parameter;
   std::string kind;
+  DType dtype;
   Size begin, end, offset;
+
+  Size bytes() const { return (end - begin) * dtype_bytes(dtype); }
 };
 
-// The ranges one after the other, each at a multiple of kCopyAlignment bytes.
+// The ranges one after the other, each at a multiple of kCopyAlignment elements of its dtype.
 std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges);
 // The size of a payload; at least one block.
 Size payload_bytes_of(const std::vector<CopyRange>& layout);

@@ -59,6 +59,7 @@ class Hdf5Handle {
 using Hdf5File = Hdf5Handle<H5Fclose>;
 using Hdf5Group = Hdf5Handle<H5Gclose>;
 using Hdf5Dataset = Hdf5Handle<H5Dclose>;
+using Hdf5Type = Hdf5Handle<H5Tclose>;
 using Hdf5Space = Hdf5Handle<H5Sclose>;
 using Hdf5Attribute = Hdf5Handle<H5Aclose>;
 using Hdf5Properties = Hdf5Handle<H5Pclose>;

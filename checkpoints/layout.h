@@ -13,9 +13,9 @@ namespace lt::checkpoint {
 
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kLatestName = "LATEST";
-// Elements, and bytes, of payload under one checksum.
-inline constexpr Size kBlockElements = Size{1} << 20;
-inline constexpr Size kBlockBytes = kBlockElements * Size{sizeof(float)};
+// Bytes of payload under one checksum.
+inline constexpr Size kBlockBytes = Size{4} << 20;
+constexpr Size block_elements(DType dtype) { return kBlockBytes / dtype_bytes(dtype); }
 
 std::string step_name(Size step);                                                 // step-00001000
 std::string shard_name(int rank);                                                 // rank-00000.h5

@@ -46,9 +46,8 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
 
 // The manifest has all of a kind or nothing of it.
 void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
-  const std::vector<std::string>& kinds = manifest.kinds;
-  for (const auto& [parameter, kind, begin, end, out] : requests) {
-    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end() || begin == end) continue;
+  for (const auto& [parameter, kind, begin, end, out, dtype] : requests) {
+    if (find_kind(manifest.kinds, kind) != nullptr || begin == end) continue;
     throw DataError("checkpoint", fmt::format("manifest.json: expected {}, found no {} of any parameter",
                                               to_string(kind, parameter, begin, end), kind));
   }
@@ -59,12 +58,12 @@ std::vector<RangeRequest> requests_of(const ShardMap& shards) {
   for (const StateRange& range : shards.needed) {
     if (range.begin == range.end) continue;
     const Tensor& values = range.values;
-    if (values.elements() != range.end - range.begin || values.dtype() != DType::f32 || !values.is_contiguous()) {
-      throw InternalError("checkpoint", fmt::format("{}: expected as many contiguous f32 values, found {} {}",
+    if (values.elements() != range.end - range.begin || !is_state_dtype(values.dtype()) || !values.is_contiguous()) {
+      throw InternalError("checkpoint", fmt::format("{}: expected as many contiguous values, found {} {}",
                                                     to_string(range.kind, range.parameter, range.begin, range.end),
                                                     values.elements(), dtype_name(values.dtype())));
     }
-    requests.push_back({range.parameter, range.kind, range.begin, range.end, values.data<float>()});
+    requests.push_back({range.parameter, range.kind, range.begin, range.end, values.data(), values.dtype()});
   }
   return requests;
 }
@@ -113,8 +112,8 @@ Tensor pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& re
   for_each_overlap(
       manifest, index_of(manifest, requests),
       [&](const FileEntry&, const DatasetEntry& dataset, const RangeRequest&, Size begin, Size end, Size piece) {
-        const Size first = (begin - dataset.begin) / kBlockElements;
-        const Size last = (end - 1 - dataset.begin) / kBlockElements;
+        const Size elements = block_elements(dataset.dtype);
+        const Size first = (begin - dataset.begin) / elements, last = (end - 1 - dataset.begin) / elements;
         for (Size block = first; block <= last; ++block) read[static_cast<std::size_t>(piece + block)] = 1;
       });
   return Tensor::from(read, {static_cast<Size>(read.size())});
@@ -142,11 +141,17 @@ void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
       manifest, index_of(manifest, requests),
       [&](const FileEntry& file, const DatasetEntry& dataset, const RangeRequest& request, Size begin, Size end, Size) {
         if (open != &file) open = &file, reader.emplace(folder, file);
-        reader->read(dataset, begin, end, request.out + (begin - request.begin), transfer);
+        auto* const out = static_cast<std::byte*>(request.out) + (begin - request.begin) * dtype_bytes(request.dtype);
+        reader->read(dataset, begin, end, out, request.dtype, transfer);
         missing -= end - begin;
       });
   transfer.finish();
-  if (missing != 0) throw InternalError("checkpoint", fmt::format("{} elements were found in no file", missing));
+  if (missing != 0) {
+    throw DataError("checkpoint",
+                    fmt::format("manifest.json: expected all of what the optimizer keeps, {} elements are "
+                                "in no file",
+                                missing));
+  }
 }
 
 void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& model) {

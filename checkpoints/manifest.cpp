@@ -45,12 +45,24 @@ std::string to_string(const std::string& kind, const std::string& parameter, Siz
   return fmt::format("{}/{}[{}, {})", kind, parameter, begin, end);
 }
 
-std::vector<std::string> kinds_that_occur(const std::vector<std::string>& candidates,
-                                          const std::vector<FileEntry>& files) {
-  std::vector<std::string> kinds;
-  for (const std::string& kind : candidates) {
-    const auto is_of_it = [&](const DatasetEntry& dataset) { return dataset.kind == kind; };
-    const bool occurs = kind == kMaster || std::any_of(files.begin(), files.end(), [&](const FileEntry& file) {
+const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::string& name) {
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const StateKind& kind) { return kind.name == name; });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
+void set_dtypes(std::vector<FileEntry>& files, const std::vector<StateKind>& kinds) {
+  for (FileEntry& file : files) {
+    for (DatasetEntry& dataset : file.datasets) {
+      if (const StateKind* kind = find_kind(kinds, dataset.kind)) dataset.dtype = kind->dtype;
+    }
+  }
+}
+
+std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates, const std::vector<FileEntry>& files) {
+  std::vector<StateKind> kinds;
+  for (const StateKind& kind : candidates) {
+    const auto is_of_it = [&](const DatasetEntry& dataset) { return dataset.kind == kind.name; };
+    const bool occurs = kind.name == kMaster || std::any_of(files.begin(), files.end(), [&](const FileEntry& file) {
                           return std::any_of(file.datasets.begin(), file.datasets.end(), is_of_it);
                         });
     if (occurs) kinds.push_back(kind);
@@ -67,7 +79,7 @@ void check_consistent(const Manifest& manifest) {
     if (!index.emplace(parameter.name, index.size()).second) fail("parameters: {} stands twice", parameter.name);
   }
   std::unordered_map<std::string, std::size_t> kinds;
-  for (const std::string& kind : manifest.kinds) kinds.emplace(kind, kinds.size());
+  for (const StateKind& kind : manifest.kinds) kinds.emplace(kind.name, kinds.size());
   std::vector<std::tuple<std::size_t, std::size_t, Size, Size>> ranges;
   for (std::size_t rank = 0; rank < manifest.files.size(); ++rank) {
     const FileEntry& file = manifest.files[rank];
@@ -82,11 +94,11 @@ void check_consistent(const Manifest& manifest) {
       ranges.emplace_back(kind->second, found->second, dataset.begin, dataset.end);
     }
   }
-  // Each kind covers each parameter once, in order and without gaps.
+  // Each kind covers each parameter once, in order and without gaps; a partial one may leave out whole parameters.
   std::sort(ranges.begin(), ranges.end());
   auto next = ranges.begin();
   for (std::size_t k = 0; k < manifest.kinds.size(); ++k) {
-    const std::string& kind = manifest.kinds[k];
+    const std::string& kind = manifest.kinds[k].name;
     for (std::size_t p = 0; p < manifest.parameters.size(); ++p) {
       const auto& [name, shape] = manifest.parameters[p];
       Size covered = 0;
@@ -96,7 +108,9 @@ void check_consistent(const Manifest& manifest) {
         if (begin < covered) fail("{} is in two files", to_string(kind, name, begin, std::min(covered, end)));
         covered = end;
       }
-      if (covered != shape.elements()) fail("{} is in no file", to_string(kind, name, covered, shape.elements()));
+      const bool has_none = covered == 0 && manifest.kinds[k].partial;
+      if (covered != shape.elements() && !has_none)
+        fail("{} is in no file", to_string(kind, name, covered, shape.elements()));
     }
   }
 }

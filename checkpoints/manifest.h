@@ -18,7 +18,7 @@ inline constexpr Size kMaxFiles = Size{1} << 20;
 inline constexpr Size kMaxDatasets = Size{1} << 20;  // of one file
 inline constexpr Size kMaxBlocks = Size{1} << 24;    // of one dataset
 
-// Elements [begin, end) of one parameter's state: f32, little-endian, contiguous at byte `offset` of its file.
+// Elements [begin, end) of one parameter's state: little-endian, contiguous at byte `offset` of its file.
 struct DatasetEntry {
   std::string parameter;
   std::string kind = kMaster;
@@ -26,8 +26,9 @@ struct DatasetEntry {
   std::string path;                   // inside the file, "/m/blocks.0.norm1.weight"
   Size offset = 0;                    // bytes
   std::vector<std::uint32_t> blocks;  // crc32c of each kBlockBytes of the payload, the last one shorter
+  DType dtype = DType::f32;           // that of its kind
 
-  Size bytes() const { return (end - begin) * Size{sizeof(float)}; }
+  Size bytes() const { return (end - begin) * dtype_bytes(dtype); }
 };
 
 struct FileEntry {
@@ -43,7 +44,7 @@ struct Manifest {
   int world_size = 0;
   std::vector<ParameterInfo> parameters;
   std::vector<FileEntry> files;
-  std::vector<std::string> kinds = {kMaster};  // of state that it has, the masters first
+  std::vector<StateKind> kinds = {kMaster};  // of state that it has, the masters first
 };
 
 // "master/blocks.0.norm1.weight".
@@ -52,8 +53,11 @@ std::string to_string(const DatasetEntry& dataset);
 std::string to_string(const std::string& kind, const std::string& parameter, Size begin, Size end);
 
 // Of `candidates`, the masters and those that a dataset is of.
-std::vector<std::string> kinds_that_occur(const std::vector<std::string>& candidates,
-                                          const std::vector<FileEntry>& files);
+std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates, const std::vector<FileEntry>& files);
+// Each dataset gets the dtype of its kind. Those of no kind in the list stay as they are.
+void set_dtypes(std::vector<FileEntry>& files, const std::vector<StateKind>& kinds);
+// Null where there is none of that name.
+const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::string& name);
 
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);

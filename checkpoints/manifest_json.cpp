@@ -21,8 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "libtrain checkpoint";
-constexpr int kVersion = 2;                 // that is written; 1 is read too
-constexpr std::string_view kDType = "f32";  // of every kind
+constexpr int kVersion = 2;  // that is written; 1 is read too
 constexpr Size kMaxKinds = 16;
 
 [[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
@@ -108,7 +107,8 @@ DatasetEntry dataset_from(const Json& json) {
                        count_of(json, "end"),
                        text_of(json, "path"),
                        count_of(json, "offset"),
-                       {}};
+                       {},
+                       DType::f32};
   for (const Json& block : array_of(json, "crc32c_blocks", kMaxBlocks))
     dataset.blocks.push_back(crc(block, "crc32c_blocks"));
   return dataset;
@@ -148,25 +148,37 @@ FileEntry file_from(const Json& json) {
   return file;
 }
 
-std::string states_text(const std::vector<std::string>& kinds) {
+std::string states_text(const std::vector<StateKind>& kinds) {
   Json states = Json::array();
-  for (const std::string& kind : kinds) states.push_back({{"kind", kind}, {"dtype", kDType}});
+  for (const StateKind& kind : kinds) {
+    states.push_back({{"kind", kind.name}, {"dtype", dtype_name(kind.dtype)}});
+    if (kind.partial) states.back()["partial"] = true;
+  }
   return states.dump();
 }
 
-// Version 2 names its kinds and their dtypes, so that a reader refuses by name what it does not know.
-std::vector<std::string> kinds_from(const Json& json) {
-  std::vector<std::string> kinds;
-  for (const Json& state : array_of(json, "states", kMaxKinds)) {
-    kinds.push_back(kind_from(state));
-    if (std::find(kinds.begin(), kinds.end() - 1, kinds.back()) != kinds.end() - 1) {
-      fail_field("states", "each kind once", kinds.back() + " twice");
-    }
-    if (text_of(state, "dtype") != kDType) {
-      fail_field("states", fmt::format("{} of dtype {}", kinds.back(), kDType), text_of(state, "dtype"));
-    }
+DType state_dtype_from(const Json& json, const std::string& kind) {
+  const std::string name = text_of(json, "dtype");
+  for (const DType dtype : kStateDTypes) {
+    if (name == dtype_name(dtype)) return dtype;
   }
-  if (kinds.empty() || kinds[0] != kMaster) fail_field("states", "master as the first kind", states_text(kinds));
+  fail_field("states", fmt::format("{} of dtype f32, bf16 or f16", kind), name);
+}
+
+// Version 2 names its kinds and their dtypes, so that a reader refuses by name what it does not know.
+std::vector<StateKind> kinds_from(const Json& json) {
+  std::vector<StateKind> kinds;
+  for (const Json& state : array_of(json, "states", kMaxKinds)) {
+    const std::string name = kind_from(state);
+    if (find_kind(kinds, name) != nullptr) fail_field("states", "each kind once", name + " twice");
+    kinds.emplace_back(name, state_dtype_from(state, name));
+    if (!state.contains("partial")) continue;
+    if (!state["partial"].is_boolean() || name == kMaster) {
+      fail_field("states", "partial as true or false, and all masters", state.dump());
+    }
+    kinds.back().partial = state["partial"].get<bool>();
+  }
+  if (kinds.empty() || kinds[0].name != kMaster) fail_field("states", "master as the first kind", states_text(kinds));
   return kinds;
 }
 
@@ -286,13 +298,14 @@ Manifest detail::parse_object(const std::string& text) {
     for (const Json& file : array_of(json, "files", kMaxFiles)) manifest.files.push_back(file_from(file));
     if (version >= 2) {
       manifest.kinds = kinds_from(json);
-      const std::vector<std::string> occur = kinds_that_occur(manifest.kinds, manifest.files);
+      const std::vector<StateKind> occur = kinds_that_occur(manifest.kinds, manifest.files);
       if (occur != manifest.kinds) {
         fail_field("states", states_text(occur) + " by the datasets", states_text(manifest.kinds));
       }
     } else {
       manifest.kinds = kinds_that_occur({kMaster, "m", "v"}, manifest.files);
     }
+    set_dtypes(manifest.files, manifest.kinds);
     return manifest;
   });
 }

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kMagic[16] = "libtrain memory";
-constexpr std::uint32_t kMemoryVersion = 1;
+constexpr std::uint32_t kMemoryVersion = 2;
 constexpr Size kPage = 4096;
 constexpr Size kSummedPiece = Size{4} << 20;  // bytes under one look at the seal
 

@@ -10,12 +10,13 @@
 namespace lt::checkpoint {
 
 // Elements [begin, end) of a parameter's state, to be written to out[0, end - begin), which lies on a transfer's
-// device.
+// device. Values of another dtype in the file are converted: to a narrower one rounded to nearest.
 struct RangeRequest {
   std::string parameter;
   std::string kind;
   Size begin, end;
-  float* out;
+  void* out;
+  DType dtype = DType::f32;
 };
 
 // Fills every request; `manifest` is that of `folder`. One file is open at a time, and only the blocks that a request

@@ -49,6 +49,7 @@ void check_input(const ShardMap& shards, const RunState& state) {
     }
     elements.emplace(name, shape.elements());
   }
+  const std::vector<StateKind> kinds = kinds_of(shards);
   for (const StateRange& range : shards.owned) {
     const std::string what = to_string(range.kind, range.parameter, range.begin, range.end);
     if (!is_kind_name(range.kind)) {
@@ -61,9 +62,11 @@ void check_input(const ShardMap& shards, const RunState& state) {
     }
     if (range.begin == range.end) continue;
     const Tensor& values = range.values;
-    if (values.dtype() != DType::f32 || values.elements() != range.end - range.begin) {
-      throw UsageError("checkpoint", fmt::format("{}: expected as many f32 values, found {} {}", what,
-                                                 values.elements(), dtype_name(values.dtype())));
+    const StateKind* const kind = find_kind(kinds, range.kind);
+    const DType expected = kind == nullptr ? DType::f32 : kind->dtype;
+    if (values.dtype() != expected || !is_state_dtype(expected) || values.elements() != range.end - range.begin) {
+      throw UsageError("checkpoint", fmt::format("{}: expected as many {} values, found {} {}", what,
+                                                 dtype_name(expected), values.elements(), dtype_name(values.dtype())));
     }
     if (const Device device = device_of(shards.owned); values.device() != device) {
       throw UsageError("checkpoint", fmt::format("{}: expected values on {}, as of the ranges before, found {}", what,
@@ -94,21 +97,26 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
     require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
-  std::vector<float> there;
+  std::vector<char> there;
   Transfer on_host, transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
-    there.resize(static_cast<std::size_t>(range.end - range.begin));
-    if (there.empty()) continue;
-    read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data()}}, on_host);
-    const float* found = there.data();
-    transfer.for_each_block(range.values, [&](const float* expected, Size count) {
-      if (std::memcmp(found, expected, static_cast<std::size_t>(count) * sizeof(float)) != 0) {
+    if (range.begin == range.end) continue;
+    const DType dtype = range.values.dtype();
+    if (const StateKind* kind = find_kind(manifest.kinds, range.kind)) {
+      require("dtype of " + range.kind, dtype_name(dtype), dtype_name(kind->dtype));
+    }
+    there.resize(static_cast<std::size_t>(range.values.bytes()));
+    read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data(), dtype}},
+                on_host);
+    const char* found = there.data();
+    transfer.for_each_block(range.values, [&](const void* expected, Size bytes) {
+      if (std::memcmp(found, expected, static_cast<std::size_t>(bytes)) != 0) {
         throw DataError("checkpoint",
                         fmt::format("{}: expected the values of this run, found others",
                                     to_string(range.kind, range.parameter, range.begin, range.end)),
                         kAnotherRun);
       }
-      found += count;
+      found += bytes;
     });
   }
 }
@@ -119,6 +127,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
   Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}, {}};
   for (const std::string& part : parts) manifest.files.push_back(parse_file_entry(part));
   manifest.kinds = kinds_that_occur(kinds_of(shards), manifest.files);
+  set_dtypes(manifest.files, manifest.kinds);
   check_consistent(manifest);
   for (const FileEntry& file : manifest.files) {
     const Size bytes = file_bytes(temporary / file.name);

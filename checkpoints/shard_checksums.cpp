@@ -92,8 +92,8 @@ void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
 }  // namespace
 
 std::string block_name(const DatasetEntry& dataset, std::size_t block) {
-  const Size begin = dataset.begin + static_cast<Size>(block) * kBlockElements;
-  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + kBlockElements, dataset.end));
+  const Size elements = block_elements(dataset.dtype), begin = dataset.begin + static_cast<Size>(block) * elements;
+  return to_string(dataset.kind, dataset.parameter, begin, std::min(begin + elements, dataset.end));
 }
 
 FileChecksums checksums_of(const std::filesystem::path& path, const std::vector<DatasetEntry>& datasets) {

@@ -57,28 +57,42 @@ Size payload_offset(hid_t dataset) {
 }
 
 // Writes the payload block by block, and returns the checksums of what it was given.
-std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t space, const Tensor& values, Transfer& transfer) {
+std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, const Tensor& values,
+                                        Transfer& transfer) {
   std::vector<std::uint32_t> checksums;
   hsize_t begin = 0;
-  transfer.for_each_block(values, [&](const float* block, Size elements) {
-    const auto count = static_cast<hsize_t>(elements);
+  transfer.for_each_block(values, [&](const void* block, Size bytes) {
+    const auto count = static_cast<hsize_t>(bytes / dtype_bytes(values.dtype()));
     const Hdf5Space memory(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
     LT_HDF5(H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, nullptr, &count, nullptr));
-    LT_HDF5(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, block));
-    checksums.push_back(crc32c(0, block, static_cast<std::size_t>(elements) * sizeof(float)));
+    LT_HDF5(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, block));
+    checksums.push_back(crc32c(0, block, static_cast<std::size_t>(bytes)));
     begin += count;
   });
   return checksums;
 }
 
+// HDF5 has no types of two bytes of its own, but any of them can be described to it, and its readers convert them.
+Hdf5Type type_of(DType dtype) {
+  Hdf5Type type(LT_HDF5(H5Tcopy(H5T_IEEE_F32LE)));
+  if (dtype == DType::f32) return type;
+  const std::size_t fraction = dtype == DType::bf16 ? 7 : 10, exponent = 15 - fraction;
+  LT_HDF5(H5Tset_fields(type, 15, fraction, exponent, 0, fraction));
+  LT_HDF5(H5Tset_size(type, 2));
+  LT_HDF5(H5Tset_ebias(type, (std::size_t{1} << (exponent - 1)) - 1));
+  return type;
+}
+
 DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path,
                            Transfer& transfer) {
-  DatasetEntry entry{range.parameter, range.kind, range.begin, range.end, std::move(path), 0, {}};
+  const DType dtype = range.values.dtype();
+  DatasetEntry entry{range.parameter, range.kind, range.begin, range.end, std::move(path), 0, {}, dtype};
+  const Hdf5Type type = type_of(dtype);
   const hsize_t count = static_cast<hsize_t>(range.end - range.begin);
   const Hdf5Space space(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
-  Hdf5Dataset dataset(LT_HDF5(
-      H5Dcreate2(file, entry.path.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, contiguous_layout(), H5P_DEFAULT)));
-  entry.blocks = write_blocks(dataset, space, range.values, transfer);
+  Hdf5Dataset dataset(
+      LT_HDF5(H5Dcreate2(file, entry.path.c_str(), type, space, H5P_DEFAULT, contiguous_layout(), H5P_DEFAULT)));
+  entry.blocks = write_blocks(dataset, type, space, range.values, transfer);
   write_attribute(dataset, "begin", range.begin);
   write_attribute(dataset, "end", range.end);
   write_attribute(dataset, "shape", std::span<const Size>(shape.begin(), shape.end()), false);
@@ -96,8 +110,9 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
   write_attribute(file, "step", owner.step);
   write_attribute(file, "rank", owner.rank);
   write_attribute(file, "world_size", owner.world_size);
-  for (const std::string& name : kinds_of(shards)) {
-    Hdf5Group(LT_HDF5(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT))).close();
+  for (const StateKind& kind : kinds_of(shards)) {
+    Hdf5Group(LT_HDF5(H5Gcreate2(file, kind.name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT)))
+        .close();
   }
   std::vector<DatasetEntry> datasets;
   std::unordered_set<std::string> paths;
@@ -129,11 +144,13 @@ std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const Sh
 
 }  // namespace
 
-std::vector<std::string> kinds_of(const ShardMap& shards) {
+std::vector<StateKind> kinds_of(const ShardMap& shards) {
   if (!shards.kinds.empty()) return shards.kinds;
-  std::vector<std::string> kinds{kMaster};
+  std::vector<StateKind> kinds{kMaster};
   for (const StateRange& range : shards.owned) {
-    if (std::find(kinds.begin(), kinds.end(), range.kind) == kinds.end()) kinds.push_back(range.kind);
+    if (range.begin == range.end) continue;
+    if (range.kind == kMaster) kinds[0].dtype = range.values.dtype();
+    if (find_kind(kinds, range.kind) == nullptr) kinds.emplace_back(range.kind, range.values.dtype());
   }
   return kinds;
 }

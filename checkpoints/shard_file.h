@@ -16,7 +16,7 @@ struct ShardOwner {
 };
 
 // The kinds of state that the file of `shards` has, in its order.
-std::vector<std::string> kinds_of(const ShardMap& shards);
+std::vector<StateKind> kinds_of(const ShardMap& shards);
 
 // Writes `shards.owned` to `folder`, which is synced as well, and returns its part of the manifest. The checksums are
 // those of the file as it stands on the disk after the fsync, and equal those of the values in memory.

@@ -8,8 +8,10 @@
 
 #include "core/crc32c.h"
 #include "core/progress.h"
+#include "kernels/elementwise.h"
 #include "layout.h"
 #include "shard_checksums.h"
+#include "tensor/host_memory.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -29,7 +31,7 @@ ShardReader::ShardReader(const std::filesystem::path& folder, const FileEntry& f
   throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes));
 }
 
-void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, float* values) {
+void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, void* values) {
   const Size at = static_cast<Size>(block) * kBlockBytes, bytes = std::min(kBlockBytes, dataset.bytes() - at);
   file_.read_at(values, bytes, dataset.offset + at);
   const std::uint32_t found = crc32c(0, values, static_cast<std::size_t>(bytes));
@@ -38,18 +40,39 @@ void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, flo
   require_checksum(entry_.name + ": " + block_name(dataset, block), dataset.blocks[block], found);
 }
 
-void ShardReader::read(const DatasetEntry& dataset, Size begin, Size end, float* out, Transfer& transfer) {
-  for (Size b = (begin - dataset.begin) / kBlockElements; dataset.begin + b * kBlockElements < end; ++b) {
-    const Size block_begin = dataset.begin + b * kBlockElements;
-    const Size block_end = std::min(block_begin + kBlockElements, dataset.end);
-    if (transfer.in_place() && begin <= block_begin && block_end <= end) {
-      read_block(dataset, static_cast<std::size_t>(b), out + (block_begin - begin));
+void ShardReader::read(const DatasetEntry& dataset, Size begin, Size end, void* out, DType dtype, Transfer& transfer) {
+  const Size elements = block_elements(dataset.dtype), bytes = dtype_bytes(dataset.dtype);
+  const bool converts = dtype != dataset.dtype;
+  const auto place = [&](Size at) { return static_cast<std::byte*>(out) + (at - begin) * dtype_bytes(dtype); };
+  for (Size b = (begin - dataset.begin) / elements; dataset.begin + b * elements < end; ++b) {
+    const Size block_begin = dataset.begin + b * elements, block_end = std::min(block_begin + elements, dataset.end);
+    const auto block = static_cast<std::size_t>(b);
+    if (transfer.in_place() && !converts && begin <= block_begin && block_end <= end) {
+      read_block(dataset, block, place(block_begin));
       continue;
     }
-    float* const values = transfer.buffer();
-    read_block(dataset, static_cast<std::size_t>(b), values);
-    const Size from = std::max(begin, block_begin), to = std::min(end, block_end);
-    transfer.send(out + (from - begin), values + (from - block_begin), to - from);
+    if (converts && block_ == nullptr) block_ = host_memory(kCpu, kBlockBytes);
+    void* const values = converts ? block_.get() : transfer.buffer();
+    read_block(dataset, block, values);
+    const Size from = std::max(begin, block_begin), count = std::min(end, block_end) - from;
+    const std::byte* const wanted = static_cast<const std::byte*>(values) + (from - block_begin) * bytes;
+    if (converts) {
+      send_converted(place(from), dtype, wanted, dataset.dtype, count, transfer);
+    } else {
+      transfer.send(place(from), wanted, count * bytes);
+    }
+  }
+}
+
+void ShardReader::send_converted(void* out, DType dtype, const void* values, DType from, Size count,
+                                 Transfer& transfer) {
+  const Size step = block_elements(dtype);
+  for (Size at = 0; at < count; at += step) {
+    const Size n = std::min(step, count - at);
+    void* const converted = transfer.buffer();
+    kernels::convert(CpuStream{}, dtype, converted, from,
+                     static_cast<const std::byte*>(values) + at * dtype_bytes(from), n, false);
+    transfer.send(static_cast<std::byte*>(out) + at * dtype_bytes(dtype), converted, n * dtype_bytes(dtype));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "core/cuda.h"
 #include "layout.h"
 #include "libtrain/error.h"
+#include "tensor/host_memory.h"
 
 namespace lt::checkpoint {
 
@@ -29,17 +30,16 @@ Transfer::~Transfer() {
   }
 }
 
-float* Transfer::buffer() {
+void* Transfer::buffer() {
   if (in_place()) {
-    own_.resize(static_cast<std::size_t>(kBlockElements));
-    return own_.data();
+    if (own_ == nullptr) own_ = host_memory(kCpu, kBlockBytes);
+    return own_.get();
   }
   turn_ = 1 - turn_;
   return current();
 }
 
-void Transfer::send(float* to, const float* from, Size count) {
-  const Size bytes = count * Size{sizeof(float)};
+void Transfer::send(void* to, const void* from, Size bytes) {
   if (in_place()) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return;
@@ -48,15 +48,15 @@ void Transfer::send(float* to, const float* from, Size count) {
   pinned_[turn_].done.record(stream_);
 }
 
-void Transfer::fetch(const float* from, Size count) {
+void Transfer::fetch(const std::byte* from, Size bytes) {
   turn_ = 1 - turn_;
-  cuda::copy(pinned_[turn_].memory.get(), from, count * Size{sizeof(float)}, stream_.cuda());
+  cuda::copy(pinned_[turn_].memory.get(), from, bytes, stream_.cuda());
   pinned_[turn_].done.record(stream_);
 }
 
-float* Transfer::current() {
+void* Transfer::current() {
   pinned_[turn_].done.synchronize();
-  return static_cast<float*>(pinned_[turn_].memory.get());
+  return pinned_[turn_].memory.get();
 }
 
 void Transfer::follow_compute() {
@@ -65,22 +65,22 @@ void Transfer::follow_compute() {
   stream_.wait(now);
 }
 
-void Transfer::for_each_block(const Tensor& given, const std::function<void(const float*, Size)>& visit) {
+void Transfer::for_each_block(const Tensor& given, const std::function<void(const void*, Size)>& visit) {
   Tensor values = given;
   if (!given.is_contiguous()) {
     values = Tensor::empty(given.shape(), given.dtype(), device_);
     copy(values, given);
     if (!in_place()) follow_compute();
   }
-  const auto* const from = values.data<float>();
-  const Size elements = values.elements();
-  const auto count_from = [&](Size at) { return std::min(kBlockElements, elements - at); };
-  if (!in_place()) fetch(from, count_from(0));
-  for (Size at = 0; at < elements; at += kBlockElements) {
-    const float* const block = in_place() ? from + at : current();
+  const auto* const from = static_cast<const std::byte*>(values.data());
+  const Size bytes = values.bytes();
+  const auto bytes_from = [&](Size at) { return std::min(kBlockBytes, bytes - at); };
+  if (!in_place()) fetch(from, bytes_from(0));
+  for (Size at = 0; at < bytes; at += kBlockBytes) {
+    const void* const block = in_place() ? from + at : current();
     // The other buffer's block was visited in the turn before.
-    if (const Size next = at + kBlockElements; !in_place() && next < elements) fetch(from + next, count_from(next));
-    visit(block, count_from(at));
+    if (const Size next = at + kBlockBytes; !in_place() && next < bytes) fetch(from + next, bytes_from(next));
+    visit(block, bytes_from(at));
   }
 }
 

@@ -28,14 +28,14 @@ class Transfer {
   // Whether values may be read where they belong.
   bool in_place() const { return device_.type == DeviceType::cpu; }
   // Memory of the host for a block of values; it is the caller's until the next call.
-  float* buffer();
-  // to[0..count) = from[0..count), which lies in the last buffer().
-  void send(float* to, const float* from, Size count);
+  void* buffer();
+  // `bytes` from `from`, which lies in the last buffer(), to `to`.
+  void send(void* to, const void* from, Size bytes);
   // Everything sent has arrived.
   void finish();
 
-  // Calls visit(values on the host, count) for each block of `values`, which are f32 and on this device.
-  void for_each_block(const Tensor& values, const std::function<void(const float*, Size)>& visit);
+  // Calls visit(values on the host, bytes) for each block of `values`, which are on this device.
+  void for_each_block(const Tensor& values, const std::function<void(const void*, Size)>& visit);
 
  private:
   struct Pinned {
@@ -46,12 +46,12 @@ class Transfer {
   // The stream goes on after what the device's compute stream holds now.
   void follow_compute();
   // Begins to copy values from the device to the buffer that is not in use.
-  void fetch(const float* from, Size count);
+  void fetch(const std::byte* from, Size bytes);
   // The buffer in use, once it is done.
-  float* current();
+  void* current();
 
   Device device_;
-  std::vector<float> own_;  // on the CPU
+  std::shared_ptr<void> own_;  // on the CPU
   Stream stream_;
   std::array<Pinned, 2> pinned_;
   std::size_t turn_ = 0;

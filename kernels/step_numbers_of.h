@@ -28,7 +28,7 @@ LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers, float* norm, double 
     numbers->bias[i] = beta == 0 ? 1.0f : static_cast<float>(1 - std::pow(static_cast<double>(beta), updates));
   }
   *norm = value;
-  numbers->lr = rates.lr;
+  numbers->lr = rates.lr, numbers->step = rates.step;
   numbers->gradient_scale = (clip > 0 && value > clip ? clip / value : 1.0f) / scale;
   numbers->skip = finite ? 0.0f : 1.0f;
   if (scaling == nullptr) return;

@@ -3,8 +3,9 @@
 #include "kernels/adamw.h"
 
 #include <cmath>
+#include <type_traits>
 
-#include "kernels/copy_dtype.h"
+#include "kernels/adamw_types.h"
 #include "kernels/cpu/map.h"
 
 namespace lt::kernels {
@@ -32,11 +33,43 @@ LT_INLINE void move(T* to, const T* from, Size n) {
   for (Size i = 0; i < n; ++i) to[i] = from[i];
 }
 
-template <bool kCopy, class Copy>
-void update(const AdamWRange& range, Copy* copy_N, float weight_decay, Factors factors) {
-  float *const w_N = range.w_N, *const m_N = range.m_N, *const v_N = range.v_N;
+// A block of an array in f32: in its own place, or in `copy`.
+template <class T>
+LT_INLINE float* in_f32(T* values, float* copy, Size n) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (n == kBlock) return values;
+  }
+  for (Size k = 0; k < n; ++k) copy[k] = load(values[k]);
+  return copy;
+}
+
+// And back from there. `at` is the block's first element in the range.
+LT_INLINE void put_back(float* values, const float* block, Size n, Size, const RoundingPlaces*, std::int32_t,
+                        std::uint32_t) {
+  if (block != values) move(values, block, n);
+}
+LT_INLINE void put_back(bf16* values, const float* block, Size n, Size at, const RoundingPlaces* rounding,
+                        std::int32_t step, std::uint32_t state) {
+  for (Size k = 0; k < n;) {
+    const RoundingPlaces::Place& place = rounding->at(at + k);
+    const Size element = place.element + (at + k - place.begin);
+    const bool is_last = &place + 1 == rounding->places + rounding->count;
+    const Size end = is_last || (&place)[1].begin - at > n ? n : (&place)[1].begin - at;
+    const auto words = rounding_words(place.key, element / kRoundedTogether, step, state);
+    for (int lane = static_cast<int>(element % kRoundedTogether); lane < kRoundedTogether && k < end; ++lane, ++k) {
+      values[k] = round_stochastically(block[k], rounding_bits(words, lane));
+    }
+  }
+}
+
+template <bool kCopy, class W, class State, class Copy>
+void update(const AdamWRange& range, Copy* copy_N, float weight_decay, Factors factors, std::int32_t step) {
+  W* const w_N = static_cast<W*>(range.w_N);
+  State *const m_N = static_cast<State*>(range.m_N), *const v_N = static_cast<State*>(range.v_N);
   const float* const gradient_N = range.gradient_N;
+  const RoundingPlaces* const rounding = range.rounding;
   const Size decayed = range.decayed;
+  const AdamWRoundingStates states;
   parallel_for(range.N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
     const Factors f = factors;
     alignas(64) float part[4][kBlock] = {};
@@ -44,15 +77,13 @@ void update(const AdamWRange& range, Copy* copy_N, float weight_decay, Factors f
       const float decay = i < decayed ? weight_decay : 0.0f;
       const Size limit = i < decayed && decayed < end ? decayed : end;
       const Size n = limit - i < kBlock ? limit - i : kBlock;
-      const bool whole = n == kBlock;
-      if (!whole) {
-        move(part[0], w_N + i, n), move(part[1], m_N + i, n);
-        move(part[2], v_N + i, n), move(part[3], gradient_N + i, n);
-      }
-      float *const w = whole ? w_N + i : part[0], *const m = whole ? m_N + i : part[1];
-      float* const v = whole ? v_N + i : part[2];
-      update_block(w, m, v, whole ? gradient_N + i : part[3], f, decay);
-      if (!whole) move(w_N + i, part[0], n), move(m_N + i, part[1], n), move(v_N + i, part[2], n);
+      float *const w = in_f32(w_N + i, part[0], n), *const m = in_f32(m_N + i, part[1], n);
+      float* const v = in_f32(v_N + i, part[2], n);
+      if (n != kBlock) move(part[3], gradient_N + i, n);
+      update_block(w, m, v, n == kBlock ? gradient_N + i : part[3], f, decay);
+      put_back(w_N + i, w, n, i, rounding, step, states.w);
+      put_back(m_N + i, m, n, i, rounding, step, states.m);
+      put_back(v_N + i, v, n, i, rounding, step, states.v);
       if constexpr (kCopy) {
 #pragma omp simd
         for (Size k = 0; k < n; ++k) copy_N[i + k] = store<Copy>(w[k]);
@@ -74,10 +105,10 @@ void adamw_update(CpuStream, const AdamWRange& range, const AdamWFactors& given,
                         numbers->gradient_scale,
                         1.0f / numbers->bias[0],
                         1.0f / numbers->bias[1]};
-  const auto run = [&]<class Copy>(Copy* copy) {
-    dispatch_flag(copy != nullptr, [&](auto flag) { update<flag>(range, copy, given.weight_decay, factors); });
-  };
-  dispatch_copy(range.copy_N, range.copy_dtype, run);
+  dispatch_adamw(range, [&]<class W, class State, class Copy>(Copy* copy) {
+    dispatch_flag(copy != nullptr,
+                  [&](auto flag) { update<flag, W, State>(range, copy, given.weight_decay, factors, numbers->step); });
+  });
 }
 
 }  // namespace lt::kernels

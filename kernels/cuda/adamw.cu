@@ -1,34 +1,69 @@
 // AdamW on the GPU, one pass over memory.
 #include "kernels/adamw.h"
 
-#include "kernels/copy_dtype.h"
+#include "kernels/adamw_types.h"
 #include "kernels/cuda/common.cuh"
 
 namespace lt::kernels {
 namespace {
 
-template <int kCount, class Copy>
-__global__ void adamw_update_kernel(float* w_N, float* m_N, float* v_N, const float* gradient_N, Copy* copy_N, Size N,
-                                    Size decayed, AdamWFactors factors, const StepNumbers* numbers) {
-  using P = Pack<float, kCount>;
+// Where random bits come from, by value.
+struct Rounding {
+  RoundingPlaces places;
+  AdamWRoundingStates states;
+};
+
+template <class T, int kCount>
+__device__ void put(T* array_N, Size pack, const float (&values)[kCount], const Rounding& rounding, std::int32_t step,
+                    std::uint32_t state) {
+  Pack<T, kCount> packed;
+  if constexpr (std::is_same_v<T, float>) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) packed.values[k] = values[k];
+  } else {
+    const Size i = pack * kCount;
+    const RoundingPlaces::Place& place = rounding.places.at(i);
+    const Size element = place.element + (i - place.begin);
+    const auto words = rounding_words(place.key, element / kRoundedTogether, step, state);
+    const int first = kCount == kRoundedTogether ? 0 : static_cast<int>(element % kRoundedTogether);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k)
+      packed.values[k] = round_stochastically(values[k], rounding_bits(words, first + k));
+  }
+  reinterpret_cast<Pack<T, kCount>*>(array_N)[pack] = packed;
+}
+
+template <int kCount, class T>
+__device__ void get(float (&values)[kCount], const T* array_N, Size pack) {
+  const auto packed = reinterpret_cast<const Pack<T, kCount>*>(array_N)[pack];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) values[k] = load(packed.values[k]);
+}
+
+template <int kCount, class W, class State, class Copy>
+__global__ void adamw_update_kernel(W* w_N, State* m_N, State* v_N, const float* gradient_N, Copy* copy_N, Size N,
+                                    Size decayed, AdamWFactors factors, const StepNumbers* numbers,
+                                    const __grid_constant__ Rounding rounding) {
   const StepNumbers s = *numbers;
   if (s.skip != 0.0f) return;
   const float inverse_bias1 = 1.0f / s.bias[0], inverse_bias2 = 1.0f / s.bias[1];
   for (Size p = thread_index(); p < N / kCount; p += thread_count()) {
-    P w = reinterpret_cast<P*>(w_N)[p], m = reinterpret_cast<P*>(m_N)[p], v = reinterpret_cast<P*>(v_N)[p];
-    const P gradient = reinterpret_cast<const P*>(gradient_N)[p];
+    float w[kCount], m[kCount], v[kCount], gradient[kCount];
+    get(w, w_N, p), get(m, m_N, p), get(v, v_N, p), get(gradient, gradient_N, p);
     Pack<Copy, kCount> copy;
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
-      const float g = s.gradient_scale * gradient.values[k];
+      const float g = s.gradient_scale * gradient[k];
       const float decay = p * kCount + k < decayed ? factors.weight_decay : 0.0f;
-      m.values[k] = factors.beta1 * m.values[k] + (1.0f - factors.beta1) * g;
-      v.values[k] = factors.beta2 * v.values[k] + (1.0f - factors.beta2) * (g * g);
-      const float root = sqrtf(v.values[k] * inverse_bias2) + factors.eps;
-      w.values[k] -= s.lr * (m.values[k] * inverse_bias1 / root + decay * w.values[k]);
-      copy.values[k] = store<Copy>(w.values[k]);
+      m[k] = factors.beta1 * m[k] + (1.0f - factors.beta1) * g;
+      v[k] = factors.beta2 * v[k] + (1.0f - factors.beta2) * (g * g);
+      const float root = sqrtf(v[k] * inverse_bias2) + factors.eps;
+      w[k] -= s.lr * (m[k] * inverse_bias1 / root + decay * w[k]);
+      copy.values[k] = store<Copy>(w[k]);
     }
-    reinterpret_cast<P*>(w_N)[p] = w, reinterpret_cast<P*>(m_N)[p] = m, reinterpret_cast<P*>(v_N)[p] = v;
+    put(w_N, p, w, rounding, s.step, rounding.states.w);
+    put(m_N, p, m, rounding, s.step, rounding.states.m);
+    put(v_N, p, v, rounding, s.step, rounding.states.v);
     if (copy_N) reinterpret_cast<Pack<Copy, kCount>*>(copy_N)[p] = copy;
   }
 }
@@ -38,16 +73,21 @@ __global__ void adamw_update_kernel(float* w_N, float* m_N, float* v_N, const fl
 template <>
 void adamw_update(CudaStream stream, const AdamWRange& r, const AdamWFactors& factors, const StepNumbers* numbers) {
   if (r.N == 0) return;
-  const auto launch = [&]<class Copy>(Copy* copy) {
+  Rounding rounding;
+  if (r.rounding != nullptr) rounding.places = *r.rounding;
+  dispatch_adamw(r, [&]<class W, class State, class Copy>(Copy* copy) {
+    constexpr bool kRounds = !std::is_same_v<W, float> || !std::is_same_v<State, float>;
+    constexpr int kWhole = kRounds ? static_cast<int>(kRoundedTogether) : 4;
     // Every element goes through the same instructions, so a range may be cut anywhere.
-    const bool whole_packs = r.N % 4 == 0 && aligned(r.w_N, r.m_N, r.v_N, r.gradient_N);
-    dispatch_flag(whole_packs && reinterpret_cast<std::uintptr_t>(copy) % 8 == 0, [&](auto whole) {
-      constexpr int kCount = whole.value ? 4 : 1;
+    const bool whole_packs = r.N % kWhole == 0 && aligned(r.w_N, r.m_N, r.v_N, r.gradient_N) &&
+                             reinterpret_cast<std::uintptr_t>(copy) % (kWhole * sizeof(Copy)) == 0;
+    dispatch_flag(whole_packs && (!kRounds || rounding.places.are_aligned()), [&](auto whole) {
+      constexpr int kCount = whole.value ? kWhole : 1;
       adamw_update_kernel<kCount><<<blocks_for(stream, r.N / kCount), kThreads, 0, stream_of(stream)>>>(
-          r.w_N, r.m_N, r.v_N, r.gradient_N, copy, r.N, r.decayed, factors, numbers);
+          static_cast<W*>(r.w_N), static_cast<State*>(r.m_N), static_cast<State*>(r.v_N), r.gradient_N, copy, r.N,
+          r.decayed, factors, numbers, rounding);
     });
-  };
-  dispatch_copy(r.copy_N, r.copy_dtype, launch);
+  });
   check_launch("adamw_update");
 }
 

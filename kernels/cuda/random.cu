@@ -7,7 +7,8 @@
 namespace lt::kernels {
 namespace {
 
-__global__ void fill_normal_kernel(float* values_N, std::uint64_t key, std::uint64_t first, Size N, float mean,
+template <class T>
+__global__ void fill_normal_kernel(T* values_N, std::uint64_t key, std::uint64_t first, Size N, float mean,
                                    float deviation) {
   const std::uint64_t end = first + static_cast<std::uint64_t>(N);
   for (std::uint64_t counter = first / 4 + static_cast<std::uint64_t>(thread_index()); 4 * counter < end;
@@ -24,7 +25,7 @@ __global__ void fill_normal_kernel(float* values_N, std::uint64_t key, std::uint
       for (int j = 0; j < 2; ++j) {
         const std::uint64_t index = 4 * counter + static_cast<std::uint64_t>(lane + j);
         if (index < first || index >= end) continue;
-        values_N[index - first] = static_cast<float>(mean + deviation * (radius * normal[j]));
+        values_N[index - first] = store<T>(static_cast<float>(mean + deviation * (radius * normal[j])));
       }
     }
   }
@@ -33,11 +34,13 @@ __global__ void fill_normal_kernel(float* values_N, std::uint64_t key, std::uint
 }  // namespace
 
 template <>
-void fill_normal(CudaStream stream, float* values_N, std::uint64_t key, std::uint64_t first, Size N, float mean,
-                 float deviation) {
+void fill_normal(CudaStream stream, DType dtype, void* values_N, std::uint64_t key, std::uint64_t first, Size N,
+                 float mean, float deviation) {
   if (N == 0) return;
-  fill_normal_kernel<<<blocks_for(stream, N / 4 + 2), kThreads, 0, stream_of(stream)>>>(values_N, key, first, N, mean,
-                                                                                        deviation);
+  dispatch_float(dtype, [&]<class T>() {
+    fill_normal_kernel<<<blocks_for(stream, N / 4 + 2), kThreads, 0, stream_of(stream)>>>(
+        static_cast<T*>(values_N), key, first, N, mean, deviation);
+  });
   check_launch("fill_normal");
 }
 

@@ -43,7 +43,8 @@ class Threads {
 TEST_CASE("blocks: what is saved from a device is what it holds", "[checkpoints]") {
   const TempFolder temp;
   ShardMap shards;
-  for (const Size count : {Size{1}, kBlockElements, kBlockElements + 1, 5 * kBlockElements / 2}) {
+  for (const Size count :
+       {Size{1}, block_elements(DType::f32), block_elements(DType::f32) + 1, 5 * block_elements(DType::f32) / 2}) {
     const std::string name = "w" + std::to_string(count);
     shards.parameters.push_back({name, {count}});
     // An empty range counts for nothing, and needs no tensor.

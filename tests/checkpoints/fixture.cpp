@@ -44,15 +44,22 @@ std::vector<ParameterInfo> larger_model() {
 
 float value_of(const std::string& parameter, const std::string& kind, Size index) {
   const auto key = derive_key(kind == "m" ? 1u : kind == "v" ? 2u : 0u, parameter);
-  return uniform_from(philox_word(key, static_cast<std::uint64_t>(index))) - 0.5f;
+  return bf16(uniform_from(philox_word(key, static_cast<std::uint64_t>(index))) - 0.5f);
 }
 
-ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int size) {
+ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int size, DType v_dtype) {
   ShardMap shards{parameters, {}, {}};
   Size total = 0;
   for (const auto& parameter : parameters) total += parameter.shape.elements();
   const Size part = (total + size - 1) / size;
   for (const char* const kind : {kMaster, "m", "v"}) {
+    const DType dtype = std::string(kind) == "v" ? v_dtype : DType::f32;
+    shards.kinds.emplace_back(kind, dtype);
+    const auto tensor = [&](const std::vector<float>& values) {
+      const Tensor made = Tensor::empty({static_cast<Size>(values.size())}, dtype);
+      copy(made, Tensor::from(values, made.shape()));
+      return made;
+    };
     Size first = 0;  // of the parameter, in the flat sequence
     for (const auto& [name, shape] : parameters) {
       const Size begin = std::max(first, rank * part) - first;
@@ -61,9 +68,9 @@ ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int s
       if (begin >= end) continue;
       std::vector<float> values(static_cast<std::size_t>(end - begin));
       for (Size i = begin; i < end; ++i) values[static_cast<std::size_t>(i - begin)] = value_of(name, kind, i);
-      shards.owned.push_back({name, kind, begin, end, Tensor::from(values, {end - begin})});
+      shards.owned.push_back({name, kind, begin, end, tensor(values)});
       std::fill(values.begin(), values.end(), std::numeric_limits<float>::quiet_NaN());
-      shards.needed.push_back({name, kind, begin, end, Tensor::from(values, {end - begin})});
+      shards.needed.push_back({name, kind, begin, end, tensor(values)});
     }
   }
   return shards;
@@ -87,7 +94,9 @@ checkpoint::RunState state_at(Size step) {
 Size wrong_elements(const ShardMap& shards) {
   Size wrong = 0;
   for (const StateRange& range : shards.needed) {
-    const std::vector<float> values = range.values.to_vector<float>();
+    const Tensor in_f32 = Tensor::empty(range.values.shape(), DType::f32);
+    copy(in_f32, range.values);
+    const std::vector<float> values = in_f32.to_vector<float>();
     for (Size i = range.begin; i < range.end; ++i) {
       const float expected = value_of(range.parameter, range.kind, i);
       const float found = values[static_cast<std::size_t>(i - range.begin)];
@@ -116,7 +125,8 @@ fs::path save_by(const std::string& run, const fs::path& directory, Size step, i
   const TempFolder apart;  // no run saves where another's checkpoints are
   const bool alone = !checkpoint::find_other(directory.string(), {state.run, false});
   const fs::path to = alone ? directory : apart.path();
-  const fs::path folder = checkpoint::save(to.string(), shards_of(small_model(), 0, 1), state, Group(), {.keep = keep});
+  const ShardMap shards = shards_of(small_model(), 0, 1, DType::f32);  // as in version 1
+  const fs::path folder = checkpoint::save(to.string(), shards, state, Group(), {.keep = keep});
   if (run.empty()) {
     std::string text = read_file(folder / "manifest.json");
     const std::size_t begin = text.find(" \"run\""), end = text.find(" \"step\"");

@@ -34,18 +34,21 @@ std::vector<lt::ParameterInfo> small_model();
 // As small_model(), and one of 4.8 MB, which is more than one block of checksums.
 std::vector<lt::ParameterInfo> larger_model();
 
+// A number of bf16.
 float value_of(const std::string& parameter, const std::string& kind, lt::Size index);
 
 // What rank `rank` of `size` owns where the flat sequence of all parameters is cut into equal parts, the last one
 // shorter and possibly empty. `owned` has the values of value_of(), `needed` has the same ranges filled with NaN.
-lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int rank, int size);
+// Masters and m are f32, v is bf16.
+lt::ShardMap shards_of(const std::vector<lt::ParameterInfo>& parameters, int rank, int size,
+                       lt::DType v_dtype = lt::DType::bf16);
 
 // A state of the run kRun.
 lt::checkpoint::RunState state_at(lt::Size step);
 
 // What a load says of the checkpoint: the error's text, or "none".
 std::string load_error(const fs::path& folder, const lt::ShardMap& shards);
-// Elements of `needed` that are not value_of(), bit for bit.
+// Elements of `needed`, of any dtype, that are not value_of().
 lt::Size wrong_elements(const lt::ShardMap& shards);
 
 // Saves step `step` of one rank under `directory` and returns the folder.

@@ -100,6 +100,16 @@ TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]
     broken.files[0].datasets.pop_back();
     CHECK_THAT(error_of(broken), ContainsSubstring("v/w[0, 4) is in no file"));
   }
+  SECTION("a partial kind: a parameter may have nothing of it, but no half") {
+    broken.parameters.push_back({"u", {2}});
+    broken.files[0].datasets.push_back({"u", kMaster, 0, 2, "/master/u", 4000, {7}});
+    CHECK_THAT(error_of(broken), ContainsSubstring("m/u[0, 2) is in no file"));
+    for (StateKind& kind : broken.kinds) kind.partial = kind.name != kMaster;
+    CHECK(error_of(broken) == "none");
+    CHECK(parse_manifest(manifest_text(broken)).kinds == broken.kinds);
+    broken.files[0].datasets[1].end = 3;
+    CHECK_THAT(error_of(broken), ContainsSubstring("m/w[3, 4) is in no file"));
+  }
   SECTION("no masters") {
     for (auto& file : broken.files) file.datasets.erase(file.datasets.begin());
     CHECK_THAT(error_of(broken), ContainsSubstring("master/w[0, 6) is in no file"));
@@ -167,8 +177,8 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with("\"version\": 2", "\"version\" 2"), ContainsSubstring("parse error"));
   CHECK_THAT(error_with("\"run\": \"2", "\"run\": \"../2"), ContainsSubstring("field run: expected letters, digits"));
   CHECK_THAT(error_with("\"parent\": \"", "\"parent\": \"/"), ContainsSubstring("field parent: expected letters"));
-  CHECK_THAT(error_with("{\"kind\":\"v\",\"dtype\":\"f32\"}", "{\"kind\":\"v\",\"dtype\":\"bf16\"}"),
-             ContainsSubstring("field states: expected v of dtype f32, found bf16"));
+  CHECK_THAT(error_with("{\"kind\":\"v\",\"dtype\":\"f32\"}", "{\"kind\":\"v\",\"dtype\":\"f64\"}"),
+             ContainsSubstring("field states: expected v of dtype f32, bf16 or f16, found f64"));
   CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","), ContainsSubstring("by the datasets, found"));
   CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""),
              ContainsSubstring("v/w is of no kind in the list of states"));

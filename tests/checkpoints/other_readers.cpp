@@ -54,7 +54,9 @@ TEST_CASE("other readers: HDF5 finds groups, datasets, attributes and values", "
     }
     std::vector<float> values(static_cast<std::size_t>(range.end - range.begin));
     LT_HDF5(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()));
-    CHECK(std::memcmp(values.data(), range.values.data<float>(), values.size() * sizeof(float)) == 0);
+    for (Size i = 0; i < range.values.elements(); ++i) {  // v is bf16, which the library converts
+      CHECK(values[static_cast<std::size_t>(i)] == value_of(range.parameter, range.kind, range.begin + i));
+    }
     read += range.end - range.begin;
   }
   CHECK(read == 3 * 134);

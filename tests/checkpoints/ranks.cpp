@@ -66,7 +66,7 @@ TEST_CASE("ranks: a checkpoint of the same state stays, whatever rank count wrot
   const std::string folder = save(temp.text(), mine, state_at(5), group());
   CHECK(read_world_size(folder) == 1);
   CHECK(problems_of(folder, true).empty());
-  if (group().rank() == 0) mine.owned.back().values.data<float>()[0] += 1;
+  if (group().rank() == 0) mine.owned.front().values.data<float>()[0] += 1;
   CHECK_THROWS_WITH(save(temp.text(), mine, state_at(5), group()),
                     ContainsSubstring("expected the values of this run, found others"));
   CHECK(read_world_size(folder) == 1);

@@ -1,7 +1,10 @@
 // One rank: what is saved is loaded, at the same and at other partitions; what does not match is refused by name.
+#include <cstring>
+
 #include "checkpoints/fixture.h"
 #include "files.h"
 #include "libtrain/error.h"
+#include "libtrain/random.h"
 #include "manifest.h"
 #include "test_main/catch.h"
 #include "verify.h"
@@ -54,13 +57,38 @@ TEST_CASE("load: any part of the parameters, whatever blocks it crosses", "[chec
   // The block boundary of the large parameter lies at element 1048576.
   for (const auto& [begin, end] : {std::pair<Size, Size>{1048575, 1048577}, {0, 1048576}, {1048576, 1208900}, {5, 6}}) {
     ShardMap part{larger_model(), {}, {}};
-    part.needed.push_back({"blocks.0.ffn.up.weight", "v", begin, end, Tensor::zeros({end - begin}, DType::f32)});
+    for (const char* const kind : {"m", "v"}) {  // v is converted
+      part.needed.push_back({"blocks.0.ffn.up.weight", kind, begin, end, Tensor::zeros({end - begin}, DType::f32)});
+    }
     load(folder.string(), part);
     CHECK(wrong_elements(part) == 0);
   }
   const auto m = read_tensor(folder.string(), "head.norm.bias", "m");
   REQUIRE(m.size() == 8);
   CHECK(m[7] == value_of("head.norm.bias", "m", 7));
+}
+
+TEST_CASE("load: values of another dtype are converted, to a narrower one rounded to nearest", "[checkpoints]") {
+  const TempFolder temp;
+  constexpr Size kElements = 5'000'000;  // more than two blocks of either dtype
+  std::vector<float> values(static_cast<std::size_t>(kElements));
+  fill_normal(values.data(), 7, 0, kElements, 0.0f, 1.0f);
+  const Tensor wide = Tensor::from(values, {kElements}), narrow = Tensor::empty({kElements}, DType::bf16);
+  copy(narrow, wide);
+  for (const Tensor& saved : {wide, narrow}) {
+    const ShardMap shards{{{"w", {kElements}}}, {{"w", kMaster, 0, kElements, saved}}, {}, {}};
+    const fs::path folder = save_alone(temp.path() / std::string(dtype_name(saved.dtype())), 1, shards);
+    CHECK(problems_of(folder, true).empty());
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const auto& [begin, end] : {std::pair<Size, Size>{0, kElements}, {1'048'575, 4'194'305}, {3, 4}}) {
+        const Tensor loaded = Tensor::zeros({end - begin}, dtype), expected = Tensor::empty({end - begin}, dtype);
+        load(folder.string(), {{{"w", {kElements}}}, {}, {{"w", kMaster, begin, end, loaded}}, {}});
+        copy(expected, saved.narrow(0, begin, end - begin));
+        INFO(dtype_name(saved.dtype()) << " as " << dtype_name(dtype) << " from " << begin);
+        CHECK(std::memcmp(loaded.data(), expected.data(), static_cast<std::size_t>(loaded.bytes())) == 0);
+      }
+    }
+  }
 }
 
 TEST_CASE("save: several ranges of one parameter by one rank", "[checkpoints]") {

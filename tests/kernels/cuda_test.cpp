@@ -309,17 +309,20 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
 
 TEST_CASE("cuda: normal random numbers", "[cuda]") {
   if (!has_gpu()) return;
-  for (const Size n : kCounts) {
-    for (const std::uint64_t first : {0u, 5u, 4'000'000'003u}) {
-      OnBoth both;
-      const int values = both.array(DType::f32, n);
-      both.run([&](auto s, auto at) { fill_normal(s, static_cast<float*>(at(values)), 77, first, n, 0.25f, 2.0f); });
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const Size n : kCounts) {
+      for (const std::uint64_t first : {0u, 5u, 4'000'000'003u}) {
+        OnBoth both;
+        const int values = both.array(dtype, n);
+        both.run([&](auto s, auto at) { fill_normal(s, dtype, at(values), 77, first, n, 0.25f, 2.0f); });
+      }
     }
   }
 }
 
 TEST_CASE("cuda: AdamW", "[cuda]") {
   if (!has_gpu()) return;
+  constexpr Size kNumberWords = sizeof(StepNumbers) / sizeof(float);
   for (const Size n : {1, 7, 4096, 100'003}) {
     for (const DType dtype : {DType::bf16, DType::f16}) {
       for (const auto& [scale, partial] : {std::pair{0.0f, 3.0}, {8.0f, 3.0}, {8.0f, HUGE_VAL}}) {  // 0: not scaled
@@ -327,7 +330,8 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
         const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),
                   norm = both.words(1.0f), partials = both.exact(both.constant(DType::f64, 5, partial)),
-                  numbers = both.array(DType::f32, 7), rates = both.words(StepRates{0.01f, {0.9f, 0.95f}, 12}),
+                  numbers = both.array(DType::f32, kNumberWords),
+                  rates = both.words(StepRates{0.01f, {0.9f, 0.95f}, 12}),
                   scaling = both.words(LossScaleState{scale, kScaleSteps - 1, 2});
         both.run([&](auto s, auto at) {
           auto* const values = static_cast<StepNumbers*>(at(numbers));

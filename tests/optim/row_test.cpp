@@ -45,6 +45,8 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
   }
   row = whole(), row.states = {"master"};
   CHECK(refusal(row) == "optimizer \"sgd\": states: expected names beside \"master\", which the weights have");
+  row = whole(), row.states = {{"m", DType::f16}};
+  CHECK(refusal(row) == "optimizer \"sgd\": states: expected f32 or bf16, found m of f16");
   row = whole(), row.states = {"m", "v", "m"};
   CHECK(refusal(row) == "optimizer \"sgd\": states: expected each once, found m");
 }
@@ -52,8 +54,24 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
 TEST_CASE("optimizer: AdamW's row", "[optim]") {
   const Optimizer row = AdamW{.lr = 1e-3f, .beta1 = 0.8f, .beta2 = 0.9f, .clip = 0.5f};
   CHECK(row.name == "adamw");
-  CHECK(row.states == std::vector<std::string>{"m", "v"});
+  CHECK(row.states == std::vector<StateKind>{"m", "v"});
   CHECK(row.betas == std::vector<float>{0.8f, 0.9f});
   CHECK(row.lr == 1e-3f);
   CHECK(row.clip == 0.5f);
+  CHECK_FALSE(rounds_stochastically(row));
+  const Optimizer narrow = AdamW{.state_dtype = DType::bf16};
+  CHECK(narrow.states == std::vector<StateKind>{{"m", DType::bf16}, {"v", DType::bf16}});
+  CHECK(rounds_stochastically(narrow));
+}
+
+TEST_CASE("optimizer: masters are f32, and without them weights are bf16", "[optim]") {
+  const Optimizer bare = AdamW{.masters = false};
+  CHECK(weight_dtype(AdamW{}, DType::bf16) == DType::f32);
+  CHECK(weight_dtype(AdamW{}, DType::f16) == DType::f32);
+  CHECK(weight_dtype(bare, DType::bf16) == DType::bf16);
+  CHECK(rounds_stochastically(bare));
+  for (const DType compute : {DType::f32, DType::f16}) {
+    CHECK_THROWS_WITH(weight_dtype(bare, compute),
+                      "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
+  }
 }

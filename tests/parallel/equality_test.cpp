@@ -55,6 +55,22 @@ TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
   }
 }
 
+TEST_CASE("moments in bf16 and weights without masters: every strategy gives the same bits", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("llama-tiny");
+  const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = DType::bf16};
+  const auto train = [&](const Strategy& strategy, const AdamW& optimizer) {
+    return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, optimizer);
+  };
+  const Curve usual = train(Strategy::ddp, AdamW{});
+  for (const AdamW& optimizer : {AdamW{.state_dtype = DType::bf16}, AdamW{.masters = false},
+                                 AdamW{.state_dtype = DType::bf16, .masters = false}}) {
+    const Curve expected = train(Strategy::ddp, optimizer);
+    CHECK_FALSE(expected == usual);
+    CHECK(expected.losses.back() == Approx(usual.losses.back()).epsilon(0.01));
+    for (const Strategy& strategy : kStrategies) CHECK(train(strategy, optimizer) == expected);
+  }
+}
+
 TEST_CASE("an optimizer from outside the library: every strategy gives the same bits", "[parallel]") {
   if (device() != kCpu) return;  // its loop runs there
   Optimizer momentum{.name = "sgd", .states = {"momentum"}, .betas = {0.9f}, .lr = 0.05};

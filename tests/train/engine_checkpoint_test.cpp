@@ -94,3 +94,33 @@ TEST_CASE("save: the loss scale goes on where it was, and begins anew after anot
   REQUIRE(load(again, folder.path + "/f32", Group()));
   CHECK(is(again.loss_scale(), 65536, 0, 0));
 }
+
+TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become an f32 run's by value", "[train]") {
+  const Folder folder;
+  const nn::TransformerSpec spec{.layers = 2, .heads = 1, .width = 24, .vocab = 256, .max_seq = 8};
+  const auto engine_of = [](nn::Model& model, const AdamW& optimizer) {
+    return Engine(model, Group(), {}, optimizer, {.micro_batch = 1, .seq = 8, .dtype = DType::bf16});
+  };
+  const AdamW narrow{.lr = 0.01f, .state_dtype = DType::bf16, .masters = false};
+  const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
+  nn::Gpt2 first(spec), second(spec), third(spec);
+  Engine unbroken = engine_of(first, narrow), resumed = engine_of(second, narrow), wide = engine_of(third, AdamW{});
+  for (int step = 0; step < 3; ++step) unbroken.step(batch);
+  save(unbroken, folder.path, Group());
+  REQUIRE(load(resumed, folder.path, Group()));
+  REQUIRE(load(wide, folder.path, Group()));
+  const auto values_of = [](const Engine& engine) {
+    std::vector<float> values;
+    for (const StateRange& range : engine.shard_map().needed) {
+      const Tensor in_f32 = Tensor::empty(range.values.shape(), DType::f32);
+      copy(in_f32, range.values);
+      const std::vector<float> more = in_f32.to_vector<float>();
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    return values;
+  };
+  CHECK(values_of(wide) == values_of(unbroken));
+  for (int step = 0; step < 3; ++step) CHECK(resumed.step(batch).loss() == unbroken.step(batch).loss());
+  CHECK(values_of(resumed) == values_of(unbroken));
+  CHECK(load_model(save(resumed, folder.path, Group())).step == 6);
+}

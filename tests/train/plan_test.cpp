@@ -101,6 +101,17 @@ TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "
   }
 }
 
+TEST_CASE("plan = run: moments in bf16, weights without masters", "[train]") {
+  for (const char* const strategy : {"ddp", "zero1", "zero2", "zero3"}) {
+    for (const Options& optimizer : {Options{{"optim.state_dtype", "bf16"}}, Options{{"optim.master", "none"}},
+                                     Options{{"optim.state_dtype", "bf16"}, {"optim.master", "none"}}}) {
+      Options options = {{"parallel.strategy", strategy}, {"train.dtype", "bf16"}};
+      options.insert(options.end(), optimizer.begin(), optimizer.end());
+      check(kUneven, options);
+    }
+  }
+}
+
 TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second block", "[train]") {
   for (const Options& model : {kLlama, kUneven}) {
     for (const char* strategy : {"ddp", "zero1", "zero3"}) {

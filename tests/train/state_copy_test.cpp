@@ -12,9 +12,9 @@ using namespace lt;
 TEST_CASE("state copy: no transfer over the end of a block of memory", "[train]") {
   nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
   Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
-  const std::shared_ptr<void> memory = host_memory(kCpu, 2 * checkpoint::kCopyAlignment);
-  const std::shared_ptr<void> behind(memory, static_cast<std::byte*>(memory.get()) + checkpoint::kCopyAlignment);
-  const Size elements = checkpoint::kCopyAlignment / Size{sizeof(float)};
+  const Size elements = checkpoint::kCopyAlignment, bytes = elements * Size{sizeof(float)};
+  const std::shared_ptr<void> memory = host_memory(kCpu, 2 * bytes);
+  const std::shared_ptr<void> behind(memory, static_cast<std::byte*>(memory.get()) + bytes);
   const Tensor first = tensor_over(memory, elements), second = tensor_over(behind, elements);
   CHECK_FALSE(first.shares_storage(second));
   const auto range = [&](const std::string& kind, const Tensor& values) {

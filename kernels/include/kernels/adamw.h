@@ -3,6 +3,7 @@
 
 #include "kernels/common.h"
 #include "libtrain/step_numbers.h"
+#include "libtrain/stochastic_rounding.h"
 
 namespace lt::kernels {
 
@@ -12,18 +13,21 @@ struct AdamWFactors {
 
 // Arrays of N elements.
 struct AdamWRange {
-  float *w_N, *m_N, *v_N;
+  void *w_N, *m_N, *v_N;
   const float* gradient_N;
-  void* copy_N;  // receives w rounded to `copy_dtype`, bf16 or f16; null: none
+  void* copy_N;  // receives w rounded to `copy_dtype`, bf16 or f16; null: none, as where w is bf16
   DType copy_dtype;
   Size N;
-  Size decayed;  // the first so many elements decay
+  Size decayed;                                          // the first so many elements decay
+  DType w_dtype = DType::f32, state_dtype = DType::f32;  // of w, and of m and v: f32 or bf16
+  const RoundingPlaces* rounding = nullptr;              // in the host's memory; null where all three are f32
 };
 
 // For i in [0, N), with g = numbers->gradient_scale * gradient_i:
 //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 //   w -= lr * ((m / bias[0]) / (sqrt(v / bias[1]) + eps) + decay_i * w),  decay_i = weight_decay for i < decayed, else
 //   0.
+// in f32; w, m and v are f32, or bf16 that is rounded stochastically.
 // Every element is computed alike, so a range may be cut anywhere.
 template <class S>
 void adamw_update(S stream, const AdamWRange& range, const AdamWFactors& factors, const StepNumbers* numbers);

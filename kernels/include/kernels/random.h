@@ -7,10 +7,11 @@
 
 namespace lt::kernels {
 
-// values_N[j] = mean + deviation * element (first + j) of the standard normal stream of `key`. f32. Where the logarithm
-// and cosine of a device round otherwise than the CPU's, in f64, a value may differ in its last place.
+// values_N[j] = mean + deviation * element (first + j) of the standard normal stream of `key`, rounded to f32 and then
+// to `dtype` (f32, bf16, f16). Where the logarithm and cosine of a device round otherwise than the CPU's, in f64, a
+// value may differ in its last place.
 template <class S>
-void fill_normal(S stream, float* values_N, std::uint64_t key, std::uint64_t first, Size N, float mean,
+void fill_normal(S stream, DType dtype, void* values_N, std::uint64_t key, std::uint64_t first, Size N, float mean,
                  float deviation);
 
 }  // namespace lt::kernels

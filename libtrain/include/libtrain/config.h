@@ -55,6 +55,7 @@ struct OptimConfig {
   Size warmup = 0;
   std::string schedule = "cosine";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
+  std::string state_dtype = "f32", master = "f32";
 };
 
 struct CheckpointConfig {

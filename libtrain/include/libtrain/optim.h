@@ -8,30 +8,36 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/shard_map.h"
 #include "libtrain/step_numbers.h"
+#include "libtrain/stochastic_rounding.h"
 #include "libtrain/tensor.h"
 
 namespace lt {
 
 // A flat range of parameters. All tensors have as many elements, lie on one device and are contiguous.
 struct UpdateRange {
-  Tensor weights;                        // f32
-  std::span<const Tensor> states;        // f32, by Optimizer::states
+  Tensor weights;                        // f32; bf16 where the optimizer has no masters
+  std::span<const Tensor> states;        // by Optimizer::states
   Tensor gradient;                       // f32; StepNumbers::gradient_scale makes it that of the mean loss
   Tensor copy;                           // receives the weights in the compute dtype; undefined where that is f32
   Size decayed = 0;                      // weight decay is for the first so many elements
   const StepNumbers* numbers = nullptr;  // in the device's memory
+  // Which elements these are, for stochastic rounding; null where weights and states are f32.
+  const RoundingPlaces* rounding = nullptr;
 };
 
 struct Optimizer {
   std::string name;
-  std::vector<std::string> states = {};  // names of the tensors that it keeps of each parameter: f32, zeros at first
-  std::vector<float> betas = {};         // at most kMaxBetas, of [0, 1): StepNumbers::bias has a number for each
+  std::vector<StateKind> states = {};  // the tensors that it keeps of each parameter, zeros at first: f32 or bf16
+  std::vector<float> betas = {};       // at most kMaxBetas, of [0, 1): StepNumbers::bias has a number for each
   // One step of a range: weights, states and copy change. Every element is computed alike, as a range may be cut
   // anywhere, and without waiting for the device. Called on the meta device too, where there are no values.
   std::function<void(const UpdateRange& range)> update = {};
   double lr = 3e-4;   // until Engine::set_learning_rate()
   double clip = 1.0;  // bounds the global L2 norm of the mean gradient, 0 = off
+  // Whether there are f32 weights beside those in use. Without them update() gets the latter, which are bf16 then.
+  bool masters = true;
 };
 
 // Loshchilov & Hutter 2019. One step: m, v, bias correction, then w -= lr * (m̂ / (sqrt(v̂) + eps) + weight_decay * w);
@@ -41,6 +47,8 @@ struct AdamW {
   float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
   float weight_decay = 0.1f;
   float clip = 1.0f;
+  DType state_dtype = DType::f32;  // of m and v: f32, or bf16 that is rounded stochastically
+  bool masters = true;             // false, in bf16: no f32 weights; those in use are rounded stochastically
 
   operator Optimizer() const;
 };

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libtrain/tensor.h"
@@ -21,12 +23,31 @@ inline bool is_kind_name(std::string_view name) {
   return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), may_stand);
 }
 
+// A kind, the element type of its values, and whether some parameters have none of it, because parameters may have
+// different optimizers.
+struct StateKind {
+  std::string name;
+  DType dtype = DType::f32;
+  bool partial = false;
+
+  StateKind() = default;
+  StateKind(std::string name_, DType dtype_ = DType::f32) : name(std::move(name_)), dtype(dtype_) {}
+  StateKind(const char* name_) : name(name_) {}
+  bool operator==(const StateKind&) const = default;
+};
+
+inline constexpr DType kStateDTypes[] = {DType::f32, DType::bf16, DType::f16};
+
+constexpr bool is_state_dtype(DType dtype) {
+  return std::find(std::begin(kStateDTypes), std::end(kStateDTypes), dtype) != std::end(kStateDTypes);
+}
+
 struct ParameterInfo {
   std::string name;
   Shape shape;
 };
 
-// Elements [begin, end) of `parameter`, which `values` (f32, flat, end - begin elements) holds.
+// Elements [begin, end) of `parameter`, which `values` (flat, end - begin elements, of the kind's dtype) holds.
 struct StateRange {
   std::string parameter;
   std::string kind;
@@ -38,7 +59,7 @@ struct ShardMap {
   std::vector<ParameterInfo> parameters;  // all of the model, the same on every rank
   std::vector<StateRange> owned;          // what this rank writes; over all ranks each element exactly once
   std::vector<StateRange> needed;         // what this rank reads on a load: owned, and the replicas it holds besides
-  std::vector<std::string> kinds = {};    // in the order of a file, the masters first; empty: as they occur in `owned`
+  std::vector<StateKind> kinds = {};      // in the order of a file, the masters first; empty: as they occur in `owned`
 };
 
 }  // namespace lt

@@ -76,8 +76,8 @@ void Model::materialize(Device device, DType dtype, std::uint64_t seed) {
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin) {
   if (init.deviation == 0) return fill(values, init.mean);
   dispatch(values.device(), [&](auto stream) {
-    kernels::fill_normal(stream, values.data<float>(), derive_key(seed, name), static_cast<std::uint64_t>(begin),
-                         values.elements(), init.mean, init.deviation);
+    kernels::fill_normal(stream, values.dtype(), values.data(), derive_key(seed, name),
+                         static_cast<std::uint64_t>(begin), values.elements(), init.mean, init.deviation);
   });
 }
 

@@ -9,15 +9,16 @@ namespace lt {
 
 AdamW::operator Optimizer() const {
   const kernels::AdamWFactors factors{beta1, beta2, eps, weight_decay};
-  Optimizer row{"adamw", {"m", "v"}, {beta1, beta2}, {}, lr, clip};
+  Optimizer row{"adamw", {{"m", state_dtype}, {"v", state_dtype}}, {beta1, beta2}, {}, lr, clip, masters};
   row.update = [factors](const UpdateRange& range) {
-    const bool has_copy = range.copy.defined();
     dispatch(range.weights.device(), [&](auto stream) {
-      kernels::adamw_update(stream,
-                            {range.weights.data<float>(), range.states[0].data<float>(), range.states[1].data<float>(),
-                             range.gradient.data<float>(), has_copy ? range.copy.data() : nullptr,
-                             has_copy ? range.copy.dtype() : DType::bf16, range.weights.elements(), range.decayed},
-                            factors, range.numbers);
+      kernels::AdamWRange arrays{
+          range.weights.data(), range.states[0].data(),   range.states[1].data(), range.gradient.data<float>(), nullptr,
+          DType::bf16,          range.weights.elements(), range.decayed};
+      arrays.w_dtype = range.weights.dtype(), arrays.state_dtype = range.states[0].dtype();
+      arrays.rounding = range.rounding;
+      if (range.copy.defined()) arrays.copy_N = range.copy.data(), arrays.copy_dtype = range.copy.dtype();
+      kernels::adamw_update(stream, arrays, factors, range.numbers);
     });
   };
   return row;

@@ -20,11 +20,25 @@ void require_whole(const Optimizer& row) {
     require(beta >= 0 && beta < 1, "betas: expected numbers of [0, 1), found " + std::to_string(beta));
   }
   for (auto state = row.states.begin(); state != row.states.end(); ++state) {
-    require(is_kind_name(*state),
-            "states: expected names of 1 to 32 of a to z, 0 to 9 and _, found \"" + *state + "\"");
-    require(*state != kMaster, "states: expected names beside \"master\", which the weights have");
-    require(std::find(row.states.begin(), state, *state) == state, "states: expected each once, found " + *state);
+    const std::string& name = state->name;
+    require(is_kind_name(name), "states: expected names of 1 to 32 of a to z, 0 to 9 and _, found \"" + name + "\"");
+    require(name != kMaster, "states: expected names beside \"master\", which the weights have");
+    require(state->dtype == DType::f32 || state->dtype == DType::bf16,
+            "states: expected f32 or bf16, found " + name + " of " + std::string(dtype_name(state->dtype)));
+    const auto is_same = [&](const StateKind& other) { return other.name == name; };
+    require(std::find_if(row.states.begin(), state, is_same) == state, "states: expected each once, found " + name);
   }
+}
+
+bool rounds_stochastically(const Optimizer& row) {
+  const auto is_bf16 = [](const StateKind& state) { return state.dtype == DType::bf16; };
+  return !row.masters || std::any_of(row.states.begin(), row.states.end(), is_bf16);
+}
+
+DType weight_dtype(const Optimizer& row, DType compute) {
+  if (row.masters) return DType::f32;
+  if (compute == DType::bf16) return DType::bf16;
+  throw UsageError("config", "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
 }
 
 }  // namespace lt

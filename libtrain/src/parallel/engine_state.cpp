@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "optim/row.h"
 #include "parallel/engine_impl.h"
 
 namespace lt {
@@ -22,7 +23,7 @@ void Engine::hold_update_for(const Stream& stream) { impl_->update_gate.emplace(
 
 ShardMap Engine::shard_map() const {
   ShardMap map;
-  map.kinds = {kMaster};
+  map.kinds = {{kMaster, weight_dtype(impl_->optimizer, impl_->options.dtype)}};
   map.kinds.insert(map.kinds.end(), impl_->optimizer.states.begin(), impl_->optimizer.states.end());
   for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
   return map;

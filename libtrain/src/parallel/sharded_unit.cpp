@@ -13,6 +13,7 @@
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
 #include "libtrain/work_count.h"
+#include "optim/row.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -33,10 +34,12 @@ Tensor flat_uninitialised(Size elements, DType dtype, Device device, MemoryOwner
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const Optimizer& optimizer)
+ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const Optimizer& optimizer, std::uint64_t seed)
     : layout_(std::move(layout)),
       sharding_(sharding),
       optimizer_(optimizer),
+      seed_(seed),
+      master_dtype_(weight_dtype(optimizer, sharding.dtype)),
       shard_(layout_.padded() / sharding.gather.size()),
       shard_begin_(shard_ * sharding.gather.rank()) {
   const Strategy& strategy = sharding_.strategy;
@@ -44,10 +47,12 @@ ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const Opti
   const Size full = layout_.padded();
   const Size master_size = is_sharded(strategy.optimizer) ? shard_ : full;
 
-  if (sharding_.dtype != DType::f32) master_ = flat(master_size, DType::f32, device, MemoryOwner::optimizer);
-  for (std::size_t i = 0; i < optimizer.states.size(); ++i) {
-    states_.push_back(flat(master_size, DType::f32, device, MemoryOwner::optimizer));
+  if (has_masters()) master_ = flat(master_size, master_dtype_, device, MemoryOwner::optimizer);
+  for (const StateKind& state : optimizer.states) {
+    states_.push_back(flat(master_size, state.dtype, device, MemoryOwner::optimizer));
   }
+  if (rounds_stochastically(optimizer))
+    rounded_ = rounded_ranges(is_sharded(strategy.optimizer) ? shard_begin_ : 0, master_size);
 
   if (is_sharded(strategy.gradients)) {
     gradient_part_ = flat(shard_, DType::f32, device, MemoryOwner::gradients);
@@ -69,7 +74,7 @@ void ShardedUnit::make_parameters() {
   const bool sharded = is_sharded(sharding_.strategy.parameters);
   compute_ = flat(sharded ? shard_ : layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters,
                   sharding_.parameter_source());
-  if (sharding_.dtype == DType::f32) {
+  if (!has_masters()) {
     const bool is_part = !sharded && is_sharded(sharding_.strategy.optimizer);
     master_ = is_part ? part_of(compute_) : compute_;
   }
@@ -181,17 +186,44 @@ void ShardedUnit::sum_squares(double* partial) const {
 }
 
 void ShardedUnit::update(const StepNumbers* numbers) {
-  const bool sharded = is_sharded(sharding_.strategy.optimizer);
-  const Size begin = sharded ? shard_begin_ : 0, size = master_.elements();
-  UpdateRange range{master_, states_, sharded ? gradient_part_ : gradient_, {}, 0, numbers};
-  range.decayed = std::clamp<Size>(layout_.decayed() - begin, 0, size);
-  // The copy is written where the next gather or the next forward pass reads it.
-  const bool has_copy = sharding_.dtype != DType::f32;
-  if (has_copy) range.copy = compute_.elements() != size ? part_of(compute_) : compute_;
   // Master and states are read and written, the gradient read for the norm and the update, the copy written.
-  const Size arrays = 2 * (1 + static_cast<Size>(states_.size())) + 2;
-  count_traffic(size * (arrays * 4 + (has_copy ? dtype_bytes(sharding_.dtype) : 0)));
+  Size element = 2 * dtype_bytes(master_dtype_) + 2 * dtype_bytes(DType::f32);
+  for (const Tensor& state : states_) element += 2 * dtype_bytes(state.dtype());
+  if (has_masters()) element += dtype_bytes(sharding_.dtype);
+  count_traffic(master_.elements() * element);
+  if (rounded_.empty()) update_range(0, master_.elements(), nullptr, numbers);
+  for (const RoundedRange& range : rounded_) update_range(range.begin, range.end, &range.places, numbers);
+}
+
+void ShardedUnit::update_range(Size begin, Size end, const RoundingPlaces* rounding, const StepNumbers* numbers) {
+  const bool sharded = is_sharded(sharding_.strategy.optimizer);
+  const Size size = end - begin;
+  const auto part = [&](const Tensor& held) { return held.narrow(0, begin, size); };
+  std::vector<Tensor> states;
+  for (const Tensor& state : states_) states.push_back(part(state));
+  UpdateRange range{part(master_), states, part(sharded ? gradient_part_ : gradient_), {}, 0, numbers, rounding};
+  range.decayed = std::clamp<Size>(layout_.decayed() - (sharded ? shard_begin_ : 0) - begin, 0, size);
+  // The copy is written where the next gather or the next forward pass reads it.
+  if (has_masters()) range.copy = part(compute_.elements() != master_.elements() ? part_of(compute_) : compute_);
   optimizer_.update(range);
+}
+
+// Ranges of at most RoundingPlaces::kMost parameters, together [begin, begin + size) of the unit.
+std::vector<ShardedUnit::RoundedRange> ShardedUnit::rounded_ranges(Size begin, Size size) const {
+  std::vector<RoundedRange> ranges;
+  for (const UnitLayout::Range& range : layout_.ranges()) {
+    const Size from = std::max(range.begin, begin), to = std::min(range.end(), begin + size);
+    if (from >= to) continue;
+    if (ranges.empty() || ranges.back().places.count == RoundingPlaces::kMost) {
+      if (!ranges.empty()) ranges.back().end = from - begin;
+      ranges.push_back({ranges.empty() ? 0 : from - begin, size, {}});
+    }
+    RoundingPlaces& places = ranges.back().places;
+    places.places[places.count++] = {from - begin - ranges.back().begin, from - range.begin,
+                                     rounding_key(seed_, range.name)};
+  }
+  if (ranges.empty() && size > 0) ranges.push_back({0, size, {.count = 1}});  // padding alone
+  return ranges;
 }
 
 void ShardedUnit::start_update_gather() {
@@ -220,7 +252,7 @@ void ShardedUnit::initialise(std::uint64_t seed) {
 }
 
 void ShardedUnit::refresh_copies() {
-  if (sharding_.dtype == DType::f32) return;
+  if (!has_masters()) return;
   copy(compute_.elements() == master_.elements() ? compute_ : part_of(compute_), master_);
 }
 
@@ -240,7 +272,7 @@ void ShardedUnit::add_to(ShardMap& map) const {
                       buffer.narrow(0, begin - held_begin, end - begin)});
     };
     add_state(kMaster, master_);
-    for (std::size_t i = 0; i < states_.size(); ++i) add_state(optimizer_.states[i], states_[i]);
+    for (std::size_t i = 0; i < states_.size(); ++i) add_state(optimizer_.states[i].name, states_[i]);
   };
   for (const UnitLayout::Range& range : layout_.ranges()) {
     map.parameters.push_back({range.name, range.parameter->shape()});

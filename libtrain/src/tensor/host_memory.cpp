@@ -27,10 +27,10 @@ std::shared_ptr<void> host_memory(Device device, Size bytes) {
   return std::shared_ptr<std::byte[]>(new std::byte[static_cast<std::size_t>(bytes)]());
 }
 
-Tensor tensor_over(std::shared_ptr<void> memory, Size elements) {
+Tensor tensor_over(std::shared_ptr<void> memory, Size elements, DType dtype) {
   const MemoryScope owner(MemoryOwner::data);
   const AllocationScope given(std::make_shared<GivenMemory>(std::move(memory)), kCpu);
-  return Tensor::empty({elements}, DType::f32, kCpu);
+  return Tensor::empty({elements}, dtype, kCpu);
 }
 
 }  // namespace lt

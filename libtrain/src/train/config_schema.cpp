@@ -95,6 +95,8 @@ std::vector<Key> make_schema() {
     LT_KEY(optim, eps, above(0), "AdamW, added to the denominator"),
     LT_KEY(optim, weight_decay, at_least(0), "AdamW, on tensors of two or more dimensions"),
     LT_KEY(optim, clip, at_least(0), "bound on the global gradient norm; 0: none"),
+    LT_KEY(optim, state_dtype, one_of({"f32", "bf16"}), "of the moments; bf16 is rounded stochastically"),
+    LT_KEY(optim, master, one_of({"f32", "none"}), "weights beside those in use; none: with bf16, stochastic rounding"),
 
     LT_KEY(checkpoint, dir, text_or_empty(), "folder; empty: <run.dir>/checkpoints"),
     LT_KEY(checkpoint, every, at_least(0), "steps between checkpoints; 0: at the end only"),

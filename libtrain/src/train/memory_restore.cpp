@@ -20,8 +20,6 @@ namespace {
 using checkpoint::CopyRange;
 using checkpoint::MemoryCopy;
 
-constexpr Size kElement = sizeof(float);
-
 bool covers_all_ranks(const std::set<int>& owners, int ranks) { return static_cast<int>(owners.size()) == ranks; }
 
 }  // namespace
@@ -39,17 +37,18 @@ class StateParts {
   // Takes bytes [begin, begin + size) of a payload, which are at `bytes`; with null it only counts them.
   void take(const std::vector<CopyRange>& layout, Size begin, Size size, const std::byte* bytes) {
     for (const CopyRange& range : layout) {
-      const Size first = std::max(range.begin, range.begin + (begin - range.offset) / kElement);
-      const Size end = std::min(range.end, range.begin + (begin + size - range.offset) / kElement);
+      const Size element = dtype_bytes(range.dtype);
+      const Size first = std::max(range.begin, range.begin + (begin - range.offset) / element);
+      const Size end = std::min(range.end, range.begin + (begin + size - range.offset) / element);
       const auto wanted = by_name_.find({range.parameter, range.kind});
       if (first >= end || wanted == by_name_.end()) continue;
       for (const StateRange& to : wanted->second) {
         const Size from = std::max(first, to.begin), until = std::min(end, to.end);
-        if (from >= until) continue;
+        if (from >= until || to.values.dtype() != range.dtype) continue;
         missing_ -= until - from;
         if (bytes == nullptr) continue;
         const Tensor values = to.values.narrow(0, from - to.begin, until - from);
-        copy_bytes(device_, values.data(), bytes + (range.offset - begin + (from - range.begin) * kElement),
+        copy_bytes(device_, values.data(), bytes + (range.offset - begin + (from - range.begin) * element),
                    values.bytes());
       }
     }

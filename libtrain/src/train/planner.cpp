@@ -37,7 +37,10 @@ void evaluate_formulas(Plan& plan, const Config& config, double padded, int shar
   };
   plan.formula_parameters = held(mixed ? 2 : 4, strategy.parameters);
   plan.formula_gradients = held(4, strategy.gradients);
-  plan.formula_optimizer = held(mixed ? 12 : 8, strategy.optimizer);
+  const Optimizer optimizer = optimizer_of(config);
+  Size kept = mixed && optimizer.masters ? dtype_bytes(DType::f32) : 0;
+  for (const StateKind& state : optimizer.states) kept += dtype_bytes(state.dtype);
+  plan.formula_optimizer = held(static_cast<double>(kept), strategy.optimizer);
   plan.parameters_held = held(1, strategy.parameters);
   plan.parameters_optimized = held(1, strategy.optimizer);
 }

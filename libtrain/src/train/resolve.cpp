@@ -77,6 +77,9 @@ void fill_in(Config& config, DeviceType automatic) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
                                            config.optim.min_lr));
   }
+  if (config.optim.master == "none" && config.train.dtype != "bf16") {
+    throw UsageError("config", fmt::format("optim.master: none needs train.dtype bf16, got {}", config.train.dtype));
+  }
   const std::string& resume = config.checkpoint.resume;
   if (!model.from.empty() && resume != "auto" && resume != "never") {
     throw UsageError("config",
@@ -150,7 +153,14 @@ StepOptions step_options(const Config& resolved) {
 Optimizer optimizer_of(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
   const auto f = [](double value) { return static_cast<float>(value); };
-  return AdamW{f(optim.lr), f(optim.beta1), f(optim.beta2), f(optim.eps), f(optim.weight_decay), f(optim.clip)};
+  return AdamW{f(optim.lr),
+               f(optim.beta1),
+               f(optim.beta2),
+               f(optim.eps),
+               f(optim.weight_decay),
+               f(optim.clip),
+               float_type(optim.state_dtype),
+               optim.master != "none"};
 }
 
 Schedule schedule_options(const Config& resolved) {

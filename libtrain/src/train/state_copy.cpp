@@ -2,6 +2,7 @@
 #include "train/state_copy.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -15,8 +16,9 @@ namespace {
 // A GPU's copy engine copies. On the CPU all threads do, as one does not fill the memory's bandwidth.
 void transfer(const Stream& stream, void* to, const void* from, Size bytes) {
   if (stream.device() != kCpu) return copy_bytes(stream, to, from, bytes);
-  const kernels::Strided row{.dims = 1, .sizes = {bytes / Size{sizeof(float)}}, .out = {1}, .a = {1}};
-  kernels::copy_strided(CpuStream{}, DType::f32, row, to, from, false);
+  const DType dtype = bytes % dtype_bytes(DType::f32) == 0 ? DType::f32 : DType::bf16;  // of any values
+  const kernels::Strided row{.dims = 1, .sizes = {bytes / dtype_bytes(dtype)}, .out = {1}, .a = {1}};
+  kernels::copy_strided(CpuStream{}, dtype, row, to, from, false);
 }
 
 const std::byte* memory_of(const StateRange& range) { return static_cast<const std::byte*>(range.values.data()); }
@@ -65,9 +67,12 @@ Event StateCopy::start(void* to) const {
 
 std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) const {
   std::vector<StateRange> ranges = ranges_;
-  const Tensor all = tensor_over(copy, bytes() / Size{sizeof(float)});
+  std::map<DType, Tensor> all;  // of the copy
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    ranges[i].values = all.narrow(0, layout_[i].offset / Size{sizeof(float)}, ranges[i].end - ranges[i].begin);
+    const DType dtype = layout_[i].dtype;
+    const Size element = dtype_bytes(dtype);
+    if (!all[dtype].defined()) all[dtype] = tensor_over(copy, bytes() / element, dtype);
+    ranges[i].values = all[dtype].narrow(0, layout_[i].offset / element, ranges[i].end - ranges[i].begin);
   }
   return ranges;
 }
