@@ -38,7 +38,7 @@ double sum(const PartTimes& parts) {
 
 Training::Training(const Config& config, const Group& group, const StepOptions& options)
     : model_(nn::make_transformer(model_spec(config))),
-      engine_(*model_, group_for(group, config, options.device), parallel_options(config), optimizer_of(config),
+      engine_(*model_, group_for(group, config, options.device), parallel_options(config), optimizers_of(config),
               options),
       batch_(random_batch(engine_.batch_shape(), model_->spec().vocab)) {}
 

@@ -13,9 +13,10 @@
 
 namespace lt::kernels {
 
-// Fills `numbers` and `norm` from the norm of the scaled gradients, and moves `scaling`, where not null, on.
-LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers, float* norm, double scaled_norm, float loss, float clip,
-                                      const StepRates& rates, LossScaleState* scaling) {
+// Fills the numbers of each group and `norm` from the norm of the scaled gradients, and moves `scaling`, where not
+// null, on.
+LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers_G, float* norm, double scaled_norm, float loss, float clip,
+                                      const StepRates& rates, const GroupRates& groups, LossScaleState* scaling) {
   const float scale = scaling != nullptr ? scaling->scale : 1.0f;
   const float value = static_cast<float>(scaled_norm / static_cast<double>(scale));
   const bool finite = std::isfinite(value) && std::isfinite(loss);
@@ -23,14 +24,17 @@ LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers, float* norm, double 
   // least this one.)
   const std::int32_t counted = rates.step - (scaling != nullptr ? scaling->skipped : 0);
   const double updates = counted > 1 ? counted : 1;
-  for (int i = 0; i < kMaxBetas; ++i) {
-    const float beta = rates.betas[i];
-    numbers->bias[i] = beta == 0 ? 1.0f : static_cast<float>(1 - std::pow(static_cast<double>(beta), updates));
-  }
   *norm = value;
-  numbers->lr = rates.lr, numbers->step = rates.step;
-  numbers->gradient_scale = (clip > 0 && value > clip ? clip / value : 1.0f) / scale;
-  numbers->skip = finite ? 0.0f : 1.0f;
+  for (int g = 0; g < groups.count; ++g) {
+    StepNumbers& numbers = numbers_G[g];
+    for (int i = 0; i < kMaxBetas; ++i) {
+      const float beta = groups.groups[g].betas[i];
+      numbers.bias[i] = beta == 0 ? 1.0f : static_cast<float>(1 - std::pow(static_cast<double>(beta), updates));
+    }
+    numbers.lr = rates.lr * groups.groups[g].lr_scale, numbers.step = rates.step;
+    numbers.gradient_scale = (clip > 0 && value > clip ? clip / value : 1.0f) / scale;
+    numbers.skip = finite ? 0.0f : 1.0f;
+  }
   if (scaling == nullptr) return;
   if (!finite) {
     *scaling = {scale > 1 ? scale / 2 : 1.0f, 0, scaling->skipped + 1};

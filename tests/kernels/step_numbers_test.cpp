@@ -11,12 +11,14 @@ using namespace lt::kernels;
 TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") {
   const double partials[] = {9, 16};  // norm 5
   const float loss = 2;
-  const StepRates rates{0.01f, {0.9f, 0.95f}, 2};
-  StepNumbers numbers{};
+  const StepRates rates{0.01f, 2};
+  const GroupRates groups{2, {{1, {0.9f, 0.95f}}, {0.5f, {}}}};
+  StepNumbers both[2];
+  StepNumbers& numbers = both[0];
   float norm = 0;
   const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
     const double scaled[] = {partials[0] * factor, partials[1] * factor};
-    step_numbers(CpuStream{}, &numbers, &norm, scaled, 2, &loss, clip, &rates, scaling);
+    step_numbers(CpuStream{}, both, &norm, scaled, 2, &loss, clip, &rates, groups, scaling);
   };
   fill(0, nullptr, 1);
   CHECK(norm == 5);
@@ -24,6 +26,11 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   CHECK(numbers.bias[0] == Approx(1 - 0.81));
   CHECK(numbers.bias[1] == Approx(1 - 0.9025));
   CHECK(numbers.bias[2] == 1);  // of no beta
+  CHECK(numbers.lr == 0.01f);
+  CHECK(numbers.step == 2);
+  CHECK(both[1].lr == 0.005f);
+  CHECK(both[1].bias[0] == 1);
+  CHECK(both[1].gradient_scale == 1);
   CHECK(numbers.skip == 0);
   fill(1, nullptr, 1);
   CHECK(numbers.gradient_scale == Approx(0.2));

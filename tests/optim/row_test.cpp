@@ -1,6 +1,8 @@
 // What an optimizer's row must say, and what AdamW's says.
 #include "optim/row.h"
 
+#include "optim/groups.h"
+
 #include <string>
 #include <vector>
 
@@ -66,12 +68,12 @@ TEST_CASE("optimizer: AdamW's row", "[optim]") {
 
 TEST_CASE("optimizer: masters are f32, and without them weights are bf16", "[optim]") {
   const Optimizer bare = AdamW{.masters = false};
-  CHECK(weight_dtype(AdamW{}, DType::bf16) == DType::f32);
-  CHECK(weight_dtype(AdamW{}, DType::f16) == DType::f32);
-  CHECK(weight_dtype(bare, DType::bf16) == DType::bf16);
+  CHECK(weight_dtype(OptimizerGroups(AdamW{}), DType::bf16) == DType::f32);
+  CHECK(weight_dtype(OptimizerGroups(AdamW{}), DType::f16) == DType::f32);
+  CHECK(weight_dtype(OptimizerGroups(bare), DType::bf16) == DType::bf16);
   CHECK(rounds_stochastically(bare));
   for (const DType compute : {DType::f32, DType::f16}) {
-    CHECK_THROWS_WITH(weight_dtype(bare, compute),
+    CHECK_THROWS_WITH(weight_dtype(OptimizerGroups(bare), compute),
                       "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
   }
 }

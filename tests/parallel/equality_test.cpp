@@ -38,6 +38,21 @@ void check_all_equal(const std::string& preset) {
   }
 }
 
+// Momentum, in a loop on the CPU.
+Optimizer sgd() {
+  Optimizer momentum{.name = "sgd", .states = {"momentum"}, .betas = {0.9f}, .lr = 0.05};
+  momentum.update = [](const UpdateRange& range) {
+    if (range.weights.device().is_meta() || range.numbers->skip != 0) return;
+    float *const w = range.weights.data<float>(), *const m = range.states[0].data<float>();
+    for (Size i = 0; i < range.weights.elements(); ++i) {
+      m[i] = 0.9f * m[i] + 0.1f * range.numbers->gradient_scale * range.gradient.data<float>()[i];
+      w[i] -= range.numbers->lr * (m[i] / range.numbers->bias[0] + (i < range.decayed ? 0.01f * w[i] : 0.0f));
+    }
+    if (range.copy.defined()) copy(range.copy, range.weights);
+  };
+  return momentum;
+}
+
 }  // namespace
 
 TEST_CASE("gpt: DDP = ZeRO-1 = ZeRO-2 = ZeRO-3, bit by bit", "[parallel]") { check_all_equal("gpt-tiny"); }
@@ -73,24 +88,36 @@ TEST_CASE("moments in bf16 and weights without masters: every strategy gives the
 
 TEST_CASE("an optimizer from outside the library: every strategy gives the same bits", "[parallel]") {
   if (device() != kCpu) return;  // its loop runs there
-  Optimizer momentum{.name = "sgd", .states = {"momentum"}, .betas = {0.9f}, .lr = 0.05};
-  momentum.update = [](const UpdateRange& range) {
-    if (range.weights.device().is_meta() || range.numbers->skip != 0) return;
-    float *const w = range.weights.data<float>(), *const m = range.states[0].data<float>();
-    for (Size i = 0; i < range.weights.elements(); ++i) {
-      m[i] = 0.9f * m[i] + 0.1f * range.numbers->gradient_scale * range.gradient.data<float>()[i];
-      w[i] -= range.numbers->lr * (m[i] / range.numbers->bias[0] + (i < range.decayed ? 0.01f * w[i] : 0.0f));
-    }
-    if (range.copy.defined()) copy(range.copy, range.weights);
-  };
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
     const auto train = [&](const Strategy& strategy) {
-      return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, momentum);
+      return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, sgd());
     };
     const Curve expected = train(Strategy::ddp);
     CHECK(expected.losses[0] != expected.losses[1]);
     for (const Strategy& strategy : kStrategies) CHECK(train(strategy) == expected);
   }
+}
+
+TEST_CASE("groups with optimizers and rates of their own: every strategy gives the same bits", "[parallel]") {
+  if (device() != kCpu) return;  // the loop of one of them runs there
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  const StepOptions options{.micro_batch = 2, .seq = 16};
+  const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups) {
+    return train_curve(spec, ranks(), {.strategy = strategy, .deterministic = true}, options, kSteps, groups);
+  };
+  const auto groups = [](double scale) {
+    return OptimizerGroups({{"blocks.*.norm*", AdamW{.weight_decay = 0}, scale},
+                            {"blocks.*.ffn.up.*", sgd()},
+                            {"embedding*", AdamW{}, 0.5},
+                            {"*", AdamW{}}},
+                           3e-3, 1.0);
+  };
+  const Curve expected = train(Strategy::ddp, groups(2));
+  CHECK_FALSE(expected == train(Strategy::ddp, groups(3)));
+  for (const Strategy& strategy : kStrategies) CHECK(train(strategy, groups(2)) == expected);
+  // Groups that differ in nothing are one.
+  const OptimizerGroups same({{"blocks.*", AdamW{.lr = 3e-3f}}, {"*", AdamW{.lr = 3e-3f}}}, 3e-3, 1.0);
+  CHECK(train(Strategy::zero2, same) == train(Strategy::zero2, AdamW{.lr = 3e-3f}));
 }

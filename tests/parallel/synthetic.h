@@ -65,7 +65,7 @@ inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab
 
 inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group,
                          const lt::ParallelOptions& parallel, lt::StepOptions options, Size steps,
-                         const lt::Optimizer& optimizer = lt::AdamW{.lr = 1e-3f}) {
+                         const lt::OptimizerGroups& optimizer = lt::AdamW{.lr = 1e-3f}) {
   options.device = device();
   const auto model = lt::nn::make_transformer(spec);
   lt::Engine engine(*model, group, parallel, optimizer, options);

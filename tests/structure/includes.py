@@ -26,7 +26,7 @@ PUBLIC_HEADERS = {
     "ops": "ops",
     "nn": "layers models module",
     "comm": "group program world",
-    "optim": "optim",
+    "optim": "optim optimizer_groups",
     "data": "data prepare",
     "record": "record",
     "report": "report",

@@ -143,7 +143,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 69);
+  CHECK(names.size() == 70);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -232,6 +232,36 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
       of_file("[data]\ntrain = [\"a\", 1]").message ==
       "data.train: expected a file name or a list of them, got a list with an element that is not a string (from F:2)");
   CHECK(of_file("[run]\ndir = [\"a\"]").message == "run.dir: expected text, got [\"a\"] (from F:2)");
+}
+
+TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[config]") {
+  const std::string json = R"([{"match": "blocks.*.norm*", "weight_decay": 0}, {"match": "head*", "lr_scale": 2.5}])";
+  const Config given = load_config("", {{"optim.groups", json}});
+  REQUIRE(given.optim.groups.size() == 2);
+  CHECK(given.optim.groups[0].match == "blocks.*.norm*");
+  CHECK(given.optim.groups[0].lr_scale == 1);
+  CHECK(given.optim.groups[0].weight_decay == 0);
+  CHECK(given.optim.groups[1].lr_scale == 2.5);
+  CHECK(given.optim.groups[1].weight_decay < 0);
+  const Config tables = from_file(
+      "[[optim.groups]]\nmatch = \"blocks.*.norm*\"\nweight_decay = 0\n"
+      "[[optim.groups]]\nmatch = \"head*\"\nlr_scale = 2.5\n");
+  CHECK(lt::flatten(tables) == lt::flatten(given));
+  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
+  CHECK(from_file("[optim]\ngroups = []\n").optim.groups.empty());
+  for (const auto& [text, expected] :
+       {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
+        {"[1]", "optim.groups: expected tables"},
+        {"[{}]", "optim.groups[0].match: expected a pattern of parameters' names, got none"},
+        {R"([{"match": 1}])", "optim.groups[0].match: expected text, got 1"},
+        {R"([{"match": "a", "lr_scale": -1}])", "lr_scale: expected a number of at least 0, got -1"},
+        {R"([{"match": "a", "lr_scale": "2"}])", "lr_scale: expected a number of at least 0, got \"2\""},
+        {R"([{"match": "a", "optimizer": "sgd"}])", "optimizer: expected one of adamw, got \"sgd\""},
+        {R"([{"match": "a"}, {"rate": 1}])", "unknown field optim.groups[1].rate"}}) {
+    INFO(text);
+    const std::string message = of_command_line({{"optim.groups", text}}).message;
+    CHECK(message.find(expected) != std::string::npos);
+  }
 }
 
 TEST_CASE("config: files that are no TOML, or not there", "[config]") {

@@ -47,7 +47,7 @@ Use run(const Config& config) {
   MemoryUse before = memory_live(device());
   before.total -= fixed_bytes;
   before.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] -= fixed_bytes;
-  Engine engine(*model, ranks(), parallel_options(config), optimizer_of(config), options);
+  Engine engine(*model, ranks(), parallel_options(config), optimizers_of(config), options);
   const BatchShape shape = engine.batch_shape();
   const Batch batch = zeros(shape.samples(), shape.seq);
   const bool evaluates = config.train.eval_every > 0;
@@ -101,10 +101,11 @@ TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "
   }
 }
 
-TEST_CASE("plan = run: moments in bf16, weights without masters", "[train]") {
+TEST_CASE("plan = run: moments in bf16, weights without masters, groups", "[train]") {
   for (const char* const strategy : {"ddp", "zero1", "zero2", "zero3"}) {
     for (const Options& optimizer : {Options{{"optim.state_dtype", "bf16"}}, Options{{"optim.master", "none"}},
-                                     Options{{"optim.state_dtype", "bf16"}, {"optim.master", "none"}}}) {
+                                     Options{{"optim.state_dtype", "bf16"}, {"optim.master", "none"}},
+                                     Options{{"optim.groups", R"([{"match": "*norm*", "lr_scale": 2}])"}}}) {
       Options options = {{"parallel.strategy", strategy}, {"train.dtype", "bf16"}};
       options.insert(options.end(), optimizer.begin(), optimizer.end());
       check(kUneven, options);

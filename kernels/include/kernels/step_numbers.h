@@ -9,8 +9,17 @@ namespace lt::kernels {
 // What the host says before a step, of number `step` from 1 on.
 struct StepRates {
   float lr;
-  float betas[kMaxBetas];  // 0: none
   std::int32_t step;
+};
+
+// What stays the same over all steps, of each group of optimizers.
+struct GroupRates {
+  struct Group {
+    float lr_scale = 1;
+    float betas[kMaxBetas] = {};  // 0: none
+  };
+  int count = 1;
+  Group groups[kMaxOptimizerGroups] = {};
 };
 
 // Dynamic loss scaling (Micikevicius et al. 2018, section 3.2), in device memory. The gradients of a step are `scale`
@@ -24,11 +33,12 @@ struct LossScaleState {
 inline constexpr float kFirstLossScale = 65536;
 inline constexpr std::int32_t kScaleSteps = 2000;
 
-// norm[0] = sqrt of the sum of partials_n in order, over the loss scale; fills `numbers` from `rates`:
+// norm[0] = sqrt of the sum of partials_n in order, over the loss scale; fills the numbers of each group from `rates`:
+// lr = rates->lr * lr_scale;
 // gradient_scale = clip / norm where clip > 0 and norm > clip, else 1, over the loss scale; skip = 1 where norm or
 // loss[0] is not finite. All are in device memory. `scaling`, for the next step when it returns, or null: a scale of 1.
 template <class S>
-void step_numbers(S stream, StepNumbers* numbers, float* norm, const double* partials_n, Size n, const float* loss,
-                  float clip, const StepRates* rates, LossScaleState* scaling);
+void step_numbers(S stream, StepNumbers* numbers_G, float* norm, const double* partials_n, Size n, const float* loss,
+                  float clip, const StepRates* rates, const GroupRates& groups, LossScaleState* scaling);
 
 }  // namespace lt::kernels

@@ -11,7 +11,7 @@
 #include "libtrain/group.h"
 #include "libtrain/memory_program.h"
 #include "libtrain/module.h"
-#include "libtrain/optim.h"
+#include "libtrain/optimizer_groups.h"
 #include "libtrain/shard_map.h"
 #include "libtrain/strategy.h"
 
@@ -79,9 +79,9 @@ class Engine {
  public:
   // Binds `model`, which must outlive the engine, and gives it initial values. All ranks of `world` construct alike.
   // Throws UsageError for a shard_size that does not divide the world, for dtypes that the engine does not train and
-  // for an optimizer whose row is not whole. Where one rank has too little memory all throw, here, in rehearse() and in
-  // with_parameters().
-  Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const Optimizer& optimizer,
+  // for optimizers whose row is not whole, a group without parameters and a parameter without a group. Where one rank
+  // has too little memory all throw, here, in rehearse() and in with_parameters().
+  Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
          const StepOptions& step);
   // While an exception passes it waits for no peer: its groups take no further collectives, and memory of the host that
   // a device uses stays to the end of the process.
@@ -101,7 +101,7 @@ class Engine {
   // is suppressed on the device; f16 then halves its scale. An engine of which a step or an evaluation threw half-way
   // refuses all further ones (UsageError).
   StepResult step(const Batch& batch);
-  // The rate of the next steps; Optimizer::lr until it is called.
+  // The rate of the next steps; OptimizerGroups::lr until it is called.
   void set_learning_rate(double lr);
 
   // Mean loss over all ranks' batches, of the same shape on all of them, without gradients or dropout: one f32 on the
@@ -130,6 +130,9 @@ class Engine {
   // own, beside the forward and backward pass of the next step, which runs without a CUDA graph. All ranks call it
   // alike. A second call before the update replaces the first.
   void hold_update_for(const Stream& stream);
+
+  // What each group of optimizers holds of the model.
+  std::vector<OptimizerGroupUse> optimizer_groups() const;
 
   // Who owns which range of masters, m and v. The tensors are the engine's own: load into them, then call
   // parameters_changed(), which brings copies and other ranks up to date.

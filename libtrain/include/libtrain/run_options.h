@@ -4,7 +4,7 @@
 #include "libtrain/config.h"
 #include "libtrain/engine.h"
 #include "libtrain/models.h"
-#include "libtrain/optim.h"
+#include "libtrain/optimizer_groups.h"
 
 namespace lt {
 
@@ -18,7 +18,7 @@ Config with_accum(Config resolved, int ranks);
 nn::TransformerSpec model_spec(const Config& resolved);
 ParallelOptions parallel_options(const Config& resolved);
 StepOptions step_options(const Config& resolved);
-Optimizer optimizer_of(const Config& resolved);
+OptimizerGroups optimizers_of(const Config& resolved);
 Schedule schedule_options(const Config& resolved);
 
 }  // namespace lt

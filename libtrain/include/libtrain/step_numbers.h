@@ -6,6 +6,7 @@
 namespace lt {
 
 inline constexpr int kMaxBetas = 4;
+inline constexpr int kMaxOptimizerGroups = 16;
 
 struct StepNumbers {
   float lr = 0;              // the step's learning rate

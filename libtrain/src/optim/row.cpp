@@ -35,10 +35,4 @@ bool rounds_stochastically(const Optimizer& row) {
   return !row.masters || std::any_of(row.states.begin(), row.states.end(), is_bf16);
 }
 
-DType weight_dtype(const Optimizer& row, DType compute) {
-  if (row.masters) return DType::f32;
-  if (compute == DType::bf16) return DType::bf16;
-  throw UsageError("config", "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
-}
-
 }  // namespace lt

@@ -1,6 +1,7 @@
 // The engine: builds the units' buffers and runs steps. What a strategy does is in ShardedUnit, when in UnitSchedule.
 #include "libtrain/engine.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -16,7 +17,7 @@
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
-#include "optim/row.h"
+#include "optim/groups.h"
 #include "parallel/engine_impl.h"
 #include "tensor/dispatch.h"
 
@@ -30,12 +31,14 @@ constexpr const char* kEvaluationProgram = "evaluation";
 
 // What may fail on one rank alone, for want of memory, stands apart from collectives: no rank waits for one that has
 // given up.
-Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const Optimizer& optimizer,
+Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
-  require_whole(optimizer);
+  std::vector<std::string> parameters;
+  for (const nn::NamedParameter& entry : model.all_parameters()) parameters.push_back(entry.name);
+  require_whole(optimizers, parameters);
   const Group control = world.duplicate("control");
   const Sharding sharding = make_sharding(world, parallel, step);
-  collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizer, step); });
+  collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizers, step); });
   collectively(control, [&] {
     impl_->make_parameters();
     for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
@@ -173,7 +176,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
-    Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizer, on_meta);
+    Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_parameters();
     (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
     std::vector<std::string> calls;
@@ -239,13 +242,24 @@ void Engine::Impl::update() {
   scaling.copy_scale(scalars.numbers.narrow(0, 2, 1));
   dispatch(options.device, [&](auto stream) {
     kernels::step_numbers(stream, numbers, scalars.norm.data<float>(), scalars.partials.data<double>(),
-                          scalars.partials.elements(), scalars.loss.data<float>(), static_cast<float>(optimizer.clip),
-                          static_cast<const kernels::StepRates*>(scalars.rates.data()), scaling.on_device());
+                          scalars.partials.elements(), scalars.loss.data<float>(), static_cast<float>(optimizers.clip),
+                          static_cast<const kernels::StepRates*>(scalars.rates.data()), group_rates(),
+                          scaling.on_device());
   });
   for (ShardedUnit& unit : units) {
     unit.update(numbers);
     unit.start_update_gather();
   }
+}
+
+kernels::GroupRates Engine::Impl::group_rates() const {
+  kernels::GroupRates rates{static_cast<int>(optimizers.groups.size()), {}};
+  for (std::size_t i = 0; i < optimizers.groups.size(); ++i) {
+    const OptimizerGroup& group = optimizers.groups[i];
+    rates.groups[i].lr_scale = static_cast<float>(group.lr_scale);
+    std::copy(group.optimizer.betas.begin(), group.optimizer.betas.end(), rates.groups[i].betas);
+  }
+  return rates;
 }
 
 void Engine::Impl::pass_update_gate() {
@@ -255,7 +269,7 @@ void Engine::Impl::pass_update_gate() {
   update_gate.reset();
 }
 
-void Engine::set_learning_rate(double lr) { impl_->optimizer.lr = lr; }
+void Engine::set_learning_rate(double lr) { impl_->optimizers.lr = lr; }
 
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;

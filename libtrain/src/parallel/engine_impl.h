@@ -22,17 +22,17 @@ namespace lt {
 struct Engine::Impl {
   // Makes what is this rank's own affair: there is no collective in it. make_parameters() follows.
   Impl(nn::Model& model_, const Group& control_, const Sharding& sharding_, const ParallelOptions& parallel_,
-       const Optimizer& optimizer_, const StepOptions& options_)
+       const OptimizerGroups& optimizers_, const StepOptions& options_)
       : model(model_),
         parallel(parallel_),
-        optimizer(optimizer_),
+        optimizers(optimizers_),
         options(options_),
         control(control_),
         sharding(sharding_) {
     set_kernels();
     for (const nn::UnitInfo& info : model.units()) {
-      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), control.size()), sharding, optimizer,
-                         options.seed);
+      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), control.size()), sharding,
+                         optimizers, options.seed);
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
     bind_model();
@@ -83,26 +83,26 @@ struct Engine::Impl {
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
-    kernels::StepRates rates{static_cast<float>(optimizer.lr), {}, static_cast<std::int32_t>(steps + 1)};
-    std::copy(optimizer.betas.begin(), optimizer.betas.end(), rates.betas);
-    slot->make_ready(batch, rates);
+    slot->make_ready(batch, {static_cast<float>(optimizers.lr), static_cast<std::int32_t>(steps + 1)});
   }
   Tensor forward_and_backward(const Batch& micro_batch, Size micro);
   void update();
+  kernels::GroupRates group_rates() const;
   void pass_update_gate();
   // mean = that of `all`, of which each rank has written its own part.
   void average_losses(const Tensor& all, const Tensor& mean);
 
   nn::Model& model;
   ParallelOptions parallel;
-  Optimizer optimizer;
+  OptimizerGroups optimizers;
   StepOptions options;
   Group control;
   Sharding sharding;
   std::deque<ShardedUnit> units;
   std::unique_ptr<UnitSchedule> schedule;
 
-  StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size())};
+  StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size()),
+                      static_cast<Size>(optimizers.groups.size())};
   LossScaling scaling{options.dtype, options.device};
   StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};

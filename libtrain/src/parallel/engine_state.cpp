@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "optim/row.h"
+#include "optim/groups.h"
 #include "parallel/engine_impl.h"
 
 namespace lt {
@@ -23,10 +23,23 @@ void Engine::hold_update_for(const Stream& stream) { impl_->update_gate.emplace(
 
 ShardMap Engine::shard_map() const {
   ShardMap map;
-  map.kinds = {{kMaster, weight_dtype(impl_->optimizer, impl_->options.dtype)}};
-  map.kinds.insert(map.kinds.end(), impl_->optimizer.states.begin(), impl_->optimizer.states.end());
   for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
+  map.kinds = {{kMaster, weight_dtype(impl_->optimizers, impl_->options.dtype)}};
+  std::vector<std::string> parameters;
+  for (const ParameterInfo& parameter : map.parameters) parameters.push_back(parameter.name);
+  const std::vector<StateKind> states = state_kinds(impl_->optimizers, parameters);
+  map.kinds.insert(map.kinds.end(), states.begin(), states.end());
   return map;
+}
+
+std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
+  std::vector<OptimizerGroupUse> uses;
+  for (const OptimizerGroup& group : impl_->optimizers.groups) uses.push_back({&group});
+  for (const nn::NamedParameter& entry : impl_->model.all_parameters()) {
+    OptimizerGroupUse& use = uses[group_of(impl_->optimizers, entry.name)];
+    ++use.tensors, use.elements += entry.parameter->shape().elements();
+  }
+  return uses;
 }
 
 void Engine::parameters_changed() {

@@ -12,8 +12,7 @@
 #include "libtrain/autograd.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
-#include "libtrain/work_count.h"
-#include "optim/row.h"
+#include "optim/groups.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -34,25 +33,17 @@ Tensor flat_uninitialised(Size elements, DType dtype, Device device, MemoryOwner
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const Optimizer& optimizer, std::uint64_t seed)
+ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed)
     : layout_(std::move(layout)),
       sharding_(sharding),
-      optimizer_(optimizer),
-      seed_(seed),
-      master_dtype_(weight_dtype(optimizer, sharding.dtype)),
+      master_dtype_(weight_dtype(groups, sharding.dtype)),
       shard_(layout_.padded() / sharding.gather.size()),
-      shard_begin_(shard_ * sharding.gather.rank()) {
+      shard_begin_(shard_ * sharding.gather.rank()),
+      optimizer_(layout_, groups, updated_part(), master_dtype_, sharding.device, seed) {
   const Strategy& strategy = sharding_.strategy;
   const Device device = sharding_.device;
   const Size full = layout_.padded();
-  const Size master_size = is_sharded(strategy.optimizer) ? shard_ : full;
-
-  if (has_masters()) master_ = flat(master_size, master_dtype_, device, MemoryOwner::optimizer);
-  for (const StateKind& state : optimizer.states) {
-    states_.push_back(flat(master_size, state.dtype, device, MemoryOwner::optimizer));
-  }
-  if (rounds_stochastically(optimizer))
-    rounded_ = rounded_ranges(is_sharded(strategy.optimizer) ? shard_begin_ : 0, master_size);
+  if (has_masters()) master_ = flat(updated_part().size, master_dtype_, device, MemoryOwner::optimizer);
 
   if (is_sharded(strategy.gradients)) {
     gradient_part_ = flat(shard_, DType::f32, device, MemoryOwner::gradients);
@@ -185,45 +176,15 @@ void ShardedUnit::sum_squares(double* partial) const {
            [&](auto stream) { kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), shard_); });
 }
 
+UnitPart ShardedUnit::updated_part() const {
+  return is_sharded(sharding_.strategy.optimizer) ? UnitPart{shard_begin_, shard_} : UnitPart{0, layout_.padded()};
+}
+
+// The copy is written where the next gather or the next forward pass reads it.
 void ShardedUnit::update(const StepNumbers* numbers) {
-  // Master and states are read and written, the gradient read for the norm and the update, the copy written.
-  Size element = 2 * dtype_bytes(master_dtype_) + 2 * dtype_bytes(DType::f32);
-  for (const Tensor& state : states_) element += 2 * dtype_bytes(state.dtype());
-  if (has_masters()) element += dtype_bytes(sharding_.dtype);
-  count_traffic(master_.elements() * element);
-  if (rounded_.empty()) update_range(0, master_.elements(), nullptr, numbers);
-  for (const RoundedRange& range : rounded_) update_range(range.begin, range.end, &range.places, numbers);
-}
-
-void ShardedUnit::update_range(Size begin, Size end, const RoundingPlaces* rounding, const StepNumbers* numbers) {
-  const bool sharded = is_sharded(sharding_.strategy.optimizer);
-  const Size size = end - begin;
-  const auto part = [&](const Tensor& held) { return held.narrow(0, begin, size); };
-  std::vector<Tensor> states;
-  for (const Tensor& state : states_) states.push_back(part(state));
-  UpdateRange range{part(master_), states, part(sharded ? gradient_part_ : gradient_), {}, 0, numbers, rounding};
-  range.decayed = std::clamp<Size>(layout_.decayed() - (sharded ? shard_begin_ : 0) - begin, 0, size);
-  // The copy is written where the next gather or the next forward pass reads it.
-  if (has_masters()) range.copy = part(compute_.elements() != master_.elements() ? part_of(compute_) : compute_);
-  optimizer_.update(range);
-}
-
-// Ranges of at most RoundingPlaces::kMost parameters, together [begin, begin + size) of the unit.
-std::vector<ShardedUnit::RoundedRange> ShardedUnit::rounded_ranges(Size begin, Size size) const {
-  std::vector<RoundedRange> ranges;
-  for (const UnitLayout::Range& range : layout_.ranges()) {
-    const Size from = std::max(range.begin, begin), to = std::min(range.end(), begin + size);
-    if (from >= to) continue;
-    if (ranges.empty() || ranges.back().places.count == RoundingPlaces::kMost) {
-      if (!ranges.empty()) ranges.back().end = from - begin;
-      ranges.push_back({ranges.empty() ? 0 : from - begin, size, {}});
-    }
-    RoundingPlaces& places = ranges.back().places;
-    places.places[places.count++] = {from - begin - ranges.back().begin, from - range.begin,
-                                     rounding_key(seed_, range.name)};
-  }
-  if (ranges.empty() && size > 0) ranges.push_back({0, size, {.count = 1}});  // padding alone
-  return ranges;
+  const bool is_part = compute_.elements() != master_.elements();
+  const Tensor copy = !has_masters() ? Tensor() : is_part ? part_of(compute_) : compute_;
+  optimizer_.update(master_, is_sharded(sharding_.strategy.optimizer) ? gradient_part_ : gradient_, copy, numbers);
 }
 
 void ShardedUnit::start_update_gather() {
@@ -259,25 +220,23 @@ void ShardedUnit::refresh_copies() {
 // Every rank needs what its buffers hold; it owns the part of it that no other rank writes: its shard, and of that its
 // part among the replicas.
 void ShardedUnit::add_to(ShardMap& map) const {
-  const bool sharded = is_sharded(sharding_.strategy.optimizer);
-  const Size held_begin = sharded ? shard_begin_ : 0, held_end = held_begin + master_.elements();
+  const UnitPart held = updated_part();
   const Size share = shard_ / sharding_.replicas.size();
   const Size own_begin = shard_begin_ + share * sharding_.replicas.rank(), own_end = own_begin + share;
 
   const auto add = [&](std::vector<StateRange>& list, const UnitLayout::Range& range, Size begin, Size end) {
     begin = std::max(begin, range.begin), end = std::min(end, range.end());
     if (begin >= end) return;
-    const auto add_state = [&](const std::string& kind, const Tensor& buffer) {
-      list.push_back({range.name, kind, begin - range.begin, end - range.begin,
-                      buffer.narrow(0, begin - held_begin, end - begin)});
+    const auto add_state = [&](const std::string& kind, const Tensor& values) {
+      list.push_back({range.name, kind, begin - range.begin, end - range.begin, values});
     };
-    add_state(kMaster, master_);
-    for (std::size_t i = 0; i < states_.size(); ++i) add_state(optimizer_.states[i].name, states_[i]);
+    add_state(kMaster, master_.narrow(0, begin - held.begin, end - begin));
+    optimizer_.for_each_state(begin, end, add_state);
   };
   for (const UnitLayout::Range& range : layout_.ranges()) {
     map.parameters.push_back({range.name, range.parameter->shape()});
     add(map.owned, range, own_begin, own_end);
-    add(map.needed, range, held_begin, held_end);
+    add(map.needed, range, held.begin, held.end());
   }
 }
 

@@ -12,17 +12,18 @@
 
 #include <vector>
 
-#include "libtrain/optim.h"
+#include "libtrain/optimizer_groups.h"
 #include "libtrain/shard_map.h"
 #include "parallel/layout.h"
 #include "parallel/sharding.h"
+#include "parallel/unit_optimizer.h"
 
 namespace lt {
 
 class ShardedUnit {
  public:
-  // Takes the memory that is this rank's own affair. `optimizer` must outlive it.
-  ShardedUnit(UnitLayout layout, const Sharding& sharding, const Optimizer& optimizer, std::uint64_t seed);
+  // Takes the memory that is this rank's own affair. `groups` must outlive it.
+  ShardedUnit(UnitLayout layout, const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed);
   // Then that of the parameters in use; in a window that is a collective.
   void make_parameters();
 
@@ -50,7 +51,7 @@ class ShardedUnit {
   // partial[0] = sum of the squares of this rank's part of the reduced gradient.
   void sum_squares(double* partial) const;
 
-  // Optimizer, on this rank's part or all; then other ranks get the new values (start_update_gather, ended by
+  // Optimizers, on this rank's part or all; then other ranks get the new values (start_update_gather, ended by
   // finish_gather()).
   void update(const StepNumbers* numbers);
   void start_update_gather();
@@ -66,33 +67,25 @@ class ShardedUnit {
  private:
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
   Tensor part_of(const Tensor& full) const { return full.narrow(0, shard_begin_, shard_); }
+  // What the optimizers change: this rank's part or all.
+  UnitPart updated_part() const;
   void bind_parameters(const Tensor& full);
   // Whether the weights that the optimizer changes are others than those in use.
   bool has_masters() const { return master_dtype_ != sharding_.dtype; }
-  struct RoundedRange {
-    Size begin, end;  // of what the optimizer holds
-    RoundingPlaces places;
-  };
-  std::vector<RoundedRange> rounded_ranges(Size begin, Size size) const;
-  // One update of elements [begin, end) of what the optimizer holds.
-  void update_range(Size begin, Size end, const RoundingPlaces* rounding, const StepNumbers* numbers);
 
   UnitLayout layout_;
   const Sharding& sharding_;
-  const Optimizer& optimizer_;
-  std::uint64_t seed_;
   DType master_dtype_;
   Size shard_, shard_begin_;
+  UnitOptimizer optimizer_;
   std::vector<Tensor> parameters_;  // what the model holds, by layout_.ranges()
 
-  Tensor compute_;                     // in the compute dtype: full or shard, by the placement of parameters
-  Tensor master_;                      // full or shard, by the placement of the optimizer
-  std::vector<Tensor> states_;         // beside it, by Optimizer::states
-  std::vector<RoundedRange> rounded_;  // where weights or states are rounded stochastically: the whole
-  Tensor full_;                        // room for the gathered parameters; where replicated, compute_
-  bool gathered_ = false;              // they are in it, or on their way
-  Tensor gradient_;                    // f32, full; where sharded only between bind_gradients() and finish_reduce()
-  Tensor gradient_part_;               // this rank's part of the reduced gradient
+  Tensor compute_;         // in the compute dtype: full or shard, by the placement of parameters
+  Tensor master_;          // full or shard, by the placement of the optimizer
+  Tensor full_;            // room for the gathered parameters; where replicated, compute_
+  bool gathered_ = false;  // they are in it, or on their way
+  Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
+  Tensor gradient_part_;   // this rank's part of the reduced gradient
   bool gradients_bound_ = false;
   bool update_gather_is_late_ = false;  // start_update_gather() was put off
   Work gather_, reduction_, exchange_;

@@ -14,13 +14,13 @@ Tensor zeros(Size count, DType dtype, Device device) {
 
 }  // namespace
 
-StepScalars::StepScalars(const StepOptions& options, Size ranks, Size shard_ranks, Size units)
+StepScalars::StepScalars(const StepOptions& options, Size ranks, Size shard_ranks, Size units, Size groups)
     : losses(zeros(options.accum * ranks, DType::f32, options.device)),
       numbers(zeros(3, DType::f32, options.device)),
       loss(numbers.narrow(0, 0, 1)),
       norm(numbers.narrow(0, 1, 1)),
       partials(zeros(shard_ranks * units, DType::f64, options.device)),
-      update(zeros(sizeof(StepNumbers) / sizeof(float), DType::f32, options.device)),
+      update(zeros(groups * static_cast<Size>(sizeof(StepNumbers) / sizeof(float)), DType::f32, options.device)),
       rates(zeros(sizeof(kernels::StepRates) / sizeof(float), DType::f32, options.device)),
       evaluation(zeros(1, DType::f32, options.device)) {
   fill(numbers.narrow(0, 2, 1), 1);

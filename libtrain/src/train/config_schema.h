@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,10 +19,15 @@ struct Text {
 struct Unsupported {
   std::string text;  // a date, a table, ...
 };
-using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, Unsupported>;
+// A table whose values are single ones.
+using Scalar = std::variant<bool, std::int64_t, double, std::string, Unsupported>;
+using Table = std::vector<std::pair<std::string, Scalar>>;
+using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<Table>,
+                           Unsupported>;
 
 // Where a Key's value lives; the type of the pointer is the type of the key.
-using Field = std::variant<bool*, Size*, std::uint64_t*, double*, std::string*, std::vector<std::string>*>;
+using Field = std::variant<bool*, Size*, std::uint64_t*, double*, std::string*, std::vector<std::string>*,
+                           std::vector<OptimGroupConfig>*>;
 
 // The values that a key takes. Only what fits its type is looked at.
 struct Rule {

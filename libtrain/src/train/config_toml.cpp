@@ -29,12 +29,31 @@
 namespace lt::config {
 namespace {
 
+Scalar scalar_of(const toml::node& node) {
+  if (const auto v = node.value_exact<bool>()) return *v;
+  if (const auto v = node.value_exact<std::int64_t>()) return *v;
+  if (const auto v = node.value_exact<double>()) return *v;
+  if (const auto v = node.value_exact<std::string>()) return *v;
+  return Unsupported{node.is_array() ? "a list" : node.is_table() ? "a table" : "a date or time"};
+}
+
+Table table_of(const toml::table& table) {
+  Table values;
+  for (const auto& [name, node] : table) values.emplace_back(std::string(name.str()), scalar_of(node));
+  return values;
+}
+
 Value value_of(const toml::node& node) {
   if (const auto v = node.value_exact<bool>()) return *v;
   if (const auto v = node.value_exact<std::int64_t>()) return *v;
   if (const auto v = node.value_exact<double>()) return *v;
   if (const auto v = node.value_exact<std::string>()) return *v;
   if (const toml::array* array = node.as_array()) {
+    if (!array->empty() && array->is_homogeneous(toml::node_type::table)) {
+      std::vector<Table> tables;
+      for (const toml::node& element : *array) tables.push_back(table_of(*element.as_table()));
+      return tables;
+    }
     std::vector<std::string> values;
     for (const toml::node& element : *array) {
       const auto v = element.value_exact<std::string>();

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "libtrain/error.h"
+#include "train/config_groups.h"
 #include "train/config_schema.h"
 #include "train/utf8.h"
 
@@ -58,6 +59,17 @@ std::string toml(const std::vector<std::string>& values) {
   for (const std::string& value : values) text += (text.size() > 1 ? ", " : "") + in_quotes(value);
   return text + "]";
 }
+std::string toml(const std::vector<OptimGroupConfig>& groups) {
+  std::string text = "[";
+  for (const OptimGroupConfig& group : groups) {
+    const std::string decay =
+        group.weight_decay < 0 ? "" : fmt::format("weight_decay = {}, ", toml(group.weight_decay));
+    text += fmt::format("{}{{match = {}, lr_scale = {}, {}optimizer = {}}}", text.size() > 1 ? ", " : "",
+                        toml(group.match), toml(group.lr_scale), decay, toml(group.optimizer));
+  }
+  return text + "]";
+}
+std::string toml(const std::vector<Table>&) { return "tables"; }
 std::string toml(const Text& value) { return in_quotes(value.text); }
 std::string toml(const Unsupported& value) { return value.text; }
 
@@ -172,13 +184,17 @@ void assign(Config& config, const Key& key, const Value& value, const std::strin
   std::visit(
       [&](auto* field) {
         using T = Pointee<decltype(field)>;
-        auto given = convert<T>(key.rule, value);
-        if (!given || !satisfies(key.rule, *given)) {
-          const std::string got = std::visit([](const auto& v) { return toml(v); }, value);
-          throw UsageError("config", fmt::format("{}: expected {}, got {} ({})", key.full_name(),
-                                                 expected<T>(key.rule, value), got, source));
+        if constexpr (std::is_same_v<T, std::vector<OptimGroupConfig>>) {
+          *field = groups_from(value, key.full_name(), source);
+        } else {
+          auto given = convert<T>(key.rule, value);
+          if (!given || !satisfies(key.rule, *given)) {
+            const std::string got = std::visit([](const auto& v) { return toml(v); }, value);
+            throw UsageError("config", fmt::format("{}: expected {}, got {} ({})", key.full_name(),
+                                                   expected<T>(key.rule, value), got, source));
+          }
+          *field = std::move(*given);
         }
-        *field = std::move(*given);
       },
       key.field(config));
 }

@@ -28,7 +28,8 @@ Tensor meta_tokens(Size samples, Size seq) {
 constexpr int kMaxRanks = 1 << 20;
 
 // Bytes by the formulas of docs/strategies.md.
-void evaluate_formulas(Plan& plan, const Config& config, double padded, int shard_ranks) {
+void evaluate_formulas(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups, double padded,
+                       int shard_ranks) {
   const Strategy& strategy = find_strategy(config.parallel.strategy);
   const double n = shard_ranks;
   const bool mixed = config.train.dtype != "f32";
@@ -37,10 +38,14 @@ void evaluate_formulas(Plan& plan, const Config& config, double padded, int shar
   };
   plan.formula_parameters = held(mixed ? 2 : 4, strategy.parameters);
   plan.formula_gradients = held(4, strategy.gradients);
-  const Optimizer optimizer = optimizer_of(config);
-  Size kept = mixed && optimizer.masters ? dtype_bytes(DType::f32) : 0;
-  for (const StateKind& state : optimizer.states) kept += dtype_bytes(state.dtype);
-  plan.formula_optimizer = held(static_cast<double>(kept), strategy.optimizer);
+  double kept = 0, elements = 0;
+  for (const OptimizerGroupUse& use : groups) {
+    const Optimizer& optimizer = use.group->optimizer;
+    Size bytes = mixed && optimizer.masters ? dtype_bytes(DType::f32) : 0;
+    for (const StateKind& state : optimizer.states) bytes += dtype_bytes(state.dtype);
+    kept += static_cast<double>(bytes * use.elements), elements += static_cast<double>(use.elements);
+  }
+  plan.formula_optimizer = held(kept / elements, strategy.optimizer);
   plan.parameters_held = held(1, strategy.parameters);
   plan.parameters_optimized = held(1, strategy.optimizer);
 }
@@ -110,7 +115,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   std::unique_ptr<Engine> made;
   name_origin(config, [&] {
     made = std::make_unique<Engine>(*model, Group::meta(0, ranks, target_of(device)), parallel_options(config),
-                                    optimizer_of(config), options);
+                                    optimizers_of(config), options);
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
@@ -157,7 +162,8 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
-  evaluate_formulas(plan, config, static_cast<double>(engine.padded_parameters()), shard_ranks);
+  evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
+                    shard_ranks);
   return plan;
 }
 

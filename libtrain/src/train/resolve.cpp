@@ -150,17 +150,27 @@ StepOptions step_options(const Config& resolved) {
           .tf32 = train.tf32};
 }
 
-Optimizer optimizer_of(const Config& resolved) {
+OptimizerGroups optimizers_of(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
-  const auto f = [](double value) { return static_cast<float>(value); };
-  return AdamW{f(optim.lr),
-               f(optim.beta1),
-               f(optim.beta2),
-               f(optim.eps),
-               f(optim.weight_decay),
-               f(optim.clip),
-               float_type(optim.state_dtype),
-               optim.master != "none"};
+  const auto adamw = [&](double weight_decay) {
+    const auto f = [](double value) { return static_cast<float>(value); };
+    return AdamW{.lr = f(optim.lr),
+                 .beta1 = f(optim.beta1),
+                 .beta2 = f(optim.beta2),
+                 .eps = f(optim.eps),
+                 .weight_decay = f(weight_decay),
+                 .clip = f(optim.clip),
+                 .state_dtype = float_type(optim.state_dtype),
+                 .masters = optim.master != "none"};
+  };
+  OptimizerGroups made(adamw(optim.weight_decay));
+  std::vector<OptimizerGroup> own;
+  for (const OptimGroupConfig& group : optim.groups) {
+    own.push_back(
+        {group.match, adamw(group.weight_decay < 0 ? optim.weight_decay : group.weight_decay), group.lr_scale});
+  }
+  made.groups.insert(made.groups.begin(), own.begin(), own.end());
+  return made;
 }
 
 Schedule schedule_options(const Config& resolved) {

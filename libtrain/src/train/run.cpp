@@ -47,7 +47,7 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     const Group group = group_for(world.group(), config, options.device);
     started("groups");
-    engine = std::make_unique<Engine>(*model, group, parallel_options(config), optimizer_of(config), options);
+    engine = std::make_unique<Engine>(*model, group, parallel_options(config), optimizers_of(config), options);
     started("engine");
     const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
     engine->rehearse(batches.step, batches.evaluation);
@@ -235,6 +235,13 @@ void announce(Run& run, const std::string& command) {
           : "",
       config.parallel.recompute, config.train.tf32 ? "f32 with products in TF32" : config.train.dtype,
       config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
+  if (!config.optim.groups.empty()) {
+    int number = 0;
+    for (const OptimizerGroupUse& use : run.engine->optimizer_groups()) {
+      say("group {}: {}, {}, learning rate x {}: {}, {} elements", number++, use.group->match,
+          use.group->optimizer.name, use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
+    }
+  }
   if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
   say("run folder: {}", config.run.dir);
   say("run: {}{}", run.start.identity.id,

@@ -1,0 +1,97 @@
+// Which group has a parameter, and what all of them keep.
+#include "optim/groups.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libtrain/error.h"
+#include "optim/row.h"
+
+namespace lt {
+namespace {
+
+[[noreturn]] void fail_groups(const std::string& what, const std::string& hint = "") {
+  throw UsageError("optim", "groups: " + what, hint);
+}
+
+void require_matches(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
+  for (const OptimizerGroup& group : groups.groups) {
+    const auto is_matched = [&](const std::string& parameter) { return matches(group.match, parameter); };
+    if (std::any_of(parameters.begin(), parameters.end(), is_matched)) continue;
+    fail_groups("match \"" + group.match + "\": expected parameters of that name, found none",
+                "parameters of the model: " + parameters.front() + ", ..., " + parameters.back());
+  }
+}
+
+}  // namespace
+
+// Where a star is followed by text that is not there it takes one character more.
+bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++, taken = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != pattern.npos) {
+      p = star + 1, n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+void require_whole(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
+  if (groups.groups.empty() || static_cast<int>(groups.groups.size()) > kMaxOptimizerGroups) {
+    fail_groups("expected 1 to " + std::to_string(kMaxOptimizerGroups) + ", found " +
+                std::to_string(groups.groups.size()));
+  }
+  for (const OptimizerGroup& group : groups.groups) {
+    require_whole(group.optimizer);
+    if (group.optimizer.masters != groups.groups[0].optimizer.masters) {
+      fail_groups("expected masters in all of them or in none, found both");
+    }
+  }
+  require_matches(groups, parameters);
+  std::vector<StateKind> known;
+  for (const StateKind& kind : state_kinds(groups, parameters)) {
+    const auto is_same = [&](const StateKind& other) { return other.name == kind.name; };
+    if (std::any_of(known.begin(), known.end(), is_same)) fail_groups(kind.name + ": expected one dtype, found two");
+    known.push_back(kind);
+  }
+}
+
+DType weight_dtype(const OptimizerGroups& groups, DType compute) {
+  if (groups.groups[0].optimizer.masters) return DType::f32;
+  if (compute == DType::bf16) return DType::bf16;
+  throw UsageError("config", "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
+}
+
+std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter) {
+  for (std::size_t i = 0; i < groups.groups.size(); ++i) {
+    if (matches(groups.groups[i].match, parameter)) return i;
+  }
+  fail_groups("expected one for " + parameter + ", found none", "a last group that matches \"*\" takes the rest");
+}
+
+std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
+  std::set<std::size_t> used;
+  for (const std::string& parameter : parameters) used.insert(group_of(groups, parameter));
+  std::vector<StateKind> kinds;
+  for (const std::size_t i : used) {
+    for (const StateKind& state : groups.groups[i].optimizer.states) {
+      if (std::find(kinds.begin(), kinds.end(), state) == kinds.end()) kinds.push_back(state);
+    }
+  }
+  for (StateKind& kind : kinds) {
+    kind.partial = std::any_of(used.begin(), used.end(), [&](std::size_t i) {
+      const auto& states = groups.groups[i].optimizer.states;
+      return std::none_of(states.begin(), states.end(), [&](const StateKind& s) { return s.name == kind.name; });
+    });
+  }
+  return kinds;
+}
+
+}  // namespace lt

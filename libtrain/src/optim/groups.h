@@ -1,0 +1,26 @@
+// Groups of parameters as the engine asks for them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libtrain/optimizer_groups.h"
+
+namespace lt {
+
+// Throws UsageError for a row that is not whole, more than kMaxOptimizerGroups groups, groups of which some have
+// masters and others have none, a state of two dtypes, a pattern that matches none of `parameters`, and a parameter
+// without a group.
+void require_whole(const OptimizerGroups& groups, const std::vector<std::string>& parameters);
+
+// The group of a parameter; throws UsageError where it has none.
+std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter);
+
+// Of the weights that they change where the compute dtype is `compute`. Throws UsageError for groups without masters
+// and a `compute` other than bf16.
+DType weight_dtype(const OptimizerGroups& groups, DType compute);
+
+// The kinds of state of all groups that hold any of `parameters`, in the order of the groups.
+std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<std::string>& parameters);
+
+}  // namespace lt

@@ -1,0 +1,96 @@
+// Stretches of equal states, cuts of one optimizer each, and their updates.
+#include "parallel/unit_optimizer.h"
+
+#include <algorithm>
+
+#include "libtrain/memory.h"
+#include "libtrain/work_count.h"
+#include "optim/groups.h"
+#include "optim/row.h"
+
+namespace lt {
+namespace {
+
+// What the part that holds most of elements [begin, end) has of them, where the unit is cut into parts of `size`.
+Size largest_share(Size begin, Size end, Size size) {
+  Size largest = 0;
+  for (Size part = begin / size * size; part < end; part += size) {
+    largest = std::max(largest, std::min(end, part + size) - std::max(begin, part));
+  }
+  return largest;
+}
+
+}  // namespace
+
+UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights,
+                             Device device, std::uint64_t seed)
+    : groups_(groups), part_(part), decayed_(layout.decayed()), rounds_(weights == DType::bf16) {
+  // Padding belongs to what stands before it.
+  const std::vector<UnitLayout::Range>& ranges = layout.ranges();
+  std::size_t last_group = 0;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::size_t group = group_of(groups, ranges[i].name);
+    const Size begin = i == 0 ? 0 : ranges[i].begin,
+               end = i + 1 < ranges.size() ? ranges[i + 1].begin : layout.padded();
+    const std::vector<StateKind>& kinds = groups.groups[group].optimizer.states;
+    const bool same_states = !stretches_.empty() && stretches_.back().kinds == kinds;
+    if (!same_states) stretches_.push_back({begin, end, kinds, {}});
+    stretches_.back().end = end;
+    rounds_ = rounds_ || rounds_stochastically(groups.groups[group].optimizer);
+    const Size from = std::max(begin, part.begin), to = std::min(end, part.end());
+    if (from >= to) continue;
+    const bool goes_on = !cuts_.empty() && last_group == group && same_states &&
+                         (!rounds_ || cuts_.back().places.count < RoundingPlaces::kMost);
+    if (!goes_on) cuts_.push_back({from, to, group, stretches_.size() - 1, {}});
+    last_group = group;
+    Cut& cut = cuts_.back();
+    cut.end = to;
+    if (rounds_) {
+      cut.places.places[cut.places.count++] = {from - cut.begin, from - ranges[i].begin,
+                                               rounding_key(seed, ranges[i].name)};
+    }
+  }
+  const MemoryScope owner(MemoryOwner::optimizer);
+  for (Stretch& stretch : stretches_) {
+    const Size elements = largest_share(stretch.begin, stretch.end, part.size);
+    for (const StateKind& kind : stretch.kinds) {
+      stretch.states.push_back(Tensor::zeros({elements}, kind.dtype, device));
+    }
+  }
+}
+
+Tensor UnitOptimizer::part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const {
+  return stretch.states[state].narrow(0, begin - std::max(stretch.begin, part_.begin), end - begin);
+}
+
+void UnitOptimizer::update(const Tensor& weights, const Tensor& gradient, const Tensor& copy,
+                           const StepNumbers* numbers) const {
+  for (const Cut& cut : cuts_) {
+    const Stretch& stretch = stretches_[cut.stretch];
+    const Size size = cut.end - cut.begin;
+    const auto part = [&](const Tensor& held) { return held.narrow(0, cut.begin - part_.begin, size); };
+    std::vector<Tensor> states;
+    for (std::size_t i = 0; i < stretch.states.size(); ++i) states.push_back(part_of(stretch, i, cut.begin, cut.end));
+    UpdateRange range{part(weights), states, part(gradient), {}, 0, numbers == nullptr ? nullptr : numbers + cut.group};
+    if (copy.defined()) range.copy = part(copy);
+    range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
+    if (rounds_) range.rounding = &cut.places;
+    // Weights and states are read and written, the gradient read for the norm and the update, the copy written.
+    Size element = 2 * dtype_bytes(weights.dtype()) + 2 * dtype_bytes(gradient.dtype());
+    for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);
+    if (copy.defined()) element += dtype_bytes(copy.dtype());
+    count_traffic(size * element);
+    groups_.groups[cut.group].optimizer.update(range);
+  }
+}
+
+void UnitOptimizer::for_each_state(Size begin, Size end,
+                                   const std::function<void(const std::string&, const Tensor&)>& visit) const {
+  const auto holds = [&](const Stretch& stretch) { return stretch.begin <= begin && end <= stretch.end; };
+  const Stretch& stretch = *std::find_if(stretches_.begin(), stretches_.end(), holds);
+  for (std::size_t i = 0; i < stretch.states.size(); ++i) {
+    visit(stretch.kinds[i].name, part_of(stretch, i, begin, end));
+  }
+}
+
+}  // namespace lt

@@ -1,0 +1,60 @@
+// UnitOptimizer: what the optimizers keep of this rank's part of one unit, and their updates of it. The memory of an
+// optimizer is taken here alone. Neighbouring parameters whose optimizers keep the same states share a flat buffer of
+// each; every rank takes as much for it as the one with the largest share, so that all ranks hold the same bytes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libtrain/optimizer_groups.h"
+#include "parallel/layout.h"
+
+namespace lt {
+
+// One of equal parts of a unit, in elements of it; the whole where the optimizer is replicated.
+struct UnitPart {
+  Size begin, size;
+  Size end() const { return begin + size; }
+};
+
+class UnitOptimizer {
+ public:
+  // `groups` outlives it. `weights` is the dtype of what the optimizers change, `seed` that of stochastic rounding.
+  UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights, Device device,
+                std::uint64_t seed);
+
+  // One update of the part. All tensors are of its size; `copy` receives the weights in the compute dtype, or is
+  // undefined. `numbers` are those of each group.
+  void update(const Tensor& weights, const Tensor& gradient, const Tensor& copy, const StepNumbers* numbers) const;
+
+  // Calls visit(kind, values) for each state of elements [begin, end) of the unit, which are of one parameter and of
+  // this part.
+  void for_each_state(Size begin, Size end, const std::function<void(const std::string&, const Tensor&)>& visit) const;
+
+ private:
+  // Parameters in a row whose optimizers keep the same states, in elements of the unit.
+  struct Stretch {
+    Size begin, end;
+    std::vector<StateKind> kinds;
+    std::vector<Tensor> states;  // of what this part has of it, then room that other ranks need
+  };
+  // What one call of an update takes.
+  struct Cut {
+    Size begin, end;
+    std::size_t group, stretch;
+    RoundingPlaces places;
+  };
+
+  const Stretch& stretch_at(Size element) const;
+  Tensor part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const;
+
+  const OptimizerGroups& groups_;
+  UnitPart part_;
+  Size decayed_;
+  bool rounds_ = false;
+  std::vector<Stretch> stretches_;
+  std::vector<Cut> cuts_;
+};
+
+}  // namespace lt

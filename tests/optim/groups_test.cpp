@@ -1,0 +1,88 @@
+// Groups of parameters: patterns, which group counts, and lists that no engine takes.
+#include "optim/groups.h"
+
+#include <string>
+#include <vector>
+
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+const std::vector<std::string> kParameters = {"embedding.wte.weight", "blocks.0.norm1.weight",
+                                              "blocks.10.ffn.up.weight"};
+
+std::string refusal_of(const OptimizerGroups& groups) {
+  try {
+    require_whole(groups, kParameters);
+    for (const std::string& parameter : kParameters) group_of(groups, parameter);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+OptimizerGroups with(std::vector<OptimizerGroup> groups) { return {std::move(groups), 1e-3, 1.0}; }
+
+}  // namespace
+
+TEST_CASE("groups: a star stands for any text, and the whole name counts", "[optim]") {
+  for (const auto& [pattern, name] : {std::pair<const char*, const char*>{"*", "a.b"},
+                                      {"*", ""},
+                                      {"a.b", "a.b"},
+                                      {"a*", "a"},
+                                      {"*b", "a.b"},
+                                      {"blocks.*.norm*", "blocks.10.norm1.weight"},
+                                      {"*norm*norm*", "norm.norm"},
+                                      {"a**b", "ab"},
+                                      {"*ab", "aab"}}) {
+    INFO(pattern << " " << name);
+    CHECK(matches(pattern, name));
+  }
+  for (const auto& [pattern, name] : {std::pair<const char*, const char*>{"", "a"},
+                                      {"a", "ab"},
+                                      {"b", "ab"},
+                                      {"a*c", "abcd"},
+                                      {"*norm*norm*", "norm.nor"},
+                                      {"a?", "ab"},
+                                      {"blocks.*.norm", "blocks.0.norm1"}}) {
+    INFO(pattern << " " << name);
+    CHECK_FALSE(matches(pattern, name));
+  }
+}
+
+TEST_CASE("groups: the first that matches counts", "[optim]") {
+  const OptimizerGroups groups = with({{"blocks.*.norm*", AdamW{}, 2}, {"blocks.*", AdamW{}}, {"*", AdamW{}}});
+  CHECK(group_of(groups, "blocks.0.norm1.weight") == 1 - 1);
+  CHECK(group_of(groups, "blocks.10.ffn.up.weight") == 1);
+  CHECK(group_of(groups, "embedding.wte.weight") == 2);
+  CHECK(refusal_of(groups) == "none");
+}
+
+TEST_CASE("groups: what no engine takes is refused", "[optim]") {
+  CHECK(refusal_of(AdamW{}) == "none");
+  CHECK(refusal_of(with({})) == "groups: expected 1 to 16, found 0");
+  CHECK(refusal_of(with(std::vector<OptimizerGroup>(17, {"*", AdamW{}}))) == "groups: expected 1 to 16, found 17");
+  CHECK(refusal_of(with({{"*.bias", AdamW{}}, {"*", AdamW{}}})) ==
+        "groups: match \"*.bias\": expected parameters of that name, found none");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{}}})) == "groups: expected one for embedding.wte.weight, found none");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{.masters = false}}, {"*", AdamW{}}})) ==
+        "groups: expected masters in all of them or in none, found both");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{.state_dtype = DType::bf16}}, {"*", AdamW{}}})) ==
+        "groups: m: expected one dtype, found two");
+}
+
+TEST_CASE("groups: a kind that not all of them keep is partial", "[optim]") {
+  Optimizer momentum{.name = "sgd", .states = {"momentum"}, .update = [](const UpdateRange&) {}};
+  const auto partial = [](const char* name) {
+    StateKind kind(name);
+    kind.partial = true;
+    return kind;
+  };
+  CHECK(state_kinds(AdamW{}, kParameters) == std::vector<StateKind>{"m", "v"});
+  CHECK(state_kinds(with({{"blocks.*", momentum}, {"*", AdamW{}}}), kParameters) ==
+        std::vector<StateKind>{partial("momentum"), partial("m"), partial("v")});
+  CHECK(state_kinds(with({{"*", momentum}, {"*", AdamW{}}}), kParameters) == std::vector<StateKind>{"momentum"});
+}
