@@ -97,7 +97,7 @@ std::vector<float> transpose(const std::vector<float>& in, Size rows, Size colum
 }
 
 void write_tensors(const fs::path& file, const fs::path& step_directory, const Manifest& manifest,
-                   const std::vector<HfTensor>& tensors) {
+                   const std::vector<HfTensor>& tensors, const std::string& weights) {
   std::vector<ParameterInfo> announced;
   for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
   SafetensorsWriter writer(file, announced);
@@ -106,7 +106,7 @@ void write_tensors(const fs::path& file, const fs::path& step_directory, const M
     std::vector<float> values(static_cast<std::size_t>(count));
     within(step_directory, [&] {
       Transfer on_host;
-      read_ranges(step_directory, manifest, {{tensor.ours, kMaster, begin, begin + count, values.data()}}, on_host);
+      read_ranges(step_directory, manifest, {{tensor.ours, weights, begin, begin + count, values.data()}}, on_host);
     });
     writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
   }
@@ -121,7 +121,7 @@ bool is_hf_tokenizer(const std::string& text) {
 
 }  // namespace
 
-void export_hf(const std::string& step_directory, const std::string& out_directory) {
+void export_hf(const std::string& step_directory, const std::string& out_directory, const std::string& weights) {
   fs::path out = fs::absolute(out_directory).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
   within(out.parent_path(), [&] {
@@ -133,6 +133,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
     }
   });
   const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages
+  require_weights(step.string(), weights);
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {
@@ -149,7 +150,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       if (is_hf_tokenizer(manifest.state.tokenizer)) {
         write_durably(temporary / "tokenizer.json", manifest.state.tokenizer);
       }
-      write_tensors(temporary / "model.safetensors", step, manifest, tensors);
+      write_tensors(temporary / "model.safetensors", step, manifest, tensors, weights);
       sync_folder(temporary);
       rename_durably(temporary, out);
     });

@@ -158,6 +158,20 @@ void require_parameters(const std::string& step_directory, const std::vector<Par
   within(step_directory, [&] { check_shapes(read_manifest(step_directory), model); });
 }
 
+void require_weights(const std::string& step_directory, const std::string& weights) {
+  within(step_directory, [&] {
+    const Manifest manifest = read_manifest(step_directory);
+    if (find_kind(manifest.kinds, weights) == nullptr) {
+      throw DataError("checkpoint", fmt::format("manifest.json: states: expected {}, found none", weights),
+                      "a run keeps it with optim.ema");
+    }
+    if (weights != kAverage || manifest.state.step > manifest.state.skipped) return;
+    throw DataError("checkpoint", fmt::format("manifest.json: step: expected one with an update before it, for {}, "
+                                              "found {}",
+                                              weights, manifest.state.step));
+  });
+}
+
 RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group) {
   const PhaseScope phase(Phase::load);
   Manifest manifest;

@@ -11,6 +11,7 @@
 #include "checkpoints/memory_folder.h"
 #include "command.h"
 #include "libtrain/error.h"
+#include "model_options.h"
 #include "record/short_text.h"
 #include "train/run_identity.h"
 
@@ -79,7 +80,7 @@ ExitCode free_memory(const std::string& run_dir) {
 
 Run set_up_checkpoint(CLI::App& app) {
   struct Options {
-    std::string path, format = "safetensors", out;
+    std::string path, format = "safetensors", out, weights = kMaster;
   };
   const auto o = std::make_shared<Options>();
   using Action = std::function<ExitCode(const Options&)>;
@@ -101,12 +102,13 @@ Run set_up_checkpoint(CLI::App& app) {
       [](const Options& options) { return free_memory(options.path); }, "a run's folder");
   CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
     const std::string folder = newest(options.path);
-    checkpoint::export_hf(folder, options.out);
+    checkpoint::export_hf(folder, options.out, options.weights);
     fmt::print("{}: exported {}\n", options.out, folder);
     return ExitCode::ok;
   });
   to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
   to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
+  add_weights_option(*to, o->weights);
   app.require_subcommand(1);
   return [&app, o, actions](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

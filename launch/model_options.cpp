@@ -8,16 +8,23 @@
 
 namespace lt::launch {
 
+void add_weights_option(CLI::App& app, std::string& weights) {
+  app.add_option("--weights", weights, "master, or ema: their average, which runs with optim.ema keep")
+      ->check(CLI::IsMember({kMaster, kAverage}))
+      ->option_text("master|ema = master");
+}
+
 void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--checkpoint", options.checkpoint, "a step's folder, a checkpoints folder or a run's folder")
       ->required()
       ->option_text("DIR (required)");
   app.add_option("--tokenizer", options.tokenizer, "byte, or a tokenizer.json; that of the checkpoint if not given")
       ->option_text("byte|FILE.json");
+  add_weights_option(app, options.weights);
 }
 
 LoadedModel load_model(const ModelOptions& options) {
-  LoadedModel loaded = lt::load_model(options.checkpoint);
+  LoadedModel loaded = lt::load_model(options.checkpoint, options.weights);
   for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
   if (!options.tokenizer.empty()) loaded.tokenizer = make_tokenizer(options.tokenizer);
   return loaded;

@@ -4,6 +4,7 @@
 
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
+#include "kernels/ema.h"
 #include "kernels/embedding.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
@@ -316,6 +317,21 @@ TEST_CASE("cuda: normal random numbers", "[cuda]") {
         const int values = both.array(dtype, n);
         both.run([&](auto s, auto at) { fill_normal(s, dtype, at(values), 77, first, n, 0.25f, 2.0f); });
       }
+    }
+  }
+}
+
+TEST_CASE("cuda: the average of weights", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Size n : kCounts) {
+      OnBoth both;
+      const int average = both.array(DType::f32, n), w = both.array(dtype, n),
+                numbers = both.words(StepNumbers{.bias = {1, 0.19f, 1, 1}});
+      both.run([&](auto s, auto at) {
+        ema_update(s, static_cast<float*>(at(average)), dtype, at(w), n, 0.9, 1,
+                   static_cast<const StepNumbers*>(at(numbers)));
+      });
     }
   }
 }

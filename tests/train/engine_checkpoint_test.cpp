@@ -1,4 +1,6 @@
 // What a program that links the library saves can be sampled: with the tokenizer that it gave, or without one.
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -8,6 +10,7 @@
 #include "test_main/catch.h"
 
 using namespace lt;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -123,4 +126,53 @@ TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become 
   for (int step = 0; step < 3; ++step) CHECK(resumed.step(batch).loss() == unbroken.step(batch).loss());
   CHECK(values_of(resumed) == values_of(unbroken));
   CHECK(load_model(save(resumed, folder.path, Group())).step == 6);
+}
+
+TEST_CASE("save and load: the average of the weights, and none before the first update", "[train]") {
+  const Folder folder;
+  const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
+  nn::Gpt2 model(spec);
+  Engine engine(model, Group(), {}, averaged(AdamW{.lr = 0.01f}, 0.75), {.micro_batch = 1, .seq = 8});
+  CHECK_THROWS_WITH(load_model(save(engine, folder.path + "/begin", Group()), kAverage),
+                    ContainsSubstring("step: expected one with an update before it, for ema, found 0"));
+  const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
+  const auto values_of = [&](const char* kind) {
+    std::vector<float> values;
+    for (const StateRange& range : engine.shard_map().needed) {
+      if (range.kind != kind) continue;
+      const std::vector<float> more = range.values.to_vector<float>();
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    return values;
+  };
+  std::vector<double> sum(values_of(kMaster).size());
+  double weight = 0;
+  for (int step = 0; step < 5; ++step) {
+    engine.step(batch).loss();
+    const std::vector<float> masters = values_of(kMaster);
+    weight = 0.75 * weight + 0.25;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = 0.75 * sum[i] + 0.25 * masters[i];
+  }
+  const std::vector<float> averages = values_of(kAverage);
+  double most = 0;
+  for (std::size_t i = 0; i < sum.size(); ++i) most = std::max(most, std::abs(averages[i] - sum[i] / weight));
+  CHECK(most < 1e-6);
+  CHECK(averages != values_of(kMaster));
+
+  const std::string step = save(engine, folder.path + "/end", Group());
+  std::vector<float> loaded;
+  const LoadedModel model_of_averages = load_model(step, kAverage);
+  for (const nn::NamedParameter& entry : model_of_averages.model->all_parameters()) {
+    const std::vector<float> more = entry.parameter->tensor().detach().to_vector<float>();
+    loaded.insert(loaded.end(), more.begin(), more.end());
+  }
+  std::sort(loaded.begin(), loaded.end());
+  std::vector<float> sorted = averages;
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(loaded == sorted);
+  nn::Gpt2 bare(spec);
+  Engine without(bare, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  without.step(batch).loss();
+  CHECK_THROWS_WITH(load_model(save(without, folder.path + "/without", Group()), kAverage),
+                    ContainsSubstring("states: expected ema, found none"));
 }

@@ -103,9 +103,10 @@ TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "
 
 TEST_CASE("plan = run: moments in bf16, weights without masters, groups", "[train]") {
   for (const char* const strategy : {"ddp", "zero1", "zero2", "zero3"}) {
-    for (const Options& optimizer : {Options{{"optim.state_dtype", "bf16"}}, Options{{"optim.master", "none"}},
-                                     Options{{"optim.state_dtype", "bf16"}, {"optim.master", "none"}},
-                                     Options{{"optim.groups", R"([{"match": "*norm*", "lr_scale": 2}])"}}}) {
+    for (const Options& optimizer :
+         {Options{{"optim.state_dtype", "bf16"}}, Options{{"optim.master", "none"}},
+          Options{{"optim.state_dtype", "bf16"}, {"optim.master", "none"}}, Options{{"optim.ema", "0.9"}},
+          Options{{"optim.groups", R"([{"match": "*norm*", "lr_scale": 2}])"}}}) {
       Options options = {{"parallel.strategy", strategy}, {"train.dtype", "bf16"}};
       options.insert(options.end(), optimizer.begin(), optimizer.end());
       check(kUneven, options);

@@ -125,6 +125,9 @@ Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shard
 // The error where none is: why of each, and what would have been expected of `path`; `named` as for newest().
 DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
                               const std::string& named = "");
+// Throws DataError where the checkpoint's weights of that kind, kMaster or kAverage, mean nothing: before the first
+// update there is no average.
+void require_weights(const std::string& step_directory, const std::string& weights);
 // The whole of one parameter's state, f32, flat.
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                const std::string& kind = kMaster);
@@ -136,8 +139,9 @@ std::vector<std::string> verify(const std::string& path);
 
 // Writes `out_directory` with config.json and model.safetensors (f32), which `transformers` loads as GPT2LMHeadModel or
 // LlamaForCausalLM, and tokenizer.json where the checkpoint has one in Hugging Face's own format. The folder is written
-// beside and renamed, so it is there whole or not at all. Throws DataError where the checkpoint is damaged or of
-// another model family, or where `out_directory` exists and is not empty.
-void export_hf(const std::string& step_directory, const std::string& out_directory);
+// beside and renamed, so it is there whole or not at all. `weights` is kMaster or kAverage. Throws DataError where the
+// checkpoint is damaged or of another model family, or where `out_directory` exists and is not empty.
+void export_hf(const std::string& step_directory, const std::string& out_directory,
+               const std::string& weights = kMaster);
 
 }  // namespace lt::checkpoint

@@ -64,6 +64,7 @@ struct OptimConfig {
   std::string schedule = "cosine";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
   std::string state_dtype = "f32", master = "f32";
+  double ema = 0;                        // decay of the average of the weights; 0: none
   std::vector<OptimGroupConfig> groups;  // a parameter has the first that matches
 };
 

@@ -9,6 +9,7 @@
 
 #include "libtrain/data.h"
 #include "libtrain/models.h"
+#include "libtrain/shard_map.h"
 
 namespace lt {
 
@@ -46,8 +47,9 @@ struct LoadedModel {
   std::vector<std::string> passed_over;  // newer checkpoints that are not valid, and why
 };
 // Throws DataError where no valid checkpoint is there, saying why of each, and where it holds no transformer or another
-// one than it describes; UsageError where what it describes makes no model.
-LoadedModel load_model(const std::string& directory);
+// one than it describes; UsageError where what it describes makes no model. `weights` is kMaster, or kAverage of a run
+// that keeps one.
+LoadedModel load_model(const std::string& directory, const std::string& weights = kMaster);
 
 struct EvaluationResult {
   double loss = 0;  // mean over all targets of all whole blocks, nats

@@ -53,6 +53,10 @@ struct AdamW {
   operator Optimizer() const;
 };
 
+// The row with one more state, kAverage in f32: the exponential moving average of the weights after each update so far,
+// average += (1 - decay) / (1 - decay^n) (w - average) at the n-th. `decay` is of [0, 1).
+Optimizer averaged(Optimizer row, double decay);
+
 enum class Decay { constant, cosine, linear, wsd };
 
 // The learning rate of step n, from 1: lr * n / warmup up to warmup; then with p = (n - warmup) / (steps - warmup)

@@ -17,6 +17,8 @@ namespace lt {
 // Kinds of state are names, of 1 to 32 of a to z, 0 to 9 and _: this one, and what the optimizer keeps
 // (Optimizer::states). They are links in a checkpoint's files.
 inline constexpr const char* kMaster = "master";
+// The average of the masters over the updates, where a run keeps one.
+inline constexpr const char* kAverage = "ema";
 
 inline bool is_kind_name(std::string_view name) {
   const auto may_stand = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };

@@ -97,6 +97,7 @@ std::vector<Key> make_schema() {
     LT_KEY(optim, clip, at_least(0), "bound on the global gradient norm; 0: none"),
     LT_KEY(optim, state_dtype, one_of({"f32", "bf16"}), "of the moments; bf16 is rounded stochastically"),
     LT_KEY(optim, master, one_of({"f32", "none"}), "weights beside those in use; none: with bf16, stochastic rounding"),
+    LT_KEY(optim, ema, from_0_below_1(), "decay of the weights' average, a state that --weights ema reads; 0: none"),
     LT_KEY(optim, groups, any(), "tables of match, lr_scale, weight_decay, optimizer; JSON outside a file"),
 
     LT_KEY(checkpoint, dir, text_or_empty(), "folder; empty: <run.dir>/checkpoints"),

@@ -31,7 +31,8 @@ ModelDescription description_of(const std::string& step_directory) {
 }
 
 // Makes the model that the checkpoint describes, with memory for its parameters, and returns what is to be read.
-ShardMap make_model(LoadedModel& loaded, const std::string& step_directory) {
+ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const std::string& weights) {
+  checkpoint::require_weights(step_directory, weights);
   const ModelDescription description = description_of(step_directory);
   loaded.seq = description.seq;
   loaded.model = nn::make_transformer(description.spec);
@@ -43,18 +44,20 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory) {
   loaded.model->materialize(kCpu, DType::f32, 0);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor& tensor = entry.parameter->tensor();
-    map.needed.push_back({entry.name, kMaster, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+    map.needed.push_back({entry.name, weights, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
   return map;
 }
 
 }  // namespace
 
-LoadedModel load_model(const std::string& directory) {
+LoadedModel load_model(const std::string& directory, const std::string& weights) {
   LoadedModel loaded;
   const auto candidates = checkpoint::candidates(directory, checkpoint::kAnyRun);
   ShardMap map;
-  if (const checkpoint::Listing* newest = checkpoint::newest_valid(candidates)) map = make_model(loaded, newest->path);
+  if (const checkpoint::Listing* newest = checkpoint::newest_valid(candidates)) {
+    map = make_model(loaded, newest->path, weights);
+  }
   const checkpoint::Loaded found = checkpoint::load_newest(candidates, map, Group(), &loaded.passed_over);
   if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
   const std::string& tokenizer = found.state.tokenizer;

@@ -170,6 +170,9 @@ OptimizerGroups optimizers_of(const Config& resolved) {
         {group.match, adamw(group.weight_decay < 0 ? optim.weight_decay : group.weight_decay), group.lr_scale});
   }
   made.groups.insert(made.groups.begin(), own.begin(), own.end());
+  if (optim.ema > 0) {
+    for (OptimizerGroup& group : made.groups) group.optimizer = averaged(std::move(group.optimizer), optim.ema);
+  }
   return made;
 }
 
