@@ -64,7 +64,9 @@ void check_input(const ShardMap& shards, const RunState& state) {
     const Tensor& values = range.values;
     const StateKind* const kind = find_kind(kinds, range.kind);
     const DType expected = kind == nullptr ? DType::f32 : kind->dtype;
-    if (values.dtype() != expected || !is_state_dtype(expected) || values.elements() != range.end - range.begin) {
+    // What is kept in fewer bytes than its kind is written as its kind.
+    const bool fits = values.dtype() == expected || dtype_bytes(values.dtype()) < dtype_bytes(expected);
+    if (!fits || !is_state_dtype(values.dtype()) || values.elements() != range.end - range.begin) {
       throw UsageError("checkpoint", fmt::format("{}: expected as many {} values, found {} {}", what,
                                                  dtype_name(expected), values.elements(), dtype_name(values.dtype())));
     }
@@ -97,13 +99,15 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
     require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
+  const std::vector<StateKind> kinds = kinds_of(shards);
   std::vector<char> there;
   Transfer on_host, transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
     const DType dtype = range.values.dtype();
-    if (const StateKind* kind = find_kind(manifest.kinds, range.kind)) {
-      require("dtype of " + range.kind, dtype_name(dtype), dtype_name(kind->dtype));
+    const StateKind *const ours = find_kind(kinds, range.kind), *const theirs = find_kind(manifest.kinds, range.kind);
+    if (ours != nullptr && theirs != nullptr) {
+      require("dtype of " + range.kind, dtype_name(ours->dtype), dtype_name(theirs->dtype));
     }
     there.resize(static_cast<std::size_t>(range.values.bytes()));
     read_ranges(folder, manifest, {{range.parameter, range.kind, range.begin, range.end, there.data(), dtype}},

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,8 +16,10 @@
 #include "core/fault.h"
 #include "files.h"
 #include "hdf5_write_driver.h"
+#include "kernels/elementwise.h"
 #include "layout.h"
 #include "shard_checksums.h"
+#include "tensor/host_memory.h"
 #include "transfer.h"
 
 namespace lt::checkpoint {
@@ -56,17 +60,34 @@ Size payload_offset(hid_t dataset) {
   return static_cast<Size>(offset);
 }
 
+// Calls visit(values, count) with each block of the payload, in the dtype of the file.
+void for_each_payload_block(const Tensor& values, DType dtype, Transfer& transfer,
+                            const std::function<void(const void*, Size)>& visit) {
+  const Size size = dtype_bytes(values.dtype()), step = block_elements(dtype);
+  const bool converts = values.dtype() != dtype;
+  const std::shared_ptr<void> converted = converts ? host_memory(kCpu, kBlockBytes) : nullptr;
+  transfer.for_each_block(values, [&](const void* block, Size bytes) {
+    if (!converts) return visit(block, bytes / size);
+    for (Size at = 0; at < bytes / size; at += step) {
+      const Size count = std::min(step, bytes / size - at);
+      kernels::convert(CpuStream{}, dtype, converted.get(), values.dtype(),
+                       static_cast<const std::byte*>(block) + at * size, count, false);
+      visit(converted.get(), count);
+    }
+  });
+}
+
 // Writes the payload block by block, and returns the checksums of what it was given.
-std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, const Tensor& values,
+std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, const Tensor& values, DType dtype,
                                         Transfer& transfer) {
   std::vector<std::uint32_t> checksums;
   hsize_t begin = 0;
-  transfer.for_each_block(values, [&](const void* block, Size bytes) {
-    const auto count = static_cast<hsize_t>(bytes / dtype_bytes(values.dtype()));
+  for_each_payload_block(values, dtype, transfer, [&](const void* block, Size elements) {
+    const auto count = static_cast<hsize_t>(elements);
     const Hdf5Space memory(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
     LT_HDF5(H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, nullptr, &count, nullptr));
     LT_HDF5(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, block));
-    checksums.push_back(crc32c(0, block, static_cast<std::size_t>(bytes)));
+    checksums.push_back(crc32c(0, block, static_cast<std::size_t>(elements * dtype_bytes(dtype))));
     begin += count;
   });
   return checksums;
@@ -83,16 +104,15 @@ Hdf5Type type_of(DType dtype) {
   return type;
 }
 
-DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path,
+DatasetEntry write_dataset(hid_t file, const StateRange& range, const Shape& shape, std::string path, DType dtype,
                            Transfer& transfer) {
-  const DType dtype = range.values.dtype();
   DatasetEntry entry{range.parameter, range.kind, range.begin, range.end, std::move(path), 0, {}, dtype};
   const Hdf5Type type = type_of(dtype);
   const hsize_t count = static_cast<hsize_t>(range.end - range.begin);
   const Hdf5Space space(LT_HDF5(H5Screate_simple(1, &count, nullptr)));
   Hdf5Dataset dataset(
       LT_HDF5(H5Dcreate2(file, entry.path.c_str(), type, space, H5P_DEFAULT, contiguous_layout(), H5P_DEFAULT)));
-  entry.blocks = write_blocks(dataset, type, space, range.values, transfer);
+  entry.blocks = write_blocks(dataset, type, space, range.values, dtype, transfer);
   write_attribute(dataset, "begin", range.begin);
   write_attribute(dataset, "end", range.end);
   write_attribute(dataset, "shape", std::span<const Size>(shape.begin(), shape.end()), false);
@@ -110,7 +130,8 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
   write_attribute(file, "step", owner.step);
   write_attribute(file, "rank", owner.rank);
   write_attribute(file, "world_size", owner.world_size);
-  for (const StateKind& kind : kinds_of(shards)) {
+  const std::vector<StateKind> kinds = kinds_of(shards);
+  for (const StateKind& kind : kinds) {
     Hdf5Group(LT_HDF5(H5Gcreate2(file, kind.name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT)))
         .close();
   }
@@ -121,7 +142,8 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
     if (range.begin == range.end) continue;
     std::string link = fmt::format("/{}/{}", range.kind, range.parameter);
     if (!paths.insert(link).second) paths.insert(link += fmt::format("@{}", range.begin));
-    datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link), transfer));
+    datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link),
+                                     find_kind(kinds, range.kind)->dtype, transfer));
   }
   LT_HDF5(H5Fflush(file, H5F_SCOPE_LOCAL));
   file.close();

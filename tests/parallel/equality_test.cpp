@@ -121,3 +121,28 @@ TEST_CASE("groups with optimizers and rates of their own: every strategy gives t
   const OptimizerGroups same({{"blocks.*", AdamW{.lr = 3e-3f}}, {"*", AdamW{.lr = 3e-3f}}}, 3e-3, 1.0);
   CHECK(train(Strategy::zero2, same) == train(Strategy::zero2, AdamW{.lr = 3e-3f}));
 }
+
+TEST_CASE("frozen parameters: every strategy and recomputation gives the same bits, and they stay", "[parallel]") {
+  const std::vector<std::vector<std::string>> cases = {
+      {"embedding*"}, {"embedding*", "blocks.0.*"}, {"blocks.0.*"}, {"*norm*", "*.bias"}, {"blocks.*", "embedding*"}};
+  for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {  // tied and not
+    const nn::TransformerSpec spec = small_spec(preset);
+    for (const std::vector<std::string>& patterns : cases) {
+      if (std::string(preset) == "llama-tiny" && patterns.size() == 2 && patterns[1] == "*.bias") continue;  // has none
+      OptimizerGroups optimizer(AdamW{.lr = 1e-3f});
+      optimizer.frozen = patterns;
+      const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16, .dtype = DType::bf16};
+      const auto train = [&](const Strategy& strategy, Recompute recompute) {
+        const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+        return train_curve(spec, ranks(), parallel, options, 3, optimizer);
+      };
+      INFO(preset << " " << patterns.front());
+      const Curve expected = train(Strategy::ddp, Recompute::none);
+      CHECK(expected.losses[0] != expected.losses[1]);
+      for (const Strategy& strategy : kStrategies) CHECK(train(strategy, Recompute::none) == expected);
+      for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+        CHECK(train(Strategy::zero3, recompute) == expected);
+      }
+    }
+  }
+}

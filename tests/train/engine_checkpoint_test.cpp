@@ -176,3 +176,29 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
   CHECK_THROWS_WITH(load_model(save(without, folder.path + "/without", Group()), kAverage),
                     ContainsSubstring("states: expected ema, found none"));
 }
+
+TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their kind, and stay as they were", "[train]") {
+  const Folder folder;
+  const nn::TransformerSpec spec{.layers = 2, .heads = 1, .width = 24, .vocab = 256, .max_seq = 8};
+  OptimizerGroups optimizer(AdamW{.lr = 0.01f});
+  optimizer.frozen = {"embedding*", "blocks.0.*"};
+  const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
+  nn::Gpt2 first(spec), second(spec);
+  const StepOptions options{.micro_batch = 1, .seq = 8, .dtype = DType::bf16};
+  Engine engine(first, Group(), {}, optimizer, options), resumed(second, Group(), {}, optimizer, options);
+  const std::string begin = save(engine, folder.path, Group());
+  for (int step = 0; step < 2; ++step) engine.step(batch).loss();
+  const std::string end = save(engine, folder.path, Group());
+  CHECK(checkpoint::verify(folder.path).empty());
+  for (const ParameterInfo& parameter : checkpoint::read_parameters(begin)) {
+    const std::vector<float> before = checkpoint::read_tensor(begin, parameter.name);
+    const bool frozen = parameter.name.starts_with("embedding") || parameter.name.starts_with("blocks.0.");
+    INFO(parameter.name);
+    CHECK((checkpoint::read_tensor(end, parameter.name) == before) == frozen);
+    if (!frozen) continue;
+    for (const float value : before) CHECK(static_cast<float>(bf16(value)) == value);
+  }
+  CHECK_THROWS_WITH(checkpoint::read_tensor(end, "embedding.wte.weight", "m"), ContainsSubstring("are in no file"));
+  REQUIRE(load(resumed, folder.path, Group()));
+  CHECK(resumed.step(batch).loss() == engine.step(batch).loss());
+}

@@ -132,3 +132,29 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
     }
   }
 }
+
+TEST_CASE("plan = run: frozen parameters have no gradient, no state and no reduction", "[train]") {
+  for (const char* const strategy : {"ddp", "zero1", "zero2", "zero3"}) {
+    for (const char* const patterns : {"embedding*", "embedding*,blocks.0.*", "blocks.1.*", "*norm*"}) {
+      check(kGpt, {{"parallel.strategy", strategy}, {"model.freeze", patterns}, {"train.dtype", "bf16"}});
+    }
+  }
+  const auto plan = [](const std::string& patterns) {
+    Options options = kLlama;
+    options.insert(options.end(), {{"parallel.strategy", "zero3"}, {"model.freeze", patterns}});
+    return make_plan(resolve(load_config("", options), DeviceType::cpu), 2);
+  };
+  const auto calls = [](const Plan& made, CollectiveOp op) {
+    Size count = 0;
+    for (const CommTotal& total : made.comm) count += total.op == op ? total.calls : 0;
+    return count;
+  };
+  // Embedding, four blocks, head. A block that is not trained is gathered once, for its forward pass.
+  const Plan all = plan(""), some = plan("embedding*,blocks.0.*,blocks.1.*"), middle = plan("blocks.2.*");
+  CHECK(calls(all, CollectiveOp::reduce_scatter) == 6);
+  CHECK(calls(some, CollectiveOp::reduce_scatter) == 3);
+  CHECK(calls(middle, CollectiveOp::reduce_scatter) == 5);
+  CHECK(calls(all, CollectiveOp::all_gather) - calls(some, CollectiveOp::all_gather) == 3);
+  CHECK(calls(all, CollectiveOp::all_gather) == calls(middle, CollectiveOp::all_gather));
+  CHECK(some.step_time.products_ms < 0.8 * all.step_time.products_ms);
+}

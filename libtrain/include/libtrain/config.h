@@ -19,6 +19,7 @@ struct ModelConfig {
   double dropout = 0;
   std::string tie_embeddings = "auto";  // auto (of the preset), true or false
   std::string from;                     // initial weights: a checkpoint
+  std::vector<std::string> freeze;      // patterns of parameters that are not trained
 };
 
 struct DataConfig {

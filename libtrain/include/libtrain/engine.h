@@ -153,6 +153,7 @@ class Engine {
 
   // Elements of all units with their alignment; what the formulas of docs/strategies.md call P.
   Size padded_parameters() const;
+  Size padded_trained() const;  // of those that are not frozen
   Size largest_unit() const;
 
  private:

@@ -89,6 +89,8 @@ class UnitObserver {
   virtual void before_backward(int unit) = 0;
   virtual void after_backward(int unit) = 0;
   virtual Recompute recompute(int unit) const = 0;
+  // Whether it or a unit before it has parameters that want gradients.
+  virtual bool wants_backward(int unit) const { return (void)unit, true; }
 };
 
 struct UnitInfo {

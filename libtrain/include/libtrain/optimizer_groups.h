@@ -1,4 +1,5 @@
-// Which optimizer each parameter has: groups, of which the first that matches a parameter's name counts.
+// Which optimizer each parameter has: groups, of which the first that matches a parameter's name counts. Parameters
+// that are frozen have none: no gradient, no state, no reduction.
 #pragma once
 
 #include <concepts>
@@ -25,8 +26,9 @@ struct OptimizerGroups {
   OptimizerGroups(const T& one) : groups{{"*", one}}, lr(groups[0].optimizer.lr), clip(groups[0].optimizer.clip) {}
 
   std::vector<OptimizerGroup> groups;
-  double lr;    // until Engine::set_learning_rate()
-  double clip;  // of the global L2 norm of the mean gradient, 0 = off
+  std::vector<std::string> frozen = {};  // patterns of parameters that are not trained
+  double lr;                             // until Engine::set_learning_rate()
+  double clip;                           // of the global L2 norm of the mean gradient, 0 = off
 };
 
 // What a group holds of a model.

@@ -52,7 +52,8 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   if (observer_ != nullptr) observer_->before_forward(index);
 
   Tensor output;
-  if (outer == nullptr) {
+  if (outer == nullptr || (observer_ != nullptr && !observer_->wants_backward(index))) {
+    const TapeScope no_recording(nullptr);
     output = body();
   } else {
     auto node = std::make_shared<UnitNode>(observer_, index, name, mode);

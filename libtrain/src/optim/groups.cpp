@@ -14,13 +14,11 @@ namespace {
   throw UsageError("optim", "groups: " + what, hint);
 }
 
-void require_matches(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
-  for (const OptimizerGroup& group : groups.groups) {
-    const auto is_matched = [&](const std::string& parameter) { return matches(group.match, parameter); };
-    if (std::any_of(parameters.begin(), parameters.end(), is_matched)) continue;
-    fail_groups("match \"" + group.match + "\": expected parameters of that name, found none",
-                "parameters of the model: " + parameters.front() + ", ..., " + parameters.back());
-  }
+void require_match(const std::string& pattern, const std::vector<std::string>& parameters) {
+  const auto is_matched = [&](const std::string& parameter) { return matches(pattern, parameter); };
+  if (std::any_of(parameters.begin(), parameters.end(), is_matched)) return;
+  fail_groups("\"" + pattern + "\": expected parameters of that name, found none",
+              "parameters of the model: " + parameters.front() + ", ..., " + parameters.back());
 }
 
 }  // namespace
@@ -54,7 +52,11 @@ void require_whole(const OptimizerGroups& groups, const std::vector<std::string>
       fail_groups("expected masters in all of them or in none, found both");
     }
   }
-  require_matches(groups, parameters);
+  for (const OptimizerGroup& group : groups.groups) require_match(group.match, parameters);
+  for (const std::string& pattern : groups.frozen) require_match(pattern, parameters);
+  const auto frozen = [&](const std::string& parameter) { return is_frozen(groups, parameter); };
+  if (std::all_of(parameters.begin(), parameters.end(), frozen))
+    fail_groups("expected a parameter that is not frozen, found none");
   std::vector<StateKind> known;
   for (const StateKind& kind : state_kinds(groups, parameters)) {
     const auto is_same = [&](const StateKind& other) { return other.name == kind.name; };
@@ -69,6 +71,11 @@ DType weight_dtype(const OptimizerGroups& groups, DType compute) {
   throw UsageError("config", "optim.master: none needs train.dtype bf16, got " + std::string(dtype_name(compute)));
 }
 
+bool is_frozen(const OptimizerGroups& groups, const std::string& parameter) {
+  return std::any_of(groups.frozen.begin(), groups.frozen.end(),
+                     [&](const std::string& pattern) { return matches(pattern, parameter); });
+}
+
 std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter) {
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
     if (matches(groups.groups[i].match, parameter)) return i;
@@ -78,7 +85,14 @@ std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter
 
 std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
   std::set<std::size_t> used;
-  for (const std::string& parameter : parameters) used.insert(group_of(groups, parameter));
+  bool any_frozen = false;
+  for (const std::string& parameter : parameters) {
+    if (is_frozen(groups, parameter)) {
+      any_frozen = true;
+    } else {
+      used.insert(group_of(groups, parameter));
+    }
+  }
   std::vector<StateKind> kinds;
   for (const std::size_t i : used) {
     for (const StateKind& state : groups.groups[i].optimizer.states) {
@@ -86,10 +100,11 @@ std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vec
     }
   }
   for (StateKind& kind : kinds) {
-    kind.partial = std::any_of(used.begin(), used.end(), [&](std::size_t i) {
-      const auto& states = groups.groups[i].optimizer.states;
-      return std::none_of(states.begin(), states.end(), [&](const StateKind& s) { return s.name == kind.name; });
-    });
+    kind.partial =
+        any_frozen || std::any_of(used.begin(), used.end(), [&](std::size_t i) {
+          const auto& states = groups.groups[i].optimizer.states;
+          return std::none_of(states.begin(), states.end(), [&](const StateKind& s) { return s.name == kind.name; });
+        });
   }
   return kinds;
 }

@@ -230,7 +230,8 @@ void Engine::Impl::update() {
     const PartScope part(Part::optimizer);
     const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
     for (Size i = 0; i < count; ++i) {
-      units[static_cast<std::size_t>(i)].sum_squares(static_cast<double*>(own.narrow(0, i, 1).data()));
+      const ShardedUnit& unit = units[static_cast<std::size_t>(i)];
+      if (unit.is_trained()) unit.sum_squares(static_cast<double*>(own.narrow(0, i, 1).data()));
     }
     const PartScope waiting(Part::reduce_exposed);
     sharding.reduce.all_gather("norm", scalars.partials, own).wait();
@@ -247,7 +248,7 @@ void Engine::Impl::update() {
                           scaling.on_device());
   });
   for (ShardedUnit& unit : units) {
-    unit.update(numbers);
+    if (unit.is_trained()) unit.update(numbers);
     unit.start_update_gather();
   }
 }

@@ -31,8 +31,8 @@ struct Engine::Impl {
         sharding(sharding_) {
     set_kernels();
     for (const nn::UnitInfo& info : model.units()) {
-      units.emplace_back(UnitLayout(info.name, info.module->parameters(info.name), control.size()), sharding,
-                         optimizers, options.seed);
+      units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
+                         options.seed);
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
     bind_model();

@@ -36,6 +36,7 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
   std::vector<OptimizerGroupUse> uses;
   for (const OptimizerGroup& group : impl_->optimizers.groups) uses.push_back({&group});
   for (const nn::NamedParameter& entry : impl_->model.all_parameters()) {
+    if (is_frozen(impl_->optimizers, entry.name)) continue;
     OptimizerGroupUse& use = uses[group_of(impl_->optimizers, entry.name)];
     ++use.tensors, use.elements += entry.parameter->shape().elements();
   }
@@ -75,13 +76,19 @@ const StepOptions& Engine::options() const { return impl_->options; }
 
 Size Engine::padded_parameters() const {
   Size total = 0;
-  for (const ShardedUnit& unit : impl_->units) total += unit.layout().padded();
+  for (const ShardedUnit& unit : impl_->units) total += unit.padded();
+  return total;
+}
+
+Size Engine::padded_trained() const {
+  Size total = 0;
+  for (const ShardedUnit& unit : impl_->units) total += unit.padded_trained();
   return total;
 }
 
 Size Engine::largest_unit() const {
   Size largest = 0;
-  for (const ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.layout().padded());
+  for (const ShardedUnit& unit : impl_->units) largest = std::max(largest, unit.padded());
   return largest;
 }
 

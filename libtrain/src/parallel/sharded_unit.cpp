@@ -1,11 +1,10 @@
-// The flat buffers of one unit: allocation by placement, gathers, reductions, update.
+// The buffers of one unit: what is trained and what is frozen, gradients, reductions, update.
 #include "parallel/sharded_unit.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "core/buffer.h"
 #include "core/fault.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
@@ -13,102 +12,75 @@
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
 #include "optim/groups.h"
+#include "parallel/flat_buffer.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
 namespace {
 
-// A flat buffer that belongs to `owner`, zero at first; from `source` where that is not null.
-Tensor flat(Size elements, DType dtype, Device device, MemoryOwner owner,
-            const std::shared_ptr<BlockSource>& source = nullptr) {
-  const MemoryScope scope(owner);
-  const AllocationScope from(source, device);
-  return Tensor::zeros({elements}, dtype, device);
-}
-
-Tensor flat_uninitialised(Size elements, DType dtype, Device device, MemoryOwner owner) {
-  const MemoryScope scope(owner);
-  return Tensor::empty({elements}, dtype, device);
+UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
+                     const OptimizerGroups& groups, bool frozen) {
+  std::vector<nn::NamedParameter> chosen;
+  for (const nn::NamedParameter& entry : parameters) {
+    if (is_frozen(groups, entry.name) == frozen) chosen.push_back(entry);
+  }
+  return {frozen ? name + " frozen" : name, chosen, world_size};
 }
 
 }  // namespace
 
-ShardedUnit::ShardedUnit(UnitLayout layout, const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed)
-    : layout_(std::move(layout)),
-      sharding_(sharding),
+ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
+                         const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed)
+    : sharding_(sharding),
       master_dtype_(weight_dtype(groups, sharding.dtype)),
-      shard_(layout_.padded() / sharding.gather.size()),
-      shard_begin_(shard_ * sharding.gather.rank()),
-      optimizer_(layout_, groups, updated_part(), master_dtype_, sharding.device, seed) {
+      trained_(layout_of(name, parameters, world_size, groups, false), sharding, true),
+      frozen_(layout_of(name, parameters, world_size, groups, true), sharding, false),
+      optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed) {
+  if (!is_trained()) return;
   const Strategy& strategy = sharding_.strategy;
   const Device device = sharding_.device;
-  const Size full = layout_.padded();
-  if (has_masters()) master_ = flat(updated_part().size, master_dtype_, device, MemoryOwner::optimizer);
-
+  const Size full = trained_.layout().padded(), shard = trained_.shard().size;
+  if (has_masters()) master_ = flat_zeros(updated_part().size, master_dtype_, device, MemoryOwner::optimizer);
   if (is_sharded(strategy.gradients)) {
-    gradient_part_ = flat(shard_, DType::f32, device, MemoryOwner::gradients);
+    gradient_part_ = flat_zeros(shard, DType::f32, device, MemoryOwner::gradients);
   } else {
-    gradient_ = flat(full, DType::f32, device, MemoryOwner::gradients);
+    gradient_ = flat_zeros(full, DType::f32, device, MemoryOwner::gradients);
     // Reduced in place, except where later micro-batches overwrite the buffer that the reduced sum would stand in.
     const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accumulates;
-    gradient_part_ = needs_accumulator ? flat(shard_, DType::f32, device, MemoryOwner::gradients) : part_of(gradient_);
-  }
-
-  for (const UnitLayout::Range& range : layout_.ranges()) {
-    Tensor tensor = Tensor::unbound(range.parameter->shape(), sharding_.dtype, device, range.name);
-    tensor.set_requires_grad();
-    parameters_.push_back(std::move(tensor));
+    gradient_part_ =
+        needs_accumulator ? flat_zeros(shard, DType::f32, device, MemoryOwner::gradients) : shard_of(gradient_);
   }
 }
 
 void ShardedUnit::make_parameters() {
-  const bool sharded = is_sharded(sharding_.strategy.parameters);
-  compute_ = flat(sharded ? shard_ : layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters,
-                  sharding_.parameter_source());
-  if (!has_masters()) {
-    const bool is_part = !sharded && is_sharded(sharding_.strategy.optimizer);
-    master_ = is_part ? part_of(compute_) : compute_;
-  }
-  if (sharded) return;
-  full_ = compute_;
-  gathered_ = true;
-  bind_parameters(full_);
+  trained_.make();
+  frozen_.make();
+  if (is_trained() && !has_masters()) master_ = trained_.values(updated_part());
 }
 
 void ShardedUnit::bind_model() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) layout_.ranges()[i].parameter->bind(parameters_[i]);
-}
-
-void ShardedUnit::bind_parameters(const Tensor& full) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].rebind(full, layout_.ranges()[i].begin);
+  trained_.bind_model();
+  frozen_.bind_model();
 }
 
 void ShardedUnit::make_room() {
-  if (full_.defined()) return;
-  full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
-  bind_parameters(full_);
+  trained_.make_room();
+  frozen_.make_room();
 }
 
 void ShardedUnit::start_gather() {
-  start_late_gather();
-  if (std::exchange(gathered_, true)) return;
-  make_room();
-  gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
+  trained_.start_gather();
+  frozen_.start_gather();
 }
 
 void ShardedUnit::finish_gather() {
-  if (!gather_.pending()) return;
-  const PartScope part(Part::gather_exposed);
-  fault_point("collective");
-  gather_.wait();
+  trained_.finish_gather();
+  frozen_.finish_gather();
 }
 
 void ShardedUnit::release() {
-  if (!is_sharded(sharding_.strategy.parameters)) return;
-  finish_gather();
-  for (Tensor& parameter : parameters_) parameter.unbind();
-  full_ = Tensor();
-  gathered_ = false;
+  trained_.release();
+  frozen_.release();
 }
 
 void ShardedUnit::bind_gradients(bool first_micro_batch) {
@@ -116,20 +88,20 @@ void ShardedUnit::bind_gradients(bool first_micro_batch) {
   gradients_bound_ = true;
   bool keep = !first_micro_batch && !sharding_.reduce_each_micro_batch;
   if (is_sharded(sharding_.strategy.gradients)) {
-    gradient_ = flat_uninitialised(layout_.padded(), DType::f32, sharding_.device, MemoryOwner::gradients);
-    layout_.for_each_gap([&](Size begin, Size end) { fill_zero(gradient_.narrow(0, begin, end - begin)); });
+    gradient_ = flat_uninitialised(trained_.layout().padded(), DType::f32, sharding_.device, MemoryOwner::gradients);
+    trained_.layout().for_each_gap([&](Size begin, Size end) { fill_zero(gradient_.narrow(0, begin, end - begin)); });
     keep = false;
   }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const UnitLayout::Range& range = layout_.ranges()[i];
-    GradientSlot& slot = *parameters_[i].gradient_slot();
+  for (std::size_t i = 0; i < trained_.tensors().size(); ++i) {
+    const UnitLayout::Range& range = trained_.layout().ranges()[i];
+    GradientSlot& slot = *trained_.tensors()[i].gradient_slot();
     slot.value = gradient_.narrow(0, range.begin, range.elements).view(slot.shape);
     slot.written = slot.written && keep;
   }
 }
 
 void ShardedUnit::complete_gradients() {
-  for (const Tensor& parameter : parameters_) {
+  for (const Tensor& parameter : trained_.tensors()) {
     const GradientSlot& slot = *parameter.gradient_slot();
     if (!slot.written) fill_zero(slot.value);
   }
@@ -138,7 +110,7 @@ void ShardedUnit::complete_gradients() {
 }
 
 void ShardedUnit::start_reduce(bool first_reduction) {
-  reduction_ = sharding_.reduce.reduce_scatter(layout_.name() + " gradients", gradient_part_, gradient_,
+  reduction_ = sharding_.reduce.reduce_scatter(trained_.layout().name() + " gradients", gradient_part_, gradient_,
                                                sharding_.reduce_dtype, !first_reduction);
 }
 
@@ -149,7 +121,7 @@ void ShardedUnit::finish_reduce() {
     reduction_.wait();
   }
   if (is_sharded(sharding_.strategy.gradients)) {
-    for (const Tensor& parameter : parameters_) parameter.gradient_slot()->value = Tensor();
+    for (const Tensor& parameter : trained_.tensors()) parameter.gradient_slot()->value = Tensor();
     gradient_ = Tensor();
   }
 }
@@ -157,11 +129,11 @@ void ShardedUnit::finish_reduce() {
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
     const PartScope part(Part::reduce_exposed);
-    sharding_.replicas.all_reduce(layout_.name() + " gradients across replicas", gradient_part_,
+    sharding_.replicas.all_reduce(trained_.layout().name() + " gradients across replicas", gradient_part_,
                                   sharding_.reduce_dtype);
   }
   if (!is_sharded(sharding_.strategy.optimizer)) {
-    exchange_ = sharding_.reduce.all_gather(layout_.name() + " gradients", gradient_, gradient_part_);
+    exchange_ = sharding_.reduce.all_gather(trained_.layout().name() + " gradients", gradient_, gradient_part_);
   }
 }
 
@@ -172,72 +144,69 @@ void ShardedUnit::finish_gradient_exchange() {
 }
 
 void ShardedUnit::sum_squares(double* partial) const {
-  dispatch(sharding_.device,
-           [&](auto stream) { kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), shard_); });
+  dispatch(sharding_.device, [&](auto stream) {
+    kernels::sum_squares(stream, DType::f32, partial, gradient_part_.data(), gradient_part_.elements());
+  });
 }
 
 UnitPart ShardedUnit::updated_part() const {
-  return is_sharded(sharding_.strategy.optimizer) ? UnitPart{shard_begin_, shard_} : UnitPart{0, layout_.padded()};
+  return is_sharded(sharding_.strategy.optimizer) ? trained_.shard() : UnitPart{0, trained_.layout().padded()};
 }
 
 // The copy is written where the next gather or the next forward pass reads it.
 void ShardedUnit::update(const StepNumbers* numbers) {
-  const bool is_part = compute_.elements() != master_.elements();
-  const Tensor copy = !has_masters() ? Tensor() : is_part ? part_of(compute_) : compute_;
+  const Tensor copy = has_masters() ? trained_.values(updated_part()) : Tensor();
   optimizer_.update(master_, is_sharded(sharding_.strategy.optimizer) ? gradient_part_ : gradient_, copy, numbers);
-}
-
-void ShardedUnit::start_update_gather() {
-  const Strategy& strategy = sharding_.strategy;
-  if (is_sharded(strategy.parameters) || !is_sharded(strategy.optimizer)) return;
-  update_gather_is_late_ = true;
-  if (!sharding_.gathers_update_late) start_late_gather();
-}
-
-void ShardedUnit::start_late_gather() {
-  if (!std::exchange(update_gather_is_late_, false)) return;
-  gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", compute_, part_of(compute_));
 }
 
 void ShardedUnit::initialise(std::uint64_t seed) {
   if (sharding_.device.is_meta()) return;
   ShardMap map;
   add_to(map);
+  const auto init_of = [&](const std::string& name) {
+    for (const GatheredParameters* parameters : {&trained_, &frozen_}) {
+      for (const UnitLayout::Range& range : parameters->layout().ranges()) {
+        if (range.name == name) return range.parameter->init();
+      }
+    }
+    throw InternalError("engine", "no parameter " + name);
+  };
   for (const StateRange& range : map.needed) {
-    if (range.kind != kMaster) continue;
-    const auto found = std::find_if(layout_.ranges().begin(), layout_.ranges().end(),
-                                    [&](const UnitLayout::Range& entry) { return entry.name == range.parameter; });
-    nn::initial_values(range.values, range.parameter, found->parameter->init(), seed, range.begin);
+    if (range.kind == kMaster)
+      nn::initial_values(range.values, range.parameter, init_of(range.parameter), seed, range.begin);
   }
   refresh_copies();
 }
 
 void ShardedUnit::refresh_copies() {
-  if (!has_masters()) return;
-  copy(compute_.elements() == master_.elements() ? compute_ : part_of(compute_), master_);
+  if (is_trained() && has_masters()) copy(trained_.values(updated_part()), master_);
 }
 
 // Every rank needs what its buffers hold; it owns the part of it that no other rank writes: its shard, and of that its
 // part among the replicas.
 void ShardedUnit::add_to(ShardMap& map) const {
-  const UnitPart held = updated_part();
-  const Size share = shard_ / sharding_.replicas.size();
-  const Size own_begin = shard_begin_ + share * sharding_.replicas.rank(), own_end = own_begin + share;
-
-  const auto add = [&](std::vector<StateRange>& list, const UnitLayout::Range& range, Size begin, Size end) {
-    begin = std::max(begin, range.begin), end = std::min(end, range.end());
-    if (begin >= end) return;
-    const auto add_state = [&](const std::string& kind, const Tensor& values) {
-      list.push_back({range.name, kind, begin - range.begin, end - range.begin, values});
-    };
-    add_state(kMaster, master_.narrow(0, begin - held.begin, end - begin));
-    optimizer_.for_each_state(begin, end, add_state);
+  const auto add = [&](const GatheredParameters& parameters, UnitPart held, auto&& add_states) {
+    const Size share = parameters.shard().size / sharding_.replicas.size();
+    const UnitPart own{parameters.shard().begin + share * sharding_.replicas.rank(), share};
+    for (const UnitLayout::Range& range : parameters.layout().ranges()) {
+      map.parameters.push_back({range.name, range.parameter->shape()});
+      for (const auto& [list, part] : {std::pair{&map.owned, own}, {&map.needed, held}}) {
+        const Size begin = std::max(part.begin, range.begin), end = std::min(part.end(), range.end());
+        if (begin >= end) continue;
+        add_states(begin, end, [&, list = list](const std::string& kind, const Tensor& values) {
+          list->push_back({range.name, kind, begin - range.begin, end - range.begin, values});
+        });
+      }
+    }
   };
-  for (const UnitLayout::Range& range : layout_.ranges()) {
-    map.parameters.push_back({range.name, range.parameter->shape()});
-    add(map.owned, range, own_begin, own_end);
-    add(map.needed, range, held.begin, held.end());
-  }
+  const UnitPart updated = updated_part();
+  add(trained_, updated, [&](Size begin, Size end, const auto& add_state) {
+    add_state(kMaster, master_.narrow(0, begin - updated.begin, end - begin));
+    optimizer_.for_each_state(begin, end, add_state);
+  });
+  add(frozen_, frozen_.held(), [&](Size begin, Size end, const auto& add_state) {
+    add_state(kMaster, frozen_.values({begin, end - begin}));
+  });
 }
 
 }  // namespace lt

@@ -7,14 +7,14 @@
 //   optimizer       master and states in full                 master and states of the shard
 //
 // In f32, and where the optimizer has no masters, the master is the parameter itself: the full buffer, its shard a view
-// of it, or the sharded parameter.
+// of it, or the sharded parameter. Frozen parameters have buffers of their own, without gradients and optimizer.
 #pragma once
 
 #include <vector>
 
 #include "libtrain/optimizer_groups.h"
 #include "libtrain/shard_map.h"
-#include "parallel/layout.h"
+#include "parallel/gathered_parameters.h"
 #include "parallel/sharding.h"
 #include "parallel/unit_optimizer.h"
 
@@ -22,12 +22,17 @@ namespace lt {
 
 class ShardedUnit {
  public:
-  // Takes the memory that is this rank's own affair. `groups` must outlive it.
-  ShardedUnit(UnitLayout layout, const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed);
+  // Takes the memory that is this rank's own affair. `sharding` and `groups` must outlive it.
+  ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
+              const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed);
   // Then that of the parameters in use; in a window that is a collective.
   void make_parameters();
 
-  const UnitLayout& layout() const { return layout_; }
+  // Elements with their padding: of all parameters, and of those that are trained.
+  Size padded() const { return trained_.layout().padded() + frozen_.layout().padded(); }
+  Size padded_trained() const { return trained_.layout().padded(); }
+  // Whether any of its parameters is trained.
+  bool is_trained() const { return trained_.exist(); }
   // The model's parameters become those of this unit.
   void bind_model();
 
@@ -38,7 +43,8 @@ class ShardedUnit {
   void finish_gather();
   void release();
 
-  // Gradients. bind: the slots of the parameters point into the full buffer. complete: what no operation wrote is zero.
+  // Gradients, of units that are trained. bind: the slots of the parameters point into the full buffer. complete: what
+  // no operation wrote is zero.
   void bind_gradients(bool first_micro_batch);
   void complete_gradients();
   void start_reduce(bool first_reduction);
@@ -54,9 +60,9 @@ class ShardedUnit {
   // Optimizers, on this rank's part or all; then other ranks get the new values (start_update_gather, ended by
   // finish_gather()).
   void update(const StepNumbers* numbers);
-  void start_update_gather();
+  void start_update_gather() { trained_.start_update_gather(); }
   // Where a program begins: what start_update_gather() put off.
-  void start_late_gather();
+  void start_late_gather() { trained_.start_late_gather(); }
 
   // Writes initial values into the masters.
   void initialise(std::uint64_t seed);
@@ -66,29 +72,22 @@ class ShardedUnit {
 
  private:
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
-  Tensor part_of(const Tensor& full) const { return full.narrow(0, shard_begin_, shard_); }
+  Tensor shard_of(const Tensor& full) const { return full.narrow(0, trained_.shard().begin, trained_.shard().size); }
   // What the optimizers change: this rank's part or all.
   UnitPart updated_part() const;
-  void bind_parameters(const Tensor& full);
   // Whether the weights that the optimizer changes are others than those in use.
   bool has_masters() const { return master_dtype_ != sharding_.dtype; }
 
-  UnitLayout layout_;
   const Sharding& sharding_;
   DType master_dtype_;
-  Size shard_, shard_begin_;
+  GatheredParameters trained_, frozen_;
   UnitOptimizer optimizer_;
-  std::vector<Tensor> parameters_;  // what the model holds, by layout_.ranges()
 
-  Tensor compute_;         // in the compute dtype: full or shard, by the placement of parameters
-  Tensor master_;          // full or shard, by the placement of the optimizer
-  Tensor full_;            // room for the gathered parameters; where replicated, compute_
-  bool gathered_ = false;  // they are in it, or on their way
-  Tensor gradient_;        // f32, full; where sharded only between bind_gradients() and finish_reduce()
-  Tensor gradient_part_;   // this rank's part of the reduced gradient
+  Tensor master_;         // full or shard, by the placement of the optimizer
+  Tensor gradient_;       // f32, full; where sharded only between bind_gradients() and finish_reduce()
+  Tensor gradient_part_;  // this rank's part of the reduced gradient
   bool gradients_bound_ = false;
-  bool update_gather_is_late_ = false;  // start_update_gather() was put off
-  Work gather_, reduction_, exchange_;
+  Work reduction_, exchange_;
 };
 
 }  // namespace lt

@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "libtrain/optimizer_groups.h"
-#include "parallel/layout.h"
+#include "parallel/gathered_parameters.h"
 
 namespace lt {
-
-// One of equal parts of a unit, in elements of it; the whole where the optimizer is replicated.
-struct UnitPart {
-  Size begin, size;
-  Size end() const { return begin + size; }
-};
 
 class UnitOptimizer {
  public:

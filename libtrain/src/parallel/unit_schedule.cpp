@@ -15,6 +15,7 @@ UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn:
     if (infos[i].is_block) block_index_[i] = blocks++;
     for (const int owner : infos[i].borrows) borrowed_[static_cast<std::size_t>(owner)] = true;
   }
+  while (first_trained_ < last() && !at(first_trained_).is_trained()) ++first_trained_;
 }
 
 void UnitSchedule::begin_evaluation() { training_ = false, next_forward_ = 0; }
@@ -62,6 +63,7 @@ void UnitSchedule::after_forward(int unit) {
 
 void UnitSchedule::bind_gradients(int unit) {
   const auto bind = [&](int index) {
+    if (!at(index).is_trained()) return;
     // The buffer of the previous micro-batch may still be on its way.
     while (at(index).reducing()) finish_reductions_but(reducing_.size() - 1);
     at(index).bind_gradients(first_micro_batch_);
@@ -72,7 +74,7 @@ void UnitSchedule::bind_gradients(int unit) {
 
 void UnitSchedule::before_backward(int unit) {
   at(unit).start_gather();
-  if (unit > 0) at(unit - 1).start_gather();
+  if (unit > first_trained_) at(unit - 1).start_gather();
   at(unit).finish_gather();
   finish_reductions_but(1);
   bind_gradients(unit);
@@ -80,6 +82,10 @@ void UnitSchedule::before_backward(int unit) {
 
 void UnitSchedule::after_backward(int unit) {
   at(unit).release();
+  if (unit == first_trained_) {  // before it only units that others borrow are gathered
+    for (int before = 0; before < unit; ++before) at(before).release();
+  }
+  if (!at(unit).is_trained()) return;
   at(unit).complete_gradients();
   if (!reduces_) return;
   at(unit).start_reduce(first_micro_batch_ ||

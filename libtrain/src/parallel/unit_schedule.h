@@ -3,6 +3,7 @@
 //   backward of u: gathers u-1, then computes u, frees it and starts to reduce its gradients.
 // So at most two blocks are gathered, and at most two blocks hold full gradients, at any moment. A unit whose
 // parameters another one borrows (tied embeddings) stays gathered in between, and is reduced once, at its own backward.
+// The backward pass ends with the first unit that is trained; frozen ones after it pass gradients on.
 #pragma once
 
 #include <deque>
@@ -29,6 +30,7 @@ class UnitSchedule final : public nn::UnitObserver {
   void before_backward(int unit) override;
   void after_backward(int unit) override;
   Recompute recompute(int unit) const override;
+  bool wants_backward(int unit) const override { return unit >= first_trained_; }
 
  private:
   ShardedUnit& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
@@ -42,6 +44,7 @@ class UnitSchedule final : public nn::UnitObserver {
   const std::vector<nn::UnitInfo>& infos_;
   ParallelOptions options_;
   std::vector<bool> borrowed_;
+  int first_trained_ = 0;         // nothing before it wants a gradient
   std::vector<int> block_index_;  // among the blocks; -1 for other units
 
   bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true, reduces_ = true;

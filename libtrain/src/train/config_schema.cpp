@@ -56,6 +56,7 @@ std::vector<Key> make_schema() {
     LT_KEY(model, dropout, from_0_below_1(), "probability of dropping a value in training"),
     LT_KEY(model, tie_embeddings, one_of({"auto", "true", "false"}), "the head is the embedding's table; auto: preset"),
     LT_KEY(model, from, text_or_empty(), "initial weights: a checkpoint; empty: drawn from train.seed"),
+    LT_KEY(model, freeze, any(), "patterns of parameters that are not trained, * for any text"),
 
     LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),
     LT_KEY(data, val, text(), "the same, for evaluation"),

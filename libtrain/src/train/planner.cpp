@@ -29,15 +29,15 @@ constexpr int kMaxRanks = 1 << 20;
 
 // Bytes by the formulas of docs/strategies.md.
 void evaluate_formulas(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups, double padded,
-                       int shard_ranks) {
+                       double trained, int shard_ranks) {
   const Strategy& strategy = find_strategy(config.parallel.strategy);
   const double n = shard_ranks;
   const bool mixed = config.train.dtype != "f32";
-  const auto held = [&](double bytes, Placement placement) {
-    return placement == Placement::sharded ? bytes * padded / n : bytes * padded;
+  const auto held = [&](double elements, double bytes, Placement placement) {
+    return placement == Placement::sharded ? bytes * elements / n : bytes * elements;
   };
-  plan.formula_parameters = held(mixed ? 2 : 4, strategy.parameters);
-  plan.formula_gradients = held(4, strategy.gradients);
+  plan.formula_parameters = held(padded, mixed ? 2 : 4, strategy.parameters);
+  plan.formula_gradients = held(trained, 4, strategy.gradients);
   double kept = 0, elements = 0;
   for (const OptimizerGroupUse& use : groups) {
     const Optimizer& optimizer = use.group->optimizer;
@@ -45,9 +45,9 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
     for (const StateKind& state : optimizer.states) bytes += dtype_bytes(state.dtype);
     kept += static_cast<double>(bytes * use.elements), elements += static_cast<double>(use.elements);
   }
-  plan.formula_optimizer = held(kept / elements, strategy.optimizer);
-  plan.parameters_held = held(1, strategy.parameters);
-  plan.parameters_optimized = held(1, strategy.optimizer);
+  plan.formula_optimizer = held(trained, kept / elements, strategy.optimizer);
+  plan.parameters_held = held(padded, 1, strategy.parameters);
+  plan.parameters_optimized = held(trained, 1, strategy.optimizer);
 }
 
 // The second step: of a collective that one step starts and the next one waits for, the first sees half.
@@ -163,7 +163,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   add_rates(plan);
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
-                    shard_ranks);
+                    static_cast<double>(engine.padded_trained()), shard_ranks);
   return plan;
 }
 

@@ -169,6 +169,7 @@ OptimizerGroups optimizers_of(const Config& resolved) {
     own.push_back(
         {group.match, adamw(group.weight_decay < 0 ? optim.weight_decay : group.weight_decay), group.lr_scale});
   }
+  made.frozen = resolved.model.freeze;
   made.groups.insert(made.groups.begin(), own.begin(), own.end());
   if (optim.ema > 0) {
     for (OptimizerGroup& group : made.groups) group.optimizer = averaged(std::move(group.optimizer), optim.ema);

@@ -235,13 +235,14 @@ void announce(Run& run, const std::string& command) {
           : "",
       config.parallel.recompute, config.train.tf32 ? "f32 with products in TF32" : config.train.dtype,
       config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
-  if (!config.optim.groups.empty()) {
-    int number = 0;
-    for (const OptimizerGroupUse& use : run.engine->optimizer_groups()) {
-      say("group {}: {}, {}, learning rate x {}: {}, {} elements", number++, use.group->match,
-          use.group->optimizer.name, use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
-    }
+  Size trained = 0;
+  for (const OptimizerGroupUse& use : run.engine->optimizer_groups()) {
+    trained += use.elements;
+    if (config.optim.groups.empty()) continue;
+    say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
+        use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
   }
+  if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
   if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
   say("run folder: {}", config.run.dir);
   say("run: {}{}", run.start.identity.id,

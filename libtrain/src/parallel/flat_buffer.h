@@ -1,0 +1,25 @@
+// The flat buffers of a unit, by who owns their bytes.
+#pragma once
+
+#include <memory>
+
+#include "core/buffer.h"
+#include "libtrain/memory.h"
+#include "libtrain/tensor.h"
+
+namespace lt {
+
+// From `source` where that is not null.
+inline Tensor flat_zeros(Size elements, DType dtype, Device device, MemoryOwner owner,
+                         const std::shared_ptr<BlockSource>& source = nullptr) {
+  const MemoryScope scope(owner);
+  const AllocationScope from(source, device);
+  return Tensor::zeros({elements}, dtype, device);
+}
+
+inline Tensor flat_uninitialised(Size elements, DType dtype, Device device, MemoryOwner owner) {
+  const MemoryScope scope(owner);
+  return Tensor::empty({elements}, dtype, device);
+}
+
+}  // namespace lt

@@ -1,0 +1,85 @@
+// Memory of parameters, gathers and what the model sees of them.
+#include "parallel/gathered_parameters.h"
+
+#include <utility>
+
+#include "core/fault.h"
+#include "libtrain/memory.h"
+#include "libtrain/part_clock.h"
+#include "parallel/flat_buffer.h"
+
+namespace lt {
+
+GatheredParameters::GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained)
+    : layout_(std::move(layout)),
+      sharding_(sharding),
+      shard_(layout_.padded() / sharding.gather.size()),
+      shard_begin_(shard_ * sharding.gather.rank()) {
+  for (const UnitLayout::Range& range : layout_.ranges()) {
+    Tensor tensor = Tensor::unbound(range.parameter->shape(), sharding_.dtype, sharding_.device, range.name);
+    if (are_trained) tensor.set_requires_grad();
+    tensors_.push_back(std::move(tensor));
+  }
+}
+
+UnitPart GatheredParameters::held() const { return are_sharded() ? shard() : UnitPart{0, layout_.padded()}; }
+
+void GatheredParameters::make() {
+  if (!exist()) return;
+  compute_ =
+      flat_zeros(held().size, sharding_.dtype, sharding_.device, MemoryOwner::parameters, sharding_.parameter_source());
+  if (are_sharded()) return;
+  full_ = compute_;
+  gathered_ = true;
+  bind(full_);
+}
+
+void GatheredParameters::bind_model() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) layout_.ranges()[i].parameter->bind(tensors_[i]);
+}
+
+void GatheredParameters::bind(const Tensor& full) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].rebind(full, layout_.ranges()[i].begin);
+}
+
+void GatheredParameters::make_room() {
+  if (!exist() || full_.defined()) return;
+  full_ = flat_uninitialised(layout_.padded(), sharding_.dtype, sharding_.device, MemoryOwner::parameters);
+  bind(full_);
+}
+
+void GatheredParameters::start_gather() {
+  if (!exist()) return;
+  start_late_gather();
+  if (std::exchange(gathered_, true)) return;
+  make_room();
+  gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", full_, compute_);
+}
+
+void GatheredParameters::finish_gather() {
+  if (!gather_.pending()) return;
+  const PartScope part(Part::gather_exposed);
+  fault_point("collective");
+  gather_.wait();
+}
+
+void GatheredParameters::release() {
+  if (!exist() || !are_sharded()) return;
+  finish_gather();
+  for (Tensor& tensor : tensors_) tensor.unbind();
+  full_ = Tensor();
+  gathered_ = false;
+}
+
+void GatheredParameters::start_update_gather() {
+  if (!exist() || are_sharded() || sharding_.strategy.optimizer == Placement::replicated) return;
+  update_gather_is_late_ = true;
+  if (!sharding_.gathers_update_late) start_late_gather();
+}
+
+void GatheredParameters::start_late_gather() {
+  if (!std::exchange(update_gather_is_late_, false)) return;
+  gather_ = sharding_.gather.all_gather(layout_.name() + " parameters", compute_, values(shard()));
+}
+
+}  // namespace lt
