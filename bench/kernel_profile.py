@@ -18,7 +18,7 @@ GROUPS = [
     ("attention", r"cudnn|attention|sdpa"),
     ("loss and its gradient", r"cross_entropy"),
     ("norms", r"lt::.*norm_"),
-    ("AdamW", r"adamw"),
+    ("AdamW", r"adamw|ema_update|step_numbers"),
     ("embedding", r"embedding|cub::|add_chunks|add_parts|add_positions|row_numbers"),
     ("SwiGLU, GELU", r"lt::.*(swiglu|gelu)"),
     ("rotary positions", r"lt::.*rope"),

@@ -21,7 +21,7 @@ GROUPS = [
     ("attention", r"attention_"),
     ("activations", r"gelu|swiglu"),
     ("norms", r"norm|Backward<"),
-    ("optimizer", r"adamw|update<|sum_squares"),
+    ("optimizer", r"adamw|ema_update|step_numbers|update<|sum_squares"),
     ("embedding, rotation, loss, bias gradients", r"embedding|rope|cross_entropy|sum_rows|sum_all|convert|libm"),
     ("threads waiting for each other", r"libgomp"),
     ("everything else", r""),

@@ -101,12 +101,16 @@ void write_tensors(const fs::path& file, const fs::path& step_directory, const M
   std::vector<ParameterInfo> announced;
   for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
   SafetensorsWriter writer(file, announced);
+  const std::vector<std::string> kinds = weight_kinds(manifest, weights);
+  std::unordered_map<std::string, std::string> kind_of;
+  for (std::size_t p = 0; p < kinds.size(); ++p) kind_of.emplace(manifest.parameters[p].name, kinds[p]);
   for (const HfTensor& tensor : tensors) {
     const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
     std::vector<float> values(static_cast<std::size_t>(count));
     within(step_directory, [&] {
       Transfer on_host;
-      read_ranges(step_directory, manifest, {{tensor.ours, weights, begin, begin + count, values.data()}}, on_host);
+      read_ranges(step_directory, manifest,
+                  {{tensor.ours, kind_of.at(tensor.ours), begin, begin + count, values.data()}}, on_host);
     });
     writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
   }
@@ -133,7 +137,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
     }
   });
   const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages
-  require_weights(step.string(), weights);
+  weight_kinds(step.string(), weights);                // before anything is written
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {

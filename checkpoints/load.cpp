@@ -1,10 +1,12 @@
 // Loading: the intervals that are needed are intersected with those that the files hold, so a checkpoint of any rank
-// count and strategy serves any other. A manifest covers each element once, so a request is filled whole or refused.
+// count and strategy serves any other. A manifest has all of a parameter's kind or nothing, so a request is filled
+// whole or refused before anything is read.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/fault.h"
 #include "files.h"
@@ -44,12 +46,18 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
   }
 }
 
-// The manifest has all of a kind or nothing of it.
+// A consistent manifest has all of a parameter's kind or nothing of it.
 void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
+  std::unordered_set<std::string> saved;
+  for (const FileEntry& file : manifest.files) {
+    for (const DatasetEntry& dataset : file.datasets) saved.insert(key_of(dataset.kind, dataset.parameter));
+  }
   for (const auto& [parameter, kind, begin, end, out, dtype] : requests) {
-    if (find_kind(manifest.kinds, kind) != nullptr || begin == end) continue;
-    throw DataError("checkpoint", fmt::format("manifest.json: expected {}, found no {} of any parameter",
-                                              to_string(kind, parameter, begin, end), kind));
+    if (begin == end || saved.contains(key_of(kind, parameter))) continue;
+    throw DataError("checkpoint",
+                    fmt::format("manifest.json: expected {}, found no {} of {}", to_string(kind, parameter, begin, end),
+                                kind, find_kind(manifest.kinds, kind) == nullptr ? "any parameter" : "it"),
+                    "the checkpoint is of another optimizer, of other groups or of other frozen parameters");
   }
 }
 
@@ -158,29 +166,25 @@ void require_parameters(const std::string& step_directory, const std::vector<Par
   within(step_directory, [&] { check_shapes(read_manifest(step_directory), model); });
 }
 
-void require_weights(const std::string& step_directory, const std::string& weights) {
-  within(step_directory, [&] {
-    const Manifest manifest = read_manifest(step_directory);
-    if (find_kind(manifest.kinds, weights) == nullptr) {
-      throw DataError("checkpoint", fmt::format("manifest.json: states: expected {}, found none", weights),
-                      "a run keeps it with optim.ema");
-    }
-    if (weights != kAverage || manifest.state.step > manifest.state.skipped) return;
-    throw DataError("checkpoint", fmt::format("manifest.json: step: expected one with an update before it, for {}, "
-                                              "found {}",
-                                              weights, manifest.state.step));
-  });
+std::vector<std::string> weight_kinds(const std::string& step_directory, const std::string& weights) {
+  return within(step_directory, [&] { return weight_kinds(read_manifest(step_directory), weights); });
 }
 
-RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group) {
-  const PhaseScope phase(Phase::load);
-  Manifest manifest;
+namespace {
+
+// Throws DataError for a checkpoint of another model or optimizer.
+void check_fits(const Manifest& manifest, const ShardMap& shards) {
+  check_shapes(manifest, shards.parameters);
+  check_kinds(manifest, requests_of(shards));
+}
+
+// Loads what check_fits() has passed on all ranks.
+void load_values(const std::string& step_directory, const Manifest& manifest, const ShardMap& shards,
+                 const Group& group) {
   std::vector<RangeRequest> requests;
   Tensor pieces;
   collectively(group, [&] {
     within(step_directory, [&] {
-      manifest = read_manifest(step_directory);
-      check_shapes(manifest, shards.parameters);
       requests = requests_of(shards);
       pieces = pieces_read(manifest, requests);
     });
@@ -201,11 +205,26 @@ RunState load(const std::string& step_directory, const ShardMap& shards, const G
     throw;
   }
   if (group.rank() == 0) remember_whole(step_directory, true);  // which removes checkpoints
+}
+
+}  // namespace
+
+RunState load(const std::string& step_directory, const ShardMap& shards, const Group& group) {
+  const PhaseScope phase(Phase::load);
+  Manifest manifest;
+  collectively(group, [&] {
+    within(step_directory, [&] {
+      manifest = read_manifest(step_directory);
+      check_fits(manifest, shards);
+    });
+  });
+  load_values(step_directory, manifest, shards, group);
   return manifest.state;
 }
 
 Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shards, const Group& group,
                    std::vector<std::string>* notes) {
+  const PhaseScope phase(Phase::load);
   Loaded loaded;
   const auto note = [&](const std::string& folder, const std::string& reason) {
     if (notes != nullptr) notes->push_back(std::filesystem::path(folder).filename().string() + ": " + reason);
@@ -220,18 +239,27 @@ Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shard
     }
     folder = group.broadcast_bytes(folder, 0);
     if (folder.empty()) return loaded;
-    // A checkpoint of another model is no damage, so no older one is tried.
-    collectively(group, [&] {
-      if (group.rank() == 0) require_parameters(folder, shards.parameters);
-    });
+    const auto pass_over = [&](const DataError& e) {
+      const std::string reason = e.what(), prefix = folder + "/";
+      if (group.rank() == 0) note(folder, reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason);
+    };
+    Manifest manifest;
+    try {
+      collectively(group, [&] { within(folder, [&] { manifest = read_manifest(folder); }); });
+    } catch (const DataError& e) {
+      pass_over(e);
+      continue;
+    }
+    // A checkpoint of another model or optimizer is no damage, so no older one is tried.
+    collectively(group, [&] { within(folder, [&] { check_fits(manifest, shards); }); });
     loaded.tried = true;
     try {
-      loaded.state = load(folder, shards, group);
+      load_values(folder, manifest, shards, group);
+      loaded.state = manifest.state;
       loaded.folder = folder;
       return loaded;
     } catch (const DataError& e) {
-      const std::string reason = e.what(), prefix = folder + "/";
-      if (group.rank() == 0) note(folder, reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason);
+      pass_over(e);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/crc32c.h"
 #include "files.h"
@@ -66,6 +67,27 @@ std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates
                           return std::any_of(file.datasets.begin(), file.datasets.end(), is_of_it);
                         });
     if (occurs) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+std::vector<std::string> weight_kinds(const Manifest& manifest, const std::string& weights) {
+  if (find_kind(manifest.kinds, weights) == nullptr) {
+    throw DataError("checkpoint", fmt::format("manifest.json: states: expected {}, found none", weights),
+                    "a run keeps it with optim.ema");
+  }
+  if (weights == kAverage && manifest.state.step <= manifest.state.skipped) {
+    fail("step: expected one with an update before it, for {}, found {}", weights, manifest.state.step);
+  }
+  std::unordered_set<std::string> have_own;
+  for (const FileEntry& file : manifest.files) {
+    for (const DatasetEntry& dataset : file.datasets) {
+      if (dataset.kind == weights) have_own.insert(dataset.parameter);
+    }
+  }
+  std::vector<std::string> kinds;
+  for (const ParameterInfo& parameter : manifest.parameters) {
+    kinds.push_back(have_own.contains(parameter.name) ? weights : kMaster);
   }
   return kinds;
 }

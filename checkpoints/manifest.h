@@ -1,6 +1,6 @@
 // The manifest: what a checkpoint holds and the checksum of every byte of it. A manifest that was read is consistent in
-// itself: every dataset lies inside its file and its parameter, and every element of every kind that the checkpoint has
-// is in exactly one dataset. docs/checkpoint-format.md describes the file.
+// itself: every dataset lies inside its file and its parameter, and every element of every kind that a parameter has is
+// in exactly one dataset. docs/checkpoint-format.md describes the file.
 #pragma once
 
 #include <filesystem>
@@ -52,12 +52,15 @@ std::string to_string(const DatasetEntry& dataset);
 // "master/blocks.0.norm1.weight[0, 64)".
 std::string to_string(const std::string& kind, const std::string& parameter, Size begin, Size end);
 
-// Of `candidates`, the masters and those that a dataset is of.
+// Those of `candidates` that a dataset is of, and always the masters.
 std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates, const std::vector<FileEntry>& files);
 // Each dataset gets the dtype of its kind. Those of no kind in the list stay as they are.
 void set_dtypes(std::vector<FileEntry>& files, const std::vector<StateKind>& kinds);
 // Null where there is none of that name.
 const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::string& name);
+
+// weight_kinds() of libtrain/checkpoint.h.
+std::vector<std::string> weight_kinds(const Manifest& manifest, const std::string& weights);
 
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);

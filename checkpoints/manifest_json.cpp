@@ -22,7 +22,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "libtrain checkpoint";
 constexpr int kVersion = 2;  // that is written; 1 is read too
-constexpr Size kMaxKinds = 16;
 
 [[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
@@ -168,7 +167,7 @@ DType state_dtype_from(const Json& json, const std::string& kind) {
 // Version 2 names its kinds and their dtypes, so that a reader refuses by name what it does not know.
 std::vector<StateKind> kinds_from(const Json& json) {
   std::vector<StateKind> kinds;
-  for (const Json& state : array_of(json, "states", kMaxKinds)) {
+  for (const Json& state : array_of(json, "states", static_cast<Size>(kMaxKinds))) {
     const std::string name = kind_from(state);
     if (find_kind(kinds, name) != nullptr) fail_field("states", "each kind once", name + " twice");
     kinds.emplace_back(name, state_dtype_from(state, name));

@@ -49,7 +49,12 @@ void check_input(const ShardMap& shards, const RunState& state) {
     }
     elements.emplace(name, shape.elements());
   }
-  const std::vector<StateKind> kinds = kinds_of(shards);
+  const std::vector<StateKind>& kinds = shards.kinds;
+  if (kinds.empty() || kinds[0].name != kMaster || kinds.size() > kMaxKinds) {
+    throw UsageError("checkpoint",
+                     fmt::format("kinds: expected {} first and at most {}, found {}{}", kMaster, kMaxKinds,
+                                 kinds.size(), kinds.empty() ? "" : ", first " + kinds[0].name));
+  }
   for (const StateRange& range : shards.owned) {
     const std::string what = to_string(range.kind, range.parameter, range.begin, range.end);
     if (!is_kind_name(range.kind)) {
@@ -63,8 +68,9 @@ void check_input(const ShardMap& shards, const RunState& state) {
     if (range.begin == range.end) continue;
     const Tensor& values = range.values;
     const StateKind* const kind = find_kind(kinds, range.kind);
-    const DType expected = kind == nullptr ? DType::f32 : kind->dtype;
-    // What is kept in fewer bytes than its kind is written as its kind.
+    if (kind == nullptr) throw UsageError("checkpoint", fmt::format("{}: expected a kind of the list of kinds", what));
+    const DType expected = kind->dtype;
+    // Values narrower than their kind are widened when written.
     const bool fits = values.dtype() == expected || dtype_bytes(values.dtype()) < dtype_bytes(expected);
     if (!fits || !is_state_dtype(values.dtype()) || values.elements() != range.end - range.begin) {
       throw UsageError("checkpoint", fmt::format("{}: expected as many {} values, found {} {}", what,
@@ -99,13 +105,13 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
     require(fmt::format("parameter {}", p), name + " " + lt::to_string(shape),
             manifest.parameters[p].name + " " + lt::to_string(manifest.parameters[p].shape));
   }
-  const std::vector<StateKind> kinds = kinds_of(shards);
   std::vector<char> there;
   Transfer on_host, transfer(device_of(shards.owned));
   for (const StateRange& range : shards.owned) {
     if (range.begin == range.end) continue;
     const DType dtype = range.values.dtype();
-    const StateKind *const ours = find_kind(kinds, range.kind), *const theirs = find_kind(manifest.kinds, range.kind);
+    const StateKind *const ours = find_kind(shards.kinds, range.kind), *const theirs =
+                                                                           find_kind(manifest.kinds, range.kind);
     if (ours != nullptr && theirs != nullptr) {
       require("dtype of " + range.kind, dtype_name(ours->dtype), dtype_name(theirs->dtype));
     }
@@ -130,7 +136,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
             const std::vector<std::string>& parts) {
   Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}, {}};
   for (const std::string& part : parts) manifest.files.push_back(parse_file_entry(part));
-  manifest.kinds = kinds_that_occur(kinds_of(shards), manifest.files);
+  manifest.kinds = kinds_that_occur(shards.kinds, manifest.files);
   set_dtypes(manifest.files, manifest.kinds);
   check_consistent(manifest);
   for (const FileEntry& file : manifest.files) {
@@ -143,6 +149,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
   }
   const std::string text = manifest_text(manifest);
+  parse_manifest(text);  // what no reader takes is no checkpoint
   fault_point("save-manifest");
   write_durably(temporary / kManifestName, text);
   if (read_text(temporary / kManifestName, kMaxManifestBytes) != text) {

@@ -93,7 +93,7 @@ std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, 
   return checksums;
 }
 
-// HDF5 has no types of two bytes of its own, but any of them can be described to it, and its readers convert them.
+// HDF5 has no 16-bit float type, so one is described by its bit fields. Its readers convert it.
 Hdf5Type type_of(DType dtype) {
   Hdf5Type type(LT_HDF5(H5Tcopy(H5T_IEEE_F32LE)));
   if (dtype == DType::f32) return type;
@@ -130,8 +130,7 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
   write_attribute(file, "step", owner.step);
   write_attribute(file, "rank", owner.rank);
   write_attribute(file, "world_size", owner.world_size);
-  const std::vector<StateKind> kinds = kinds_of(shards);
-  for (const StateKind& kind : kinds) {
+  for (const StateKind& kind : shards.kinds) {
     Hdf5Group(LT_HDF5(H5Gcreate2(file, kind.name.c_str(), H5P_DEFAULT, creation(H5P_GROUP_CREATE), H5P_DEFAULT)))
         .close();
   }
@@ -143,7 +142,7 @@ std::vector<DatasetEntry> write_groups(hid_t access, const std::filesystem::path
     std::string link = fmt::format("/{}/{}", range.kind, range.parameter);
     if (!paths.insert(link).second) paths.insert(link += fmt::format("@{}", range.begin));
     datasets.push_back(write_dataset(file, range, shapes.at(range.parameter), std::move(link),
-                                     find_kind(kinds, range.kind)->dtype, transfer));
+                                     find_kind(shards.kinds, range.kind)->dtype, transfer));
   }
   LT_HDF5(H5Fflush(file, H5F_SCOPE_LOCAL));
   file.close();
@@ -165,17 +164,6 @@ std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const Sh
 }
 
 }  // namespace
-
-std::vector<StateKind> kinds_of(const ShardMap& shards) {
-  if (!shards.kinds.empty()) return shards.kinds;
-  std::vector<StateKind> kinds{kMaster};
-  for (const StateRange& range : shards.owned) {
-    if (range.begin == range.end) continue;
-    if (range.kind == kMaster) kinds[0].dtype = range.values.dtype();
-    if (find_kind(kinds, range.kind) == nullptr) kinds.emplace_back(range.kind, range.values.dtype());
-  }
-  return kinds;
-}
 
 FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards) {
   FileEntry entry;

@@ -15,9 +15,6 @@ struct ShardOwner {
   Size step = 0;
 };
 
-// The kinds of state that the file of `shards` has, in its order.
-std::vector<StateKind> kinds_of(const ShardMap& shards);
-
 // Writes `shards.owned` to `folder`, which is synced as well, and returns its part of the manifest. The checksums are
 // those of the file as it stands on the disk after the fsync, and equal those of the values in memory.
 FileEntry write_shard(const std::filesystem::path& folder, const ShardOwner& owner, const ShardMap& shards);

@@ -1,6 +1,6 @@
 // An optimizer of one's own: Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms") on CPU ranks. A
-// row says what it keeps and what a step does to a range; the engine shards it under any strategy, and checkpoints and
-// plans know it by that row.
+// row says what it keeps and what a step does to a range; the engine shards it under any strategy, and checkpoints keep
+// its state by name.
 //   mpirun -n 2 custom_optimizer zero3 data/train.bin checkpoints
 #include <cstdio>
 #include <cstdlib>

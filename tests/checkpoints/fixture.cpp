@@ -48,7 +48,7 @@ float value_of(const std::string& parameter, const std::string& kind, Size index
 }
 
 ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int size, DType v_dtype) {
-  ShardMap shards{parameters, {}, {}};
+  ShardMap shards{parameters, {}, {}, {}};
   Size total = 0;
   for (const auto& parameter : parameters) total += parameter.shape.elements();
   const Size part = (total + size - 1) / size;

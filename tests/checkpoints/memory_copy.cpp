@@ -113,13 +113,12 @@ TEST_CASE("memory copy: foreign and damaged files are none", "[checkpoints]") {
   for (std::size_t at = 0; at < 160; at += 8) {
     write(static_cast<std::streamoff>(at), std::string(8, '\x7f'));
     for (const auto& [name, copy] : memory_copies(run.id)) {
-      for (const CopyRange& range : copy->layout())
-        CHECK(range.offset + 4 * (range.end - range.begin) <= copy->payload_bytes());
+      for (const CopyRange& range : copy->layout()) CHECK(range.offset + range.bytes() <= copy->payload_bytes());
       ++taken;
     }
     write(0, whole);
   }
   CHECK(taken > 0);  // where it was the seal or the checksum that changed
-  write(4096, "master 0 99999999999 0 w\n");
+  write(4096, "master f32 0 99999999999 0 w\n");
   CHECK(memory_copies(run.id).empty());
 }

@@ -76,13 +76,13 @@ TEST_CASE("load: values of another dtype are converted, to a narrower one rounde
   const Tensor wide = Tensor::from(values, {kElements}), narrow = Tensor::empty({kElements}, DType::bf16);
   copy(narrow, wide);
   for (const Tensor& saved : {wide, narrow}) {
-    const ShardMap shards{{{"w", {kElements}}}, {{"w", kMaster, 0, kElements, saved}}, {}, {}};
+    const ShardMap shards{{{"w", {kElements}}}, {{"w", kMaster, 0, kElements, saved}}, {}, {{kMaster, saved.dtype()}}};
     const fs::path folder = save_alone(temp.path() / std::string(dtype_name(saved.dtype())), 1, shards);
     CHECK(problems_of(folder, true).empty());
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const auto& [begin, end] : {std::pair<Size, Size>{0, kElements}, {1'048'575, 4'194'305}, {3, 4}}) {
         const Tensor loaded = Tensor::zeros({end - begin}, dtype), expected = Tensor::empty({end - begin}, dtype);
-        load(folder.string(), {{{"w", {kElements}}}, {}, {{"w", kMaster, begin, end, loaded}}, {}});
+        load(folder.string(), {{{"w", {kElements}}}, {}, {{"w", kMaster, begin, end, loaded}}});
         copy(expected, saved.narrow(0, begin, end - begin));
         INFO(dtype_name(saved.dtype()) << " as " << dtype_name(dtype) << " from " << begin);
         CHECK(std::memcmp(loaded.data(), expected.data(), static_cast<std::size_t>(loaded.bytes())) == 0);
@@ -93,7 +93,7 @@ TEST_CASE("load: values of another dtype are converted, to a narrower one rounde
 
 TEST_CASE("save: several ranges of one parameter by one rank", "[checkpoints]") {
   const TempFolder temp;
-  ShardMap shards{{{"w", {10}}}, {}, {}};
+  ShardMap shards{{{"w", {10}}}, {}, {}, {kMaster, "m", "v"}};
   for (const char* const kind : {kMaster, "m", "v"}) {
     for (const auto& [begin, end] : {std::pair<Size, Size>{6, 10}, {0, 2}, {2, 6}}) {
       std::vector<float> values;

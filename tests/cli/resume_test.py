@@ -66,6 +66,33 @@ class Resume(TrainingTest):
             self.assertRegex(done.stderr, passed_over)
         self.assertEqual(sampled.stdout, "The\n")
 
+    def test_every_option_of_the_optimizer_resumes_from_disk_and_memory_to_the_same_bytes(self):
+        options = ("--parallel.strategy=zero3", "--train.dtype=bf16", "--optim.schedule=constant", "--optim.state_dtype=bf16",
+                   "--optim.master=none", "--optim.ema=0.9", "--model.freeze=embedding*,blocks.0.ffn*", "--checkpoint.keep=9",
+                   '--optim.groups=[{"match": "*norm*", "lr_scale": 2, "weight_decay": 0}]')
+        self.trained(*options, ranks=2, run="whole")
+        self.trained(*options, ranks=2, steps=3)
+        self.trained(*options, ranks=2)
+        killed = self.train(*options, "--checkpoint.memory_every=1", ranks=2, run="memory",
+                            environment={"LTRAIN_FAULT": "step:1:5:kill"})
+        self.assertNotEqual(killed.returncode, 0)
+        self.assertIn("resuming from memory of the hosts at step 5", self.trained(*options, "--checkpoint.memory_every=1", ranks=2, run="memory"))
+        shards = {run: [(self.folder / run / f"checkpoints/step-00000006/rank-0000{rank}.h5").read_bytes() for rank in (0, 1)]
+                  for run in ("whole", "run", "memory")}
+        self.assertEqual(shards["run"], shards["whole"])
+        self.assertEqual(shards["memory"], shards["whole"])
+        # At another rank count, and in another dtype, it goes on by value.
+        self.trained(*options, ranks=3, steps=7)
+        checkpoint = ("--checkpoint", self.folder / "run", "--prompt", "The", "--tokens", 0)
+        for weights in ("master", "ema"):
+            sampled = program.run("sample", *checkpoint, "--weights", weights)
+            self.assertEqual((sampled.returncode, sampled.stdout), (0, "The\n"), sampled.stderr)
+            exported = program.run("checkpoint", "export", self.folder / "run", "--out", self.folder / weights, "--weights", weights)
+            self.assertEqual(exported.returncode, 0, exported.stderr)
+        files = [(self.folder / weights / "model.safetensors").read_bytes() for weights in ("master", "ema")]
+        self.assertEqual(len(files[0]), len(files[1]))
+        self.assertNotEqual(*files)
+
     def test_a_run_that_starts_over_says_so(self):
         self.trained("--checkpoint.every=1", steps=2)
         self.damage(1)

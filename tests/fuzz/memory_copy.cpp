@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     copy->is_as_sealed();
     int sum = 0;
     for (const lt::checkpoint::CopyRange& range : copy->layout()) {
-      for (lt::Size i = 4 * (range.end - range.begin) - 1; i >= 0; --i) sum += int(copy->payload()[range.offset + i]);
+      for (lt::Size i = range.bytes() - 1; i >= 0; --i) sum += int(copy->payload()[range.offset + i]);
     }
     if (sum < 0) std::abort();
   }

@@ -321,6 +321,27 @@ TEST_CASE("cuda: normal random numbers", "[cuda]") {
   }
 }
 
+TEST_CASE("cuda: AdamW with bf16 that is rounded stochastically", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const Size element : {0, 16, 3}) {  // the last one lies in no pack of eight
+    const RoundingPlaces places{2, {{0, element, 11}, {1000, 0, 12}}};
+    for (const auto& [w_dtype, state_dtype] :
+         {std::pair{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::bf16, DType::bf16}}) {
+      for (const Size n : {1, 7, 4096, 100'003}) {
+        OnBoth both;
+        const int w = both.array(w_dtype, n), m = both.array(state_dtype, n), v = both.constant(state_dtype, n, 0.01),
+                  g = both.array(DType::f32, n),
+                  numbers = both.words(StepNumbers{.lr = 0.01f, .bias = {0.1f, 0.05f, 1, 1}, .step = 12});
+        both.run([&, w_dtype = w_dtype, state_dtype = state_dtype](auto s, auto at) {
+          AdamWRange range{at(w), at(m), at(v), static_cast<float*>(at(g)), nullptr, DType::bf16, n, n / 2};
+          range.w_dtype = w_dtype, range.state_dtype = state_dtype, range.rounding = &places;
+          adamw_update(s, range, {0.9f, 0.95f, 1e-8f, 0.1f}, static_cast<const StepNumbers*>(at(numbers)));
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("cuda: the average of weights", "[cuda]") {
   if (!has_gpu()) return;
   for (const DType dtype : {DType::f32, DType::bf16}) {

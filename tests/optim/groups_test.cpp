@@ -27,7 +27,7 @@ OptimizerGroups with(std::vector<OptimizerGroup> groups) { return {std::move(gro
 
 }  // namespace
 
-TEST_CASE("groups: a star stands for any text, and the whole name counts", "[optim]") {
+TEST_CASE("optim.groups: a star stands for any text, and the whole name counts", "[optim]") {
   for (const auto& [pattern, name] : {std::pair<const char*, const char*>{"*", "a.b"},
                                       {"*", ""},
                                       {"a.b", "a.b"},
@@ -52,7 +52,7 @@ TEST_CASE("groups: a star stands for any text, and the whole name counts", "[opt
   }
 }
 
-TEST_CASE("groups: the first that matches counts", "[optim]") {
+TEST_CASE("optim.groups: the first that matches counts", "[optim]") {
   const OptimizerGroups groups = with({{"blocks.*.norm*", AdamW{}, 2}, {"blocks.*", AdamW{}}, {"*", AdamW{}}});
   CHECK(group_of(groups, "blocks.0.norm1.weight") == 1 - 1);
   CHECK(group_of(groups, "blocks.10.ffn.up.weight") == 1);
@@ -60,28 +60,38 @@ TEST_CASE("groups: the first that matches counts", "[optim]") {
   CHECK(refusal_of(groups) == "none");
 }
 
-TEST_CASE("groups: what no engine takes is refused", "[optim]") {
+TEST_CASE("optim.groups: what no engine takes is refused", "[optim]") {
   CHECK(refusal_of(AdamW{}) == "none");
-  CHECK(refusal_of(with({})) == "groups: expected 1 to 16, found 0");
-  CHECK(refusal_of(with(std::vector<OptimizerGroup>(17, {"*", AdamW{}}))) == "groups: expected 1 to 16, found 17");
+  CHECK(refusal_of(with({})) == "optim.groups: expected 1 to 16, found 0");
+  CHECK(refusal_of(with(std::vector<OptimizerGroup>(17, {"*", AdamW{}}))) ==
+        "optim.groups: expected 1 to 16, found 17");
   CHECK(refusal_of(with({{"*.bias", AdamW{}}, {"*", AdamW{}}})) ==
-        "groups: \"*.bias\": expected parameters of that name, found none");
-  CHECK(refusal_of(with({{"blocks.*", AdamW{}}})) == "groups: expected one for embedding.wte.weight, found none");
+        "optim.groups: \"*.bias\": expected parameters of that name, found none");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{}}})) == "optim.groups: expected one for embedding.wte.weight, found none");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{}}, {"blocks.*.norm*", AdamW{}}, {"*", AdamW{}}})) ==
+        "optim.groups: \"blocks.*.norm*\": expected parameters that are neither frozen nor in an earlier group, found "
+        "none");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{}}, {"embedding*", AdamW{}}, {"*", AdamW{}}})) ==
+        "none");  // "*" takes the rest
+  std::vector<StateKind> many;
+  for (int i = 0; i < 32; ++i) many.emplace_back("s" + std::to_string(i));
+  CHECK(refusal_of(Optimizer{.name = "many", .states = many, .update = [](const UpdateRange&) {}}) ==
+        "optim.groups: expected at most 31 kinds of state in all, found 32");
   OptimizerGroups frozen = AdamW{};
   frozen.frozen = {"blocks.*"};
   CHECK(refusal_of(frozen) == "none");
   CHECK(state_kinds(frozen, kParameters)[0].partial);
   frozen.frozen = {"head*"};
-  CHECK(refusal_of(frozen) == "groups: \"head*\": expected parameters of that name, found none");
+  CHECK(refusal_of(frozen) == "model.freeze: \"head*\": expected parameters of that name, found none");
   frozen.frozen = {"*"};
-  CHECK(refusal_of(frozen) == "groups: expected a parameter that is not frozen, found none");
+  CHECK(refusal_of(frozen) == "model.freeze: expected a parameter that is not frozen, found none");
   CHECK(refusal_of(with({{"blocks.*", AdamW{.masters = false}}, {"*", AdamW{}}})) ==
-        "groups: expected masters in all of them or in none, found both");
+        "optim.groups: expected masters in all of them or in none, found both");
   CHECK(refusal_of(with({{"blocks.*", AdamW{.state_dtype = DType::bf16}}, {"*", AdamW{}}})) ==
-        "groups: m: expected one dtype, found two");
+        "optim.groups: m: expected one dtype, found two");
 }
 
-TEST_CASE("groups: a kind that not all of them keep is partial", "[optim]") {
+TEST_CASE("optim.groups: a kind that not all of them keep is partial", "[optim]") {
   Optimizer momentum{.name = "sgd", .states = {"momentum"}, .update = [](const UpdateRange&) {}};
   const auto partial = [](const char* name) {
     StateKind kind(name);

@@ -201,7 +201,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(cl("optim.eps", "0") == "optim.eps: expected a number above 0, got \"0\"");
   CHECK(cl("optim.min_lr", "1e-3x") == "optim.min_lr: expected a number, got \"1e-3x\"");
   CHECK(cl("data.shuffle", "yes") == "data.shuffle: expected true or false, got \"yes\"");
-  CHECK(cl("data.train", "a,,b") == "data.train: expected a file name or a list of them, got \"a,,b\"");
+  CHECK(cl("data.train", "a,,b") == "data.train: expected text or a list of texts, got \"a,,b\"");
   CHECK(cl("parallel.strategy", "zero4") ==
         "parallel.strategy: expected one of ddp, zero1, zero2, zero3, got \"zero4\"");
   CHECK(cl("parallel.recompute", "") == "parallel.recompute: expected one of none, selective, full, got \"\"");
@@ -228,9 +228,8 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(of_file("[optim]\nlr = inf").message == "optim.lr: expected a number of at least 0, got inf (from F:2)");
   CHECK(of_file("[optim]\nschedule = true").message ==
         "optim.schedule: expected one of cosine, linear, wsd, constant, got true (from F:2)");
-  CHECK(
-      of_file("[data]\ntrain = [\"a\", 1]").message ==
-      "data.train: expected a file name or a list of them, got a list with an element that is not a string (from F:2)");
+  CHECK(of_file("[data]\ntrain = [\"a\", 1]").message ==
+        "data.train: expected text or a list of texts, got a list with an element that is not a string (from F:2)");
   CHECK(of_file("[run]\ndir = [\"a\"]").message == "run.dir: expected text, got [\"a\"] (from F:2)");
 }
 

@@ -198,7 +198,36 @@ TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their ki
     if (!frozen) continue;
     for (const float value : before) CHECK(static_cast<float>(bf16(value)) == value);
   }
-  CHECK_THROWS_WITH(checkpoint::read_tensor(end, "embedding.wte.weight", "m"), ContainsSubstring("are in no file"));
+  CHECK_THROWS_WITH(checkpoint::read_tensor(end, "embedding.wte.weight", "m"), ContainsSubstring("found no m of it"));
   REQUIRE(load(resumed, folder.path, Group()));
   CHECK(resumed.step(batch).loss() == engine.step(batch).loss());
+}
+
+TEST_CASE("load: a checkpoint of another optimizer is an error that names the state, and no damage", "[train]") {
+  const Folder folder;
+  const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
+  const StepOptions options{.micro_batch = 1, .seq = 8};
+  OptimizerGroups frozen = averaged(AdamW{}, 0.5);
+  frozen.frozen = {"embedding*"};
+  nn::Gpt2 first(spec), second(spec), third(spec);
+  Engine engine(first, Group(), {}, frozen, options);
+  const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
+  engine.step(batch).loss();
+  const std::string step = save(engine, folder.path, Group());
+  Engine thawed(second, Group(), {}, averaged(AdamW{}, 0.5), options);
+  CHECK_THROWS_WITH(load(thawed, folder.path, Group()),
+                    ContainsSubstring("expected m/embedding.wte.weight[0, 2048), found no m of it"));
+  Optimizer other{.name = "other", .states = {"momentum"}, .update = [](const UpdateRange&) {}};
+  Engine another(third, Group(), {}, other, options);
+  CHECK_THROWS_WITH(load(another, folder.path, Group()), ContainsSubstring("found no momentum of any parameter"));
+  CHECK(checkpoint::verify(folder.path).empty());
+
+  // The average of a frozen parameter is itself.
+  const LoadedModel loaded = load_model(step, kAverage);
+  for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
+    if (!entry.name.starts_with("embedding")) continue;
+    CHECK(entry.parameter->tensor().detach().to_vector<float>() == checkpoint::read_tensor(step, entry.name));
+  }
+  checkpoint::export_hf(step, folder.path + "/hf", kAverage);
+  CHECK(std::filesystem::exists(folder.path + "/hf/model.safetensors"));
 }

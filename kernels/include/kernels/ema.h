@@ -7,8 +7,8 @@
 
 namespace lt::kernels {
 
-// For i in [0, N): average_i += (1 - decay) / numbers->bias[bias] * (w_i - average_i), where bias is 1 - decay^n at the
-// n-th update. So the average is that of the weights after each update so far, and the first one is w itself. Nothing
+// For i in [0, N): average_i += (1 - decay) / numbers->bias[bias] * (w_i - average_i), where bias[bias] is 1 - decay^n.
+// Over n updates in a row that is the weighted mean of the weights after each of them, the first one w itself. Nothing
 // changes where numbers->skip is set. w is of `dtype`, f32 or bf16.
 template <class S>
 void ema_update(S stream, float* average_N, DType dtype, const void* w_N, Size N, double decay, int bias,

@@ -31,7 +31,8 @@ struct ParallelOptions {
 
 struct StepOptions {
   Size micro_batch = 1, accum = 1, seq = 1;
-  // Of parameters in use and activations: f32, bf16, or f16, whose loss is scaled. Masters and sums are f32.
+  // Of parameters in use and activations: f32, bf16, or f16, whose loss is scaled. Sums are f32, and so are
+  // masters, where the optimizers have them.
   DType dtype = DType::f32;
   Device device = kCpu;
   std::uint64_t seed = 1337;  // of initial weights and dropout
@@ -79,8 +80,8 @@ class Engine {
  public:
   // Binds `model`, which must outlive the engine, and gives it initial values. All ranks of `world` construct alike.
   // Throws UsageError for a shard_size that does not divide the world, for dtypes that the engine does not train and
-  // for optimizers whose row is not whole, a group without parameters and a parameter without a group. Where one rank
-  // has too little memory all throw, here, in rehearse() and in with_parameters().
+  // for optimizers that OptimizerGroups does not allow. Where one rank has too little memory all throw, here, in
+  // rehearse() and in with_parameters().
   Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
          const StepOptions& step);
   // While an exception passes it waits for no peer: its groups take no further collectives, and memory of the host that
@@ -126,8 +127,8 @@ class Engine {
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 
-  // The next update starts after the work that `stream` holds now. So masters, m and v may be copied on a stream of its
-  // own, beside the forward and backward pass of the next step, which runs without a CUDA graph. All ranks call it
+  // The next update starts after the work that `stream` holds now. So masters and states may be copied on a stream of
+  // its own, beside the forward and backward pass of the next step, which runs without a CUDA graph. All ranks call it
   // alike. A second call before the update replaces the first.
   void hold_update_for(const Stream& stream);
 

@@ -30,7 +30,7 @@ class Parameter {
 
   const Shape& shape() const { return shape_; }
   Init init() const { return init_; }
-  // AdamW decays tensors of two or more dimensions.
+  // Weight decay is for tensors of two or more dimensions.
   bool decays() const { return shape_.dims() >= 2; }
   // Throws InternalError before bind().
   const Tensor& tensor() const;
@@ -141,8 +141,8 @@ class Model : public Module {
   UnitObserver* observer_ = nullptr;
 };
 
-// `values`, f32 and contiguous, become elements [begin, begin + values.elements()) of the initial values of parameter
-// `name`, on their device. Throws InternalError for another dtype.
+// `values`, contiguous and of any floating dtype, become elements [begin, begin + values.elements()) of the initial
+// values of parameter `name`, on their device.
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
 
 // What a forward pass needs beside its inputs; the same for every rank count.

@@ -20,7 +20,7 @@ struct UpdateRange {
   Tensor weights;                        // f32; bf16 where the optimizer has no masters
   std::span<const Tensor> states;        // by Optimizer::states
   Tensor gradient;                       // f32; StepNumbers::gradient_scale makes it that of the mean loss
-  Tensor copy;                           // receives the weights in the compute dtype; undefined where that is f32
+  Tensor copy;                           // receives the weights in the compute dtype; undefined where that is theirs
   Size decayed = 0;                      // weight decay is for the first so many elements
   const StepNumbers* numbers = nullptr;  // in the device's memory
   // Which elements these are, for stochastic rounding; null where weights and states are f32.
@@ -54,7 +54,7 @@ struct AdamW {
 };
 
 // The row with one more state, kAverage in f32: the exponential moving average of the weights after each update so far,
-// average += (1 - decay) / (1 - decay^n) (w - average) at the n-th. `decay` is of [0, 1).
+// average += (1 - decay) / (1 - decay^n) (w - average) at the n-th. The engine refuses a `decay` outside [0, 1).
 Optimizer averaged(Optimizer row, double decay);
 
 enum class Decay { constant, cosine, linear, wsd };

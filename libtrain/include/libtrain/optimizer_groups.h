@@ -5,6 +5,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libtrain/optim.h"
@@ -12,12 +13,15 @@
 namespace lt {
 
 struct OptimizerGroup {
-  std::string match;  // of parameters' names, the whole of them; * stands for any text
-  Optimizer optimizer;
-  double lr_scale = 1;  // of the learning rate
+  std::string match;    // the whole of a parameter's name; * stands for any text
+  Optimizer optimizer;  // whose own lr and clip do not count
+  double lr_scale = 1;  // times the learning rate of the step
 };
 
-// What an engine trains with. Learning rate and bound of the norm are those of all groups.
+// What an engine trains with. It throws UsageError for a row that is not whole, more than kMaxOptimizerGroups groups or
+// kMaxKinds states, masters in some rows only, one state of two dtypes, a pattern without parameters, a group other
+// than
+// "*" that gets none, a parameter that is neither frozen nor in a group, and where all are frozen.
 struct OptimizerGroups {
   OptimizerGroups(std::vector<OptimizerGroup> groups_, double lr_, double clip_)
       : groups(std::move(groups_)), lr(lr_), clip(clip_) {}
@@ -31,7 +35,7 @@ struct OptimizerGroups {
   double clip;                           // of the global L2 norm of the mean gradient, 0 = off
 };
 
-// What a group holds of a model.
+// What a group of an engine, which outlives it, holds of the model.
 struct OptimizerGroupUse {
   const OptimizerGroup* group;
   Size tensors = 0, elements = 0;

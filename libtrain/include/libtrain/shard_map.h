@@ -20,6 +20,8 @@ inline constexpr const char* kMaster = "master";
 // The average of the masters over the updates, where a run keeps one.
 inline constexpr const char* kAverage = "ema";
 
+inline constexpr std::size_t kMaxKinds = 32;
+
 inline bool is_kind_name(std::string_view name) {
   const auto may_stand = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), may_stand);
@@ -49,7 +51,8 @@ struct ParameterInfo {
   Shape shape;
 };
 
-// Elements [begin, end) of `parameter`, which `values` (flat, end - begin elements, of the kind's dtype) holds.
+// Elements [begin, end) of `parameter`, which `values` (flat, end - begin elements) holds: of the kind's dtype, or of a
+// narrower one, which a file widens.
 struct StateRange {
   std::string parameter;
   std::string kind;
@@ -58,10 +61,10 @@ struct StateRange {
 };
 
 struct ShardMap {
-  std::vector<ParameterInfo> parameters;  // all of the model, the same on every rank
-  std::vector<StateRange> owned;          // what this rank writes; over all ranks each element exactly once
-  std::vector<StateRange> needed;         // what this rank reads on a load: owned, and the replicas it holds besides
-  std::vector<StateKind> kinds = {};      // in the order of a file, the masters first; empty: as they occur in `owned`
+  std::vector<ParameterInfo> parameters;     // all of the model, the same on every rank
+  std::vector<StateRange> owned;             // what this rank writes; over all ranks each element exactly once
+  std::vector<StateRange> needed;            // what this rank reads on a load: owned, and the replicas it holds besides
+  std::vector<StateKind> kinds = {kMaster};  // all that occur, the masters first; at most kMaxKinds
 };
 
 }  // namespace lt

@@ -8,13 +8,15 @@ namespace lt {
 inline constexpr int kMaxBetas = 4;
 inline constexpr int kMaxOptimizerGroups = 16;
 
+// The numbers of one step for one group of optimizers.
 struct StepNumbers {
-  float lr = 0;              // the step's learning rate
+  float lr = 0;              // the learning rate of the step, times the group's lr_scale
   float gradient_scale = 1;  // multiplies every gradient: clipping, and the inverse of the loss scale
   float skip = 0;            // not 0: the update leaves everything as it is
-  float bias[kMaxBetas] = {1, 1, 1,
-                           1};  // 1 - beta^n at the n-th update, for each of Optimizer::betas (Adam's bias correction)
-  std::int32_t step = 1;        // from 1 on
+  // 1 - beta^n for each of Optimizer::betas (Adam's bias correction). n is the number of the step, in f16 less the
+  // steps without an update.
+  float bias[kMaxBetas] = {1, 1, 1, 1};
+  std::int32_t step = 1;  // from 1 on
 };
 
 }  // namespace lt

@@ -54,7 +54,7 @@ struct RoundingPlaces {
   int count = 0;  // at least 1
   Place places[kMost] = {};
 
-  // Of element i of the range; those before the first place count as of it.
+  // The place of element i. Elements before the first place belong to it.
   constexpr const Place& at(Size i) const {
     int last = 0;
     while (last + 1 < count && places[last + 1].begin <= i) ++last;

@@ -63,11 +63,7 @@ void Model::materialize(Device device, DType dtype, std::uint64_t seed) {
   for (const NamedParameter& entry : all_parameters()) {
     Parameter& parameter = *entry.parameter;
     Tensor tensor = Tensor::empty(parameter.shape(), dtype, device);
-    if (!device.is_meta()) {
-      const Tensor values = Tensor::empty(parameter.shape(), DType::f32, device);
-      initial_values(values, entry.name, parameter.init(), seed, 0);
-      copy(tensor, values);
-    }
+    if (!device.is_meta()) initial_values(tensor, entry.name, parameter.init(), seed, 0);
     tensor.set_requires_grad();
     parameter.bind(std::move(tensor));
   }

@@ -10,20 +10,24 @@
 namespace lt {
 namespace {
 
-[[noreturn]] void fail_groups(const std::string& what, const std::string& hint = "") {
-  throw UsageError("optim", "groups: " + what, hint);
+constexpr const char* kGroups = "optim.groups";
+constexpr const char* kFreeze = "model.freeze";
+
+[[noreturn]] void fail_for(const char* key, const std::string& what, const std::string& hint = "") {
+  throw UsageError("config", std::string(key) + ": " + what, hint);
 }
 
-void require_match(const std::string& pattern, const std::vector<std::string>& parameters) {
+void require_match(const char* key, const std::string& pattern, const std::vector<std::string>& parameters) {
   const auto is_matched = [&](const std::string& parameter) { return matches(pattern, parameter); };
   if (std::any_of(parameters.begin(), parameters.end(), is_matched)) return;
-  fail_groups("\"" + pattern + "\": expected parameters of that name, found none",
-              "parameters of the model: " + parameters.front() + ", ..., " + parameters.back());
+  const std::string some = parameters.empty() ? "none" : parameters.front() + ", ..., " + parameters.back();
+  fail_for(key, "\"" + pattern + "\": expected parameters of that name, found none",
+           "parameters of the model: " + some);
 }
 
 }  // namespace
 
-// Where a star is followed by text that is not there it takes one character more.
+// On a mismatch the last star takes one character more.
 bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
   while (n < name.size()) {
@@ -43,25 +47,40 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 void require_whole(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
   if (groups.groups.empty() || static_cast<int>(groups.groups.size()) > kMaxOptimizerGroups) {
-    fail_groups("expected 1 to " + std::to_string(kMaxOptimizerGroups) + ", found " +
-                std::to_string(groups.groups.size()));
+    fail_for(kGroups, "expected 1 to " + std::to_string(kMaxOptimizerGroups) + ", found " +
+                          std::to_string(groups.groups.size()));
   }
   for (const OptimizerGroup& group : groups.groups) {
     require_whole(group.optimizer);
     if (group.optimizer.masters != groups.groups[0].optimizer.masters) {
-      fail_groups("expected masters in all of them or in none, found both");
+      fail_for(kGroups, "expected masters in all of them or in none, found both");
     }
   }
-  for (const OptimizerGroup& group : groups.groups) require_match(group.match, parameters);
-  for (const std::string& pattern : groups.frozen) require_match(pattern, parameters);
+  for (const OptimizerGroup& group : groups.groups) require_match(kGroups, group.match, parameters);
+  for (const std::string& pattern : groups.frozen) require_match(kFreeze, pattern, parameters);
   const auto frozen = [&](const std::string& parameter) { return is_frozen(groups, parameter); };
   if (std::all_of(parameters.begin(), parameters.end(), frozen))
-    fail_groups("expected a parameter that is not frozen, found none");
+    fail_for(kFreeze, "expected a parameter that is not frozen, found none");
+  std::set<std::size_t> used;
+  for (const std::string& parameter : parameters) {
+    if (!frozen(parameter)) used.insert(group_of(groups, parameter));
+  }
+  for (std::size_t i = 0; i < groups.groups.size(); ++i) {
+    const std::string& match = groups.groups[i].match;
+    if (used.contains(i) || match == "*") continue;  // which takes the rest, where there is any
+    fail_for(kGroups,
+             "\"" + match + "\": expected parameters that are neither frozen nor in an earlier group, found none");
+  }
   std::vector<StateKind> known;
   for (const StateKind& kind : state_kinds(groups, parameters)) {
     const auto is_same = [&](const StateKind& other) { return other.name == kind.name; };
-    if (std::any_of(known.begin(), known.end(), is_same)) fail_groups(kind.name + ": expected one dtype, found two");
+    if (std::any_of(known.begin(), known.end(), is_same))
+      fail_for(kGroups, kind.name + ": expected one dtype, found two");
     known.push_back(kind);
+  }
+  if (known.size() + 1 > kMaxKinds) {
+    fail_for(kGroups, "expected at most " + std::to_string(kMaxKinds - 1) + " kinds of state in all, found " +
+                          std::to_string(known.size()));
   }
 }
 
@@ -80,7 +99,7 @@ std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
     if (matches(groups.groups[i].match, parameter)) return i;
   }
-  fail_groups("expected one for " + parameter + ", found none", "a last group that matches \"*\" takes the rest");
+  fail_for(kGroups, "expected one for " + parameter + ", found none", "a last group that matches \"*\" takes the rest");
 }
 
 std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {

@@ -8,9 +8,7 @@
 
 namespace lt {
 
-// Throws UsageError for a row that is not whole, more than kMaxOptimizerGroups groups, groups of which some have
-// masters and others have none, a state of two dtypes, a pattern that matches none of `parameters`, a parameter that is
-// neither frozen nor in a group, and where all are frozen.
+// Throws UsageError for what OptimizerGroups does not allow of a model with these parameters.
 void require_whole(const OptimizerGroups& groups, const std::vector<std::string>& parameters);
 
 bool is_frozen(const OptimizerGroups& groups, const std::string& parameter);
@@ -18,8 +16,8 @@ bool is_frozen(const OptimizerGroups& groups, const std::string& parameter);
 // The group of a parameter that is not frozen; throws UsageError where it has none.
 std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter);
 
-// Of the weights that they change where the compute dtype is `compute`. Throws UsageError for groups without masters
-// and a `compute` other than bf16.
+// The dtype of the weights that the optimizers change, for the compute dtype `compute`. Throws UsageError for groups
+// without masters and a `compute` other than bf16.
 DType weight_dtype(const OptimizerGroups& groups, DType compute);
 
 // The kinds of state of all groups that hold any of `parameters`, in the order of the groups. Partial are those that

@@ -11,7 +11,7 @@
 namespace lt {
 namespace {
 
-// What the part that holds most of elements [begin, end) has of them, where the unit is cut into parts of `size`.
+// The largest share of elements [begin, end) that a part has, where the unit is cut into parts of `size`.
 Size largest_share(Size begin, Size end, Size size) {
   Size largest = 0;
   for (Size part = begin / size * size; part < end; part += size) {
@@ -24,7 +24,7 @@ Size largest_share(Size begin, Size end, Size size) {
 
 UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights,
                              Device device, std::uint64_t seed)
-    : groups_(groups), part_(part), decayed_(layout.decayed()), rounds_(weights == DType::bf16) {
+    : groups_(groups), part_(part), decayed_(layout.decayed()) {
   // Padding belongs to what stands before it.
   const std::vector<UnitLayout::Range>& ranges = layout.ranges();
   std::size_t last_group = 0;
@@ -36,16 +36,16 @@ UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& gr
     const bool same_states = !stretches_.empty() && stretches_.back().kinds == kinds;
     if (!same_states) stretches_.push_back({begin, end, kinds, {}});
     stretches_.back().end = end;
-    rounds_ = rounds_ || rounds_stochastically(groups.groups[group].optimizer);
+    const bool rounds = weights == DType::bf16 || rounds_stochastically(groups.groups[group].optimizer);
     const Size from = std::max(begin, part.begin), to = std::min(end, part.end());
     if (from >= to) continue;
     const bool goes_on = !cuts_.empty() && last_group == group && same_states &&
-                         (!rounds_ || cuts_.back().places.count < RoundingPlaces::kMost);
+                         (!rounds || cuts_.back().places.count < RoundingPlaces::kMost);
     if (!goes_on) cuts_.push_back({from, to, group, stretches_.size() - 1, {}});
     last_group = group;
     Cut& cut = cuts_.back();
     cut.end = to;
-    if (rounds_) {
+    if (rounds) {
       cut.places.places[cut.places.count++] = {from - cut.begin, from - ranges[i].begin,
                                                rounding_key(seed, ranges[i].name)};
     }
@@ -74,7 +74,7 @@ void UnitOptimizer::update(const Tensor& weights, const Tensor& gradient, const 
     UpdateRange range{part(weights), states, part(gradient), {}, 0, numbers == nullptr ? nullptr : numbers + cut.group};
     if (copy.defined()) range.copy = part(copy);
     range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
-    if (rounds_) range.rounding = &cut.places;
+    if (cut.places.count > 0) range.rounding = &cut.places;
     // Weights and states are read and written, the gradient read for the norm and the update, the copy written.
     Size element = 2 * dtype_bytes(weights.dtype()) + 2 * dtype_bytes(gradient.dtype());
     for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);

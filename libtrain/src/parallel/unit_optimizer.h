@@ -1,6 +1,6 @@
 // UnitOptimizer: what the optimizers keep of this rank's part of one unit, and their updates of it. The memory of an
 // optimizer is taken here alone. Neighbouring parameters whose optimizers keep the same states share a flat buffer of
-// each; every rank takes as much for it as the one with the largest share, so that all ranks hold the same bytes.
+// each. Every rank allocates the largest share that any rank has, so all ranks hold the same bytes.
 #pragma once
 
 #include <functional>
@@ -37,16 +37,14 @@ class UnitOptimizer {
   struct Cut {
     Size begin, end;
     std::size_t group, stretch;
-    RoundingPlaces places;
+    RoundingPlaces places;  // none where nothing of it is bf16
   };
 
-  const Stretch& stretch_at(Size element) const;
   Tensor part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const;
 
   const OptimizerGroups& groups_;
   UnitPart part_;
   Size decayed_;
-  bool rounds_ = false;
   std::vector<Stretch> stretches_;
   std::vector<Cut> cuts_;
 };

@@ -47,7 +47,9 @@ std::optional<std::vector<Table>> tables_of(const std::string& text) {
 }
 
 std::optional<std::vector<Table>> tables_of(const Value& value) {
-  if (const auto* text = std::get_if<Text>(&value)) return tables_of(text->text);
+  if (const auto* text = std::get_if<Text>(&value)) {
+    return text->text.empty() ? std::vector<Table>{} : tables_of(text->text);
+  }
   if (const auto* tables = std::get_if<std::vector<Table>>(&value)) return *tables;
   if (const auto* list = std::get_if<std::vector<std::string>>(&value); list != nullptr && list->empty()) {
     return std::vector<Table>{};

@@ -19,7 +19,7 @@ struct Text {
 struct Unsupported {
   std::string text;  // a date, a table, ...
 };
-// A table whose values are single ones.
+// A table without nested values.
 using Scalar = std::variant<bool, std::int64_t, double, std::string, Unsupported>;
 using Table = std::vector<std::pair<std::string, Scalar>>;
 using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<Table>,

@@ -44,10 +44,6 @@ Table table_of(const toml::table& table) {
 }
 
 Value value_of(const toml::node& node) {
-  if (const auto v = node.value_exact<bool>()) return *v;
-  if (const auto v = node.value_exact<std::int64_t>()) return *v;
-  if (const auto v = node.value_exact<double>()) return *v;
-  if (const auto v = node.value_exact<std::string>()) return *v;
   if (const toml::array* array = node.as_array()) {
     if (!array->empty() && array->is_homogeneous(toml::node_type::table)) {
       std::vector<Table> tables;
@@ -62,7 +58,7 @@ Value value_of(const toml::node& node) {
     }
     return values;
   }
-  return Unsupported{node.is_table() ? "a table" : "a date or time"};
+  return std::visit([](auto&& value) { return Value(std::forward<decltype(value)>(value)); }, scalar_of(node));
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ std::string expected(const Rule& rule) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return rule.choices.empty() ? std::string("text") : fmt::format("one of {}", fmt::join(rule.choices, ", "));
   } else {
-    return "a file name or a list of them";
+    return "text or a list of texts";
   }
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "libtrain/autograd.h"
 #include "libtrain/checkpoint.h"
@@ -32,7 +33,6 @@ ModelDescription description_of(const std::string& step_directory) {
 
 // Makes the model that the checkpoint describes, with memory for its parameters, and returns what is to be read.
 ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const std::string& weights) {
-  checkpoint::require_weights(step_directory, weights);
   const ModelDescription description = description_of(step_directory);
   loaded.seq = description.seq;
   loaded.model = nn::make_transformer(description.spec);
@@ -41,10 +41,15 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
     map.parameters.push_back({entry.name, entry.parameter->shape()});
   }
   checkpoint::require_parameters(step_directory, map.parameters);  // before memory is taken for them
+  const std::vector<ParameterInfo> saved = checkpoint::read_parameters(step_directory);
+  const std::vector<std::string> kinds = checkpoint::weight_kinds(step_directory, weights);
+  std::map<std::string, std::string> kind_of;
+  for (std::size_t p = 0; p < saved.size(); ++p) kind_of.emplace(saved[p].name, kinds[p]);
   loaded.model->materialize(kCpu, DType::f32, 0);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor& tensor = entry.parameter->tensor();
-    map.needed.push_back({entry.name, weights, 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+    map.needed.push_back(
+        {entry.name, kind_of.at(entry.name), 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
   return map;
 }

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "core/copy_bytes.h"
+#include "kernels/elementwise.h"
 #include "libtrain/error.h"
 #include "memory_folder.h"
+#include "tensor/host_memory.h"
 #include "train/broadcast_payload.h"
 #include "train/engine_checkpoint.h"
 
@@ -44,12 +46,20 @@ class StateParts {
       if (first >= end || wanted == by_name_.end()) continue;
       for (const StateRange& to : wanted->second) {
         const Size from = std::max(first, to.begin), until = std::min(end, to.end);
-        if (from >= until || to.values.dtype() != range.dtype) continue;
+        if (from >= until) continue;
         missing_ -= until - from;
         if (bytes == nullptr) continue;
         const Tensor values = to.values.narrow(0, from - to.begin, until - from);
-        copy_bytes(device_, values.data(), bytes + (range.offset - begin + (from - range.begin) * element),
-                   values.bytes());
+        const std::byte* const source = bytes + (range.offset - begin + (from - range.begin) * element);
+        if (values.dtype() == range.dtype) {
+          copy_bytes(device_, values.data(), source, values.bytes());
+          continue;
+        }
+        // Frozen weights are kept in the compute dtype, which may be another one now.
+        const std::shared_ptr<void> converted = host_memory(kCpu, values.bytes());
+        kernels::convert(CpuStream{}, values.dtype(), converted.get(), range.dtype, source, until - from, false);
+        copy_bytes(device_, values.data(), converted.get(), values.bytes());
+        Stream::compute(device_).synchronize();
       }
     }
   }

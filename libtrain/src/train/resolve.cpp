@@ -1,6 +1,8 @@
 // From a configuration to the options of each component, with everything derived filled in.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "libtrain/error.h"
 #include "libtrain/run_options.h"
 #include "train/origin.h"
@@ -76,6 +78,11 @@ void fill_in(Config& config, DeviceType automatic) {
   if (config.optim.min_lr > config.optim.lr) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
                                            config.optim.min_lr));
+  }
+  for (const auto& [key, decay] :
+       {std::pair{"beta1", config.optim.beta1}, {"beta2", config.optim.beta2}, {"ema", config.optim.ema}}) {
+    if (static_cast<float>(decay) < 1) continue;
+    throw UsageError("config", fmt::format("optim.{}: expected a number below 1 in f32, got {}", key, decay));
   }
   if (config.optim.master == "none" && config.train.dtype != "bf16") {
     throw UsageError("config", fmt::format("optim.master: none needs train.dtype bf16, got {}", config.train.dtype));
