@@ -10,16 +10,6 @@
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {
-namespace {
-
-// The first multiple of kCopyAlignment elements from `bytes` on.
-Size aligned(Size bytes, DType dtype) {
-  const Size alignment = kCopyAlignment * dtype_bytes(dtype);
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
-}  // namespace
-
 std::uint64_t timeline_number(const std::string& digits) { return std::strtoull(digits.c_str(), nullptr, 16); }
 
 std::string to_text(const CopySeal& seal) {
@@ -69,21 +59,10 @@ std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size pa
   return layout;
 }
 
-std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges) {
-  std::vector<CopyRange> layout;
-  Size at = 0;
-  for (const StateRange& range : ranges) {
-    const DType dtype = range.values.dtype();
-    layout.push_back({range.parameter, range.kind, dtype, range.begin, range.end, aligned(at, dtype)});
-    at = aligned(layout.back().offset + layout.back().bytes(), dtype);
-  }
-  return layout;
-}
-
 Size payload_bytes_of(const std::vector<CopyRange>& layout) {
   Size bytes = 1;
   for (const CopyRange& range : layout) bytes = std::max(bytes, range.offset + range.bytes());
-  return aligned(bytes, DType::f32);
+  return aligned_copy(bytes, DType::f32);
 }
 
 }  // namespace lt::checkpoint

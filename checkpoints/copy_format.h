@@ -38,6 +38,12 @@ struct CopyRange {
   Size bytes() const { return (end - begin) * dtype_bytes(dtype); }
 };
 
+// The first multiple of kCopyAlignment elements from `bytes` on.
+constexpr Size aligned_copy(Size bytes, DType dtype) {
+  const Size alignment = kCopyAlignment * dtype_bytes(dtype);
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 // The ranges one after the other, each at a multiple of kCopyAlignment elements of its dtype.
 std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges);
 // The size of a payload; at least one block.

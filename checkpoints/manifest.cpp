@@ -79,15 +79,20 @@ std::vector<std::string> weight_kinds(const Manifest& manifest, const std::strin
   if (weights == kAverage && manifest.state.step <= manifest.state.skipped) {
     fail("step: expected one with an update before it, for {}, found {}", weights, manifest.state.step);
   }
-  std::unordered_set<std::string> have_own;
+  std::unordered_set<std::string> have_own, are_trained;
   for (const FileEntry& file : manifest.files) {
     for (const DatasetEntry& dataset : file.datasets) {
       if (dataset.kind == weights) have_own.insert(dataset.parameter);
+      if (dataset.kind != kMaster) are_trained.insert(dataset.parameter);
     }
   }
   std::vector<std::string> kinds;
-  for (const ParameterInfo& parameter : manifest.parameters) {
-    kinds.push_back(have_own.contains(parameter.name) ? weights : kMaster);
+  for (const auto& [name, shape] : manifest.parameters) {
+    const bool has_own = have_own.contains(name) || shape.elements() == 0;
+    if (!has_own && are_trained.contains(name)) {
+      fail("expected {} of {}, which is trained, found none", weights, name);
+    }
+    kinds.push_back(has_own ? weights : kMaster);
   }
   return kinds;
 }

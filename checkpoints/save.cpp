@@ -38,6 +38,21 @@ void agree(const Group& group, const fs::path& folder, Body&& body) {
   collectively(group, [&] { within(folder, body); });
 }
 
+void check_kinds_of(const std::vector<StateKind>& kinds) {
+  const auto require = [](bool holds, const std::string& expected) {
+    if (!holds) throw UsageError("checkpoint", "kinds: expected " + expected);
+  };
+  require(!kinds.empty() && kinds[0].name == kMaster && !kinds[0].partial,
+          fmt::format("{} of all parameters as the first", kMaster));
+  require(kinds.size() <= kMaxKinds, fmt::format("at most {}, found {}", kMaxKinds, kinds.size()));
+  for (const StateKind& kind : kinds) {
+    require(is_kind_name(kind.name), fmt::format("1 to 32 of a to z, 0 to 9 and _, found '{}'", kind.name));
+    require(find_kind(kinds, kind.name) == &kind, fmt::format("each once, found {} twice", kind.name));
+    require(is_state_dtype(kind.dtype),
+            fmt::format("f32, bf16 or f16, found {} of {}", kind.name, dtype_name(kind.dtype)));
+  }
+}
+
 void check_input(const ShardMap& shards, const RunState& state) {
   if (state.step < 0) throw UsageError("checkpoint", fmt::format("step: expected 0 or more, found {}", state.step));
   if (!is_run_id(state.run)) throw UsageError("checkpoint", fmt::format("run: expected an id, found '{}'", state.run));
@@ -49,12 +64,7 @@ void check_input(const ShardMap& shards, const RunState& state) {
     }
     elements.emplace(name, shape.elements());
   }
-  const std::vector<StateKind>& kinds = shards.kinds;
-  if (kinds.empty() || kinds[0].name != kMaster || kinds.size() > kMaxKinds) {
-    throw UsageError("checkpoint",
-                     fmt::format("kinds: expected {} first and at most {}, found {}{}", kMaster, kMaxKinds,
-                                 kinds.size(), kinds.empty() ? "" : ", first " + kinds[0].name));
-  }
+  check_kinds_of(shards.kinds);
   for (const StateRange& range : shards.owned) {
     const std::string what = to_string(range.kind, range.parameter, range.begin, range.end);
     if (!is_kind_name(range.kind)) {
@@ -67,7 +77,7 @@ void check_input(const ShardMap& shards, const RunState& state) {
     }
     if (range.begin == range.end) continue;
     const Tensor& values = range.values;
-    const StateKind* const kind = find_kind(kinds, range.kind);
+    const StateKind* const kind = find_kind(shards.kinds, range.kind);
     if (kind == nullptr) throw UsageError("checkpoint", fmt::format("{}: expected a kind of the list of kinds", what));
     const DType expected = kind->dtype;
     // Values narrower than their kind are widened when written.
@@ -149,7 +159,6 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
   }
   const std::string text = manifest_text(manifest);
-  parse_manifest(text);  // what no reader takes is no checkpoint
   fault_point("save-manifest");
   write_durably(temporary / kManifestName, text);
   if (read_text(temporary / kManifestName, kMaxManifestBytes) != text) {

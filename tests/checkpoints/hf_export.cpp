@@ -119,7 +119,8 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
   SECTION("a flipped bit in the last tensor") {
     const fs::path folder = save_case(item, temp.path() / "run");
     std::string bytes = read_file(folder / "rank-00000.h5");
-    for (const DatasetEntry& dataset : read_manifest(folder).files[0].datasets) {
+    const Manifest manifest = read_manifest(folder);
+    for (const DatasetEntry& dataset : manifest.files[0].datasets) {
       if (dataset.parameter == "head.norm.bias") bytes[static_cast<std::size_t>(dataset.offset)] ^= 1;
     }
     write_file(folder / "rank-00000.h5", bytes);

@@ -110,6 +110,22 @@ TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]
     broken.files[0].datasets[1].end = 3;
     CHECK_THAT(error_of(broken), ContainsSubstring("m/w[3, 4) is in no file"));
   }
+  SECTION("the kinds of averages") {
+    broken.state.step = 7, broken.state.skipped = 0;
+    CHECK(weight_kinds(broken, "v") == std::vector<std::string>{"v"});
+    CHECK_THROWS_WITH(weight_kinds(broken, kAverage), ContainsSubstring("states: expected ema, found none"));
+    broken.kinds[2] = kAverage;
+    for (auto& file : broken.files) file.datasets[2].kind = kAverage;
+    CHECK(weight_kinds(broken, kAverage) == std::vector<std::string>{kAverage});
+    broken.state.skipped = 7;
+    CHECK_THROWS_WITH(weight_kinds(broken, kAverage), ContainsSubstring("expected one with an update before it"));
+    broken.state.skipped = 0;
+    for (auto& file : broken.files) file.datasets.pop_back();
+    CHECK_THROWS_WITH(weight_kinds(broken, kAverage),
+                      ContainsSubstring("expected ema of w, which is trained, found none"));
+    for (auto& file : broken.files) file.datasets.resize(1);
+    CHECK(weight_kinds(broken, kAverage) == std::vector<std::string>{kMaster});  // frozen
+  }
   SECTION("no masters") {
     for (auto& file : broken.files) file.datasets.erase(file.datasets.begin());
     CHECK_THAT(error_of(broken), ContainsSubstring("master/w[0, 6) is in no file"));

@@ -118,7 +118,7 @@ TEST_CASE("speed: save, load and verify", "[.][speed]") {
   const fs::path folder = given == nullptr ? temp.path() : fs::path(given) / "lt-speed";
   constexpr Size kElements = Size{32} << 20;  // of each kind: 403 MB
   constexpr double kBytes = 3.0 * 4 * static_cast<double>(kElements);
-  ShardMap shards{{{"w", {kElements}}}, {}, {}};
+  ShardMap shards{{{"w", {kElements}}}, {}, {}, {kMaster, "m", "v"}};
   for (const char* const kind : {kMaster, "m", "v"}) {
     std::vector<float> values(static_cast<std::size_t>(kElements));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u % 1000003);

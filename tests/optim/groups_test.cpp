@@ -73,6 +73,8 @@ TEST_CASE("optim.groups: what no engine takes is refused", "[optim]") {
         "none");
   CHECK(refusal_of(with({{"blocks.*", AdamW{}}, {"embedding*", AdamW{}}, {"*", AdamW{}}})) ==
         "none");  // "*" takes the rest
+  CHECK(refusal_of(with({{"*", AdamW{}}, {"*", AdamW{}}, {"*", AdamW{}}})) ==
+        "optim.groups: \"*\": expected parameters that are neither frozen nor in an earlier group, found none");
   std::vector<StateKind> many;
   for (int i = 0; i < 32; ++i) many.emplace_back("s" + std::to_string(i));
   CHECK(refusal_of(Optimizer{.name = "many", .states = many, .update = [](const UpdateRange&) {}}) ==

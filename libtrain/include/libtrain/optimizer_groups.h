@@ -18,10 +18,9 @@ struct OptimizerGroup {
   double lr_scale = 1;  // times the learning rate of the step
 };
 
-// What an engine trains with. It throws UsageError for a row that is not whole, more than kMaxOptimizerGroups groups or
-// kMaxKinds states, masters in some rows only, one state of two dtypes, a pattern without parameters, a group other
-// than
-// "*" that gets none, a parameter that is neither frozen nor in a group, and where all are frozen.
+// What an engine trains with. It throws UsageError for a row that is not whole, more than kMaxOptimizerGroups groups,
+// kMaxKinds states or more, masters in some rows only, one state of two dtypes, a pattern without parameters, a group
+// that gets none (but for a last one "*"), a parameter that is neither frozen nor in a group, and where all are frozen.
 struct OptimizerGroups {
   OptimizerGroups(std::vector<OptimizerGroup> groups_, double lr_, double clip_)
       : groups(std::move(groups_)), lr(lr_), clip(clip_) {}

@@ -67,7 +67,8 @@ void require_whole(const OptimizerGroups& groups, const std::vector<std::string>
   }
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
     const std::string& match = groups.groups[i].match;
-    if (used.contains(i) || match == "*") continue;  // which takes the rest, where there is any
+    const bool takes_rest = match == "*" && i + 1 == groups.groups.size();  // where there is any
+    if (used.contains(i) || takes_rest) continue;
     fail_for(kGroups,
              "\"" + match + "\": expected parameters that are neither frozen nor in an earlier group, found none");
   }

@@ -77,7 +77,7 @@ std::vector<Key> make_schema() {
     LT_KEY(train, accum, at_least(1), "micro-batches of a step"),
     LT_KEY(train, global_batch, at_least(0), "samples of a step; accum follows; 0: ranks x micro_batch x accum"),
     LT_KEY(train, seq, at_least(0), "tokens of a sample; 0: max_seq of the model"),
-    LT_KEY(train, dtype, one_of({"f32", "bf16", "f16"}), "of computation; masters are f32"),
+    LT_KEY(train, dtype, one_of({"f32", "bf16", "f16"}), "of computation"),
     LT_KEY(train, device, one_of({"auto", "cpu", "cuda"}), "auto: cuda where it is built and there"),
     LT_KEY(train, seed, at_least(0), "of initial weights and dropout"),
     LT_KEY(train, deterministic, any(), "the same bits under every strategy at the same rank count"),

@@ -58,12 +58,14 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
 
 LoadedModel load_model(const std::string& directory, const std::string& weights) {
   LoadedModel loaded;
-  const auto candidates = checkpoint::candidates(directory, checkpoint::kAnyRun);
-  ShardMap map;
-  if (const checkpoint::Listing* newest = checkpoint::newest_valid(candidates)) {
-    map = make_model(loaded, newest->path, weights);
+  checkpoint::Loaded found;
+  // Each candidate says for itself what it holds.
+  for (const checkpoint::Listing& candidate : checkpoint::candidates(directory, checkpoint::kAnyRun)) {
+    ShardMap map;
+    if (candidate.valid) map = make_model(loaded, candidate.path, weights);
+    found = checkpoint::load_newest({candidate}, map, Group(), &loaded.passed_over);
+    if (!found.folder.empty()) break;
   }
-  const checkpoint::Loaded found = checkpoint::load_newest(candidates, map, Group(), &loaded.passed_over);
   if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
   const std::string& tokenizer = found.state.tokenizer;
   if (!tokenizer.empty() && can_read_tokenizer(tokenizer)) {
