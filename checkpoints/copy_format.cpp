@@ -43,9 +43,8 @@ std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size pa
   for (std::string kind, dtype; lines >> kind;) {
     CopyRange range{};
     if (!is_kind_name(kind) || !(lines >> dtype >> range.begin >> range.end >> range.offset)) return std::nullopt;
-    const auto named = std::find_if(std::begin(kStateDTypes), std::end(kStateDTypes),
-                                    [&](DType candidate) { return dtype_name(candidate) == dtype; });
-    if (named == std::end(kStateDTypes)) return std::nullopt;
+    const auto named = find_state_dtype(dtype);
+    if (!named) return std::nullopt;
     range.kind = kind, range.dtype = *named;
     const Size element = dtype_bytes(range.dtype);
     lines.get();

@@ -97,20 +97,17 @@ std::vector<float> transpose(const std::vector<float>& in, Size rows, Size colum
 }
 
 void write_tensors(const fs::path& file, const fs::path& step_directory, const Manifest& manifest,
-                   const std::vector<HfTensor>& tensors, const std::string& weights) {
+                   const std::vector<HfTensor>& tensors, const std::unordered_map<std::string, std::string>& kinds) {
   std::vector<ParameterInfo> announced;
   for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
   SafetensorsWriter writer(file, announced);
-  const std::vector<std::string> kinds = weight_kinds(manifest, weights);
-  std::unordered_map<std::string, std::string> kind_of;
-  for (std::size_t p = 0; p < kinds.size(); ++p) kind_of.emplace(manifest.parameters[p].name, kinds[p]);
   for (const HfTensor& tensor : tensors) {
     const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
     std::vector<float> values(static_cast<std::size_t>(count));
     within(step_directory, [&] {
       Transfer on_host;
-      read_ranges(step_directory, manifest,
-                  {{tensor.ours, kind_of.at(tensor.ours), begin, begin + count, values.data()}}, on_host);
+      read_ranges(step_directory, manifest, {{tensor.ours, kinds.at(tensor.ours), begin, begin + count, values.data()}},
+                  on_host);
     });
     writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
   }
@@ -137,16 +134,16 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
     }
   });
   const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages
-  weight_kinds(step.string(), weights);                // before anything is written
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {
-    const auto [manifest, tensors, model] = within(step, [&] {
+    const auto [manifest, kinds, tensors, model] = within(step, [&] {
       Manifest read = read_manifest(step);
+      auto kinds_of_weights = weight_kinds(read, weights);
       const ModelInfo info = parse_model(read.state.model);
       std::vector<HfTensor> table = hf_tensors(info);
       check_parameters(read, table);
-      return std::tuple(std::move(read), std::move(table), info);
+      return std::tuple(std::move(read), std::move(kinds_of_weights), std::move(table), info);
     });
     within(temporary, [&] {
       make_folders_durably(temporary);
@@ -154,7 +151,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       if (is_hf_tokenizer(manifest.state.tokenizer)) {
         write_durably(temporary / "tokenizer.json", manifest.state.tokenizer);
       }
-      write_tensors(temporary / "model.safetensors", step, manifest, tensors, weights);
+      write_tensors(temporary / "model.safetensors", step, manifest, tensors, kinds);
       sync_folder(temporary);
       rename_durably(temporary, out);
     });

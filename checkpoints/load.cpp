@@ -46,17 +46,28 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
   }
 }
 
-// A consistent manifest has all of a parameter's kind or nothing of it.
-void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
-  std::unordered_set<std::string> saved;
+// What there is of partial kinds: a consistent manifest has all of a parameter's kind, or of a partial one nothing.
+std::unordered_set<std::string> partial_states(const Manifest& manifest) {
+  std::unordered_set<std::string> states;
+  const auto is_partial = [](const StateKind& kind) { return kind.partial; };
+  if (std::none_of(manifest.kinds.begin(), manifest.kinds.end(), is_partial)) return states;
   for (const FileEntry& file : manifest.files) {
-    for (const DatasetEntry& dataset : file.datasets) saved.insert(key_of(dataset.kind, dataset.parameter));
+    for (const DatasetEntry& dataset : file.datasets) {
+      if (find_kind(manifest.kinds, dataset.kind)->partial) states.insert(key_of(dataset.kind, dataset.parameter));
+    }
   }
-  for (const auto& [parameter, kind, begin, end, out, dtype] : requests) {
-    if (begin == end || saved.contains(key_of(kind, parameter))) continue;
+  return states;
+}
+
+void check_kinds(const Manifest& manifest, const std::vector<RangeRequest>& requests) {
+  const std::unordered_set<std::string> partial = partial_states(manifest);
+  for (const auto& [parameter, name, begin, end, out, dtype] : requests) {
+    const StateKind* const kind = find_kind(manifest.kinds, name);
+    const bool is_there = kind != nullptr && (!kind->partial || partial.contains(key_of(name, parameter)));
+    if (begin == end || is_there) continue;
     throw DataError("checkpoint",
-                    fmt::format("manifest.json: expected {}, found no {} of {}", to_string(kind, parameter, begin, end),
-                                kind, find_kind(manifest.kinds, kind) == nullptr ? "any parameter" : "it"),
+                    fmt::format("manifest.json: expected {}, found no {} of {}", to_string(name, parameter, begin, end),
+                                name, kind == nullptr ? "any parameter" : "it"),
                     "the checkpoint is of another optimizer, of other groups or of other frozen parameters");
   }
 }
@@ -166,7 +177,8 @@ void require_parameters(const std::string& step_directory, const std::vector<Par
   within(step_directory, [&] { check_shapes(read_manifest(step_directory), model); });
 }
 
-std::vector<std::string> weight_kinds(const std::string& step_directory, const std::string& weights) {
+std::unordered_map<std::string, std::string> weight_kinds(const std::string& step_directory,
+                                                          const std::string& weights) {
   return within(step_directory, [&] { return weight_kinds(read_manifest(step_directory), weights); });
 }
 

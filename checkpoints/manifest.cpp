@@ -71,7 +71,7 @@ std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates
   return kinds;
 }
 
-std::vector<std::string> weight_kinds(const Manifest& manifest, const std::string& weights) {
+std::unordered_map<std::string, std::string> weight_kinds(const Manifest& manifest, const std::string& weights) {
   if (find_kind(manifest.kinds, weights) == nullptr) {
     throw DataError("checkpoint", fmt::format("manifest.json: states: expected {}, found none", weights),
                     "a run keeps it with optim.ema");
@@ -86,13 +86,13 @@ std::vector<std::string> weight_kinds(const Manifest& manifest, const std::strin
       if (dataset.kind != kMaster) are_trained.insert(dataset.parameter);
     }
   }
-  std::vector<std::string> kinds;
+  std::unordered_map<std::string, std::string> kinds;
   for (const auto& [name, shape] : manifest.parameters) {
     const bool has_own = have_own.contains(name) || shape.elements() == 0;
     if (!has_own && are_trained.contains(name)) {
       fail("expected {} of {}, which is trained, found none", weights, name);
     }
-    kinds.push_back(has_own ? weights : kMaster);
+    kinds.emplace(name, has_own ? weights : kMaster);
   }
   return kinds;
 }

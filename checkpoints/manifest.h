@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "libtrain/checkpoint.h"
@@ -60,7 +61,7 @@ void set_dtypes(std::vector<FileEntry>& files, const std::vector<StateKind>& kin
 const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::string& name);
 
 // weight_kinds() of libtrain/checkpoint.h.
-std::vector<std::string> weight_kinds(const Manifest& manifest, const std::string& weights);
+std::unordered_map<std::string, std::string> weight_kinds(const Manifest& manifest, const std::string& weights);
 
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);

@@ -2,7 +2,6 @@
 // docs/checkpoint-format.md; an unknown version is refused.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -158,9 +157,7 @@ std::string states_text(const std::vector<StateKind>& kinds) {
 
 DType state_dtype_from(const Json& json, const std::string& kind) {
   const std::string name = text_of(json, "dtype");
-  for (const DType dtype : kStateDTypes) {
-    if (name == dtype_name(dtype)) return dtype;
-  }
+  if (const auto dtype = find_state_dtype(name)) return *dtype;
   fail_field("states", fmt::format("{} of dtype f32, bf16 or f16", kind), name);
 }
 

@@ -111,12 +111,13 @@ TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]
     CHECK_THAT(error_of(broken), ContainsSubstring("m/w[3, 4) is in no file"));
   }
   SECTION("the kinds of averages") {
+    using Kinds = std::unordered_map<std::string, std::string>;
     broken.state.step = 7, broken.state.skipped = 0;
-    CHECK(weight_kinds(broken, "v") == std::vector<std::string>{"v"});
+    CHECK(weight_kinds(broken, "v") == Kinds{{"w", "v"}});
     CHECK_THROWS_WITH(weight_kinds(broken, kAverage), ContainsSubstring("states: expected ema, found none"));
     broken.kinds[2] = kAverage;
     for (auto& file : broken.files) file.datasets[2].kind = kAverage;
-    CHECK(weight_kinds(broken, kAverage) == std::vector<std::string>{kAverage});
+    CHECK(weight_kinds(broken, kAverage) == Kinds{{"w", kAverage}});
     broken.state.skipped = 7;
     CHECK_THROWS_WITH(weight_kinds(broken, kAverage), ContainsSubstring("expected one with an update before it"));
     broken.state.skipped = 0;
@@ -124,7 +125,7 @@ TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]
     CHECK_THROWS_WITH(weight_kinds(broken, kAverage),
                       ContainsSubstring("expected ema of w, which is trained, found none"));
     for (auto& file : broken.files) file.datasets.resize(1);
-    CHECK(weight_kinds(broken, kAverage) == std::vector<std::string>{kMaster});  // frozen
+    CHECK(weight_kinds(broken, kAverage) == Kinds{{"w", kMaster}});  // frozen
   }
   SECTION("no masters") {
     for (auto& file : broken.files) file.datasets.erase(file.datasets.begin());

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "libtrain/error.h"
@@ -125,10 +126,11 @@ Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shard
 // The error where none is: why of each, and what would have been expected of `path`; `named` as for newest().
 DataError no_valid_checkpoint(const std::string& path, const std::vector<std::string>& notes,
                               const std::string& named = "");
-// The kind that holds the `weights`, kMaster or kAverage, of each of read_parameters(). Frozen parameters have no
-// average of their own: their masters are it. Throws DataError where the checkpoint has none of that kind, or none of a
+// The kind that holds the `weights`, kMaster or kAverage, of each parameter by name. Frozen parameters have no average
+// of their own: their masters are it. Throws DataError where the checkpoint has none of that kind, or none of a
 // parameter that has other states, and for an average before the first update.
-std::vector<std::string> weight_kinds(const std::string& step_directory, const std::string& weights);
+std::unordered_map<std::string, std::string> weight_kinds(const std::string& step_directory,
+                                                          const std::string& weights);
 // The whole of one parameter's state, f32, flat.
 std::vector<float> read_tensor(const std::string& step_directory, const std::string& parameter,
                                const std::string& kind = kMaster);

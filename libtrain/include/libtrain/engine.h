@@ -31,7 +31,7 @@ struct ParallelOptions {
 
 struct StepOptions {
   Size micro_batch = 1, accum = 1, seq = 1;
-  // Of parameters in use and activations: f32, bf16, or f16, whose loss is scaled. Sums are f32, and so are
+  // The dtype of parameters in use and activations: f32, bf16, or f16, whose loss is scaled. Sums are f32, and so are
   // masters, where the optimizers have them.
   DType dtype = DType::f32;
   Device device = kCpu;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,13 @@ inline constexpr DType kStateDTypes[] = {DType::f32, DType::bf16, DType::f16};
 
 constexpr bool is_state_dtype(DType dtype) {
   return std::find(std::begin(kStateDTypes), std::end(kStateDTypes), dtype) != std::end(kStateDTypes);
+}
+
+// By dtype_name(); none where no state has a dtype of that name.
+inline std::optional<DType> find_state_dtype(std::string_view name) {
+  const auto found = std::find_if(std::begin(kStateDTypes), std::end(kStateDTypes),
+                                  [&](DType dtype) { return dtype_name(dtype) == name; });
+  return found == std::end(kStateDTypes) ? std::nullopt : std::optional(*found);
 }
 
 struct ParameterInfo {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "libtrain/autograd.h"
 #include "libtrain/checkpoint.h"
@@ -41,15 +40,12 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
     map.parameters.push_back({entry.name, entry.parameter->shape()});
   }
   checkpoint::require_parameters(step_directory, map.parameters);  // before memory is taken for them
-  const std::vector<ParameterInfo> saved = checkpoint::read_parameters(step_directory);
-  const std::vector<std::string> kinds = checkpoint::weight_kinds(step_directory, weights);
-  std::map<std::string, std::string> kind_of;
-  for (std::size_t p = 0; p < saved.size(); ++p) kind_of.emplace(saved[p].name, kinds[p]);
+  const auto kinds = checkpoint::weight_kinds(step_directory, weights);
   loaded.model->materialize(kCpu, DType::f32, 0);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor& tensor = entry.parameter->tensor();
     map.needed.push_back(
-        {entry.name, kind_of.at(entry.name), 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+        {entry.name, kinds.at(entry.name), 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
   }
   return map;
 }
