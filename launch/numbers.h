@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "libtrain/dtype.h"
+
 namespace lt::launch {
 
 inline bool parse(const std::string& text, auto& value) {

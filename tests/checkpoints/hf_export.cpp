@@ -9,6 +9,7 @@
 #include "checkpoints/hf_models.h"
 #include "hf_names.h"
 #include "libtrain/error.h"
+#include "manifest.h"
 #include "test_main/catch.h"
 
 using namespace lt;

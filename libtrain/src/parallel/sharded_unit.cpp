@@ -9,6 +9,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
 #include "libtrain/autograd.h"
+#include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
 #include "optim/groups.h"
