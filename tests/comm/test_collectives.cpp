@@ -1,5 +1,6 @@
 // Each collective against values computed alone, bit for bit: the order of additions is part of the contract.
 #include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "test_main/world.h"
 
 using namespace lt_test;
+using Catch::Matchers::ContainsSubstring;
 using lt::DType;
 using lt::Group;
 using lt::Size;
@@ -119,6 +121,56 @@ TEST_CASE("all_gather: every part arrives in place", "[comm]") {
   for (const Size n : kSizes) {
     for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) check_all_gather(n, dtype);
   }
+}
+
+// Rank a sends b two messages, of a + 2 b and 3 numbers; element i of the k-th is value(a, 100 b + 10 k + i).
+TEST_CASE("all_to_all: messages arrive in their order, those to itself too", "[comm]") {
+  for (const bool short_messages : {false, true}) {
+    std::optional<ShortMessages> scope;
+    if (short_messages) scope.emplace();
+    const int rank = world().rank(), size = world().size();
+    const auto length = [](int from, int to, int k) { return k == 0 ? Size{from} + 2 * to : Size{3}; };
+    const auto values_of = [&](int from, int to, int k) {
+      std::vector<double> values;
+      for (Size i = 0; i < length(from, to, k); ++i)
+        values.push_back(stored(value(from, 100 * to + 10 * k + i), DType::f32));
+      return values;
+    };
+    std::vector<lt::Message> outgoing, incoming;
+    for (int k = 0; k < 2; ++k) {
+      for (int r = 0; r < size; ++r) {
+        outgoing.push_back({r, tensor_of(values_of(rank, r, k), DType::f32)});
+        incoming.push_back({r, lt::Tensor::zeros({length(r, rank, k)}, DType::f32)});
+      }
+    }
+    lt::take_comm_totals();
+    group().all_to_all("messages", lt::kCpu, outgoing, incoming, 1234).wait();
+    Size sent = 0;
+    for (int k = 0; k < 2; ++k) {
+      for (int r = 0; r < size; ++r) {
+        CHECK(incoming[static_cast<std::size_t>(k * size + r)].values.to_vector<double>() == values_of(r, rank, k));
+        if (r != rank) sent += 4 * length(rank, r, k);
+      }
+    }
+    const std::vector<lt::CommTotal> totals = lt::take_comm_totals();
+    REQUIRE(totals.size() == 1);
+    CHECK(totals[0].op == lt::CollectiveOp::all_to_all);
+    CHECK(totals[0].bytes == sent);
+    CHECK(group().log().back().whole == 1234);
+  }
+}
+
+TEST_CASE("all_to_all: messages that cannot be are refused", "[comm]") {
+  const lt::Tensor two = lt::Tensor::zeros({2}, DType::f32), three = lt::Tensor::zeros({3}, DType::f32);
+  const int rank = world().rank(), size = world().size();
+  const auto refused = [&](const std::vector<lt::Message>& outgoing, const std::vector<lt::Message>& incoming,
+                           const std::string& text) {
+    CHECK_THROWS_WITH(group().all_to_all("m", lt::kCpu, outgoing, incoming, 0), ContainsSubstring(text));
+  };
+  refused({{size, two}}, {}, "outgoing: expected ranks of 0 to " + std::to_string(size - 1));
+  refused({{rank, two}}, {}, "incoming: expected 1 messages of this rank to itself, got 0");
+  refused({{rank, two}}, {{rank, three}}, "incoming: expected 8 bytes of this rank to itself, got 12");
+  refused({{rank, lt::Tensor()}}, {}, "outgoing: expected a tensor, got none");
 }
 
 TEST_CASE("reduce_scatter and all_reduce: sums in rank order, rounded to the wire first", "[comm]") {

@@ -65,6 +65,7 @@ class WithMemory final : public GroupBackend {
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override {
     return inner_->reduce_scatter(call);
   }
+  std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) override { return inner_->all_to_all(call); }
   std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override { return inner_->broadcast(call); }
   void barrier() override { inner_->barrier(); }
   std::vector<std::string> all_gather_bytes(const std::string& mine) override { return inner_->all_gather_bytes(mine); }

@@ -16,6 +16,7 @@ enum class CollectiveOp : std::uint8_t {
   all_gather,
   reduce_scatter,
   all_reduce,
+  all_to_all,
   broadcast,
   barrier,
   exchange,  // of small host data, splits of groups included: in logs, not in totals

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,12 @@ struct GatherMemory {
   std::string why_none;  // why there are no windows where there might be; empty for groups that never have any
 };
 
+// Values that go to another rank or come from it: contiguous. No elements: nothing travels.
+struct Message {
+  int rank;
+  Tensor values;
+};
+
 class Group {
  public:
   // One rank, alone.
@@ -83,6 +90,11 @@ class Group {
                       bool accumulate = false) const;
   // reduce_scatter and all_gather in place: the same bits as the two.
   void all_reduce(std::string_view name, const Tensor& full, DType wire) const;
+  // Every rank sends `outgoing` and receives `incoming`, all on one device. What one rank sends to another arrives in
+  // the order of both lists, with the same sizes; so does what a rank sends to itself. The bytes of all messages of all
+  // ranks are `whole`, which only logs read.
+  Work all_to_all(std::string_view name, Device device, std::span<const Message> outgoing,
+                  std::span<const Message> incoming, Size whole) const;
   Work broadcast(std::string_view name, const Tensor& tensor, int root) const;
   void barrier() const;
   // A barrier for ranks that have nothing to do while others work: who waits sleeps, and leaves its core to them. Ends

@@ -60,6 +60,18 @@ struct ReduceScatterCall {
   bool is_first_half = false;  // of a call of the log that ends with the next collective
 };
 
+// What goes to another rank or comes from it, at least one byte.
+struct Piece {
+  int rank;
+  void* begin;  // of what goes out, only read
+  Size bytes;
+};
+
+struct AllToAllCall {
+  Device device;
+  std::vector<Piece> outgoing, incoming;  // between two ranks in the same order on both
+};
+
 struct BroadcastCall {
   Device device;
   DType dtype;
@@ -104,6 +116,7 @@ class GroupBackend {
   // Null: already done.
   virtual std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) = 0;
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
+  virtual std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) = 0;
   virtual GatherMemory gather_memory(Device) { return {}; }
   // Gives up what the group has on its way on a device; no collective follows.

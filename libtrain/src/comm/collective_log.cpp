@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 namespace lt {
 namespace {
 
-constexpr int kOps = 5;
+constexpr auto kOps = static_cast<std::size_t>(CollectiveOp::exchange);  // those before it are counted
 thread_local bool uncounted = false;
 
 // Times that are held one by one; of more, those that are over are added up.
@@ -105,6 +106,7 @@ std::string_view to_string(CollectiveOp op) {
     case CollectiveOp::all_gather: return "all_gather";
     case CollectiveOp::reduce_scatter: return "reduce_scatter";
     case CollectiveOp::all_reduce: return "all_reduce";
+    case CollectiveOp::all_to_all: return "all_to_all";
     case CollectiveOp::broadcast: return "broadcast";
     case CollectiveOp::barrier: return "barrier";
     case CollectiveOp::exchange: return "exchange";

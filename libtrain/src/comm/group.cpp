@@ -8,6 +8,7 @@
 
 #include "comm/backend.h"
 #include "comm/work.h"
+#include "core/copy_bytes.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 
@@ -75,7 +76,24 @@ Size reduce_bytes(const GroupBackend& backend, Size n, DType wire) {
   return (n - Group::part_size(n, backend.size(), backend.rank())) * dtype_bytes(wire);
 }
 
-using StatePtr = std::unique_ptr<Work::State>;
+// What of `messages` goes to other ranks, or comes from them, as raw memory.
+std::vector<Piece> pieces_of(std::span<const Message> messages, int own_rank) {
+  std::vector<Piece> pieces;
+  for (const Message& message : messages) {
+    if (message.rank == own_rank || message.values.elements() == 0) continue;
+    pieces.push_back({message.rank, message.values.data(), message.values.bytes()});
+  }
+  return pieces;
+}
+
+// The messages of a rank to itself.
+std::vector<const Tensor*> to_itself(std::span<const Message> messages, int own_rank) {
+  std::vector<const Tensor*> tensors;
+  for (const Message& message : messages) {
+    if (message.rank == own_rank && message.values.elements() > 0) tensors.push_back(&message.values);
+  }
+  return tensors;
+}
 
 void start_all_gather(Work::State& state, const Tensor& full, const Tensor& part) {
   if (full.device().is_meta()) return;
@@ -197,6 +215,48 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, true); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
   if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, Moment::on(stream), begin});
+}
+
+Work Group::all_to_all(std::string_view name, Device device, std::span<const Message> outgoing,
+                       std::span<const Message> incoming, Size whole) const {
+  const Call call{"all_to_all", name};
+  Size bytes = 0;
+  for (const auto& [argument, messages] : {std::pair{"outgoing", outgoing}, {"incoming", incoming}}) {
+    for (const Message& message : messages) {
+      call.require_contiguous(argument, message.values, *backend_);
+      if (message.values.device() != device) {
+        call.fail(argument, to_string(device), to_string(message.values.device()));
+      }
+      if (message.rank < 0 || message.rank >= size()) {
+        call.fail(argument, fmt::format("ranks of 0 to {}", size() - 1), std::to_string(message.rank));
+      }
+    }
+  }
+  const auto sent = to_itself(outgoing, rank()), received = to_itself(incoming, rank());
+  if (sent.size() != received.size()) {
+    call.fail("incoming", fmt::format("{} messages of this rank to itself", sent.size()),
+              std::to_string(received.size()));
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (sent[i]->bytes() == received[i]->bytes()) continue;
+    call.fail("incoming", fmt::format("{} bytes of this rank to itself", sent[i]->bytes()),
+              std::to_string(received[i]->bytes()));
+  }
+  for (const Message& message : outgoing) {
+    if (message.rank != rank()) bytes += message.values.bytes();
+  }
+  const bool on_device = device.type == DeviceType::cuda;
+  const auto sequence = note(*backend_, {CollectiveOp::all_to_all, name, bytes, whole, on_device});
+  auto state = std::make_unique<Work::State>(backend_, CollectiveOp::all_to_all, sequence);
+  if (!device.is_meta()) {
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      if (sent[i]->data() == received[i]->data()) continue;
+      copy_bytes(device, received[i]->data(), sent[i]->data(), sent[i]->bytes());
+    }
+    state->transfer = backend_->all_to_all({device, pieces_of(outgoing, rank()), pieces_of(incoming, rank())});
+  }
+  state->open_span(name, bytes);
+  return Work(std::move(state));
 }
 
 Work Group::broadcast(std::string_view name, const Tensor& tensor, int root) const {

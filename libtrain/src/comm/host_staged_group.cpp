@@ -43,22 +43,25 @@ class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
 
 using HostMemory = std::shared_ptr<std::byte>;
 
-// A transfer between hosts, after which `bytes` of `result` go to the device.
+// Bytes of the host that go to the device.
+struct Result {
+  void* to;
+  const std::byte* from;
+  Size bytes;
+};
+
+// A transfer between hosts, after which its results go to the device.
 class StagedTransfer final : public Transfer {
  public:
-  StagedTransfer(const Stream& compute, std::unique_ptr<Transfer> inner, std::vector<HostMemory> memory, void* to,
-                 const std::byte* result, Size bytes)
-      : Transfer(compute),
-        inner_(std::move(inner)),
-        memory_(std::move(memory)),
-        to_(to),
-        result_(result),
-        bytes_(bytes) {}
+  StagedTransfer(const Stream& compute, std::unique_ptr<Transfer> inner, std::vector<HostMemory> memory,
+                 std::vector<Result> results)
+      : Transfer(compute), inner_(std::move(inner)), memory_(std::move(memory)), results_(std::move(results)) {}
 
   void wait() override {
     if (inner_) inner_->wait();
-    if (bytes_ == 0) return;
-    cuda::copy(to_, result_, bytes_, stream().cuda());
+    for (const Result& result : results_) {
+      if (result.bytes > 0) cuda::copy(result.to, result.from, result.bytes, stream().cuda());
+    }
     stream().synchronize();  // the memory is the next one's
   }
   void abandon() noexcept override {
@@ -68,9 +71,7 @@ class StagedTransfer final : public Transfer {
  private:
   std::unique_ptr<Transfer> inner_;
   std::vector<HostMemory> memory_;
-  void* to_;
-  const std::byte* result_;
-  Size bytes_;
+  std::vector<Result> results_;
 };
 
 class HostStagedBackend final : public DeviceBackend {
@@ -86,6 +87,7 @@ class HostStagedBackend final : public DeviceBackend {
  private:
   std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) override;
   std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> exchange_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
   void to_host(std::byte* to, const void* from, Size bytes) const {
     if (bytes > 0) cuda::copy(to, from, bytes, compute_.cuda());
@@ -102,9 +104,9 @@ std::unique_ptr<Transfer> HostStagedBackend::gather_on_device(const AllGatherCal
   to_host(own, call.part_P, size_of(call.n, rank()) * element);
   compute_.synchronize();
   auto inner = control().all_gather({kCpu, call.dtype, call.n, full.get(), own});
-  const std::byte* const result = full.get();
-  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(full)}, call.full_N, result,
-                                          call.n * element);
+  const Result result{call.full_N, full.get(), call.n * element};
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(full)},
+                                          std::vector{result});
 }
 
 std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatterCall& call) {
@@ -119,11 +121,30 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
              incoming = buffers_->take(staging.incoming * dtype_bytes(call.wire));
   of_hosts.outgoing = outgoing.get(), of_hosts.incoming = incoming.get();
   auto inner = control().reduce_scatter(of_hosts);
-  const std::byte* const result = part.get();
+  const Result result{call.part_P, part.get(), part_bytes};
   return std::make_unique<StagedTransfer>(
       compute_, std::move(inner),
-      std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming)}, call.part_P, result,
-      part_bytes);
+      std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming)}, std::vector{result});
+}
+
+std::unique_ptr<Transfer> HostStagedBackend::exchange_on_device(const AllToAllCall& call) {
+  AllToAllCall of_hosts = call;
+  of_hosts.device = kCpu;
+  std::vector<HostMemory> memory;
+  std::vector<Result> results;
+  for (Piece& piece : of_hosts.outgoing) {
+    std::byte* const here = memory.emplace_back(buffers_->take(piece.bytes)).get();
+    to_host(here, piece.begin, piece.bytes);
+    piece.begin = here;
+  }
+  for (Piece& piece : of_hosts.incoming) {
+    std::byte* const here = memory.emplace_back(buffers_->take(piece.bytes)).get();
+    results.push_back({piece.begin, here, piece.bytes});
+    piece.begin = here;
+  }
+  compute_.synchronize();
+  auto inner = control().all_to_all(of_hosts);
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::move(memory), std::move(results));
 }
 
 std::unique_ptr<Transfer> HostStagedBackend::broadcast_on_device(const BroadcastCall& call) {
@@ -132,9 +153,9 @@ std::unique_ptr<Transfer> HostStagedBackend::broadcast_on_device(const Broadcast
   if (call.root == rank()) to_host(values.get(), call.values_N, bytes);
   compute_.synchronize();
   auto inner = control().broadcast({kCpu, call.dtype, call.n, values.get(), call.root});
-  const std::byte* const result = values.get();
-  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(values)}, call.values_N,
-                                          result, call.root == rank() ? 0 : bytes);
+  const Result result{call.values_N, values.get(), call.root == rank() ? 0 : bytes};
+  return std::make_unique<StagedTransfer>(compute_, std::move(inner), std::vector{std::move(values)},
+                                          std::vector{result});
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class LocalBackend : public GroupBackend {
   using GroupBackend::GroupBackend;
 
   bool takes(Device) const override { return true; }
+  std::unique_ptr<Transfer> all_to_all(const AllToAllCall&) override { return nullptr; }
   std::unique_ptr<Transfer> broadcast(const BroadcastCall&) override { return nullptr; }
   void barrier() override {}
   std::vector<std::string> all_gather_bytes(const std::string& mine) override {

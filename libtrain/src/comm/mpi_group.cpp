@@ -127,6 +127,7 @@ class MpiBackend final : public GroupBackend {
   bool takes(Device device) const override { return device.type == DeviceType::cpu; }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) override;
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) override;
+  std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) override {
     auto transfer = std::make_unique<MpiTransfer>(comm_.get(), 0, place().patient);
     transfer->broadcast(call.values_N, call.n, call.dtype, call.root);
@@ -196,6 +197,13 @@ std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& ca
                          static_cast<int>(contributions.size()), mine, call.accumulate);
     });
   }
+  return transfer;
+}
+
+std::unique_ptr<Transfer> MpiBackend::all_to_all(const AllToAllCall& call) {
+  auto transfer = next_transfer();
+  for (const Piece& piece : call.incoming) transfer->receive(piece.begin, piece.bytes, DType::u8, piece.rank);
+  for (const Piece& piece : call.outgoing) transfer->send(piece.begin, piece.bytes, DType::u8, piece.rank);
   return transfer;
 }
 

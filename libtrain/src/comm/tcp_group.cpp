@@ -46,6 +46,7 @@ class TcpBackend final : public GroupBackend {
   bool takes(Device) const override { return false; }
   std::unique_ptr<Transfer> all_gather(const AllGatherCall&) override { refuse(); }
   std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall&) override { refuse(); }
+  std::unique_ptr<Transfer> all_to_all(const AllToAllCall&) override { refuse(); }
   std::unique_ptr<Transfer> broadcast(const BroadcastCall&) override { refuse(); }
   void barrier() override { all_gather_bytes({}); }
   std::vector<std::string> all_gather_bytes(const std::string& mine) override {
