@@ -27,6 +27,14 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
   throw InternalError("kernels", "expected f32, f64, bf16 or f16, found " + std::string(dtype_name(dtype)));
 }
 
+// The same for what may be f32 or bf16 alone.
+template <class F>
+decltype(auto) dispatch_f32_bf16(DType dtype, F&& f) {
+  if (dtype == DType::f32) return f.template operator()<float>();
+  if (dtype == DType::bf16) return f.template operator()<bf16>();
+  throw InternalError("kernels", "expected f32 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
 // Calls f(std::true_type) or f(std::false_type).
 template <class F>
 decltype(auto) dispatch_flag(bool flag, F&& f) {

@@ -5,10 +5,31 @@
 #include <string>
 
 #include "kernels/cpu/gemm_loops.h"
+#include "kernels/cpu/map.h"
 #include "kernels/gemm_in_passes.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
+namespace {
+
+void multiply(const Gemm& g) {
+  if (g.K > 0 && g.dtype != DType::f64 && gemm_onednn(g)) return;
+  gemm_loops(g);
+}
+
+// The product, then the factor in a pass of its own.
+void multiply_with_factor(const Gemm& g) {
+  multiply(g);
+  dispatch_float(g.out, [&]<class T>() {
+    const auto alpha = static_cast<Arithmetic<T>>(g.alpha);
+    for (Size item = 0; item < g.batch; ++item) {
+      T* const d = static_cast<T*>(g.d) + item * g.stride_d;
+      map(d, g.M * g.N, false, [=](Size i) LT_VECTOR_BODY { return alpha * load(d[i]); });
+    }
+  });
+}
+
+}  // namespace
 
 template <>
 void gemm(CpuStream stream, const Gemm& g) {
@@ -18,8 +39,7 @@ void gemm(CpuStream stream, const Gemm& g) {
                                        ", or f32 for bf16 and f16, found " + std::string(dtype_name(g.out)));
   }
   if (g.M <= 0 || g.N <= 0 || g.batch <= 0) return;
-  if (g.K > 0 && g.dtype != DType::f64 && gemm_onednn(g)) return;
-  gemm_loops(g);
+  g.alpha == 1 ? multiply(g) : multiply_with_factor(g);
 }
 
 }  // namespace lt::kernels

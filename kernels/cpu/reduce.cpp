@@ -73,20 +73,18 @@ void add_middle(T* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumula
 }  // namespace
 
 template <>
-void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N) {
-  if (dtype != DType::f32 && dtype != DType::f64) {
-    throw InternalError("kernels", "sum_squares: expected f32 or f64, found " + std::string(dtype_name(dtype)));
-  }
-  const Size blocks = (N + kSumBlock - 1) / kSumBlock;
-  double* const partial = scratch<double>(blocks);
+void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, double* partials) {
+  const Size blocks = sum_blocks(N);
+  double* const partial = partials != nullptr ? partials : scratch<double>(blocks);
   dispatch_float(dtype, [&]<class T>() {
     parallel_for(blocks, kGrain / kSumBlock, [=](Size begin, Size end) LT_VECTOR_BODY {
       for (Size block = begin; block < end; ++block) {
         const T* const x = static_cast<const T*>(x_N) + block * kSumBlock;
         const Size n = kSumBlock < N - block * kSumBlock ? kSumBlock : N - block * kSumBlock;
         double squares[kLanes] = {};
-        for_lanes(n, [&](Size i, Size lane)
-                         LT_VECTOR_BODY { squares[lane] += static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+        for_lanes(n, [&](Size i, Size lane) LT_VECTOR_BODY {
+          squares[lane] += static_cast<double>(load(x[i])) * static_cast<double>(load(x[i]));
+        });
         partial[block] = fold(squares);
       }
     });

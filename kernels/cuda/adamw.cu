@@ -2,43 +2,15 @@
 #include "kernels/adamw.h"
 
 #include "kernels/adamw_types.h"
-#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/rounded_pack.cuh"
 
 namespace lt::kernels {
 namespace {
 
-// Where random bits come from, by value.
 struct Rounding {
   RoundingPlaces places;
   AdamWRoundingStates states;
 };
-
-template <class T, int kCount>
-__device__ void put(T* array_N, Size pack, const float (&values)[kCount], const Rounding& rounding, std::int32_t step,
-                    std::uint32_t state) {
-  Pack<T, kCount> packed;
-  if constexpr (std::is_same_v<T, float>) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) packed.values[k] = values[k];
-  } else {
-    const Size i = pack * kCount;
-    const RoundingPlaces::Place& place = rounding.places.at(i);
-    const Size element = place.element + (i - place.begin);
-    const auto words = rounding_words(place.key, element / kRoundedTogether, step, state);
-    const int first = kCount == kRoundedTogether ? 0 : static_cast<int>(element % kRoundedTogether);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k)
-      packed.values[k] = round_stochastically(values[k], rounding_bits(words, first + k));
-  }
-  reinterpret_cast<Pack<T, kCount>*>(array_N)[pack] = packed;
-}
-
-template <int kCount, class T>
-__device__ void get(float (&values)[kCount], const T* array_N, Size pack) {
-  const auto packed = reinterpret_cast<const Pack<T, kCount>*>(array_N)[pack];
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) values[k] = load(packed.values[k]);
-}
 
 template <int kCount, class W, class State, class Copy>
 __global__ void adamw_update_kernel(W* w_N, State* m_N, State* v_N, const float* gradient_N, Copy* copy_N, Size N,
@@ -61,9 +33,9 @@ __global__ void adamw_update_kernel(W* w_N, State* m_N, State* v_N, const float*
       w[k] -= s.lr * (m[k] * inverse_bias1 / root + decay * w[k]);
       copy.values[k] = store<Copy>(w[k]);
     }
-    put(w_N, p, w, rounding, s.step, rounding.states.w);
-    put(m_N, p, m, rounding, s.step, rounding.states.m);
-    put(v_N, p, v, rounding, s.step, rounding.states.v);
+    put(w_N, p, w, rounding.places, s.step, rounding.states.w);
+    put(m_N, p, m, rounding.places, s.step, rounding.states.m);
+    put(v_N, p, v, rounding.places, s.step, rounding.states.v);
     if (copy_N) reinterpret_cast<Pack<Copy, kCount>*>(copy_N)[p] = copy;
   }
 }

@@ -75,6 +75,7 @@ struct Problem {
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
   int device;
+  bool pinned;  // not part of the text: its algorithm is not chosen
 
   auto operator<=>(const Problem&) const = default;
 
@@ -128,12 +129,12 @@ class Cublas {
         g.gelu_input_MN != nullptr ? g.gelu_input_MN : g.gelu_gradient_of_MN);
     const auto launch = [&](const cublasLtMatmulAlgo_t& algorithm) {
       LT_CUBLAS(cublasLtMatmul(handle_, p.operation.get(), alpha, g.b, p.a.get(), g.a, p.b.get(), beta, c, p.c.get(),
-                               g.d, p.d.get(), &algorithm, cuda::product_workspace(stream),
-                               static_cast<std::size_t>(cuda::kProductWorkspaceBytes),
+                               g.d, p.d.get(), &algorithm, g.pinned ? nullptr : cuda::product_workspace(stream),
+                               static_cast<std::size_t>(workspace_bytes(g.pinned)),
                                static_cast<cudaStream_t>(stream.handle)));
     };
     // A call that adds to d cannot be repeated; one that comes later may choose.
-    const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !deterministic();
+    const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !deterministic();
     if (may_choose && choose(p.candidates, launch, stream) && !has_passes(g)) {  // else run_faster() adds its verdict
       file_.add(p.problem, p.candidates.front());
     }
@@ -152,6 +153,7 @@ class Cublas {
   }
 
  private:
+  static Size workspace_bytes(bool pinned) { return pinned ? 0 : cuda::kProductWorkspaceBytes; }
   static bool may_time(CudaStream stream) {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
     return stream.handle == compute.cuda().handle && !cuda::is_capturing(stream);
@@ -195,7 +197,7 @@ class Cublas {
 
   std::unique_ptr<Prepared> make(const Problem& q) {
     const auto [M, N, K, lda, ldb, ldd, ld_c, batch, stride_a, stride_b, stride_d, stride_c] = q.sizes;
-    const auto [transpose_a, transpose_b, pinned, rounded] = q.flags;
+    const auto [transpose_a, transpose_b, deterministic, rounded] = q.flags;
     auto p = std::make_unique<Prepared>();
     cublasLtMatmulDesc_t operation = nullptr;
     const cublasComputeType_t in_f32 = rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -227,7 +229,7 @@ class Cublas {
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
       LT_CUBLAS(cublasLtMatmulPreferenceSetAttribute(made, name, &value, sizeof value));
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(cuda::kProductWorkspaceBytes));
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes(q.pinned)));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, q.alignment[1]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, q.alignment[0]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, q.alignment[2]);
@@ -247,7 +249,7 @@ class Cublas {
     }
     if (p->candidates.empty()) return nullptr;
     p->problem = q.text();
-    const auto known = pinned ? std::nullopt : file_.find(p->problem);
+    const auto known = deterministic || q.pinned ? std::nullopt : file_.find(p->problem);
     if (known && is_none(*known)) {
       p->fused_wins = false;
     } else if (known && takes(*p, *known)) {
@@ -312,7 +314,8 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
           g.dtype,
           g.out,
           {alignment_of(g.a), alignment_of(g.b), alignment_of(c), alignment_of(g.d)},
-          stream.device};
+          stream.device,
+          g.pinned};
 }
 
 // In deterministic mode, and where cuBLASLt has no such product, what belongs to it goes in passes of its own.
@@ -353,10 +356,10 @@ void gemm(CudaStream stream, const Gemm& g) {
                                       std::to_string(g.N) + " x " + std::to_string(g.K));
     }
     if (bias_left) product.bias_N = nullptr;
-    const float beta_f32 = g.accumulate || add_as_c ? 1.0f : 0.0f, one_f32 = 1.0f;
-    const double beta_f64 = static_cast<double>(beta_f32), one_f64 = 1.0;
+    const float beta_f32 = g.accumulate || add_as_c ? 1.0f : 0.0f;
+    const double beta_f64 = static_cast<double>(beta_f32), alpha_f64 = static_cast<double>(g.alpha);
     const bool f64 = g.dtype == DType::f64;
-    cublas.run(*prepared, f64 ? static_cast<const void*>(&one_f64) : &one_f32,
+    cublas.run(*prepared, f64 ? static_cast<const void*>(&alpha_f64) : &g.alpha,
                f64 ? static_cast<const void*>(&beta_f64) : &beta_f32, product, c, stream);
   }
   if (bias_left) add_to(stream, g, g.bias_N, g.dtype, 0);

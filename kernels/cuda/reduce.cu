@@ -82,9 +82,12 @@ __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X
 }  // namespace
 
 template <>
-void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, Size N) {
-  const Size blocks = (N + kSumBlock - 1) / kSumBlock;
-  double* const partial = reinterpret_cast<double*>(cuda::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
+void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, Size N, double* partials) {
+  const Size blocks = sum_blocks(N);
+  double* partial = partials;
+  if (partial == nullptr) {
+    partial = reinterpret_cast<double*>(cuda::scratch(stream, blocks * static_cast<Size>(sizeof(double))));
+  }
   dispatch_float(dtype, [&]<class T>() {
     if (blocks == 0) return;
     block_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(

@@ -35,6 +35,29 @@ void check_exact_sums(DType dtype, Size M, Size N, Size K) {
 
 }  // namespace
 
+TEST_CASE("cuda: a factor of a product, in batches", "[cuda][cublas]") {
+  for_floats([](DType dtype) {
+    for (const bool pinned : {false, true}) {
+      for (const Size batch : {1, 3}) {
+        const Size M = 96, N = 128, K = 64;
+        CAPTURE(batch, pinned, dtype_name(dtype));
+        OnBoth both;
+        const int a = both.array(dtype, batch * M * K), b = both.array(dtype, batch * N * K),
+                  d = both.array(dtype, batch * M * N);
+        both.run(
+            [&](auto s, auto at) {
+              Gemm g{.M = M, .N = N, .K = K, .a = at(a), .b = at(b), .d = at(d), .transpose_b = true};
+              g.dtype = g.out = dtype;
+              g.alpha = 0.7f, g.pinned = pinned;
+              g.batch = batch, g.stride_a = M * K, g.stride_b = N * K, g.stride_d = M * N;
+              gemm(s, g);
+            },
+            3);
+      }
+    }
+  });
+}
+
 TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its own", "[cuda][cublas]") {
   for_floats([](DType dtype) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {

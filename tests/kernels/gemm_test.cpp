@@ -17,6 +17,7 @@ struct GemmCase {
   bool transpose_a = false, transpose_b = false, accumulate = false, bias = false, add = false;
   Size pad = 0;  // elements between the rows of a, b and d
   Size batch = 1;
+  float alpha = 1;
 };
 
 // The operands of a case.
@@ -42,6 +43,7 @@ struct Problem {
     if (c.add) g.add_MN = add.data();
     const Size lda = (c.transpose_a ? c.M : c.K) + c.pad, ldb = (c.transpose_b ? c.K : c.N) + c.pad, ldd = c.N + c.pad;
     if (c.pad) g.lda = lda, g.ldb = ldb, g.ldd = ldd;
+    g.alpha = c.alpha;
     g.batch = c.batch;
     if (c.batch > 1)
       g.stride_a = a.count() / c.batch, g.stride_b = b.count() / c.batch, g.stride_d = d.count() / c.batch;
@@ -60,7 +62,7 @@ struct Problem {
             sum += a[item * g.stride_a + (c.transpose_a ? k * lda + m : m * lda + k)] *
                    b[item * g.stride_b + (c.transpose_b ? n * ldb + k : k * ldb + n)];
           }
-          out_mn = sum + (c.bias ? bias[n] : 0) + (c.add ? add[m * c.N + n] : 0);
+          out_mn = static_cast<double>(c.alpha) * sum + (c.bias ? bias[n] : 0) + (c.add ? add[m * c.N + n] : 0);
         }
       }
     }
@@ -74,7 +76,9 @@ void check(const GemmCase& c, DType dtype, DType out) {
   Problem chosen(c, dtype, out);
   const std::vector<double> expected = chosen.expected();
   kernels::gemm(CpuStream{}, chosen.g);
-  CHECK(test::error_of(chosen.d, expected) <= test::tolerance(out));
+  const bool has_factor = c.alpha != 1;  // then the result is rounded twice
+  CHECK(test::error_of(chosen.d, expected) <= (has_factor ? 3 : 1) * test::tolerance(out));
+  if (has_factor) return;
   Problem loops(c, dtype, out);
   kernels::gemm_loops(loops.g);
   CHECK(test::error_of(loops.d, expected) <= test::tolerance(out));
@@ -126,6 +130,14 @@ TEST_CASE("gemm: the gradient of a weight, a long sum that the threads share", "
     for (const bool accumulate : {false, true}) {
       check({.M = 33, .N = 20, .K = K, .transpose_a = true, .accumulate = accumulate});
       check({.M = 33, .N = 20, .K = K, .transpose_a = true, .accumulate = accumulate, .pad = 3});
+    }
+  }
+}
+
+TEST_CASE("gemm: a factor of the product", "[kernels]") {
+  for (const bool tb : {false, true}) {
+    for (const Size batch : {1, 3}) {
+      check({.M = 33, .N = 20, .K = 41, .transpose_b = tb, .batch = batch, .alpha = 0.7f});
     }
   }
 }

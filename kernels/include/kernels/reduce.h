@@ -5,10 +5,13 @@
 
 namespace lt::kernels {
 
-// sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x is f32 or f64.
+// sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x is f32, f64 or bf16.
 inline constexpr Size kSumBlock = 4096;
+// `partials` are room for a number of each block, where calls on several streams are under way at once; null: the
+// device's scratch memory.
 template <class S>
-void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N);
+void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N, double* partials = nullptr);
+inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBlock; }
 
 // out[0] = scale * sum of x_N, summed in double in order; one dtype, f32 or f64.
 template <class S>

@@ -1,0 +1,49 @@
+// Blocks of arrays that are f32, or bf16 that is rounded stochastically. Every element goes through the same
+// instructions: a part of a block is copied into a whole block and updated there, so a range cut anywhere gives the
+// same bits.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cpu/map.h"
+#include "libtrain/stochastic_rounding.h"
+
+namespace lt::kernels {
+
+inline constexpr Size kBlock = 64;
+
+template <class T>
+LT_INLINE void move(T* to, const T* from, Size n) {
+  for (Size i = 0; i < n; ++i) to[i] = from[i];
+}
+
+// A block of an array in f32: in its own place, or in `copy`.
+template <class T>
+LT_INLINE float* in_f32(T* values, float* copy, Size n) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (n == kBlock) return values;
+  }
+  for (Size k = 0; k < n; ++k) copy[k] = load(values[k]);
+  return copy;
+}
+
+// And back from there. `at` is the block's first element in the range.
+LT_INLINE void put_back(float* values, const float* block, Size n, Size, const RoundingPlaces*, std::int32_t,
+                        std::uint32_t) {
+  if (block != values) move(values, block, n);
+}
+LT_INLINE void put_back(bf16* values, const float* block, Size n, Size at, const RoundingPlaces* rounding,
+                        std::int32_t step, std::uint32_t state) {
+  for (Size k = 0; k < n;) {
+    const RoundingPlaces::Place& place = rounding->at(at + k);
+    const Size element = place.element + (at + k - place.begin);
+    const bool is_last = &place + 1 == rounding->places + rounding->count;
+    const Size end = is_last || (&place)[1].begin - at > n ? n : (&place)[1].begin - at;
+    const auto words = rounding_words(place.key, element / kRoundedTogether, step, state);
+    for (int lane = static_cast<int>(element % kRoundedTogether); lane < kRoundedTogether && k < end; ++lane, ++k) {
+      values[k] = round_stochastically(block[k], rounding_bits(words, lane));
+    }
+  }
+}
+
+}  // namespace lt::kernels
