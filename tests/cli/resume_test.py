@@ -67,7 +67,7 @@ class Resume(TrainingTest):
         self.assertEqual(sampled.stdout, "The\n")
 
     def test_every_option_of_the_optimizer_resumes_from_disk_and_memory_to_the_same_bytes(self):
-        options = ("--parallel.strategy=zero3", "--train.dtype=bf16", "--optim.schedule=constant", "--optim.state_dtype=bf16",
+        options = ("--parallel.strategy=zero3", "--train.dtype=bf16", "--optim.name=muon", "--optim.schedule=constant", "--optim.state_dtype=bf16",
                    "--optim.master=none", "--optim.ema=0.9", "--model.freeze=embedding*,blocks.0.ffn*", "--checkpoint.keep=9",
                    '--optim.groups=[{"match": "*norm*", "lr_scale": 2, "weight_decay": 0}]')
         self.trained(*options, ranks=2, run="whole")

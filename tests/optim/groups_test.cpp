@@ -11,8 +11,8 @@ using namespace lt;
 
 namespace {
 
-const std::vector<std::string> kParameters = {"embedding.wte.weight", "blocks.0.norm1.weight",
-                                              "blocks.10.ffn.up.weight"};
+const std::vector<GroupMember> kParameters = {
+    {"embedding.wte.weight"}, {"blocks.0.norm1.weight"}, {"blocks.10.ffn.up.weight", true}};
 
 std::string refusal_of(const OptimizerGroups& groups) {
   try {
@@ -54,9 +54,9 @@ TEST_CASE("optim.groups: a star stands for any text, and the whole name counts",
 
 TEST_CASE("optim.groups: the first that matches counts", "[optim]") {
   const OptimizerGroups groups = with({{"blocks.*.norm*", AdamW{}, 2}, {"blocks.*", AdamW{}}, {"*", AdamW{}}});
-  CHECK(group_of(groups, "blocks.0.norm1.weight") == 1 - 1);
-  CHECK(group_of(groups, "blocks.10.ffn.up.weight") == 1);
-  CHECK(group_of(groups, "embedding.wte.weight") == 2);
+  CHECK(group_of(groups, {"blocks.0.norm1.weight"}) == 1 - 1);
+  CHECK(group_of(groups, {"blocks.10.ffn.up.weight"}) == 1);
+  CHECK(group_of(groups, {"embedding.wte.weight"}) == 2);
   CHECK(refusal_of(groups) == "none");
 }
 
@@ -104,4 +104,23 @@ TEST_CASE("optim.groups: a kind that not all of them keep is partial", "[optim]"
   CHECK(state_kinds(with({{"blocks.*", momentum}, {"*", AdamW{}}}), kParameters) ==
         std::vector<StateKind>{partial("momentum"), partial("m"), partial("v")});
   CHECK(state_kinds(with({{"*", momentum}, {"*", AdamW{}}}), kParameters) == std::vector<StateKind>{"momentum"});
+}
+
+TEST_CASE("optim.groups: an optimizer of matrices leaves all others to the next group that matches", "[optim]") {
+  const OptimizerGroups groups = with({{"blocks.*", Muon{}}, {"*", AdamW{}}});
+  CHECK(refusal_of(groups) == "none");
+  CHECK(group_of(groups, kParameters[0]) == 1);
+  CHECK(group_of(groups, kParameters[1]) == 1);
+  CHECK(group_of(groups, kParameters[2]) == 0);
+  CHECK(refusal_of(with({{"*", Muon{}}, {"*", AdamW{}}})) == "none");
+  CHECK(refusal_of(with({{"*.up.weight", Muon{}}, {"*.up.weight", AdamW{}}, {"*", AdamW{}}})) ==
+        "none");  // the second takes what the first leaves
+  CHECK(refusal_of(with({{"*", Muon{}}})) == "optim.groups: expected one for embedding.wte.weight, found none");
+  CHECK(
+      refusal_of(with({{"blocks.*.norm*", Muon{}}, {"*", AdamW{}}})) ==
+      "optim.groups: \"blocks.*.norm*\": expected matrices of blocks that are neither frozen nor in an earlier group, "
+      "found none");
+  OptimizerGroups frozen = with({{"*", Muon{}}, {"*", AdamW{}}});
+  frozen.frozen = {"blocks.*"};
+  CHECK(refusal_of(frozen) == "none");
 }

@@ -36,6 +36,11 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
   CHECK(refusal(row) == "optimizer \"\": name: expected one, found none");
   row = whole(), row.update = nullptr;
   CHECK(refusal(row) == "optimizer \"sgd\": update: expected a function, found none");
+  row = whole(), row.matrices.emplace();
+  CHECK(refusal(row) == "optimizer \"sgd\": update: expected none beside matrices, found one");
+  row.update = nullptr;
+  CHECK(refusal(row) == "optimizer \"sgd\": matrices: expected all functions, found some missing");
+  CHECK(refusal(Muon{}) == "none");
   row = whole(), row.betas = {0, 0, 0, 0, 0};
   CHECK(refusal(row) == "optimizer \"sgd\": betas: expected at most 4, found 5");
   row = whole(), row.betas = {1.0f};

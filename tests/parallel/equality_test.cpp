@@ -115,6 +115,36 @@ TEST_CASE("moments in bf16, weights without masters, an average: every strategy 
   }
 }
 
+TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
+  nn::TransformerSpec uneven = small_spec("llama-tiny");  // q, k and v of two shapes, parts that end within matrices
+  uneven.width = 24, uneven.heads = 4, uneven.kv_heads = 2, uneven.ffn = 37;
+  for (const nn::TransformerSpec& spec : {small_spec("gpt-tiny"), uneven}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
+      const bool narrow = dtype == DType::bf16;
+      const Optimizer adamw = averaged(AdamW{.masters = !narrow}, 0.9);
+      const OptimizerGroups muon(
+          {{"*", averaged(Muon{.state_dtype = narrow ? DType::bf16 : DType::f32, .masters = !narrow}, 0.9)},
+           {"*", adamw}},
+          1e-3, 1.0);
+      const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups, int shard_size = 0) {
+        return train_curve(spec, ranks(), {.strategy = strategy, .shard_size = shard_size, .deterministic = true},
+                           options, kSteps, groups);
+      };
+      INFO(spec.family << " " << dtype_name(dtype));
+      const Curve expected = train(Strategy::ddp, muon);
+      CHECK(expected.losses[0] != expected.losses[1]);
+      CHECK_FALSE(expected == train(Strategy::ddp, OptimizerGroups({{"*", adamw}}, 1e-3, 1.0)));
+      for (const Strategy& strategy : kStrategies) CHECK(train(strategy, muon) == expected);
+      if (ranks().size() == 4) {
+        const Curve hybrid = train(Strategy::zero1, muon, 2);
+        CHECK(train(Strategy::zero2, muon, 2) == hybrid);
+        CHECK(train(Strategy::zero3, muon, 2) == hybrid);
+      }
+    }
+  }
+}
+
 TEST_CASE("an optimizer from outside the library: every strategy gives the same bits", "[parallel]") {
   if (device() != kCpu) return;  // its loop runs there
   const nn::TransformerSpec spec = small_spec("gpt-tiny");

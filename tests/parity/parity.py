@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Trains gpt-tiny and llama-tiny with `ltrain` for 50 steps and compares them with PyTorch.
+"""Trains gpt-tiny and llama-tiny with `ltrain` and compares them with PyTorch: 50 steps with AdamW, 20 with Muon.
 
     parity.py --ltrain build/ltrain --work DIR                  # against the committed fixtures
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON    # and with the twin, run by a Python that has torch
     parity.py --ltrain build/ltrain --work DIR --twin auto      # the same with this Python, if it has torch
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON --write-fixtures   # keep what the twin prints
 
-The data is the repository's LICENSE as bytes, in file order. The fixtures gpt-tiny.jsonl and llama-tiny.jsonl must be
-written anew when SETTINGS, the presets or the initial weights of a seed change.
+The data is the repository's LICENSE as bytes, in file order. The fixtures, gpt-tiny.jsonl and so on, must be written anew
+when SETTINGS, the presets or the initial weights of a seed change.
 """
 
 import argparse
@@ -20,12 +20,14 @@ import sys
 from compare import compare
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODELS = ("gpt-tiny", "llama-tiny")
-STEPS = 50
+# (fixture, model, what differs from SETTINGS)
+CASES = (("gpt-tiny", "gpt-tiny", {}), ("llama-tiny", "llama-tiny", {}),
+         ("gpt-tiny-muon", "gpt-tiny", {"optim.name": "muon", "train.steps": 20}),
+         ("llama-tiny-muon", "llama-tiny", {"optim.name": "muon", "train.steps": 20}))
 # Of both programs: `--section.key=value` for ltrain, the last part with dashes for the twin.
-SETTINGS = {"train.seq": 128, "train.micro_batch": 4, "train.accum": 2, "train.steps": STEPS, "optim.lr": 1e-3,
+SETTINGS = {"train.seq": 128, "train.micro_batch": 4, "train.accum": 2, "train.steps": 50, "optim.lr": 1e-3,
             "optim.min_lr": 1e-4, "optim.warmup": 5, "optim.schedule": "cosine", "optim.beta1": 0.9,
-            "optim.beta2": 0.95, "optim.eps": 1e-8, "optim.weight_decay": 0.1, "optim.clip": 1.0}
+            "optim.beta2": 0.95, "optim.eps": 1e-8, "optim.weight_decay": 0.1, "optim.clip": 1.0, "optim.name": "adamw", "optim.momentum": 0.95}
 
 
 def run(*command):
@@ -33,26 +35,29 @@ def run(*command):
     subprocess.run(command, check=True)
 
 
-def check_model(o, model, data):
+def check_case(o, name, model, different, data):
+    common = {**SETTINGS, **different}
+    steps = common["train.steps"]
+
     def train(folder, **changes):
-        settings = {**SETTINGS, "model.preset": model, "data.train": data, "data.shuffle": "false",
-                    "train.dtype": "f32", "run.dir": os.path.join(o.work, model, folder), **changes}
+        settings = {**common, "model.preset": model, "data.train": data, "data.shuffle": "false",
+                    "train.dtype": "f32", "run.dir": os.path.join(o.work, name, folder), **changes}
         run(o.ltrain, "train", *(f"--{key}={value}" for key, value in settings.items()))
         return settings["run.dir"]
 
     metrics = os.path.join(train("run"), "metrics.jsonl")
-    fixture = os.path.join(HERE, f"{model}.jsonl")
+    fixture = os.path.join(HERE, f"{name}.jsonl")
     good = True
     if o.twin:
-        hf, twin = os.path.join(o.work, model, "hf"), os.path.join(o.work, model, "twin.jsonl")
+        hf, twin = os.path.join(o.work, name, "hf"), os.path.join(o.work, name, "twin.jsonl")
         run(o.ltrain, "checkpoint", "export", train("initial", **{"train.steps": 0}), "--format", "safetensors",
             "--out", hf)
-        arguments = (f"--{key.split('.')[1].replace('_', '-')}={value}" for key, value in SETTINGS.items())
+        arguments = (f"--{key.split('.')[1].replace('_', '-')}={value}" for key, value in common.items())
         run(o.twin, os.path.join(HERE, "twin.py"), "--hf", hf, "--train", data, "--out", twin, *arguments)
-        good = compare(metrics, twin, o.tolerance, o.norm_tolerance, STEPS)
+        good = compare(metrics, twin, o.tolerance, o.norm_tolerance, steps)
         if good and o.write_fixtures:
             shutil.copyfile(twin, fixture)
-    return compare(metrics, fixture, o.tolerance, o.norm_tolerance, STEPS) and good
+    return compare(metrics, fixture, o.tolerance, o.norm_tolerance, steps) and good
 
 
 def main():
@@ -74,7 +79,7 @@ def main():
     os.makedirs(o.work)
     data = os.path.join(o.work, "data")
     run(o.ltrain, "prepare", "--input", os.path.join(HERE, "..", "..", "LICENSE"), "--tokenizer", "byte", "--out", data)
-    results = [check_model(o, model, os.path.join(data, "train.bin")) for model in MODELS]
+    results = [check_case(o, *case, os.path.join(data, "train.bin")) for case in CASES]
     sys.exit(0 if all(results) else 1)
 
 

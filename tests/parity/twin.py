@@ -67,14 +67,44 @@ def learning_rate(o, n):
             "cosine": min_lr + (o.lr - min_lr) * (1 + math.cos(math.pi * p)) / 2}[o.schedule]
 
 
+def matrices_of(name, shape):
+    """The rows of each matrix of a block that a parameter holds; none where it is no such matrix."""
+    if not name.startswith("blocks.") or not name.endswith("weight") or "norm" in name:
+        return []
+    head, heads = shape.width // shape.heads, shape.heads
+    return {"qkv": [heads * head, shape.kv_heads * head, shape.kv_heads * head], "proj": [shape.width],
+            "gate_up": [shape.ffn, shape.ffn], "up": [shape.ffn], "down": [shape.width]}[name.split(".")[-2]]
+
+
+def orthogonalised(u):
+    """Five Newton-Schulz steps of u / |u|."""
+    x = u / (u.norm() + 1e-7)
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return x
+
+
+def muon_step(o, p, g, momentum, lr, rows):
+    """B = momentum B + g, U = g + momentum B, w -= lr * (0.2 sqrt(max(rows, columns)) O(U) + decay * w)."""
+    momentum.mul_(o.momentum).add_(g)
+    for w, u in zip(p.split(rows), (g + o.momentum * momentum).split(rows)):
+        w.sub_(0.2 * math.sqrt(max(u.shape)) * orthogonalised(u) + o.weight_decay * w, alpha=lr)
+
+
 @torch.no_grad()
-def adamw_step(o, parameters, moments, n):
-    """w -= lr * (mhat / (sqrt(vhat) + eps) + decay * w), gradients scaled to the clip; returns the norm before it."""
-    norm = math.sqrt(sum(p.grad.double().square().sum().item() for p in parameters))
+def optimizer_step(o, parameters, moments, n, shape):
+    """w -= lr * (mhat / (sqrt(vhat) + eps) + decay * w), gradients scaled to the clip, or Muon's step of the matrices of
+    blocks; returns the norm before it."""
+    norm = math.sqrt(sum(p.grad.double().square().sum().item() for _, p in parameters))
     scale = min(1.0, o.clip / norm) if o.clip > 0 and norm > 0 else 1.0
     lr = learning_rate(o, n)
-    for p, (m, v) in zip(parameters, moments):
+    for (name, p), (m, v) in zip(parameters, moments):
         g = p.grad * scale
+        rows = matrices_of(name, shape) if o.name == "muon" else []
+        if rows:
+            muon_step(o, p, g, m, lr, rows)
+            continue
         m.mul_(o.beta1).add_(g, alpha=1 - o.beta1)
         v.mul_(o.beta2).addcmul_(g, g, value=1 - o.beta2)
         update = (m / (1 - o.beta1**n)) / ((v / (1 - o.beta2**n)).sqrt() + o.eps)
@@ -86,8 +116,8 @@ def adamw_step(o, parameters, moments, n):
 
 def train(o, model, out):
     blocks = Blocks(o.train, o.seq, o.raw16)
-    parameters = list(model.parameters())
-    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
+    parameters = list(model.named_parameters())
+    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for _, p in parameters]
     micro_batches = o.ranks * o.accum
     batch = micro_batches * o.micro_batch
     for n in range(1, o.steps + 1):
@@ -98,7 +128,7 @@ def train(o, model, out):
             part = model(inputs, targets) / micro_batches
             part.backward()
             loss += part.item()
-        norm = adamw_step(o, parameters, moments, n)
+        norm = optimizer_step(o, parameters, moments, n, model.shape)
         print(json.dumps({"step": n, "loss": loss, "grad_norm": norm}), file=out, flush=True)
 
 
@@ -124,8 +154,9 @@ def options():
     for name, default in (("seq", None), ("micro-batch", 8), ("accum", 1), ("ranks", 1), ("steps", 50), ("warmup", 0)):
         p.add_argument(f"--{name}", type=int, default=default)
     for name, default in (("lr", 3e-4), ("min-lr", None), ("beta1", 0.9), ("beta2", 0.95), ("eps", 1e-8),
-                          ("weight-decay", 0.1), ("clip", 1.0)):
+                          ("weight-decay", 0.1), ("clip", 1.0), ("momentum", 0.95)):
         p.add_argument(f"--{name}", type=float, default=default)
+    p.add_argument("--name", choices=("adamw", "muon"), default="adamw", help="optimizer")
     p.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
     p.add_argument("--f64", action="store_true", help="compute in f64: what is left of a difference is libtrain's own")
     p.add_argument("--threads", type=int, default=1, help="more than one crawls on a machine that is busy")

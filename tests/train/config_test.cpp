@@ -5,6 +5,7 @@
 #include "data/temp_folder.h"
 #include "libtrain/config.h"
 #include "libtrain/error.h"
+#include "libtrain/run_options.h"
 #include "test_main/catch.h"
 #include "train/nearest.h"
 #include "train/utf8.h"
@@ -143,7 +144,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 72);
+  CHECK(names.size() == 74);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -248,6 +249,21 @@ TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[c
   CHECK(lt::flatten(tables) == lt::flatten(given));
   CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
   CHECK(from_file("[optim]\ngroups = []\n").optim.groups.empty());
+  // A group has the optimizer of optim.name unless it says another.
+  Config muon = from_file(R"(data.train = "x"
+[optim]
+name = "muon"
+groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
+)");
+  CHECK(muon.optim.groups[0].optimizer.empty());
+  muon = lt::resolve(muon, lt::DeviceType::cpu);
+  CHECK(muon.optim.groups[0].optimizer == "muon");
+  CHECK(muon.optim.groups[1].optimizer == "adamw");
+  std::vector<std::string> names;
+  for (const lt::OptimizerGroup& group : lt::optimizers_of(muon).groups) {
+    names.push_back(group.match + " " + group.optimizer.name);
+  }
+  CHECK(names == std::vector<std::string>{"a muon", "a adamw", "b adamw", "* muon", "* adamw"});
   for (const auto& [text, expected] :
        {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
         {"[1]", "optim.groups: expected tables"},
@@ -255,7 +271,7 @@ TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[c
         {R"([{"match": 1}])", "optim.groups[0].match: expected text, got 1"},
         {R"([{"match": "a", "lr_scale": -1}])", "lr_scale: expected a number of at least 0, got -1"},
         {R"([{"match": "a", "lr_scale": "2"}])", "lr_scale: expected a number of at least 0, got \"2\""},
-        {R"([{"match": "a", "optimizer": "sgd"}])", "optimizer: expected one of adamw, got \"sgd\""},
+        {R"([{"match": "a", "optimizer": "sgd"}])", "optimizer: expected one of adamw, muon, got \"sgd\""},
         {R"([{"match": "a"}, {"rate": 1}])", "unknown field optim.groups[1].rate"}}) {
     INFO(text);
     const std::string message = of_command_line({{"optim.groups", text}}).message;

@@ -26,9 +26,13 @@ struct Use {
   std::vector<std::array<Size, 3>> comm;  // operation, bytes, calls
 };
 
+// The plan's are those of rank 0, and in an exchange of matrices ranks send different ones.
 std::vector<std::array<Size, 3>> rows(const std::vector<CommTotal>& totals) {
   std::vector<std::array<Size, 3>> result;
-  for (const CommTotal& total : totals) result.push_back({static_cast<Size>(total.op), total.bytes, total.calls});
+  for (const CommTotal& total : totals) {
+    const bool differs = total.op == CollectiveOp::all_to_all && ranks().rank() > 0;
+    result.push_back({static_cast<Size>(total.op), differs ? 0 : total.bytes, total.calls});
+  }
   return result;
 }
 
@@ -106,7 +110,8 @@ TEST_CASE("plan = run: moments in bf16, weights without masters, groups", "[trai
     for (const Options& optimizer :
          {Options{{"optim.state_dtype", "bf16"}}, Options{{"optim.master", "none"}},
           Options{{"optim.state_dtype", "bf16"}, {"optim.master", "none"}}, Options{{"optim.ema", "0.9"}},
-          Options{{"optim.groups", R"([{"match": "*norm*", "lr_scale": 2}])"}}}) {
+          Options{{"optim.groups", R"([{"match": "*norm*", "lr_scale": 2}])"}}, Options{{"optim.name", "muon"}},
+          Options{{"optim.name", "muon"}, {"train.dtype", "f32"}, {"model.freeze", "blocks.0.*"}}}) {
       Options options = {{"parallel.strategy", strategy}, {"train.dtype", "bf16"}};
       options.insert(options.end(), optimizer.begin(), optimizer.end());
       check(kUneven, options);

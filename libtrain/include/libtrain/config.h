@@ -56,14 +56,15 @@ struct OptimGroupConfig {
   std::string match;  // * stands for any text
   double lr_scale = 1;
   double weight_decay = -1;  // negative: optim.weight_decay
-  std::string optimizer = "adamw";
+  std::string optimizer;     // empty: optim.name
 };
 
 struct OptimConfig {
+  std::string name = "adamw";
   double lr = 3e-4, min_lr = -1;  // min_lr < 0: lr / 10
   Size warmup = 0;
   std::string schedule = "cosine";
-  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
   std::string state_dtype = "f32", master = "f32";
   double ema = 0;                        // decay of the average of the weights; 0: none
   std::vector<OptimGroupConfig> groups;  // a parameter has the first that matches

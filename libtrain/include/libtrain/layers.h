@@ -1,17 +1,22 @@
 // Layers with parameters: thin modules over ops.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "libtrain/module.h"
 #include "libtrain/ops.h"
 
 namespace lt::nn {
 
-// y = x W^T + b + residual; weight [out, in], bias [out].
+// y = x W^T + b + residual; weight [out, in], bias [out]. `parts` are the rows of each matrix where W holds several.
 class Linear : public Module {
  public:
-  Linear(Size in, Size out, bool bias, Init init)
+  Linear(Size in, Size out, bool bias, Init init, std::vector<Size> parts = {})
       : weight_(add_parameter("weight", {out, in}, init)),
-        bias_(bias ? &add_parameter("bias", {out}, Init::constant(0)) : nullptr) {}
+        bias_(bias ? &add_parameter("bias", {out}, Init::constant(0)) : nullptr) {
+    weight_.set_matrix_rows(std::move(parts));
+  }
 
   Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
     return ops::linear(x, weight(), bias(), residual);

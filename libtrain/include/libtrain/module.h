@@ -32,6 +32,13 @@ class Parameter {
   Init init() const { return init_; }
   // Weight decay is for tensors of two or more dimensions.
   bool decays() const { return shape_.dims() >= 2; }
+  // A parameter [rows, columns] may hold several matrices, one below the other, that mean something alone, as q, k and
+  // v. Their rows; those of the whole where nothing was said, none where it is no matrix.
+  std::vector<Size> matrix_rows() const;
+  void set_matrix_rows(std::vector<Size> rows) { matrix_rows_ = std::move(rows); }
+  // Whether it is a matrix of a block (Model::add_block()).
+  bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
+  void put_in_block() { in_block_ = true; }
   // Throws InternalError before bind().
   const Tensor& tensor() const;
   void bind(Tensor tensor) { tensor_ = std::move(tensor); }
@@ -39,6 +46,8 @@ class Parameter {
  private:
   Shape shape_;
   Init init_;
+  std::vector<Size> matrix_rows_;
+  bool in_block_ = false;
   Tensor tensor_;
 };
 
@@ -126,6 +135,7 @@ class Model : public Module {
   M& add_block(std::string name, Args&&... args) {
     M& module = add_unit<M>(std::move(name), std::forward<Args>(args)...);
     units_.back().is_block = true;
+    for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
     return module;
   }
   // `user` needs the parameters of `owner` too.

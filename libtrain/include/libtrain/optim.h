@@ -2,7 +2,9 @@
 // step it reads, and how it changes a range. The engine, checkpoints and plans read the row, whoever wrote it.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +27,32 @@ struct UpdateRange {
   const StepNumbers* numbers = nullptr;  // in the device's memory
   // Which elements these are, for stochastic rounding; null where weights and states are f32.
   const RoundingPlaces* rounding = nullptr;
+  Tensor direction;  // of a MatrixUpdate, f32 or bf16; undefined for others
+};
+
+// Matrices of `columns` columns that lie one below the other in a parameter: one, or as q, k and v do.
+struct MatrixStack {
+  std::vector<Size> rows;  // of each matrix
+  Size columns;
+};
+
+using TransformStreams = std::array<Stream, 2>;
+
+// The update of an optimizer that looks at matrices as a whole. Ranges are cut anywhere, so a step has three parts.
+struct MatrixUpdate {
+  // Writes range.direction; states may change, the weights may not.
+  std::function<void(const UpdateRange& range)> begin;
+  // Each of `directions` [rows, columns], of `stacks`, becomes what the weights change by: the same bits alone and
+  // beside others. All work is given to `streams`, of which each may take a share. `room` is of room_bytes() and
+  // aligned for any element.
+  std::function<void(std::span<const Tensor> directions, std::span<const MatrixStack> stacks, const Tensor& room,
+                     const TransformStreams& streams)>
+      transform;
+  std::function<Size(std::span<const MatrixStack> stacks, DType direction)> room_bytes;
+  // The weights change by range.direction, which transform() has made.
+  std::function<void(const UpdateRange& range)> end;
+  // Of transform(): its work is shared out by them.
+  std::function<double(const MatrixStack& stack)> flops;
 };
 
 struct Optimizer {
@@ -38,6 +66,9 @@ struct Optimizer {
   double clip = 1.0;  // bounds the global L2 norm of the mean gradient, 0 = off
   // Whether there are f32 weights beside those in use. Without them update() gets the latter, which are bf16 then.
   bool masters = true;
+  // In the place of update(). Such an optimizer is for the matrices of a model's blocks; its group leaves all others to
+  // the next group that matches.
+  std::optional<MatrixUpdate> matrices = {};
 };
 
 // Loshchilov & Hutter 2019. One step: m, v, bias correction, then w -= lr * (m̂ / (sqrt(v̂) + eps) + weight_decay * w);
@@ -49,6 +80,22 @@ struct AdamW {
   float clip = 1.0f;
   DType state_dtype = DType::f32;  // of m and v: f32, or bf16 that is rounded stochastically
   bool masters = true;             // false, in bf16: no f32 weights; those in use are rounded stochastically
+
+  operator Optimizer() const;
+};
+
+// Jordan 2024, "Muon: An optimizer for hidden layers in neural networks", with the scale of Liu et al. 2025, "Muon is
+// scalable for LLM training". One step of a matrix, g its gradient:
+//   B = momentum B + g,  U = g + momentum B,  O = five Newton-Schulz steps of U / (|U|_F + 1e-7),
+//   w -= lr * (0.2 sqrt(max(rows, columns)) O + weight_decay * w).
+// The steps are in f32 where the engine trains in f32, else in bf16.
+struct Muon {
+  float lr = 3e-4f;
+  float momentum = 0.95f;
+  float weight_decay = 0.1f;
+  float clip = 1.0f;
+  DType state_dtype = DType::f32;  // of B: f32, or bf16 that is rounded stochastically
+  bool masters = true;             // as AdamW's
 
   operator Optimizer() const;
 };

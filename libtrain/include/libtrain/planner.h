@@ -53,7 +53,8 @@ struct Plan {
   double parameters_held = 0, parameters_optimized = 0;  // that a rank holds, and whose optimizer state; with alignment
   double flops_per_token = 0;
   Size tokens_per_step = 0;
-  std::vector<CommTotal> comm;  // of one step and rank
+  // Of one step and rank; of rank 0 where optimizers exchange matrices, which not all ranks send alike.
+  std::vector<CommTotal> comm;
   PlanMachine machine;
   StepTime step_time;
   double tokens_per_s = 0;  // of all ranks, by step_time

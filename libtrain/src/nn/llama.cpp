@@ -7,7 +7,7 @@ namespace {
 
 struct GatedFfn : Module {
   explicit GatedFfn(const TransformerSpec& spec)
-      : gate_up(add<Linear>("gate_up", spec.width, 2 * spec.ffn, false, kInit)),
+      : gate_up(add<Linear>("gate_up", spec.width, 2 * spec.ffn, false, kInit, std::vector{spec.ffn, spec.ffn})),
         down(add<Linear>("down", spec.ffn, spec.width, false, residual_init(spec))) {}
 
   Linear &gate_up, &down;

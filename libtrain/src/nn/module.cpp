@@ -10,6 +10,11 @@
 
 namespace lt::nn {
 
+std::vector<Size> Parameter::matrix_rows() const {
+  if (shape_.dims() != 2) return {};
+  return matrix_rows_.empty() ? std::vector<Size>{shape_[0]} : matrix_rows_;
+}
+
 const Tensor& Parameter::tensor() const {
   if (!tensor_.defined()) {
     throw InternalError(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <vector>
 
 #include "libtrain/layers.h"
 #include "libtrain/models.h"
@@ -15,10 +16,16 @@ inline Init residual_init(const TransformerSpec& spec) {
   return Init::normal(kInit.deviation / std::sqrt(2.0f * static_cast<float>(spec.layers)));
 }
 
+// Of the matrices of queries, keys and values.
+inline std::vector<Size> rows_of(const ops::Heads& heads) {
+  const Size keys = heads.kv_heads * heads.head_dim;
+  return {heads.heads * heads.head_dim, keys, keys};
+}
+
 struct QkvAttention : Module {
   QkvAttention(const TransformerSpec& spec, bool bias)
       : heads{spec.heads, spec.kv_heads, spec.head_dim()},
-        qkv(add<Linear>("qkv", spec.width, heads.row(), bias, kInit)),
+        qkv(add<Linear>("qkv", spec.width, heads.row(), bias, kInit, rows_of(heads))),
         proj(add<Linear>("proj", spec.width, spec.width, bias, residual_init(spec))) {}
 
   Tensor attend(const Tensor& packed, ops::KvCache* cache) const {

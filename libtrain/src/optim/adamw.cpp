@@ -9,7 +9,7 @@ namespace lt {
 
 AdamW::operator Optimizer() const {
   const kernels::AdamWFactors factors{beta1, beta2, eps, weight_decay};
-  Optimizer row{"adamw", {{"m", state_dtype}, {"v", state_dtype}}, {beta1, beta2}, {}, lr, clip, masters};
+  Optimizer row{"adamw", {{"m", state_dtype}, {"v", state_dtype}}, {beta1, beta2}, {}, lr, clip, masters, {}};
   row.update = [factors](const UpdateRange& range) {
     dispatch(range.weights.device(), [&](auto stream) {
       kernels::AdamWRange arrays{

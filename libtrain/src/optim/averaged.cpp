@@ -14,16 +14,29 @@ Optimizer averaged(Optimizer row, double decay) {
   const auto d = static_cast<float>(decay);
   row.states.emplace_back(kAverage);
   row.betas.push_back(d);
-  row.update = [=, update = std::move(row.update)](const UpdateRange& range) {
-    UpdateRange inner = range;
-    inner.states = range.states.first(states);
-    update(inner);
-    count_traffic(range.weights.bytes());  // the weights once more; states are counted by who calls
-    dispatch(range.weights.device(), [&](auto stream) {
-      kernels::ema_update(stream, range.states[states].data<float>(), range.weights.dtype(), range.weights.data(),
-                          range.weights.elements(), static_cast<double>(d), bias, range.numbers);
-    });
+  const auto without_average = [=](auto update) {
+    return [=](UpdateRange range) {
+      range.states = range.states.first(states);
+      update(range);
+    };
   };
+  const auto with_average = [=](auto update) {
+    return [=, update = without_average(std::move(update))](const UpdateRange& range) {
+      update(range);
+      count_traffic(range.weights.bytes());  // the weights once more; states are counted by who calls
+      dispatch(range.weights.device(), [&](auto stream) {
+        kernels::ema_update(stream, range.states[states].template data<float>(), range.weights.dtype(),
+                            range.weights.data(), range.weights.elements(), static_cast<double>(d), bias,
+                            range.numbers);
+      });
+    };
+  };
+  if (row.matrices) {
+    row.matrices->begin = without_average(std::move(row.matrices->begin));
+    row.matrices->end = with_average(std::move(row.matrices->end));
+  } else {
+    row.update = with_average(std::move(row.update));
+  }
   return row;
 }
 

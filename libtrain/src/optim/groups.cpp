@@ -17,10 +17,10 @@ constexpr const char* kFreeze = "model.freeze";
   throw UsageError("config", std::string(key) + ": " + what, hint);
 }
 
-void require_match(const char* key, const std::string& pattern, const std::vector<std::string>& parameters) {
-  const auto is_matched = [&](const std::string& parameter) { return matches(pattern, parameter); };
+void require_match(const char* key, const std::string& pattern, const std::vector<GroupMember>& parameters) {
+  const auto is_matched = [&](const GroupMember& parameter) { return matches(pattern, parameter.name); };
   if (std::any_of(parameters.begin(), parameters.end(), is_matched)) return;
-  const std::string some = parameters.empty() ? "none" : parameters.front() + ", ..., " + parameters.back();
+  const std::string some = parameters.empty() ? "none" : parameters.front().name + ", ..., " + parameters.back().name;
   fail_for(key, "\"" + pattern + "\": expected parameters of that name, found none",
            "parameters of the model: " + some);
 }
@@ -45,7 +45,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-void require_whole(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
+void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters) {
   if (groups.groups.empty() || static_cast<int>(groups.groups.size()) > kMaxOptimizerGroups) {
     fail_for(kGroups, "expected 1 to " + std::to_string(kMaxOptimizerGroups) + ", found " +
                           std::to_string(groups.groups.size()));
@@ -58,19 +58,23 @@ void require_whole(const OptimizerGroups& groups, const std::vector<std::string>
   }
   for (const OptimizerGroup& group : groups.groups) require_match(kGroups, group.match, parameters);
   for (const std::string& pattern : groups.frozen) require_match(kFreeze, pattern, parameters);
-  const auto frozen = [&](const std::string& parameter) { return is_frozen(groups, parameter); };
+  const auto frozen = [&](const GroupMember& parameter) { return is_frozen(groups, parameter.name); };
   if (std::all_of(parameters.begin(), parameters.end(), frozen))
     fail_for(kFreeze, "expected a parameter that is not frozen, found none");
   std::set<std::size_t> used;
-  for (const std::string& parameter : parameters) {
+  for (const GroupMember& parameter : parameters) {
     if (!frozen(parameter)) used.insert(group_of(groups, parameter));
   }
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
     const std::string& match = groups.groups[i].match;
-    const bool takes_rest = match == "*" && i + 1 == groups.groups.size();  // where there is any
+    const bool is_last = i + 1 == groups.groups.size(), of_matrices = groups.groups[i].optimizer.matrices.has_value();
+    // What takes the rest, where there is any: of all, or of what an optimizer of matrices leaves.
+    const bool takes_rest = (match == "*" && (is_last || of_matrices)) ||
+                            (i > 0 && groups.groups[i - 1].optimizer.matrices && groups.groups[i - 1].match == match);
     if (used.contains(i) || takes_rest) continue;
+    const std::string what = of_matrices ? "matrices of blocks" : "parameters";
     fail_for(kGroups,
-             "\"" + match + "\": expected parameters that are neither frozen nor in an earlier group, found none");
+             "\"" + match + "\": expected " + what + " that are neither frozen nor in an earlier group, found none");
   }
   std::vector<StateKind> known;
   for (const StateKind& kind : state_kinds(groups, parameters)) {
@@ -96,18 +100,21 @@ bool is_frozen(const OptimizerGroups& groups, const std::string& parameter) {
                      [&](const std::string& pattern) { return matches(pattern, parameter); });
 }
 
-std::size_t group_of(const OptimizerGroups& groups, const std::string& parameter) {
+std::size_t group_of(const OptimizerGroups& groups, const GroupMember& parameter) {
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
-    if (matches(groups.groups[i].match, parameter)) return i;
+    const OptimizerGroup& group = groups.groups[i];
+    if (group.optimizer.matrices && !parameter.is_block_matrix) continue;
+    if (matches(group.match, parameter.name)) return i;
   }
-  fail_for(kGroups, "expected one for " + parameter + ", found none", "a last group that matches \"*\" takes the rest");
+  fail_for(kGroups, "expected one for " + parameter.name + ", found none",
+           "a last group that matches \"*\" takes the rest");
 }
 
-std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<std::string>& parameters) {
+std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters) {
   std::set<std::size_t> used;
   bool any_frozen = false;
-  for (const std::string& parameter : parameters) {
-    if (is_frozen(groups, parameter)) {
+  for (const GroupMember& parameter : parameters) {
+    if (is_frozen(groups, parameter.name)) {
       any_frozen = true;
     } else {
       used.insert(group_of(groups, parameter));

@@ -17,8 +17,8 @@
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
-#include "optim/groups.h"
 #include "parallel/engine_impl.h"
+#include "parallel/group_member.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -33,9 +33,7 @@ constexpr const char* kEvaluationProgram = "evaluation";
 // given up.
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
-  std::vector<std::string> parameters;
-  for (const nn::NamedParameter& entry : model.all_parameters()) parameters.push_back(entry.name);
-  require_whole(optimizers, parameters);
+  require_whole(optimizers, members_of(model));
   const Group control = world.duplicate("control");
   const Sharding sharding = make_sharding(world, parallel, step);
   collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizers, step); });
@@ -247,9 +245,16 @@ void Engine::Impl::update() {
                           static_cast<const kernels::StepRates*>(scalars.rates.data()), group_rates(),
                           scaling.on_device());
   });
-  for (ShardedUnit& unit : units) {
-    if (unit.is_trained()) unit.update(numbers);
-    unit.start_update_gather();
+  // Matrices: while the owners transform those of one unit, those of the next are on their way there, and those of the
+  // one before on their way back.
+  const auto at = [&](Size i, auto&& stage) {
+    if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);
+  };
+  for (Size i = 0; i < count + 3; ++i) {
+    at(i, [&](ShardedUnit& unit) { unit.begin_update(numbers); });
+    at(i - 1, [&](ShardedUnit& unit) { unit.transform_matrices(); });
+    at(i - 2, [&](ShardedUnit& unit) { unit.return_matrices(); });
+    at(i - 3, [&](ShardedUnit& unit) { unit.end_update(numbers); });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/step_numbers.h"
 #include "libtrain/engine.h"
 #include "parallel/loss_scaling.h"
+#include "parallel/matrix_owners.h"
 #include "parallel/sharded_unit.h"
 #include "parallel/step_memory.h"
 #include "parallel/step_scalars.h"
@@ -32,7 +33,7 @@ struct Engine::Impl {
     set_kernels();
     for (const nn::UnitInfo& info : model.units()) {
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
-                         options.seed);
+                         matrix_owners, options.seed);
     }
     schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
     bind_model();
@@ -98,6 +99,7 @@ struct Engine::Impl {
   StepOptions options;
   Group control;
   Sharding sharding;
+  MatrixOwners matrix_owners{sharding.reduce.size()};
   std::deque<ShardedUnit> units;
   std::unique_ptr<UnitSchedule> schedule;
 

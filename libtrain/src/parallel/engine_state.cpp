@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "optim/groups.h"
 #include "parallel/engine_impl.h"
+#include "parallel/group_member.h"
 
 namespace lt {
 
@@ -25,9 +25,7 @@ ShardMap Engine::shard_map() const {
   ShardMap map;
   for (const ShardedUnit& unit : impl_->units) unit.add_to(map);
   map.kinds = {{kMaster, weight_dtype(impl_->optimizers, impl_->options.dtype)}};
-  std::vector<std::string> parameters;
-  for (const ParameterInfo& parameter : map.parameters) parameters.push_back(parameter.name);
-  const std::vector<StateKind> states = state_kinds(impl_->optimizers, parameters);
+  const std::vector<StateKind> states = state_kinds(impl_->optimizers, members_of(impl_->model));
   map.kinds.insert(map.kinds.end(), states.begin(), states.end());
   return map;
 }
@@ -37,7 +35,7 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
   for (const OptimizerGroup& group : impl_->optimizers.groups) uses.push_back({&group});
   for (const nn::NamedParameter& entry : impl_->model.all_parameters()) {
     if (is_frozen(impl_->optimizers, entry.name)) continue;
-    OptimizerGroupUse& use = uses[group_of(impl_->optimizers, entry.name)];
+    OptimizerGroupUse& use = uses[group_of(impl_->optimizers, member_of(entry))];
     ++use.tensors, use.elements += entry.parameter->shape().elements();
   }
   return uses;

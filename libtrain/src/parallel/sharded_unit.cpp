@@ -31,12 +31,14 @@ UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParamet
 }  // namespace
 
 ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-                         const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed)
+                         const Sharding& sharding, const OptimizerGroups& groups, MatrixOwners& owners,
+                         std::uint64_t seed)
     : sharding_(sharding),
       master_dtype_(weight_dtype(groups, sharding.dtype)),
       trained_(layout_of(name, parameters, world_size, groups, false), sharding, true),
       frozen_(layout_of(name, parameters, world_size, groups, true), sharding, false),
-      optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed) {
+      optimizer_(trained_.layout(), groups, updated_part(), master_dtype_, sharding.device, seed),
+      matrices_(trained_.layout(), groups, sharding, updated_part(), owners) {
   if (!is_trained()) return;
   const Strategy& strategy = sharding_.strategy;
   const Device device = sharding_.device;
@@ -154,10 +156,30 @@ UnitPart ShardedUnit::updated_part() const {
   return is_sharded(sharding_.strategy.optimizer) ? trained_.shard() : UnitPart{0, trained_.layout().padded()};
 }
 
+const Tensor& ShardedUnit::updated_gradient() const {
+  return is_sharded(sharding_.strategy.optimizer) ? gradient_part_ : gradient_;
+}
+
 // The copy is written where the next gather or the next forward pass reads it.
-void ShardedUnit::update(const StepNumbers* numbers) {
-  const Tensor copy = has_masters() ? trained_.values(updated_part()) : Tensor();
-  optimizer_.update(master_, is_sharded(sharding_.strategy.optimizer) ? gradient_part_ : gradient_, copy, numbers);
+void ShardedUnit::begin_update(const StepNumbers* numbers) {
+  if (is_trained()) optimizer_.update(master_, updated_gradient(), updated_copy(), numbers);
+  if (!matrices_.exist()) return start_update_gather();
+  optimizer_.begin_matrices(updated_gradient(), matrices_.make_directions(), numbers);
+  matrices_.send();
+}
+
+void ShardedUnit::transform_matrices() {
+  if (matrices_.exist()) matrices_.transform();
+}
+
+void ShardedUnit::return_matrices() {
+  if (matrices_.exist()) matrices_.send_back();
+}
+
+void ShardedUnit::end_update(const StepNumbers* numbers) {
+  if (!matrices_.exist()) return;
+  optimizer_.end_matrices(master_, matrices_.finish(), updated_copy(), numbers);
+  start_update_gather();
 }
 
 void ShardedUnit::initialise(std::uint64_t seed) {

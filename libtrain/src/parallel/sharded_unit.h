@@ -16,15 +16,17 @@
 #include "libtrain/shard_map.h"
 #include "parallel/gathered_parameters.h"
 #include "parallel/sharding.h"
+#include "parallel/unit_matrices.h"
 #include "parallel/unit_optimizer.h"
 
 namespace lt {
 
 class ShardedUnit {
  public:
-  // Takes the memory that is this rank's own affair. `sharding` and `groups` must outlive it.
+  // Takes the memory that is this rank's own affair. `sharding` and `groups` must outlive it. `owners` are those of the
+  // units before.
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-              const Sharding& sharding, const OptimizerGroups& groups, std::uint64_t seed);
+              const Sharding& sharding, const OptimizerGroups& groups, MatrixOwners& owners, std::uint64_t seed);
   // Then that of the parameters in use; in a window that is a collective.
   void make_parameters();
 
@@ -58,8 +60,12 @@ class ShardedUnit {
   void sum_squares(double* partial) const;
 
   // Optimizers, on this rank's part or all; then other ranks get the new values (start_update_gather, ended by
-  // finish_gather()).
-  void update(const StepNumbers* numbers);
+  // finish_gather()). What updates elements alone is over after begin_update(); matrices are transformed as a whole by
+  // the ranks that own them, and updated by end_update().
+  void begin_update(const StepNumbers* numbers);
+  void transform_matrices();
+  void return_matrices();
+  void end_update(const StepNumbers* numbers);
   void start_update_gather() { trained_.start_update_gather(); }
   // Where a program begins: what start_update_gather() put off.
   void start_late_gather() { trained_.start_late_gather(); }
@@ -73,8 +79,10 @@ class ShardedUnit {
  private:
   bool is_sharded(Placement placement) const { return placement == Placement::sharded; }
   Tensor shard_of(const Tensor& full) const { return full.narrow(0, trained_.shard().begin, trained_.shard().size); }
-  // What the optimizers change: this rank's part or all.
+  // What the optimizers change: this rank's part or all; the gradient of that, and the copy in use of what they change.
   UnitPart updated_part() const;
+  const Tensor& updated_gradient() const;
+  Tensor updated_copy() const { return has_masters() ? trained_.values(updated_part()) : Tensor(); }
   // Whether the weights that the optimizer changes are others than those in use.
   bool has_masters() const { return master_dtype_ != sharding_.dtype; }
 
@@ -82,6 +90,7 @@ class ShardedUnit {
   DType master_dtype_;
   GatheredParameters trained_, frozen_;
   UnitOptimizer optimizer_;
+  UnitMatrices matrices_;
 
   Tensor master_;         // full or shard, by the placement of the optimizer
   Tensor gradient_;       // f32, full; where sharded only between bind_gradients() and finish_reduce()

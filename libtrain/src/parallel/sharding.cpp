@@ -60,6 +60,7 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
           parallel.deterministic || parallel.strategy.gradients == Placement::sharded,
           step.accum > 1,
           step.cuda_graph,
+          {Stream(step.device), Stream(step.device)},
           gathers && step.arena ? gather.gather_memory(step.device) : GatherMemory{}};
 }
 

@@ -17,6 +17,8 @@ struct Sharding {
   // New parameters go to the other ranks when the next program begins, not when they are there. So a program waits for
   // every collective that it started.
   bool gathers_update_late;
+  // On which optimizers transform matrices, beside the stream of the operations.
+  TransformStreams transform_streams;
   // Of parameters that are gathered in a step: gathers run between each unit's own buffer and the arena, or within the
   // former. No windows where nothing is gathered or there is no arena.
   GatherMemory gather_memory;

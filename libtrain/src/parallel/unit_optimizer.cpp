@@ -5,8 +5,8 @@
 
 #include "libtrain/memory.h"
 #include "libtrain/work_count.h"
-#include "optim/groups.h"
 #include "optim/row.h"
+#include "parallel/group_member.h"
 
 namespace lt {
 namespace {
@@ -29,7 +29,7 @@ UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& gr
   const std::vector<UnitLayout::Range>& ranges = layout.ranges();
   std::size_t last_group = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const std::size_t group = group_of(groups, ranges[i].name);
+    const std::size_t group = group_of(groups, member_of(ranges[i]));
     const Size begin = i == 0 ? 0 : ranges[i].begin,
                end = i + 1 < ranges.size() ? ranges[i + 1].begin : layout.padded();
     const std::vector<StateKind>& kinds = groups.groups[group].optimizer.states;
@@ -63,24 +63,52 @@ Tensor UnitOptimizer::part_of(const Stretch& stretch, std::size_t state, Size be
   return stretch.states[state].narrow(0, begin - std::max(stretch.begin, part_.begin), end - begin);
 }
 
+void UnitOptimizer::run(const Cut& cut, const Arrays& arrays, const StepNumbers* numbers,
+                        const std::function<void(const UpdateRange& range)>& call) const {
+  const Stretch& stretch = stretches_[cut.stretch];
+  const Size size = cut.end - cut.begin;
+  std::vector<Tensor> states;
+  for (std::size_t i = 0; i < stretch.states.size(); ++i) states.push_back(part_of(stretch, i, cut.begin, cut.end));
+  Size element = 0;  // bytes of traffic
+  const auto part = [&](const Tensor& held, Size times) {
+    if (!held.defined()) return Tensor();
+    element += times * dtype_bytes(held.dtype());
+    return held.narrow(0, cut.begin - part_.begin, size);
+  };
+  // Weights are read and written, the gradient read for the norm and the update, a direction read or written.
+  UpdateRange range;
+  range.weights = part(arrays.weights, 2), range.gradient = part(arrays.gradient, 2), range.copy = part(arrays.copy, 1);
+  range.states = states;
+  range.direction = part(arrays.direction, 1);
+  range.numbers = numbers == nullptr ? nullptr : numbers + cut.group;
+  range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
+  if (cut.places.count > 0) range.rounding = &cut.places;
+  if (arrays.gradient.defined()) {  // where states change: read and written
+    for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);
+  }
+  count_traffic(size * element);
+  call(range);
+}
+
 void UnitOptimizer::update(const Tensor& weights, const Tensor& gradient, const Tensor& copy,
                            const StepNumbers* numbers) const {
   for (const Cut& cut : cuts_) {
-    const Stretch& stretch = stretches_[cut.stretch];
-    const Size size = cut.end - cut.begin;
-    const auto part = [&](const Tensor& held) { return held.narrow(0, cut.begin - part_.begin, size); };
-    std::vector<Tensor> states;
-    for (std::size_t i = 0; i < stretch.states.size(); ++i) states.push_back(part_of(stretch, i, cut.begin, cut.end));
-    UpdateRange range{part(weights), states, part(gradient), {}, 0, numbers == nullptr ? nullptr : numbers + cut.group};
-    if (copy.defined()) range.copy = part(copy);
-    range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
-    if (cut.places.count > 0) range.rounding = &cut.places;
-    // Weights and states are read and written, the gradient read for the norm and the update, the copy written.
-    Size element = 2 * dtype_bytes(weights.dtype()) + 2 * dtype_bytes(gradient.dtype());
-    for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);
-    if (copy.defined()) element += dtype_bytes(copy.dtype());
-    count_traffic(size * element);
-    groups_.groups[cut.group].optimizer.update(range);
+    if (optimizer_of(cut).update) run(cut, {weights, gradient, {}, copy}, numbers, optimizer_of(cut).update);
+  }
+}
+
+void UnitOptimizer::begin_matrices(const Tensor& gradient, const Tensor& directions, const StepNumbers* numbers) const {
+  for (const Cut& cut : cuts_) {
+    const auto& matrices = optimizer_of(cut).matrices;
+    if (matrices) run(cut, {{}, gradient, directions, {}}, numbers, matrices->begin);
+  }
+}
+
+void UnitOptimizer::end_matrices(const Tensor& weights, const Tensor& changes, const Tensor& copy,
+                                 const StepNumbers* numbers) const {
+  for (const Cut& cut : cuts_) {
+    const auto& matrices = optimizer_of(cut).matrices;
+    if (matrices) run(cut, {weights, {}, changes, copy}, numbers, matrices->end);
   }
 }
 

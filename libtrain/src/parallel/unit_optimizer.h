@@ -18,9 +18,12 @@ class UnitOptimizer {
   UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights, Device device,
                 std::uint64_t seed);
 
-  // One update of the part. All tensors are of its size; `copy` receives the weights in the compute dtype, or is
-  // undefined. `numbers` are those of each group.
+  // One update of what the part has of parameters whose optimizer looks at elements alone. All tensors are of the
+  // part's size; `copy` receives the weights in the compute dtype, or is undefined. `numbers` are those of each group.
   void update(const Tensor& weights, const Tensor& gradient, const Tensor& copy, const StepNumbers* numbers) const;
+  // The first and the last part of an update of the others (MatrixUpdate).
+  void begin_matrices(const Tensor& gradient, const Tensor& directions, const StepNumbers* numbers) const;
+  void end_matrices(const Tensor& weights, const Tensor& changes, const Tensor& copy, const StepNumbers* numbers) const;
 
   // Calls visit(kind, values) for each state of elements [begin, end) of the unit, which are of one parameter and of
   // this part.
@@ -41,6 +44,14 @@ class UnitOptimizer {
   };
 
   Tensor part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const;
+  const Optimizer& optimizer_of(const Cut& cut) const { return groups_.groups[cut.group].optimizer; }
+  // The tensors of an update, of the part's size; some are undefined.
+  struct Arrays {
+    Tensor weights, gradient, direction, copy;
+  };
+  // What `call` takes of a cut.
+  void run(const Cut& cut, const Arrays& arrays, const StepNumbers* numbers,
+           const std::function<void(const UpdateRange& range)>& call) const;
 
   const OptimizerGroups& groups_;
   UnitPart part_;

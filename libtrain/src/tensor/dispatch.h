@@ -21,4 +21,15 @@ void dispatch(Device device, Launch&& launch) {
   }
 }
 
+// The same on `stream`.
+template <class Launch>
+void dispatch(const Stream& stream, Launch&& launch) {
+  switch (stream.device().type) {
+    case DeviceType::cpu: launch(CpuStream{}); return;
+    case DeviceType::meta: return;
+    case DeviceType::cuda:
+      if constexpr (kCudaIsBuilt) launch(stream.cuda());
+  }
+}
+
 }  // namespace lt

@@ -63,9 +63,10 @@ std::string toml(const std::vector<OptimGroupConfig>& groups) {
   std::string text = "[";
   for (const OptimGroupConfig& group : groups) {
     const std::string decay =
-        group.weight_decay < 0 ? "" : fmt::format("weight_decay = {}, ", toml(group.weight_decay));
-    text += fmt::format("{}{{match = {}, lr_scale = {}, {}optimizer = {}}}", text.size() > 1 ? ", " : "",
-                        toml(group.match), toml(group.lr_scale), decay, toml(group.optimizer));
+        group.weight_decay < 0 ? "" : fmt::format(", weight_decay = {}", toml(group.weight_decay));
+    const std::string optimizer = group.optimizer.empty() ? "" : ", optimizer = " + toml(group.optimizer);
+    text += fmt::format("{}{{match = {}, lr_scale = {}{}{}}}", text.size() > 1 ? ", " : "", toml(group.match),
+                        toml(group.lr_scale), decay, optimizer);
   }
   return text + "]";
 }

@@ -101,7 +101,7 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
   return batches;
 }
 
-// Every rank has shards of the same size, so one rank stands for all.
+// Every rank takes the same bytes, so one rank stands for all.
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));

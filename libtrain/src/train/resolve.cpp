@@ -79,10 +79,15 @@ void fill_in(Config& config, DeviceType automatic) {
     throw UsageError("config", fmt::format("optim.min_lr: expected at most optim.lr {}, got {}", config.optim.lr,
                                            config.optim.min_lr));
   }
-  for (const auto& [key, decay] :
-       {std::pair{"beta1", config.optim.beta1}, {"beta2", config.optim.beta2}, {"ema", config.optim.ema}}) {
+  for (const auto& [key, decay] : {std::pair{"beta1", config.optim.beta1},
+                                   {"beta2", config.optim.beta2},
+                                   {"momentum", config.optim.momentum},
+                                   {"ema", config.optim.ema}}) {
     if (static_cast<float>(decay) < 1) continue;
     throw UsageError("config", fmt::format("optim.{}: expected a number below 1 in f32, got {}", key, decay));
+  }
+  for (OptimGroupConfig& group : config.optim.groups) {
+    if (group.optimizer.empty()) group.optimizer = config.optim.name;
   }
   if (config.optim.master == "none" && config.train.dtype != "bf16") {
     throw UsageError("config", fmt::format("optim.master: none needs train.dtype bf16, got {}", config.train.dtype));
@@ -159,25 +164,32 @@ StepOptions step_options(const Config& resolved) {
 
 OptimizerGroups optimizers_of(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
+  const auto f = [](double value) { return static_cast<float>(value); };
   const auto adamw = [&](double weight_decay) {
-    const auto f = [](double value) { return static_cast<float>(value); };
-    return AdamW{.lr = f(optim.lr),
-                 .beta1 = f(optim.beta1),
+    return AdamW{.beta1 = f(optim.beta1),
                  .beta2 = f(optim.beta2),
                  .eps = f(optim.eps),
                  .weight_decay = f(weight_decay),
-                 .clip = f(optim.clip),
                  .state_dtype = float_type(optim.state_dtype),
                  .masters = optim.master != "none"};
   };
-  OptimizerGroups made(adamw(optim.weight_decay));
-  std::vector<OptimizerGroup> own;
+  const auto muon = [&](double weight_decay) {
+    return Muon{.momentum = f(optim.momentum),
+                .weight_decay = f(weight_decay),
+                .state_dtype = float_type(optim.state_dtype),
+                .masters = optim.master != "none"};
+  };
+  OptimizerGroups made({}, optim.lr, optim.clip);
+  // Muon leaves what is no matrix of a block to AdamW.
+  const auto add = [&](const std::string& name, const std::string& match, double weight_decay, double lr_scale) {
+    if (name == "muon") made.groups.push_back({match, muon(weight_decay), lr_scale});
+    made.groups.push_back({match, adamw(weight_decay), lr_scale});
+  };
   for (const OptimGroupConfig& group : optim.groups) {
-    own.push_back(
-        {group.match, adamw(group.weight_decay < 0 ? optim.weight_decay : group.weight_decay), group.lr_scale});
+    add(group.optimizer, group.match, group.weight_decay < 0 ? optim.weight_decay : group.weight_decay, group.lr_scale);
   }
+  add(optim.name, "*", optim.weight_decay, 1);
   made.frozen = resolved.model.freeze;
-  made.groups.insert(made.groups.begin(), own.begin(), own.end());
   if (optim.ema > 0) {
     for (OptimizerGroup& group : made.groups) group.optimizer = averaged(std::move(group.optimizer), optim.ema);
   }

@@ -236,9 +236,10 @@ void announce(Run& run, const std::string& command) {
       config.parallel.recompute, config.train.tf32 ? "f32 with products in TF32" : config.train.dtype,
       config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
   Size trained = 0;
-  for (const OptimizerGroupUse& use : run.engine->optimizer_groups()) {
+  const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
+  for (const OptimizerGroupUse& use : groups) {
     trained += use.elements;
-    if (config.optim.groups.empty()) continue;
+    if (groups.size() == 1 || use.tensors == 0) continue;
     say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
         use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
   }

@@ -1,0 +1,187 @@
+// Products of neighbouring matrices of one shape are one batch.
+#include "optim/newton_schulz.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+#include "kernels/gemm.h"
+#include "kernels/muon.h"
+#include "kernels/reduce.h"
+#include "libtrain/work_count.h"
+#include "tensor/dispatch.h"
+
+namespace lt {
+namespace {
+
+constexpr int kSteps = 5;
+constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;
+constexpr Size kAlignment = 256;  // bytes
+
+Size aligned(Size bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// `count` matrices of `rows` rows each, from row `first` of the stack on.
+struct Run {
+  Size first, rows, count, columns;
+
+  Size elements() const { return rows * columns; }
+  Size side() const { return std::min(rows, columns); }  // of A
+  Size long_side() const { return std::max(rows, columns); }
+};
+
+std::vector<Run> runs_of(const MatrixStack& stack) {
+  std::vector<Run> runs;
+  Size row = 0;
+  for (const Size rows : stack.rows) {
+    if (runs.empty() || runs.back().rows != rows) runs.push_back({row, rows, 0, stack.columns});
+    ++runs.back().count;
+    row += rows;
+  }
+  return runs;
+}
+
+double flops_of(const Run& run) {
+  const auto n = static_cast<double>(run.side()), k = static_cast<double>(run.long_side());
+  return static_cast<double>(run.count) * kSteps * (2 * n * n * k + 2 * n * n * n + 2 * n * n * k);
+}
+
+// Where a run's other X, its A, its b A + c A^2 and its sums of squares lie in a stream's room, in bytes.
+struct Places {
+  Size gram, polynomial, squares, bytes;
+
+  Places(const Run& run, DType dtype) {
+    const Size square = aligned(run.count * run.side() * run.side() * dtype_bytes(dtype));
+    gram = aligned(run.count * run.elements() * dtype_bytes(dtype));
+    polynomial = gram + square;
+    squares = polynomial + square;
+    bytes = squares + aligned((1 + kernels::sum_blocks(run.elements())) * static_cast<Size>(sizeof(double)));
+  }
+};
+
+// Which stream has each stack, the largest first, each to the one that has less so far; and the room of each stream.
+struct Shares {
+  std::array<std::vector<std::size_t>, 2> stacks;
+  std::array<Size, 2> room_bytes{};
+
+  Shares(std::span<const MatrixStack> all, DType dtype) {
+    std::vector<std::size_t> order(all.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return orthogonalise_flops(all[a]) > orthogonalise_flops(all[b]);
+    });
+    std::array<double, 2> flops{};
+    for (const std::size_t i : order) {
+      const std::size_t s = flops[1] < flops[0] ? 1 : 0;
+      flops[s] += orthogonalise_flops(all[i]);
+      stacks[s].push_back(i);
+      for (const Run& run : runs_of(all[i])) {
+        room_bytes[s] = std::max(room_bytes[s], Places(run, dtype).bytes);
+      }
+    }
+  }
+};
+
+template <class S>
+class Steps {
+ public:
+  Steps(S stream, const Run& run, DType dtype) : stream_(stream), run_(run), is_wide_(run.rows <= run.columns) {
+    product_.dtype = product_.out = dtype;
+    product_.pinned = true;
+    product_.batch = run.count;
+  }
+
+  // y = factor (a + b A + c A^2) x. With d = b / 2c that is (c (A + d)^2 + a - c d^2) x: numbers that stand on the
+  // diagonal cost less than matrices that are added.
+  void step(void* y, const void* x, void* gram, void* polynomial, float factor) const {
+    constexpr float kShift = kB / (2 * kC);
+    const Size n = run_.side(), of_x = run_.elements(), of_a = n * n;
+    kernels::Gemm a = product_;
+    a.M = a.N = n, a.K = run_.long_side();
+    a.a = a.b = x, a.d = gram;
+    (is_wide_ ? a.transpose_b : a.transpose_a) = true;
+    a.stride_a = a.stride_b = of_x, a.stride_d = of_a;
+    kernels::gemm(stream_, a);
+    kernels::add_to_diagonal(stream_, a.out, gram, run_.count, n, kShift);
+
+    kernels::Gemm p = product_;
+    p.M = p.N = p.K = n;
+    p.a = p.b = gram, p.d = polynomial;
+    p.alpha = kC;
+    p.stride_a = p.stride_b = p.stride_d = of_a;
+    kernels::gemm(stream_, p);
+    kernels::add_to_diagonal(stream_, p.out, polynomial, run_.count, n, kA - kC * kShift * kShift);
+
+    kernels::Gemm next = product_;
+    next.M = run_.rows, next.N = run_.columns, next.K = n;
+    next.a = is_wide_ ? polynomial : x, next.b = is_wide_ ? x : polynomial;
+    next.d = y;
+    next.alpha = factor;
+    next.stride_a = is_wide_ ? of_a : of_x, next.stride_b = is_wide_ ? of_x : of_a;
+    next.stride_d = of_x;
+    kernels::gemm(stream_, next);
+  }
+
+ private:
+  S stream_;
+  Run run_;
+  bool is_wide_;
+  kernels::Gemm product_;
+};
+
+// `x` is the run's.
+template <class S>
+void transform(S stream, const Run& run, DType dtype, std::byte* x, std::byte* room) {
+  const Places places(run, dtype);
+  const Size bytes = run.elements() * dtype_bytes(dtype);
+  auto* const squares = reinterpret_cast<double*>(room + places.squares);
+  for (Size i = 0; i < run.count; ++i) {
+    kernels::sum_squares(stream, dtype, squares, x + i * bytes, run.elements(), squares + 1);
+    kernels::muon_normalise(stream, dtype, room + i * bytes, x + i * bytes, run.elements(), squares);
+  }
+  const float scale = 0.2f * std::sqrt(static_cast<float>(run.long_side()));
+  const Steps steps(stream, run, dtype);
+  std::byte *from = room, *to = x;
+  for (int i = 0; i < kSteps; ++i, std::swap(from, to)) {
+    steps.step(to, from, room + places.gram, room + places.polynomial, i + 1 == kSteps ? scale : 1.0f);
+  }
+  static_assert(kSteps % 2 == 1);  // the last step ends where the run lies
+}
+
+}  // namespace
+
+void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks, const Tensor& room,
+                   const TransformStreams& streams) {
+  if (directions.empty()) return;
+  const DType dtype = directions[0].dtype();
+  const Shares shares(stacks, dtype);
+  Size at = 0;
+  for (std::size_t s = 0; s < streams.size(); at += shares.room_bytes[s++]) {
+    for (const std::size_t i : shares.stacks[s]) {
+      work_count().product_flops += orthogonalise_flops(stacks[i]);
+      count_traffic(3 * directions[i].bytes());  // read twice and written, before the products
+      dispatch(streams[s], [&](auto stream) {
+        for (const Run& run : runs_of(stacks[i])) {
+          transform(stream, run, dtype,
+                    static_cast<std::byte*>(directions[i].data()) + run.first * run.columns * dtype_bytes(dtype),
+                    static_cast<std::byte*>(room.data()) + at);
+        }
+      });
+    }
+  }
+}
+
+Size orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype) {
+  const Shares shares(stacks, dtype);
+  return shares.room_bytes[0] + shares.room_bytes[1];
+}
+
+double orthogonalise_flops(const MatrixStack& stack) {
+  double flops = 0;
+  for (const Run& run : runs_of(stack)) flops += flops_of(run);
+  return flops;
+}
+
+}  // namespace lt

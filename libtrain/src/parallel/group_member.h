@@ -1,0 +1,25 @@
+// A parameter of a model as groups of optimizers see it.
+#pragma once
+
+#include <vector>
+
+#include "libtrain/module.h"
+#include "optim/groups.h"
+#include "parallel/layout.h"
+
+namespace lt {
+
+inline GroupMember member_of(const nn::NamedParameter& entry) {
+  return {entry.name, entry.parameter->is_block_matrix()};
+}
+inline GroupMember member_of(const UnitLayout::Range& range) {
+  return {range.name, range.parameter->is_block_matrix()};
+}
+
+inline std::vector<GroupMember> members_of(const nn::Model& model) {
+  std::vector<GroupMember> members;
+  for (const nn::NamedParameter& entry : model.all_parameters()) members.push_back(member_of(entry));
+  return members;
+}
+
+}  // namespace lt

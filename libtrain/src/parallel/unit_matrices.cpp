@@ -1,0 +1,146 @@
+// Owners, and the ways to them and back.
+#include "parallel/unit_matrices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libtrain/memory.h"
+#include "libtrain/part_clock.h"
+#include "optim/groups.h"
+#include "parallel/flat_buffer.h"
+#include "parallel/group_member.h"
+
+namespace lt {
+namespace {
+
+Size aligned(Size elements) {
+  return (elements + UnitLayout::kAlignment - 1) / UnitLayout::kAlignment * UnitLayout::kAlignment;
+}
+
+}  // namespace
+
+UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding,
+                           UnitPart part, MatrixOwners& owners)
+    : name_(layout.name()),
+      sharding_(sharding),
+      part_(part),
+      padded_(layout.padded()),
+      dtype_(sharding.dtype == DType::f32 ? DType::f32 : DType::bf16) {
+  std::vector<double> flops;
+  for (const UnitLayout::Range& range : layout.ranges()) {
+    const Optimizer& optimizer = groups.groups[group_of(groups, member_of(range))].optimizer;
+    if (!optimizer.matrices) continue;
+    MatrixStack stack{range.parameter->matrix_rows(), range.parameter->shape()[1]};
+    flops.push_back(optimizer.matrices->flops(stack));
+    elements_ += range.elements;
+    tensors_.push_back({range.begin, range.end(), std::move(stack), &*optimizer.matrices, sharding.reduce.rank(), 0});
+  }
+  if (travel()) {
+    const std::vector<int> owner = owners.assign(flops);
+    std::vector<Size> elements(static_cast<std::size_t>(sharding.reduce.size()));  // that each rank owns
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      Matrices& tensor = tensors_[i];
+      Size& place = elements[static_cast<std::size_t>(owner[i])];
+      tensor.owner = owner[i], tensor.place = place;
+      place += aligned(tensor.end - tensor.begin);
+    }
+    own_elements_ = *std::max_element(elements.begin(), elements.end());
+  }
+  owned_ = owned_by(sharding.reduce.rank());
+  for (int rank = 0; rank < sharding.reduce.size(); ++rank) {
+    Size bytes = 0;
+    for (const Owned& owned : owned_by(rank)) bytes += owned.room_bytes;
+    room_bytes_ = std::max(room_bytes_, bytes);
+  }
+}
+
+std::vector<UnitMatrices::Owned> UnitMatrices::owned_by(int rank) const {
+  std::vector<Owned> all;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Matrices& tensor = tensors_[i];
+    if (tensor.owner != rank) continue;
+    auto owned = std::find_if(all.begin(), all.end(), [&](const Owned& o) { return o.update == tensor.update; });
+    if (owned == all.end()) owned = all.insert(all.end(), {tensor.update, {}, {}, 0});
+    owned->tensors.push_back(i);
+    owned->stacks.push_back(tensor.stack);
+  }
+  for (Owned& owned : all) owned.room_bytes = owned.update->room_bytes(owned.stacks, dtype_);
+  return all;
+}
+
+const Tensor& UnitMatrices::make_directions() {
+  return directions_ = flat_uninitialised(part_.size, dtype_, sharding_.device, MemoryOwner::optimizer);
+}
+
+std::vector<Message> UnitMatrices::of_parts() const {
+  std::vector<Message> messages;
+  for (const Matrices& tensor : tensors_) {
+    const Size from = std::max(tensor.begin, part_.begin), to = std::min(tensor.end, part_.end());
+    if (from < to) messages.push_back({tensor.owner, directions_.narrow(0, from - part_.begin, to - from)});
+  }
+  return messages;
+}
+
+std::vector<Message> UnitMatrices::of_owners() const {
+  std::vector<Message> messages;
+  for (const Matrices& tensor : tensors_) {
+    if (tensor.owner != sharding_.reduce.rank()) continue;
+    for (int rank = 0; rank < sharding_.reduce.size(); ++rank) {
+      const Size from = std::max(tensor.begin, rank * part_.size), to = std::min(tensor.end, (rank + 1) * part_.size);
+      if (from < to) messages.push_back({rank, own_.narrow(0, tensor.place + from - tensor.begin, to - from)});
+    }
+  }
+  return messages;
+}
+
+void UnitMatrices::send() {
+  if (!travel()) return;
+  own_ = flat_uninitialised(own_elements_, dtype_, sharding_.device, MemoryOwner::optimizer);
+  exchange_ = sharding_.reduce.all_to_all(name_ + " directions", sharding_.device, of_parts(), of_owners(),
+                                          elements_ * dtype_bytes(dtype_));
+}
+
+void UnitMatrices::transform() {
+  wait_for_exchange();
+  room_ = flat_uninitialised(room_bytes_, DType::u8, sharding_.device, MemoryOwner::optimizer);
+  Event ready;
+  ready.record(Stream::compute(sharding_.device));
+  for (const Stream& stream : sharding_.transform_streams) stream.wait(ready);
+  Size place = 0;
+  for (const Owned& owned : owned_) {
+    std::vector<Tensor> directions;
+    for (const std::size_t i : owned.tensors) {
+      const Matrices& tensor = tensors_[i];
+      const Size elements = tensor.end - tensor.begin, columns = tensor.stack.columns;
+      const Tensor held =
+          travel() ? own_.narrow(0, tensor.place, elements) : directions_.narrow(0, tensor.begin, elements);
+      directions.push_back(held.view({elements / columns, columns}));
+    }
+    owned.update->transform(directions, owned.stacks, room_.narrow(0, place, owned.room_bytes),
+                            sharding_.transform_streams);
+    place += owned.room_bytes;
+  }
+  for (std::size_t i = 0; i < transformed_.size(); ++i) transformed_[i].record(sharding_.transform_streams[i]);
+}
+
+void UnitMatrices::send_back() {
+  for (const Event& event : transformed_) Stream::compute(sharding_.device).wait(event);
+  room_ = Tensor();
+  if (!travel()) return;
+  exchange_ = sharding_.reduce.all_to_all(name_ + " changes", sharding_.device, of_owners(), of_parts(),
+                                          elements_ * dtype_bytes(dtype_));
+}
+
+Tensor UnitMatrices::finish() {
+  wait_for_exchange();
+  own_ = Tensor();
+  return std::exchange(directions_, Tensor());
+}
+
+void UnitMatrices::wait_for_exchange() {
+  if (!exchange_.pending()) return;
+  const PartScope part(Part::reduce_exposed);
+  exchange_.wait();
+}
+
+}  // namespace lt
