@@ -14,28 +14,28 @@ using namespace lt::test;
 
 namespace {
 
-constexpr StepNumbers kNumbers{.lr = 0.01f, .gradient_scale = 0.5f, .step = 7};
-const RoundingPlaces kPlaces{2, {{0, 16, 11}, {1000, 0, 12}}};
+constexpr StepNumbers kMuonNumbers{.lr = 0.01f, .gradient_scale = 0.5f, .step = 7};
+const RoundingPlaces kMuonPlaces{2, {{0, 16, 11}, {1000, 0, 12}}};
 
 std::byte* element(Array& a, Size i) { return static_cast<std::byte*>(a.data()) + i * dtype_bytes(a.dtype()); }
 
-// The places of elements [begin, ...) of a range that has kPlaces.
+// The places of elements [begin, ...) of a range that has kMuonPlaces.
 RoundingPlaces places_from(Size begin) {
   if (begin < 1000) return {2, {{0, 16 + begin, 11}, {1000 - begin, 0, 12}}};
   return {1, {{0, begin - 1000, 12}}};
 }
 
-struct State {
+struct MuonState {
   Array w, momentum, gradient, direction, copy;
 
-  State(Size n, DType state, DType dtype)
+  MuonState(Size n, DType state, DType dtype)
       : w(random_array(state, n, 1)),
         momentum(random_array(state, n, 2)),
         gradient(random_array(DType::f32, n, 3)),
         direction(random_array(dtype, n, 4)),
         copy(DType::f16, n) {}
 
-  void run(Size begin, Size end, const StepNumbers& numbers = kNumbers) {
+  void run(Size begin, Size end, const StepNumbers& numbers = kMuonNumbers) {
     const RoundingPlaces places = places_from(begin);
     const bool wide = w.dtype() == DType::f32;
     muon_direction(CpuStream{},
@@ -47,7 +47,7 @@ struct State {
                  wide ? element(copy, begin) : nullptr, DType::f16, end - begin, &places},
                 0.1f, &numbers);
   }
-  bool same_bits(const State& o) const {
+  bool same_bits(const MuonState& o) const {
     return w.same_bits(o.w) && momentum.same_bits(o.momentum) && direction.same_bits(o.direction) &&
            copy.same_bits(o.copy);
   }
@@ -59,7 +59,7 @@ TEST_CASE("muon: directions and updates agree with the formula", "[kernels]") {
   for (const DType state : {DType::f32, DType::bf16}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const Size n : {Size(1), Size(63), Size(200), Size(40007)}) {
-        State s(n, state, dtype);
+        MuonState s(n, state, dtype);
         std::vector<double> w = s.w.values(), momentum = s.momentum.values(), direction = s.direction.values();
         s.run(0, n);
         double worst_w = 0;
@@ -86,10 +86,10 @@ TEST_CASE("muon: directions and updates agree with the formula", "[kernels]") {
 TEST_CASE("muon: a range cut anywhere gives the same bits", "[kernels]") {
   const Size n = 5021;
   for (const DType state : {DType::f32, DType::bf16}) {
-    State whole(n, state, DType::bf16);
+    MuonState whole(n, state, DType::bf16);
     whole.run(0, n);
     for (const Size piece : {Size(1), Size(17), Size(64), Size(997)}) {
-      State cut(n, state, DType::bf16);
+      MuonState cut(n, state, DType::bf16);
       for (Size i = 0; i < n; i += piece) cut.run(i, std::min(n, i + piece));
       INFO(dtype_name(state) << " in pieces of " << piece);
       CHECK(cut.same_bits(whole));
@@ -99,9 +99,9 @@ TEST_CASE("muon: a range cut anywhere gives the same bits", "[kernels]") {
 
 TEST_CASE("muon: a suppressed step leaves momentum and weights, and other dtypes are refused", "[kernels]") {
   const Size n = 100;
-  State s(n, DType::f32, DType::bf16);
-  const State before(n, DType::f32, DType::bf16);
-  StepNumbers skip = kNumbers;
+  MuonState s(n, DType::f32, DType::bf16);
+  const MuonState before(n, DType::f32, DType::bf16);
+  StepNumbers skip = kMuonNumbers;
   skip.skip = 1;
   s.run(0, n, skip);
   CHECK(s.w.same_bits(before.w));
@@ -109,7 +109,7 @@ TEST_CASE("muon: a suppressed step leaves momentum and weights, and other dtypes
   CHECK(s.direction.same_bits(Array(DType::bf16, n)));
   CHECK_THROWS_AS(
       muon_update(CpuStream{}, {s.w.data(), DType::f32, s.direction.data(), DType::bf16, s.copy.data(), DType::i32, n},
-                  0.1f, &kNumbers),
+                  0.1f, &kMuonNumbers),
       InternalError);
   const double squares = 1;
   CHECK_THROWS_AS(muon_normalise(CpuStream{}, DType::f16, s.copy.data(), s.copy.data(), n, &squares), InternalError);
