@@ -155,7 +155,7 @@ class Config(program.CliTest):
         self.assert_error(self.print_config("--train=5"), 2, "[usage] unknown option --train",
                           "train is a section: --train.KEY=value sets its keys")
         self.assert_error(self.print_config(environment={"LTRAIN_HOME": "x"}), 2,
-                          "[config] unknown environment variable LTRAIN_HOME", listed + "the keys; the nearest is LTRAIN_RUN_NAME")
+                          "[config] unknown environment variable LTRAIN_HOME", listed + "the keys; the nearest is LTRAIN_OPTIM_NAME")
         self.assert_error(self.print_config(environment={"LTRAIN_TRAIN_SEDE": "1"}), 2,
                           "[config] unknown environment variable LTRAIN_TRAIN_SEDE", "did you mean LTRAIN_TRAIN_SEED?")
         self.assert_error(self.print_config(environment={"LTRAIN_TRAIN": "1"}), 2,

@@ -115,6 +115,9 @@ TEST_CASE("optim.groups: an optimizer of matrices leaves all others to the next 
   CHECK(refusal_of(with({{"*", Muon{}}, {"*", AdamW{}}})) == "none");
   CHECK(refusal_of(with({{"*.up.weight", Muon{}}, {"*.up.weight", AdamW{}}, {"*", AdamW{}}})) ==
         "none");  // the second takes what the first leaves
+  CHECK(refusal_of(with({{"*norm*", Muon{}}, {"*norm*", AdamW{}}, {"*", AdamW{}}})) == "none");
+  CHECK(refusal_of(with({{"blocks.*", AdamW{}}, {"*.up.*", Muon{}}, {"*.up.*", AdamW{}}, {"*", AdamW{}}})) ==
+        "optim.groups: \"*.up.*\": expected parameters that are neither frozen nor in an earlier group, found none");
   CHECK(refusal_of(with({{"*", Muon{}}})) == "optim.groups: expected one for embedding.wte.weight, found none");
   CHECK(
       refusal_of(with({{"blocks.*.norm*", Muon{}}, {"*", AdamW{}}})) ==

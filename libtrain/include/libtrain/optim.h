@@ -88,7 +88,8 @@ struct AdamW {
 // scalable for LLM training". One step of a matrix, g its gradient:
 //   B = momentum B + g,  U = g + momentum B,  O = five Newton-Schulz steps of U / (|U|_F + 1e-7),
 //   w -= lr * (0.2 sqrt(max(rows, columns)) O + weight_decay * w).
-// The steps are in f32 where the engine trains in f32, else in bf16.
+// The steps are in f32 where the engine trains in f32, else in bf16. It is for the matrices of blocks alone, so an engine
+// takes it beside another optimizer: OptimizerGroups({{"*", Muon{}}, {"*", AdamW{}}}, lr, clip).
 struct Muon {
   float lr = 3e-4f;
   float momentum = 0.95f;

@@ -21,7 +21,7 @@ struct OptimizerGroup {
 // What an engine trains with. It throws UsageError for a row that is not whole, more than kMaxOptimizerGroups groups,
 // kMaxKinds states or more, masters in some rows only, one state of two dtypes, a pattern without parameters, a group
 // that gets none, a parameter that is neither frozen nor in a group, and where all are frozen. A last group "*" may get
-// none; so may one that repeats the pattern of a group before it whose optimizer is for matrices.
+// none, and so may one of two with the same pattern of which the first has an optimizer of matrices.
 struct OptimizerGroups {
   OptimizerGroups(std::vector<OptimizerGroup> groups_, double lr_, double clip_)
       : groups(std::move(groups_)), lr(lr_), clip(clip_) {}

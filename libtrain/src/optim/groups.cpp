@@ -65,14 +65,19 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
   for (const GroupMember& parameter : parameters) {
     if (!frozen(parameter)) used.insert(group_of(groups, parameter));
   }
+  // An optimizer of matrices, and the one of the same pattern after it that takes what it leaves.
+  const auto is_pair = [&](std::size_t first) {
+    return first + 1 < groups.groups.size() && groups.groups[first].optimizer.matrices &&
+           groups.groups[first].match == groups.groups[first + 1].match;
+  };
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
     const std::string& match = groups.groups[i].match;
     const bool is_last = i + 1 == groups.groups.size(), of_matrices = groups.groups[i].optimizer.matrices.has_value();
-    // What takes the rest, where there is any: of all, or of what an optimizer of matrices leaves.
-    const bool takes_rest = (match == "*" && (is_last || of_matrices)) ||
-                            (i > 0 && groups.groups[i - 1].optimizer.matrices && groups.groups[i - 1].match == match);
-    if (used.contains(i) || takes_rest) continue;
-    const std::string what = of_matrices ? "matrices of blocks" : "parameters";
+    const bool takes_rest = match == "*" && (is_last || of_matrices);  // where there is any
+    const bool partner_is_used =
+        (is_pair(i) && used.contains(i + 1)) || (i > 0 && is_pair(i - 1) && used.contains(i - 1));
+    if (used.contains(i) || takes_rest || partner_is_used) continue;
+    const std::string what = of_matrices && !is_pair(i) ? "matrices of blocks" : "parameters";
     fail_for(kGroups,
              "\"" + match + "\": expected " + what + " that are neither frozen nor in an earlier group, found none");
   }
