@@ -59,9 +59,9 @@ TEST_CASE("write_word: a stream counts, and so does a graph each time it runs", 
   REQUIRE(cuda::write_word(words, 7, stream.cuda()));
   stream.synchronize();
   CHECK(read(0) == 7);
-  const auto graph = cuda::capture(stream.cuda().handle, [&] {
+  const auto graph = cuda::capture(stream.cuda(), [&] {
     cuda::write_word(words, 8, stream.cuda());
-    cuda::sleep(stream.cuda().handle, std::chrono::milliseconds(100));
+    cuda::sleep(stream.cuda(), std::chrono::milliseconds(100));
     cuda::write_word(words + 1, 8, stream.cuda());
   });
   CHECK(read(0) == 7);
@@ -69,7 +69,7 @@ TEST_CASE("write_word: a stream counts, and so does a graph each time it runs", 
     words[0] = words[1] = 0;
     const std::uint32_t before = read_progress().launches;
     count_launch(stream);
-    cuda::launch(graph.get(), stream.cuda().handle);
+    cuda::launch(graph.get(), stream.cuda());
     while (read(0) != 8) {
     }
     CHECK(read(1) == 0);  // the graph sleeps between them

@@ -27,7 +27,7 @@ class DeviceArray {
  public:
   explicit DeviceArray(const Array& from) : DeviceArray(from.bytes()) {
     cuda::copy(data(), from.data(), bytes_, gpu_stream());
-    cuda::synchronize_stream(gpu_stream().handle);
+    cuda::synchronize_stream(gpu_stream());
   }
   explicit DeviceArray(Size bytes)
       : bytes_(bytes), data_(cuda::allocate(kGpu.index, std::max<Size>(1, bytes)), [](void* block) {
@@ -37,7 +37,7 @@ class DeviceArray {
   void* data() { return data_.get(); }
   void read(Array& to) const {
     cuda::copy(to.data(), data_.get(), bytes_, gpu_stream());
-    cuda::synchronize_stream(gpu_stream().handle);
+    cuda::synchronize_stream(gpu_stream());
   }
 
  private:

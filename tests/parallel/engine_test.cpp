@@ -232,6 +232,9 @@ TEST_CASE("what the engine refuses", "[parallel]") {
   if (group.size() % 2 == 0) {
     CHECK(message({.strategy = Strategy::ddp, .shard_size = group.size() / 2}, {}) ==
           "parallel.shard_size: ddp shards nothing, got " + std::to_string(group.size() / 2));
+    const Strategy mine{"mine", Placement::replicated, Placement::replicated, Placement::replicated};
+    CHECK(message({.strategy = mine, .shard_size = group.size() / 2}, {}) ==
+          "parallel.shard_size: mine shards nothing, got " + std::to_string(group.size() / 2));
   }
   CHECK(message({}, {.dtype = DType::f64}) == "train.dtype: the engine trains in f32, bf16 or f16, got f64");
   CHECK(message({}, {.device = {DeviceType::cuda, 0}}) == "device cuda:0 is not in this build: it has cpu and meta");

@@ -69,6 +69,42 @@ TEST_CASE("ZeRO-3 holds two gathered units at most, ZeRO-2 two units' gradients"
   CHECK(bytes(zero2.peak, MemoryOwner::gradients) <= 4 * (zero2.padded / n + 2 * zero2.largest));
 }
 
+TEST_CASE("ZeRO-3 that keeps what it gathered until the backward pass: the same bits, fewer gathers, more memory",
+          "[parallel]") {
+  Strategy keeps = Strategy::zero3;
+  keeps.name = "keeps", keeps.reshard_after_forward = false;
+  nn::TransformerSpec spec = small_spec("llama-tiny");
+  spec.layers = 6;
+  const auto gathers = [&](const Strategy& strategy, Recompute recompute) {
+    const auto model = nn::make_transformer(spec);
+    Engine engine(*model, world().group(), {.strategy = strategy, .recompute = recompute}, AdamW{},
+                  {.micro_batch = 1, .accum = 2, .seq = 16});
+    const Batch batch = rows_of_step(engine.batch_shape(), 0, spec.vocab);
+    engine.step(batch);
+    take_comm_totals();
+    engine.step(batch);
+    for (const CommTotal& total : take_comm_totals()) {
+      if (total.op == CollectiveOp::all_gather) return total.calls;
+    }
+    return Size{0};
+  };
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16};
+    const auto train = [&](const Strategy& strategy) {
+      return train_curve(spec, world().group(), {.strategy = strategy, .recompute = recompute}, options, 3);
+    };
+    CHECK(train(keeps) == train(Strategy::zero3));
+    // Embedding, head and six blocks; both micro-batches gather each block twice, or once. The head is never freed
+    // between its passes.
+    CHECK(gathers(Strategy::zero3, recompute) - gathers(keeps, recompute) == 2 * (1 + 6));
+  }
+  const Held freed = measure(spec, {.strategy = Strategy::zero3}, DType::f32),
+             kept = measure(spec, {.strategy = keeps}, DType::f32);
+  const double n = world().size(), gathered = 4 * kept.padded;
+  CHECK(kept.idle.of(MemoryOwner::parameters) == freed.idle.of(MemoryOwner::parameters));
+  CHECK(bytes(kept.peak, MemoryOwner::parameters) == gathered / n + gathered);
+}
+
 TEST_CASE("with full recomputation ZeRO-3 grows with layers by shards and block inputs alone", "[parallel]") {
   const double n = world().size();
   const ParallelOptions parallel{.strategy = Strategy::zero3, .recompute = Recompute::full};

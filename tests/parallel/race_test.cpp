@@ -118,7 +118,7 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
         expected.resize(bytes);
         cuda::copy(expected.data(), state.data(), state.bytes(), compute.cuda());
         compute.synchronize();
-        cuda::sleep(beside.cuda().handle, std::chrono::milliseconds(100));
+        cuda::sleep(beside.cuda(), std::chrono::milliseconds(100));
         cuda::copy(copy.get(), state.data(), state.bytes(), beside.cuda());
         engine.hold_update_for(beside);
       }

@@ -1,4 +1,5 @@
-// A sharding strategy is three placements. The engine reads them; nothing else distinguishes DDP from ZeRO-3.
+// A sharding strategy is three placements, and when gathered parameters are freed. The engine reads them; nothing else
+// distinguishes DDP from ZeRO-3, its name does not.
 // ZeRO: Rajbhandari et al. 2020; FSDP: Zhao et al. 2023.
 #pragma once
 
@@ -13,8 +14,15 @@ enum class Placement : unsigned char { replicated, sharded };
 struct Strategy {
   std::string_view name;
   Placement parameters, gradients, optimizer;
+  // Of sharded parameters: whether a unit is freed after its forward pass and gathered again for its backward pass, or
+  // stays gathered until then.
+  bool reshard_after_forward = true;
 
   bool operator==(const Strategy&) const = default;
+  constexpr bool shards_nothing() const {
+    return parameters == Placement::replicated && gradients == Placement::replicated &&
+           optimizer == Placement::replicated;
+  }
   static const Strategy ddp, zero1, zero2, zero3;
 };
 

@@ -170,23 +170,30 @@ std::shared_ptr<void> record_timed(CudaStream stream) {
           }};
 }
 
-double elapsed_ms(void* begin, void* end) {
-  synchronize(event_of(begin));
-  synchronize(event_of(end));
+void synchronize_event(EventHandle event) { synchronize(event_of(event.handle)); }
+
+double elapsed_ms(EventHandle begin, EventHandle end) {
+  synchronize_event(begin);
+  synchronize_event(end);
   float ms = 0;
-  LT_CUDA(cudaEventElapsedTime(&ms, event_of(begin), event_of(end)));
+  LT_CUDA(cudaEventElapsedTime(&ms, event_of(begin.handle), event_of(end.handle)));
   return static_cast<double>(ms);
 }
 
-void record(void* event, void* stream) { LT_CUDA(cudaEventRecord(event_of(event), stream_of(stream))); }
-void wait(void* stream, void* event) { LT_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event))); }
+void record(EventHandle event, CudaStream stream) {
+  LT_CUDA(cudaEventRecord(event_of(event.handle), stream_of(stream.handle)));
+}
+void wait(CudaStream stream, EventHandle event) {
+  LT_CUDA(cudaStreamWaitEvent(stream_of(stream.handle), event_of(event.handle)));
+}
 
-void synchronize_event(void* event) { synchronize(event_of(event)); }
-bool is_event_reached(void* event) { return is_reached(cudaEventQuery(event_of(event)), "cudaEventQuery"); }
+bool is_event_reached(EventHandle event) {
+  return is_reached(cudaEventQuery(event_of(event.handle)), "cudaEventQuery");
+}
 
-void synchronize_stream(void* stream) {
-  if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream)));
-  wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream)), "cudaStreamQuery"); });
+void synchronize_stream(CudaStream stream) {
+  if (captures) return LT_CUDA(cudaStreamSynchronize(stream_of(stream.handle)));
+  wait_until([=] { return is_reached(cudaStreamQuery(stream_of(stream.handle)), "cudaStreamQuery"); });
 }
 
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
@@ -208,12 +215,12 @@ bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
   return true;
 }
 
-void sleep(void* stream, std::chrono::milliseconds time) {
+void sleep(CudaStream stream, std::chrono::milliseconds time) {
   const auto body = [](void* ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(reinterpret_cast<std::intptr_t>(ms)));
   };
-  LT_CUDA(
-      cudaLaunchHostFunc(stream_of(stream), body, reinterpret_cast<void*>(static_cast<std::intptr_t>(time.count()))));
+  LT_CUDA(cudaLaunchHostFunc(stream_of(stream.handle), body,
+                             reinterpret_cast<void*>(static_cast<std::intptr_t>(time.count()))));
 }
 
 void* allocate(int device, Size bytes) {
@@ -262,20 +269,20 @@ DeviceMemory memory(int device) {
   return {static_cast<Size>(total - free), static_cast<Size>(total)};
 }
 
-std::shared_ptr<void> capture(void* stream, const std::function<void()>& body) {
-  LT_CUDA(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed));
+std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body) {
+  LT_CUDA(cudaStreamBeginCapture(stream_of(stream.handle), cudaStreamCaptureModeRelaxed));
   cudaGraph_t graph = nullptr;
   captures = true;
   try {
     body();
   } catch (...) {
     captures = false;
-    cudaStreamEndCapture(stream_of(stream), &graph);
+    cudaStreamEndCapture(stream_of(stream.handle), &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
   captures = false;
-  LT_CUDA(cudaStreamEndCapture(stream_of(stream), &graph));
+  LT_CUDA(cudaStreamEndCapture(stream_of(stream.handle), &graph));
   cudaGraphExec_t executable = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
@@ -285,8 +292,8 @@ std::shared_ptr<void> capture(void* stream, const std::function<void()>& body) {
   return owned(device, executable, [](void* handle) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle)); });
 }
 
-void launch(void* graph, void* stream) {
-  LT_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)));
+void launch(void* graph, CudaStream stream) {
+  LT_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream.handle)));
 }
 
 bool is_capturing(CudaStream stream) {

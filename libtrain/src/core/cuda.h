@@ -27,24 +27,28 @@ std::shared_ptr<void> create_stream(int device);
 // The stream of all operations; it lives as long as the process.
 const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);
-void record(void* event, void* stream);
-void wait(void* stream, void* event);
+// A cudaEvent_t, which is no stream.
+struct EventHandle {
+  void* handle;
+};
+void record(EventHandle event, CudaStream stream);
+void wait(CudaStream stream, EventHandle event);
 // The host waits, as core/wait_checks.h has it.
-void synchronize_event(void* event);
-void synchronize_stream(void* stream);
+void synchronize_event(EventHandle event);
+void synchronize_stream(CudaStream stream);
 // An event that knows its time, recorded in `stream`; it is kept for the next one who asks when its last user lets go
 // of it. Recorded while a graph is captured it has a time after each launch of the graph, and again after the next.
 std::shared_ptr<void> record_timed(CudaStream stream);
-bool is_event_reached(void* event);
+bool is_event_reached(EventHandle event);
 // Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
-double elapsed_ms(void* begin, void* end);
+double elapsed_ms(EventHandle begin, EventHandle end);
 
 // Writes `value` to a word of pinned memory when the stream comes there, in graphs too; the host sees it at once.
 // False, and nothing happens, where driver or device cannot.
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
 
 // Its later work waits so long, and nobody else; for tests.
-void sleep(void* stream, std::chrono::milliseconds time);
+void sleep(CudaStream stream, std::chrono::milliseconds time);
 
 void* allocate(int device, Size bytes);  // throws InternalError where there are no `bytes` bytes
 void deallocate(int device, void* block);
@@ -61,8 +65,8 @@ DeviceMemory memory(int device);
 
 // What `body` gives to the stream, and to streams that wait for it meanwhile and for which it waits again, as a graph
 // that can be launched; nothing of it runs yet. Where `body` throws there is none.
-std::shared_ptr<void> capture(void* stream, const std::function<void()>& body);
-void launch(void* graph, void* stream);
+std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body);
+void launch(void* graph, CudaStream stream);
 // Whether what is given to the stream is written down for a graph instead of run.
 bool is_capturing(CudaStream stream);
 

@@ -46,21 +46,21 @@ Stream Stream::compute(Device device) {
 }
 
 void Stream::wait(const Event& event) const {
-  if (handle_ && event.handle_) cuda::wait(handle_.get(), event.handle_.get());
+  if (handle_ && event.handle_) cuda::wait(cuda(), {event.handle_.get()});
 }
 
 void Stream::synchronize() const {
-  if (handle_) cuda::synchronize_stream(handle_.get());
+  if (handle_) cuda::synchronize_stream(cuda());
 }
 
 void Event::record(const Stream& stream) {
   if (stream.device().type != DeviceType::cuda) return;
   if (!handle_) handle_ = cuda::create_event(stream.device().index);
-  cuda::record(handle_.get(), stream.cuda().handle);
+  cuda::record({handle_.get()}, stream.cuda());
 }
 
 void Event::synchronize() const {
-  if (handle_) cuda::synchronize_event(handle_.get());
+  if (handle_) cuda::synchronize_event({handle_.get()});
 }
 
 Moment Moment::on(const Stream& stream) {
@@ -74,10 +74,10 @@ Moment Moment::on(const Stream& stream) {
 }
 
 double Moment::ms_since(const Moment& earlier) const {
-  if (event_) return cuda::elapsed_ms(earlier.event_.get(), event_.get());
+  if (event_) return cuda::elapsed_ms({earlier.event_.get()}, {event_.get()});
   return std::chrono::duration<double, std::milli>(time_ - earlier.time_).count();
 }
 
-bool Moment::is_over() const { return !event_ || cuda::is_event_reached(event_.get()); }
+bool Moment::is_over() const { return !event_ || cuda::is_event_reached({event_.get()}); }
 
 }  // namespace lt

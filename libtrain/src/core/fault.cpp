@@ -199,7 +199,7 @@ void fault_point(std::string_view point) {
 
 void fault_point(std::string_view point, const Stream& stream) {
   if (strike(point, set_of(kDeviceSleep), true) == nullptr) return;
-  if (stream.device().type == DeviceType::cuda) return cuda::sleep(stream.cuda().handle, kDeviceDelay);
+  if (stream.device().type == DeviceType::cuda) return cuda::sleep(stream.cuda(), kDeviceDelay);
   std::this_thread::sleep_for(kDeviceDelay);
 }
 

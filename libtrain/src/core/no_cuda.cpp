@@ -21,22 +21,22 @@ std::string driver_version() { return {}; }
 std::shared_ptr<void> create_stream(int) { not_built(); }
 const std::shared_ptr<void>& compute_stream(int) { not_built(); }
 std::shared_ptr<void> create_event(int) { not_built(); }
-void record(void*, void*) { not_built(); }
-void wait(void*, void*) { not_built(); }
-void synchronize_event(void*) { not_built(); }
-void synchronize_stream(void*) { not_built(); }
+void record(EventHandle, CudaStream) { not_built(); }
+void wait(CudaStream, EventHandle) { not_built(); }
+void synchronize_event(EventHandle) { not_built(); }
+void synchronize_stream(CudaStream) { not_built(); }
 std::shared_ptr<void> record_timed(CudaStream) { not_built(); }
-bool is_event_reached(void*) { not_built(); }
-double elapsed_ms(void*, void*) { not_built(); }
+bool is_event_reached(EventHandle) { not_built(); }
+double elapsed_ms(EventHandle, EventHandle) { not_built(); }
 bool write_word(std::uint32_t*, std::uint32_t, CudaStream) { not_built(); }
-void sleep(void*, std::chrono::milliseconds) { not_built(); }
+void sleep(CudaStream, std::chrono::milliseconds) { not_built(); }
 void* allocate(int, Size) { not_built(); }
 void deallocate(int, void*) { not_built(); }
 std::shared_ptr<void> allocate_pinned(int, Size) { not_built(); }
 std::shared_ptr<void> pin(int, void*, Size) { not_built(); }
 DeviceMemory memory(int) { not_built(); }
-std::shared_ptr<void> capture(void*, const std::function<void()>&) { not_built(); }
-void launch(void*, void*) { not_built(); }
+std::shared_ptr<void> capture(CudaStream, const std::function<void()>&) { not_built(); }
+void launch(void*, CudaStream) { not_built(); }
 bool is_capturing(CudaStream) { not_built(); }
 void copy(void*, const void*, Size, CudaStream) { not_built(); }
 std::byte* scratch(CudaStream, Size) { not_built(); }

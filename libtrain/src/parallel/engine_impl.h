@@ -35,7 +35,7 @@ struct Engine::Impl {
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
                          matrix_owners, options.seed);
     }
-    schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel);
+    schedule = std::make_unique<UnitSchedule>(units, model.units(), parallel, sharding);
     bind_model();
   }
   ~Impl() {

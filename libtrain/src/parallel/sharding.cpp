@@ -13,8 +13,10 @@ int shard_group_size(const Group& world, const ParallelOptions& options) {
                                    (world.size() == 1 ? " rank" : " ranks") + ", got " +
                                    std::to_string(options.shard_size));
   }
-  if (size != world.size() && options.strategy == Strategy::ddp) {
-    throw UsageError("config", "parallel.shard_size: ddp shards nothing, got " + std::to_string(options.shard_size),
+  if (size != world.size() && options.strategy.shards_nothing()) {
+    throw UsageError("config",
+                     "parallel.shard_size: " + std::string(options.strategy.name) + " shards nothing, got " +
+                         std::to_string(options.shard_size),
                      "take zero1, zero2 or zero3, or leave shard_size out");
   }
   return size;

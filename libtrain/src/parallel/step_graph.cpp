@@ -11,7 +11,7 @@ namespace lt {
 
 StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>& body) : key_(std::move(key)) {
   collectives_ = std::make_shared<const CommLap>(comm_lap_of([&] {
-    graph_ = cuda::capture(stream.cuda().handle, [&] {
+    graph_ = cuda::capture(stream.cuda(), [&] {
       PartClock clock(stream.device());
       const PartClockScope current(&clock);
       body();
@@ -22,7 +22,7 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
 
 void StepGraph::launch(const Stream& stream) const {
   count_launch(stream);
-  cuda::launch(graph_.get(), stream.cuda().handle);
+  cuda::launch(graph_.get(), stream.cuda());
   if (PartClock* const clock = PartClock::current()) clock->append(lap_);
   repeat_comm_lap(collectives_);
 }

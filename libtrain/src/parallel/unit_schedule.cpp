@@ -8,8 +8,13 @@
 namespace lt {
 
 UnitSchedule::UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos,
-                           const ParallelOptions& options)
-    : units_(units), infos_(infos), options_(options), borrowed_(infos.size()), block_index_(infos.size(), -1) {
+                           const ParallelOptions& options, const Sharding& sharding)
+    : units_(units),
+      infos_(infos),
+      options_(options),
+      sharding_(sharding),
+      borrowed_(infos.size()),
+      block_index_(infos.size(), -1) {
   int blocks = 0;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     if (infos[i].is_block) block_index_[i] = blocks++;
@@ -23,7 +28,6 @@ void UnitSchedule::begin_evaluation() { training_ = false, next_forward_ = 0; }
 void UnitSchedule::begin_micro_batch(bool first, bool last) {
   training_ = true, next_forward_ = 0;
   first_micro_batch_ = first, last_micro_batch_ = last;
-  reduces_ = last || options_.deterministic || options_.strategy.gradients == Placement::sharded;
 }
 
 void UnitSchedule::end_pass() {
@@ -52,7 +56,8 @@ void UnitSchedule::before_forward(int unit) {
 
 void UnitSchedule::after_forward(int unit) {
   if (training_) {
-    if (unit != last() && !borrowed_[static_cast<std::size_t>(unit)]) at(unit).release();
+    const bool frees = sharding_.strategy.reshard_after_forward && unit != last();
+    if (frees && !borrowed_[static_cast<std::size_t>(unit)]) at(unit).release();
     return;
   }
   if (!borrowed_[static_cast<std::size_t>(unit)]) at(unit).release();
@@ -87,9 +92,8 @@ void UnitSchedule::after_backward(int unit) {
   }
   if (!at(unit).is_trained()) return;
   at(unit).complete_gradients();
-  if (!reduces_) return;
-  at(unit).start_reduce(first_micro_batch_ ||
-                        (!options_.deterministic && options_.strategy.gradients == Placement::replicated));
+  if (!last_micro_batch_ && !sharding_.reduce_each_micro_batch) return;
+  at(unit).start_reduce(first_micro_batch_ || !sharding_.reduce_each_micro_batch);
   reducing_.push_back({unit, last_micro_batch_});
 }
 

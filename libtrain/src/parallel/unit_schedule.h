@@ -16,7 +16,9 @@ namespace lt {
 
 class UnitSchedule final : public nn::UnitObserver {
  public:
-  UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos, const ParallelOptions& options);
+  // `units`, `infos` and `sharding` outlive it.
+  UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos, const ParallelOptions& options,
+               const Sharding& sharding);
 
   // A pass without gradients, or a micro-batch of a step.
   void begin_evaluation();
@@ -43,11 +45,12 @@ class UnitSchedule final : public nn::UnitObserver {
   std::deque<ShardedUnit>& units_;
   const std::vector<nn::UnitInfo>& infos_;
   ParallelOptions options_;
+  const Sharding& sharding_;
   std::vector<bool> borrowed_;
   int first_trained_ = 0;         // nothing before it wants a gradient
   std::vector<int> block_index_;  // among the blocks; -1 for other units
 
-  bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true, reduces_ = true;
+  bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true;
   int next_forward_ = 0;
   struct Reduction {
     int unit;
