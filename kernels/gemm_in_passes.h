@@ -4,12 +4,21 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
+#include "libtrain/error.h"
 
 namespace lt::kernels {
 
 // Whether `g` asks for more than a product with what is added to it.
 inline bool has_passes(const Gemm& g) {
   return g.gelu_input_MN != nullptr || g.gelu_gradient_of_MN != nullptr || g.sum_a_M != nullptr;
+}
+
+// Throws InternalError for a factor of a product that something is added to, or that has no contiguous output.
+inline void require_plain_factor(const Gemm& g) {
+  const bool plain =
+      !has_passes(g) && g.bias_N == nullptr && g.add_MN == nullptr && !g.accumulate && (g.ldd == 0 || g.ldd == g.N);
+  if (g.alpha == 1 || plain) return;
+  throw InternalError("kernels", "gemm: expected alpha 1 beside anything that is added and for rows that are apart");
 }
 
 template <class S>

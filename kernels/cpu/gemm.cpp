@@ -33,6 +33,7 @@ void multiply_with_factor(const Gemm& g) {
 
 template <>
 void gemm(CpuStream stream, const Gemm& g) {
+  require_plain_factor(g);
   if (has_passes(g)) return gemm_in_passes(stream, g);
   if (g.out != g.dtype && !(dtype_bytes(g.dtype) == 2 && g.out == DType::f32)) {
     throw InternalError("kernels", "gemm: expected an output of the inputs' dtype " + std::string(dtype_name(g.dtype)) +

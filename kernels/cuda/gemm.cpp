@@ -334,6 +334,7 @@ void gemm_with_passes(CudaStream stream, const Gemm& g) {
 
 template <>
 void gemm(CudaStream stream, const Gemm& g) {
+  require_plain_factor(g);
   if (g.M == 0 || g.N == 0 || g.batch == 0) return;
   if (has_passes(g)) return gemm_with_passes(stream, g);
   Gemm product = g;

@@ -4,6 +4,7 @@
 #include "kernels/array.h"
 #include "kernels/cpu/gemm_loops.h"
 #include "kernels/tolerance.h"
+#include "libtrain/error.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -140,6 +141,15 @@ TEST_CASE("gemm: a factor of the product", "[kernels]") {
       check({.M = 33, .N = 20, .K = 41, .transpose_b = tb, .batch = batch, .alpha = 0.7f});
     }
   }
+}
+
+TEST_CASE("gemm: a factor beside anything that is added is refused", "[kernels]") {
+  Problem p({.M = 4, .N = 5, .K = 6, .bias = true, .alpha = 2}, DType::f32, DType::f32);
+  CHECK_THROWS_AS(kernels::gemm(CpuStream{}, p.g), InternalError);
+  p.g.bias_N = nullptr, p.g.accumulate = true;
+  CHECK_THROWS_AS(kernels::gemm(CpuStream{}, p.g), InternalError);
+  p.g.accumulate = false, p.g.gelu_input_MN = p.add.data();
+  CHECK_THROWS_AS(kernels::gemm(CpuStream{}, p.g), InternalError);
 }
 
 TEST_CASE("gemm: batches, with own and with shared operands", "[kernels]") {

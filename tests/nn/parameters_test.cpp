@@ -21,6 +21,24 @@ std::map<std::string, std::vector<float>> values_of(const nn::Model& model) {
 
 }  // namespace
 
+TEST_CASE("matrices that one parameter holds add up to its rows", "[nn]") {
+  const auto llama = nn::make_transformer(nn::preset("llama-tiny"));
+  for (const nn::NamedParameter& entry : llama->all_parameters()) {
+    const std::vector<Size> rows = entry.parameter->matrix_rows();
+    if (entry.name == "blocks.0.attention.qkv.weight") CHECK(rows == std::vector<Size>{128, 64, 64});
+    if (entry.name == "blocks.0.ffn.gate_up.weight") CHECK(rows == std::vector<Size>{352, 352});
+    if (entry.name == "blocks.0.ffn.down.weight") CHECK(rows == std::vector<Size>{128});
+    if (entry.name == "blocks.0.norm1.weight") CHECK(rows.empty());
+    CHECK(entry.parameter->is_block_matrix() == (entry.name.starts_with("blocks.") && !rows.empty()));
+  }
+  nn::Parameter parameter({6, 4}, nn::Init::constant(0));
+  parameter.set_matrix_rows({2, 4});
+  CHECK(parameter.matrix_rows() == std::vector<Size>{2, 4});
+  for (const std::vector<Size>& rows : {std::vector<Size>{2, 3}, {7}, {0, 6}, {-1, 7}}) {
+    CHECK_THROWS_AS(parameter.set_matrix_rows(rows), InternalError);
+  }
+}
+
 TEST_CASE("every parameter has a name of its own, and belongs to one unit", "[nn]") {
   for (const nn::Preset& preset : nn::presets()) {
     const auto model = nn::make_transformer(preset.spec);

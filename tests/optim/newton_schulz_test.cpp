@@ -42,6 +42,17 @@ Matrix product(const Matrix& a, const Matrix& b, double alpha = 1, double beta =
   return result;
 }
 
+// Whether it has a Cholesky factor.
+bool is_positive_definite(Matrix a) {
+  for (Size k = 0; k < a.rows; ++k) {
+    if (a.at(k, k) <= 0) return false;
+    for (Size i = k + 1; i < a.rows; ++i) {
+      for (Size j = k + 1; j < a.rows; ++j) a.at(i, j) -= a.at(i, k) * a.at(k, j) / a.at(k, k);
+    }
+  }
+  return true;
+}
+
 // As docs/numerics.md has it.
 Matrix reference(Matrix x) {
   const bool tall = x.rows > x.columns;
@@ -67,8 +78,10 @@ Tensor random(Size rows, Size columns, DType dtype) {
 }
 
 void orthogonalise_all(const std::vector<Tensor>& x, const std::vector<MatrixStack>& stacks) {
-  const Tensor room = Tensor::empty({orthogonalise_room_bytes(stacks, x[0].dtype())}, DType::u8);
-  orthogonalise(x, stacks, room, TransformStreams{Stream(), Stream()});
+  TransformLanes lanes;
+  const auto bytes = orthogonalise_room_bytes(stacks, x[0].dtype());
+  for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i].room = Tensor::empty({bytes[i]}, DType::u8);
+  orthogonalise(x, stacks, lanes);
 }
 void orthogonalise_alone(const Tensor& x, const MatrixStack& stack) { orthogonalise_all({x}, {stack}); }
 
@@ -117,10 +130,12 @@ TEST_CASE("orthogonalise: singular values come near 1, and zeros stay zeros", "[
   orthogonalise_alone(x, stack);
   Matrix o{12, 40, x.to_vector<double>()};
   for (double& value : o.values) value /= 0.2 * std::sqrt(40.0);
-  const Matrix gram = product(o, transposed(o));  // its eigenvalues are their squares
-  double trace = 0;
-  for (Size i = 0; i < 12; ++i) trace += gram.at(i, i);
-  CHECK(trace / 12 == Approx(1).epsilon(0.3));
+  // Five steps bring those of a random matrix into [0.65, 1.25]; they are the roots of the Gram matrix's eigenvalues.
+  Matrix above = product(o, transposed(o)), below = above;
+  for (double& value : below.values) value = -value;
+  for (Size i = 0; i < 12; ++i) above.at(i, i) -= 0.65 * 0.65, below.at(i, i) += 1.25 * 1.25;
+  CHECK(is_positive_definite(above));
+  CHECK(is_positive_definite(below));
   fill_zero(x);
   orthogonalise_alone(x, stack);
   for (const double value : x.to_vector<double>()) CHECK(value == 0);

@@ -123,10 +123,12 @@ TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
       const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
       const bool narrow = dtype == DType::bf16;
       const Optimizer adamw = averaged(AdamW{.masters = !narrow}, 0.9);
-      const OptimizerGroups muon(
-          {{"*", averaged(Muon{.state_dtype = narrow ? DType::bf16 : DType::f32, .masters = !narrow}, 0.9)},
-           {"*", adamw}},
-          1e-3, 1.0);
+      const auto row = [&](float weight_decay) {
+        return averaged(
+            Muon{.weight_decay = weight_decay, .state_dtype = narrow ? DType::bf16 : DType::f32, .masters = !narrow},
+            0.9);
+      };
+      const OptimizerGroups muon({{"blocks.*.ffn*", row(0)}, {"*", row(0.1f)}, {"*", adamw}}, 1e-3, 1.0);
       const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups, int shard_size = 0) {
         return train_curve(spec, ranks(), {.strategy = strategy, .shard_size = shard_size, .deterministic = true},
                            options, kSteps, groups);

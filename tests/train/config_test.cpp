@@ -264,6 +264,10 @@ groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
     names.push_back(group.match + " " + group.optimizer.name);
   }
   CHECK(names == std::vector<std::string>{"a muon", "a adamw", "b adamw", "* muon", "* adamw"});
+  Config many = muon;
+  many.optim.groups.assign(8, {"a", 1, -1, "muon"});
+  CHECK(refusal([&] { lt::resolve(many, lt::DeviceType::cpu); }).message.find("optim.groups: expected at most 16") ==
+        0);
   for (const auto& [text, expected] :
        {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
         {"[1]", "optim.groups: expected tables"},

@@ -16,7 +16,7 @@ struct MuonDirection {
   void* direction_N;
   DType direction_dtype;  // f32 or bf16
   Size N;
-  const RoundingPlaces* rounding = nullptr;  // in the host's memory; null where the momentum is f32
+  const RoundingPlaces* rounding = nullptr;  // in the host's memory; needed where the momentum is bf16
 };
 
 // For i in [0, N), with g = numbers->gradient_scale * gradient_i, in f32:
@@ -41,7 +41,7 @@ struct MuonUpdate {
   void* copy_N;           // receives w rounded to `copy_dtype`, bf16 or f16; null: none, as where w is bf16
   DType copy_dtype;
   Size N;
-  const RoundingPlaces* rounding = nullptr;  // in the host's memory; null where w is f32
+  const RoundingPlaces* rounding = nullptr;  // in the host's memory; needed where w is bf16
 };
 
 // For i in [0, N): w -= lr * (direction_i + weight_decay * w) in f32. A range may be cut anywhere.

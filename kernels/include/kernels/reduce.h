@@ -5,10 +5,10 @@
 
 namespace lt::kernels {
 
-// sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x is f32, f64 or bf16.
+// sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x is of any floating dtype.
 inline constexpr Size kSumBlock = 4096;
-// `partials` are room for a number of each block, where calls on several streams are under way at once; null: the
-// device's scratch memory.
+// `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams need one each. Null: the scratch memory
+// of the device, for its compute stream alone.
 template <class S>
 void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N, double* partials = nullptr);
 inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBlock; }

@@ -91,8 +91,8 @@ class Group {
   // reduce_scatter and all_gather in place: the same bits as the two.
   void all_reduce(std::string_view name, const Tensor& full, DType wire) const;
   // Every rank sends `outgoing` and receives `incoming`, all on one device. What one rank sends to another arrives in
-  // the order of both lists, with the same sizes; so does what a rank sends to itself. The bytes of all messages of all
-  // ranks are `whole`, which only logs read.
+  // the order of both lists, with the same sizes; so does what a rank sends to itself. `whole` are the bytes of all
+  // messages of all ranks, equal on all ranks.
   Work all_to_all(std::string_view name, Device device, std::span<const Message> outgoing,
                   std::span<const Message> incoming, Size whole) const;
   Work broadcast(std::string_view name, const Tensor& tensor, int root) const;

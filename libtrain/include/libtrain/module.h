@@ -35,7 +35,8 @@ class Parameter {
   // A parameter [rows, columns] may hold several matrices, one below the other, that mean something alone, as q, k and
   // v. Their rows; those of the whole where nothing was said, none where it is no matrix.
   std::vector<Size> matrix_rows() const;
-  void set_matrix_rows(std::vector<Size> rows) { matrix_rows_ = std::move(rows); }
+  // Throws InternalError for rows that are not the parameter's.
+  void set_matrix_rows(std::vector<Size> rows);
   // Whether it is a matrix of a block (Model::add_block()).
   bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
   void put_in_block() { in_block_ = true; }

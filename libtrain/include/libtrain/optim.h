@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -36,22 +37,28 @@ struct MatrixStack {
   Size columns;
 };
 
-using TransformStreams = std::array<Stream, 2>;
+// A stream on which matrices are transformed, and the memory of its work: at least what room_bytes() says, aligned for
+// any element.
+struct TransformLane {
+  Stream stream;
+  Tensor room;
+};
+inline constexpr std::size_t kTransformLanes = 2;
+using TransformLanes = std::array<TransformLane, kTransformLanes>;
 
 // The update of an optimizer that looks at matrices as a whole. Ranges are cut anywhere, so a step has three parts.
 struct MatrixUpdate {
-  // Writes range.direction; states may change, the weights may not.
+  // Reads range.gradient, changes the states, and writes range.direction. There are no weights.
   std::function<void(const UpdateRange& range)> begin;
   // Each of `directions` [rows, columns], of `stacks`, becomes what the weights change by: the same bits alone and
-  // beside others. All work is given to `streams`, of which each may take a share. `room` is of room_bytes() and
-  // aligned for any element.
-  std::function<void(std::span<const Tensor> directions, std::span<const MatrixStack> stacks, const Tensor& room,
-                     const TransformStreams& streams)>
+  // beside others. All work is given to the lanes, each of which may take a share.
+  std::function<void(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
+                     const TransformLanes& lanes)>
       transform;
-  std::function<Size(std::span<const MatrixStack> stacks, DType direction)> room_bytes;
-  // The weights change by range.direction, which transform() has made.
+  std::function<std::array<Size, kTransformLanes>(std::span<const MatrixStack> stacks, DType direction)> room_bytes;
+  // Changes range.weights and range.copy by range.direction, which transform() has made. There is no gradient.
   std::function<void(const UpdateRange& range)> end;
-  // Of transform(): its work is shared out by them.
+  // FLOPs of transform() for one stack. Ranks are balanced by them.
   std::function<double(const MatrixStack& stack)> flops;
 };
 
@@ -88,8 +95,8 @@ struct AdamW {
 // scalable for LLM training". One step of a matrix, g its gradient:
 //   B = momentum B + g,  U = g + momentum B,  O = five Newton-Schulz steps of U / (|U|_F + 1e-7),
 //   w -= lr * (0.2 sqrt(max(rows, columns)) O + weight_decay * w).
-// The steps are in f32 where the engine trains in f32, else in bf16. It is for the matrices of blocks alone, so an engine
-// takes it beside another optimizer: OptimizerGroups({{"*", Muon{}}, {"*", AdamW{}}}, lr, clip).
+// The steps are in f32 where the engine trains in f32, else in bf16. An engine takes it beside an optimizer of all that
+// is no matrix of a block: OptimizerGroups({{"*", Muon{}}, {"*", AdamW{}}}, lr, clip).
 struct Muon {
   float lr = 3e-4f;
   float momentum = 0.95f;

@@ -1,5 +1,5 @@
-// A sharding strategy is three placements, and when gathered parameters are freed. The engine reads them; nothing else
-// distinguishes DDP from ZeRO-3, its name does not.
+// A sharding strategy is three placements, and when gathered parameters are freed. The engine reads them.
+// Names carry no meaning.
 // ZeRO: Rajbhandari et al. 2020; FSDP: Zhao et al. 2023.
 #pragma once
 

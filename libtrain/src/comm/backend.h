@@ -60,7 +60,7 @@ struct ReduceScatterCall {
   bool is_first_half = false;  // of a call of the log that ends with the next collective
 };
 
-// What goes to another rank or comes from it, at least one byte.
+// Bytes that are sent to a rank or received from it; never empty.
 struct Piece {
   int rank;
   void* begin;  // of what goes out, only read

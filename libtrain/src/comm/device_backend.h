@@ -30,7 +30,7 @@ class DeviceBackend : public GroupBackend {
     return call.device == device_ ? reduce_on_device(call) : control_->reduce_scatter(call);
   }
   std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) final {
-    return call.device == device_ ? exchange_on_device(call) : control_->all_to_all(call);
+    return call.device == device_ ? all_to_all_on_device(call) : control_->all_to_all(call);
   }
   std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) final {
     return call.device == device_ ? broadcast_on_device(call) : control_->broadcast(call);
@@ -48,7 +48,7 @@ class DeviceBackend : public GroupBackend {
  protected:
   virtual std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) = 0;
   virtual std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) = 0;
-  virtual std::unique_ptr<Transfer> exchange_on_device(const AllToAllCall& call) = 0;
+  virtual std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) = 0;
 
   GroupBackend& control() const { return *control_; }

@@ -76,7 +76,7 @@ Size reduce_bytes(const GroupBackend& backend, Size n, DType wire) {
   return (n - Group::part_size(n, backend.size(), backend.rank())) * dtype_bytes(wire);
 }
 
-// What of `messages` goes to other ranks, or comes from them, as raw memory.
+// The messages to or from other ranks, as raw memory.
 std::vector<Piece> pieces_of(std::span<const Message> messages, int own_rank) {
   std::vector<Piece> pieces;
   for (const Message& message : messages) {

@@ -87,7 +87,7 @@ class HostStagedBackend final : public DeviceBackend {
  private:
   std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) override;
   std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
-  std::unique_ptr<Transfer> exchange_on_device(const AllToAllCall& call) override;
+  std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
   void to_host(std::byte* to, const void* from, Size bytes) const {
     if (bytes > 0) cuda::copy(to, from, bytes, compute_.cuda());
@@ -127,7 +127,7 @@ std::unique_ptr<Transfer> HostStagedBackend::reduce_on_device(const ReduceScatte
       std::vector{std::move(full), std::move(part), std::move(outgoing), std::move(incoming)}, std::vector{result});
 }
 
-std::unique_ptr<Transfer> HostStagedBackend::exchange_on_device(const AllToAllCall& call) {
+std::unique_ptr<Transfer> HostStagedBackend::all_to_all_on_device(const AllToAllCall& call) {
   AllToAllCall of_hosts = call;
   of_hosts.device = kCpu;
   std::vector<HostMemory> memory;

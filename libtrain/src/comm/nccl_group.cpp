@@ -61,7 +61,7 @@ class NcclBackend final : public DeviceBackend {
  private:
   std::unique_ptr<Transfer> gather_on_device(const AllGatherCall& call) override;
   std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
-  std::unique_ptr<Transfer> exchange_on_device(const AllToAllCall& call) override;
+  std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
   // Later work of the returned stream starts after what the compute stream holds now.
   CudaStream after_compute() {
@@ -186,8 +186,8 @@ void NcclBackend::add_in_rank_order(const ReduceScatterCall& call, CudaStream st
   kernels::sum_ranks(stream, call.dtype, call.part_P, call.wire, contributions.data(), size(), mine, call.accumulate);
 }
 
-std::unique_ptr<Transfer> NcclBackend::exchange_on_device(const AllToAllCall& call) {
-  return transfer("exchange", [&](CudaStream stream) {
+std::unique_ptr<Transfer> NcclBackend::all_to_all_on_device(const AllToAllCall& call) {
+  return transfer("all_to_all", [&](CudaStream stream) {
     communicator_->launch([&](ncclComm_t comm) {
       for (const Piece& piece : call.outgoing) {
         const auto bytes = static_cast<std::size_t>(piece.bytes);

@@ -56,7 +56,8 @@ constexpr Point kPoints[] = {
     {"allocate", set_of(kOom)},                 // a block of a device's memory
     {"gather", set_of(kDeviceSleep)},           // on the device's stream
     {"reduce", set_of(kDeviceSleep)},           //
-    {"exchange", set_of(kDeviceSleep)},         //
+    {"all_to_all", set_of(kDeviceSleep)},       //
+    {"transform", set_of(kDeviceSleep)},        //
     {"optimizer", set_of(kDeviceSleep)},        //
 };
 

@@ -1,6 +1,10 @@
 // The tree of modules, its parameters by name, and their initial values.
 #include "libtrain/module.h"
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "kernels/random.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
@@ -13,6 +17,17 @@ namespace lt::nn {
 std::vector<Size> Parameter::matrix_rows() const {
   if (shape_.dims() != 2) return {};
   return matrix_rows_.empty() ? std::vector<Size>{shape_[0]} : matrix_rows_;
+}
+
+void Parameter::set_matrix_rows(std::vector<Size> rows) {
+  const bool positive = std::all_of(rows.begin(), rows.end(), [](Size r) { return r > 0; });
+  const Size sum = std::accumulate(rows.begin(), rows.end(), Size{0});
+  if (!rows.empty() && (shape_.dims() != 2 || !positive || sum != shape_[0])) {
+    throw InternalError("nn", "matrices of a parameter " + to_string(shape_) +
+                                  ": expected rows that add up to its own, " + "found " + std::to_string(rows.size()) +
+                                  " of " + std::to_string(sum) + " in all");
+  }
+  matrix_rows_ = std::move(rows);
 }
 
 const Tensor& Parameter::tensor() const {

@@ -1,4 +1,4 @@
-// Products of neighbouring matrices of one shape are one batch.
+// Newton-Schulz steps as batched products: neighbouring matrices of one shape form a batch.
 #include "optim/newton_schulz.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ double flops_of(const Run& run) {
   return static_cast<double>(run.count) * kSteps * (2 * n * n * k + 2 * n * n * n + 2 * n * n * k);
 }
 
-// Where a run's other X, its A, its b A + c A^2 and its sums of squares lie in a stream's room, in bytes.
+// Where a run's other X, its A + d, its a + b A + c A^2 and its sums of squares lie in a lane's room, in bytes.
 struct Places {
   Size gram, polynomial, squares, bytes;
 
@@ -61,10 +61,10 @@ struct Places {
   }
 };
 
-// Which stream has each stack, the largest first, each to the one that has less so far; and the room of each stream.
+// Which lane has each stack, the largest first, each to the one that has less so far; and the room of each lane.
 struct Shares {
-  std::array<std::vector<std::size_t>, 2> stacks;
-  std::array<Size, 2> room_bytes{};
+  std::array<std::vector<std::size_t>, kTransformLanes> stacks;
+  std::array<Size, kTransformLanes> room_bytes{};
 
   Shares(std::span<const MatrixStack> all, DType dtype) {
     std::vector<std::size_t> order(all.size());
@@ -72,9 +72,9 @@ struct Shares {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return orthogonalise_flops(all[a]) > orthogonalise_flops(all[b]);
     });
-    std::array<double, 2> flops{};
+    std::array<double, kTransformLanes> flops{};
     for (const std::size_t i : order) {
-      const std::size_t s = flops[1] < flops[0] ? 1 : 0;
+      const auto s = static_cast<std::size_t>(std::min_element(flops.begin(), flops.end()) - flops.begin());
       flops[s] += orthogonalise_flops(all[i]);
       stacks[s].push_back(i);
       for (const Run& run : runs_of(all[i])) {
@@ -152,30 +152,28 @@ void transform(S stream, const Run& run, DType dtype, std::byte* x, std::byte* r
 
 }  // namespace
 
-void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks, const Tensor& room,
-                   const TransformStreams& streams) {
+void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
+                   const TransformLanes& lanes) {
   if (directions.empty()) return;
   const DType dtype = directions[0].dtype();
   const Shares shares(stacks, dtype);
-  Size at = 0;
-  for (std::size_t s = 0; s < streams.size(); at += shares.room_bytes[s++]) {
-    for (const std::size_t i : shares.stacks[s]) {
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (const std::size_t i : shares.stacks[lane]) {
       work_count().product_flops += orthogonalise_flops(stacks[i]);
       count_traffic(3 * directions[i].bytes());  // read twice and written, before the products
-      dispatch(streams[s], [&](auto stream) {
+      dispatch(lanes[lane].stream, [&](auto stream) {
         for (const Run& run : runs_of(stacks[i])) {
           transform(stream, run, dtype,
                     static_cast<std::byte*>(directions[i].data()) + run.first * run.columns * dtype_bytes(dtype),
-                    static_cast<std::byte*>(room.data()) + at);
+                    static_cast<std::byte*>(lanes[lane].room.data()));
         }
       });
     }
   }
 }
 
-Size orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype) {
-  const Shares shares(stacks, dtype);
-  return shares.room_bytes[0] + shares.room_bytes[1];
+std::array<Size, kTransformLanes> orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype) {
+  return Shares(stacks, dtype).room_bytes;
 }
 
 double orthogonalise_flops(const MatrixStack& stack) {

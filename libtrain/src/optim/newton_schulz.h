@@ -10,10 +10,10 @@ namespace lt {
 //   X <- a X + (b A + c A^2) X,  A = X X^T  (for r > c: X (b A + c A^2), A = X^T X, which is the same),
 //   (a, b, c) = (3.4445, -4.7750, 2.0315)    (Jordan 2024; the scale: Liu et al. 2025).
 // In their dtype, f32 or bf16, with sums in f32. A matrix's bits depend on its own stack alone. The work is shared out
-// over the streams, because the products of one matrix seldom fill a device to its last multiprocessor.
-void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks, const Tensor& room,
-                   const TransformStreams& streams);
-Size orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype);
+// over the lanes, because the products of one matrix seldom fill a device to its last multiprocessor.
+void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
+                   const TransformLanes& lanes);
+std::array<Size, kTransformLanes> orthogonalise_room_bytes(std::span<const MatrixStack> stacks, DType dtype);
 double orthogonalise_flops(const MatrixStack& stack);
 
 }  // namespace lt

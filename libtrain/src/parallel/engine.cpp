@@ -2,6 +2,8 @@
 #include "libtrain/engine.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "libtrain/part_clock.h"
 #include "parallel/engine_impl.h"
 #include "parallel/group_member.h"
+#include "parallel/transform_scope.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -247,12 +250,19 @@ void Engine::Impl::update() {
   });
   // Matrices: while the owners transform those of one unit, those of the next are on their way there, and those of the
   // one before on their way back.
+  std::array<Size, kTransformLanes> room_bytes{};
+  for (const ShardedUnit& unit : units) {
+    for (std::size_t lane = 0; lane < room_bytes.size(); ++lane) {
+      room_bytes[lane] = std::max(room_bytes[lane], unit.room_bytes()[lane]);
+    }
+  }
+  const TransformScope scope(sharding, room_bytes);
   const auto at = [&](Size i, auto&& stage) {
     if (i >= 0 && i < count) stage(units[static_cast<std::size_t>(i)]);
   };
   for (Size i = 0; i < count + 3; ++i) {
     at(i, [&](ShardedUnit& unit) { unit.begin_update(numbers); });
-    at(i - 1, [&](ShardedUnit& unit) { unit.transform_matrices(); });
+    at(i - 1, [&](ShardedUnit& unit) { unit.transform_matrices(scope.lanes()); });
     at(i - 2, [&](ShardedUnit& unit) { unit.return_matrices(); });
     at(i - 3, [&](ShardedUnit& unit) { unit.end_update(numbers); });
   }

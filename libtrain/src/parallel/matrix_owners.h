@@ -1,6 +1,7 @@
 // Which rank of a shard group transforms each matrix for an optimizer that looks at matrices as a whole.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace lt {
@@ -12,11 +13,9 @@ class MatrixOwners {
 
   // The owners of the tensors of one unit, whose work goes on top of that of the units before.
   std::vector<int> assign(const std::vector<double>& flops);
-  // Of each rank, so far.
-  const std::vector<double>& flops() const { return flops_; }
 
  private:
-  std::vector<double> flops_;
+  std::vector<double> flops_;  // of each rank, so far
 };
 
 }  // namespace lt

@@ -168,8 +168,8 @@ void ShardedUnit::begin_update(const StepNumbers* numbers) {
   matrices_.send();
 }
 
-void ShardedUnit::transform_matrices() {
-  if (matrices_.exist()) matrices_.transform();
+void ShardedUnit::transform_matrices(const TransformLanes& lanes) {
+  if (matrices_.exist()) matrices_.transform(lanes);
 }
 
 void ShardedUnit::return_matrices() {

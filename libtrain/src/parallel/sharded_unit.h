@@ -10,6 +10,7 @@
 // of it, or the sharded parameter. Frozen parameters have buffers of their own, without gradients and optimizer.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "libtrain/optimizer_groups.h"
@@ -23,8 +24,8 @@ namespace lt {
 
 class ShardedUnit {
  public:
-  // Takes the memory that is this rank's own affair. `sharding` and `groups` must outlive it. `owners` are those of the
-  // units before.
+  // Takes the memory that is this rank's own affair. `sharding` and `groups` must outlive it. `owners` assigns the
+  // unit's matrices to ranks, with the load of earlier units in mind.
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
               const Sharding& sharding, const OptimizerGroups& groups, MatrixOwners& owners, std::uint64_t seed);
   // Then that of the parameters in use; in a window that is a collective.
@@ -35,6 +36,8 @@ class ShardedUnit {
   Size padded_trained() const { return trained_.layout().padded(); }
   // Whether any of its parameters is trained.
   bool is_trained() const { return trained_.exist(); }
+  // What the lanes of transform_matrices() need.
+  const std::array<Size, kTransformLanes>& room_bytes() const { return matrices_.room_bytes(); }
   // The model's parameters become those of this unit.
   void bind_model();
 
@@ -63,7 +66,7 @@ class ShardedUnit {
   // finish_gather()). What updates elements alone is over after begin_update(); matrices are transformed as a whole by
   // the ranks that own them, and updated by end_update().
   void begin_update(const StepNumbers* numbers);
-  void transform_matrices();
+  void transform_matrices(const TransformLanes& lanes);
   void return_matrices();
   void end_update(const StepNumbers* numbers);
   void start_update_gather() { trained_.start_update_gather(); }

@@ -1,6 +1,8 @@
 // Sharding: what all units of an engine share, from its options.
 #pragma once
 
+#include <array>
+
 #include "libtrain/engine.h"
 
 namespace lt {
@@ -18,7 +20,7 @@ struct Sharding {
   // every collective that it started.
   bool gathers_update_late;
   // On which optimizers transform matrices, beside the stream of the operations.
-  TransformStreams transform_streams;
+  std::array<Stream, kTransformLanes> transform_streams;
   // Of parameters that are gathered in a step: gathers run between each unit's own buffer and the arena, or within the
   // former. No windows where nothing is gathered or there is no arena.
   GatherMemory gather_memory;

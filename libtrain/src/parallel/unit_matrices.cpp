@@ -1,9 +1,10 @@
-// Owners, and the ways to them and back.
+// Owners of tensors, and messages to them and back.
 #include "parallel/unit_matrices.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "core/fault.h"
 #include "libtrain/memory.h"
 #include "libtrain/part_clock.h"
 #include "optim/groups.h"
@@ -48,9 +49,12 @@ UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& grou
   }
   owned_ = owned_by(sharding.reduce.rank());
   for (int rank = 0; rank < sharding.reduce.size(); ++rank) {
-    Size bytes = 0;
-    for (const Owned& owned : owned_by(rank)) bytes += owned.room_bytes;
-    room_bytes_ = std::max(room_bytes_, bytes);
+    for (const Owned& owned : owned_by(rank)) {
+      const auto bytes = owned.update->room_bytes(owned.stacks, dtype_);
+      for (std::size_t lane = 0; lane < bytes.size(); ++lane) {
+        room_bytes_[lane] = std::max(room_bytes_[lane], bytes[lane]);
+      }
+    }
   }
 }
 
@@ -60,11 +64,10 @@ std::vector<UnitMatrices::Owned> UnitMatrices::owned_by(int rank) const {
     const Matrices& tensor = tensors_[i];
     if (tensor.owner != rank) continue;
     auto owned = std::find_if(all.begin(), all.end(), [&](const Owned& o) { return o.update == tensor.update; });
-    if (owned == all.end()) owned = all.insert(all.end(), {tensor.update, {}, {}, 0});
+    if (owned == all.end()) owned = all.insert(all.end(), {tensor.update, {}, {}});
     owned->tensors.push_back(i);
     owned->stacks.push_back(tensor.stack);
   }
-  for (Owned& owned : all) owned.room_bytes = owned.update->room_bytes(owned.stacks, dtype_);
   return all;
 }
 
@@ -100,13 +103,14 @@ void UnitMatrices::send() {
                                           elements_ * dtype_bytes(dtype_));
 }
 
-void UnitMatrices::transform() {
+void UnitMatrices::transform(const TransformLanes& lanes) {
   wait_for_exchange();
-  room_ = flat_uninitialised(room_bytes_, DType::u8, sharding_.device, MemoryOwner::optimizer);
   Event ready;
   ready.record(Stream::compute(sharding_.device));
-  for (const Stream& stream : sharding_.transform_streams) stream.wait(ready);
-  Size place = 0;
+  for (const TransformLane& lane : lanes) {
+    lane.stream.wait(ready);
+    fault_point("transform", lane.stream);
+  }
   for (const Owned& owned : owned_) {
     std::vector<Tensor> directions;
     for (const std::size_t i : owned.tensors) {
@@ -116,16 +120,13 @@ void UnitMatrices::transform() {
           travel() ? own_.narrow(0, tensor.place, elements) : directions_.narrow(0, tensor.begin, elements);
       directions.push_back(held.view({elements / columns, columns}));
     }
-    owned.update->transform(directions, owned.stacks, room_.narrow(0, place, owned.room_bytes),
-                            sharding_.transform_streams);
-    place += owned.room_bytes;
+    owned.update->transform(directions, owned.stacks, lanes);
   }
-  for (std::size_t i = 0; i < transformed_.size(); ++i) transformed_[i].record(sharding_.transform_streams[i]);
+  for (std::size_t i = 0; i < lanes.size(); ++i) transformed_[i].record(lanes[i].stream);
 }
 
 void UnitMatrices::send_back() {
   for (const Event& event : transformed_) Stream::compute(sharding_.device).wait(event);
-  room_ = Tensor();
   if (!travel()) return;
   exchange_ = sharding_.reduce.all_to_all(name_ + " changes", sharding_.device, of_owners(), of_parts(),
                                           elements_ * dtype_bytes(dtype_));

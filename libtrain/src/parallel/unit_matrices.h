@@ -1,7 +1,7 @@
-// UnitMatrices: what optimizers that look at matrices as a whole need of one unit. Each rank makes the directions of
-// its part. Where the optimizer is sharded they travel to the owner of each tensor, which transforms it, and back
-// again; where it is replicated every rank transforms all of them in place. Every rank allocates what the rank that
-// owns most needs, so all ranks hold the same bytes. The bits depend on no strategy.
+// UnitMatrices: one unit's part in the update of an optimizer that looks at whole matrices: owners, buffers, exchanges.
+// Each rank makes the directions of its part. Where the optimizer is sharded they travel to the owner of each tensor,
+// which transforms it, and back again; where it is replicated every rank transforms all of them in place. Every rank
+// allocates what the rank that owns most needs, so all ranks hold the same bytes. The bits depend on no strategy.
 #pragma once
 
 #include <array>
@@ -22,12 +22,14 @@ class UnitMatrices {
                MatrixOwners& owners);
 
   bool exist() const { return !tensors_.empty(); }
-  // Of the part: what MatrixUpdate::begin() writes.
+  // Of each lane, for the rank that needs most.
+  const std::array<Size, kTransformLanes>& room_bytes() const { return room_bytes_; }
+  // The directions of this rank's part, for MatrixUpdate::begin() to write.
   const Tensor& make_directions();
-  // In this order, with other units' between them: to the owners, what they do, and back. None of it waits for what the
-  // one before it has under way on the device.
+  // To the owners, what they do, and back, in this order. Each waits on the compute stream for what the one before has
+  // under way, so the stages of other units stand between them.
   void send();
-  void transform();
+  void transform(const TransformLanes& lanes);
   void send_back();
   // What the weights of the part change by.
   Tensor finish();
@@ -47,13 +49,11 @@ class UnitMatrices {
     const MatrixUpdate* update;
     std::vector<std::size_t> tensors;
     std::vector<MatrixStack> stacks;
-    Size room_bytes;
   };
 
   bool travel() const { return part_.size < padded_; }
   std::vector<Owned> owned_by(int rank) const;
-  // What travels between this rank and others: towards owners, or back from them, seen from the parts and from the
-  // owners.
+  // The messages between parts and owners that this rank has as the holder of a part, and as an owner.
   std::vector<Message> of_parts() const;
   std::vector<Message> of_owners() const;
   void wait_for_exchange();
@@ -66,11 +66,12 @@ class UnitMatrices {
   std::vector<Matrices> tensors_;
   Size elements_ = 0;  // of all matrices
   std::vector<Owned> owned_;
-  Size own_elements_ = 0, room_bytes_ = 0;  // of the rank that needs most
+  Size own_elements_ = 0;  // of the rank that owns most
+  std::array<Size, kTransformLanes> room_bytes_{};
 
-  Tensor directions_, own_, room_;  // while the optimizer is at work
+  Tensor directions_, own_;  // while the optimizer is at work
   Work exchange_;
-  std::array<Event, 2> transformed_;  // of each stream
+  std::array<Event, kTransformLanes> transformed_;  // the ends of transform() on the lanes
 };
 
 }  // namespace lt

@@ -1,5 +1,5 @@
-// UnitOptimizer: what the optimizers keep of this rank's part of one unit, and their updates of it. The memory of an
-// optimizer is taken here alone. Neighbouring parameters whose optimizers keep the same states share a flat buffer of
+// UnitOptimizer: what the optimizers keep of this rank's part of one unit, and their updates of it. The memory of their
+// states is taken here alone. Neighbouring parameters whose optimizers keep the same states share a flat buffer of
 // each. Every rank allocates the largest share that any rank has, so all ranks hold the same bytes.
 #pragma once
 

@@ -1,8 +1,9 @@
 // UnitSchedule: when each unit is gathered, freed and reduced. The model calls it around every unit's passes.
-//   forward of u:  gathers u+1 while u computes, frees u after it; the last unit stays for the backward pass.
+//   forward of u:  gathers u+1 while u computes, frees u after it where the strategy reshards; the last unit stays for
+//   the backward pass.
 //   backward of u: gathers u-1, then computes u, frees it and starts to reduce its gradients.
-// So at most two blocks are gathered, and at most two blocks hold full gradients, at any moment. A unit whose
-// parameters another one borrows (tied embeddings) stays gathered in between, and is reduced once, at its own backward.
+// So at most two blocks are gathered at any moment where the strategy reshards, and at most two blocks hold full
+// gradients. A unit whose parameters another one borrows (tied embeddings) stays gathered in between, and is reduced once, at its own backward.
 // The backward pass ends with the first unit that is trained; frozen ones after it pass gradients on.
 #pragma once
 

@@ -89,6 +89,16 @@ void fill_in(Config& config, DeviceType automatic) {
   for (OptimGroupConfig& group : config.optim.groups) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;
   }
+  // Muon comes with AdamW for what it leaves.
+  const auto count = [](const std::string& optimizer) { return optimizer == "muon" ? 2 : 1; };
+  int groups = count(config.optim.name);
+  for (const OptimGroupConfig& group : config.optim.groups) groups += count(group.optimizer);
+  if (groups > kMaxOptimizerGroups) {
+    throw UsageError("config",
+                     fmt::format("optim.groups: expected at most {} in all, where a group of muon counts twice and "
+                                 "optim.name adds its own, got {}",
+                                 kMaxOptimizerGroups, groups));
+  }
   if (config.optim.master == "none" && config.train.dtype != "bf16") {
     throw UsageError("config", fmt::format("optim.master: none needs train.dtype bf16, got {}", config.train.dtype));
   }

@@ -1,0 +1,46 @@
+// The lanes on which an update transforms matrices, with rooms that all units share: each lane works in order.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "libtrain/memory.h"
+#include "libtrain/optim.h"
+#include "parallel/flat_buffer.h"
+#include "parallel/sharding.h"
+
+namespace lt {
+
+class TransformScope {
+ public:
+  TransformScope(const Sharding& sharding, const std::array<Size, kTransformLanes>& room_bytes) {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      lanes_[i].stream = sharding.transform_streams[i];
+      if (room_bytes[i] == 0) continue;
+      lanes_[i].room = flat_uninitialised(room_bytes[i], DType::u8, sharding.device, MemoryOwner::optimizer);
+    }
+  }
+  // The stream of the operations waits for the lanes. After an update it already has; where an exception left one
+  // half-way, what the lanes still use is not given to others.
+  ~TransformScope() {
+    try {
+      for (const TransformLane& lane : lanes_) {
+        if (!lane.room.defined()) continue;
+        Event end;
+        end.record(lane.stream);
+        Stream::compute(lane.stream.device()).wait(end);
+      }
+    } catch (...) {
+      // A destructor cannot report it; the device's next call fails as well.
+    }
+  }
+  TransformScope(const TransformScope&) = delete;
+  TransformScope& operator=(const TransformScope&) = delete;
+
+  const TransformLanes& lanes() const { return lanes_; }
+
+ private:
+  TransformLanes lanes_;
+};
+
+}  // namespace lt
