@@ -3,8 +3,9 @@
 //   the backward pass.
 //   backward of u: gathers u-1, then computes u, frees it and starts to reduce its gradients.
 // So at most two blocks are gathered at any moment where the strategy reshards, and at most two blocks hold full
-// gradients. A unit whose parameters another one borrows (tied embeddings) stays gathered in between, and is reduced once, at its own backward.
-// The backward pass ends with the first unit that is trained; frozen ones after it pass gradients on.
+// gradients. A unit whose parameters another one borrows (tied embeddings) stays gathered in between, and is reduced
+// once, at its own backward. The backward pass ends with the first unit that is trained; frozen ones after
+// it pass gradients on.
 #pragma once
 
 #include <deque>
