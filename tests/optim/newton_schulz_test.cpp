@@ -120,7 +120,7 @@ TEST_CASE("orthogonalise: wide, tall and square matrices, alone and stacked, agr
                                    {{21, 21}, 8},
                                    {{3, 9, 9, 3}, 7}}) {
     check(stack, DType::f32, 2e-5);   // values up to 0.2 sqrt(23) and rounding of five steps, whose slope is up to 3.4
-    check(stack, DType::bf16, 0.06);  // eight bits at each of ten products
+    check(stack, DType::bf16, 0.06);  // eight bits at each of fifteen products
   }
 }
 

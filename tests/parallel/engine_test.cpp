@@ -7,8 +7,8 @@
 #include "libtrain/error.h"
 #include "libtrain/layers.h"
 #include "libtrain/timeline.h"
+#include "optim/least_loaded.h"
 #include "parallel/layout.h"
-#include "parallel/matrix_owners.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -85,11 +85,11 @@ TEST_CASE("layout: decayed first, aligned, equal shards", "[parallel]") {
 }
 
 TEST_CASE("owners of matrices: the largest first, each to the rank that has least", "[parallel]") {
-  MatrixOwners owners(3);
+  LeastLoaded owners(3);
   CHECK(owners.assign({1, 3, 3, 2}) == std::vector<int>{2, 0, 1, 2});
   CHECK(owners.assign({1, 1, 4}) == std::vector<int>{1, 2, 0});  // 3, 3, 3 so far
   CHECK(owners.assign({}).empty());
-  CHECK(MatrixOwners(1).assign({1, 2}) == std::vector<int>{0, 0});
+  CHECK(LeastLoaded(1).assign({1, 2}) == std::vector<int>{0, 0});
 }
 
 TEST_CASE("a model from general operations trains under every strategy, with shards that hold nothing", "[parallel]") {

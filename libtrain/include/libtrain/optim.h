@@ -73,7 +73,7 @@ struct Optimizer {
   double clip = 1.0;  // bounds the global L2 norm of the mean gradient, 0 = off
   // Whether there are f32 weights beside those in use. Without them update() gets the latter, which are bf16 then.
   bool masters = true;
-  // In the place of update(). Such an optimizer is for the matrices of a model's blocks; its group leaves all others to
+  // Replaces update(). Such an optimizer is for the matrices of a model's blocks; its group leaves all others to
   // the next group that matches.
   std::optional<MatrixUpdate> matrices = {};
 };

@@ -53,7 +53,7 @@ struct Plan {
   double parameters_held = 0, parameters_optimized = 0;  // that a rank holds, and whose optimizer state; with alignment
   double flops_per_token = 0;
   Size tokens_per_step = 0;
-  // Of one step and rank; in all_to_all of rank 0, where other ranks may send different amounts.
+  // What a rank sends in one step. all_to_all counts rank 0; other ranks may send different amounts.
   std::vector<CommTotal> comm;
   PlanMachine machine;
   StepTime step_time;

@@ -14,7 +14,7 @@ enum class Placement : unsigned char { replicated, sharded };
 struct Strategy {
   std::string_view name;
   Placement parameters, gradients, optimizer;
-  // Of sharded parameters: whether a unit is freed after its forward pass and gathered again for its backward pass, or
+  // Whether a unit with sharded parameters is freed after its forward pass and gathered again for its backward pass, or
   // stays gathered until then.
   bool reshard_after_forward = true;
 

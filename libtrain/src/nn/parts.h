@@ -16,7 +16,7 @@ inline Init residual_init(const TransformerSpec& spec) {
   return Init::normal(kInit.deviation / std::sqrt(2.0f * static_cast<float>(spec.layers)));
 }
 
-// Of the matrices of queries, keys and values.
+// The rows of the matrices of queries, keys and values.
 inline std::vector<Size> rows_of(const ops::Heads& heads) {
   const Size keys = heads.kv_heads * heads.head_dim;
   return {heads.heads * heads.head_dim, keys, keys};

@@ -5,13 +5,13 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 #include "kernels/gemm.h"
 #include "kernels/muon.h"
 #include "kernels/reduce.h"
 #include "libtrain/work_count.h"
+#include "optim/least_loaded.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -61,24 +61,20 @@ struct Places {
   }
 };
 
-// Which lane has each stack, the largest first, each to the one that has less so far; and the room of each lane.
+// Which stacks each lane has, and its room.
 struct Shares {
   std::array<std::vector<std::size_t>, kTransformLanes> stacks;
   std::array<Size, kTransformLanes> room_bytes{};
 
   Shares(std::span<const MatrixStack> all, DType dtype) {
-    std::vector<std::size_t> order(all.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return orthogonalise_flops(all[a]) > orthogonalise_flops(all[b]);
-    });
-    std::array<double, kTransformLanes> flops{};
-    for (const std::size_t i : order) {
-      const auto s = static_cast<std::size_t>(std::min_element(flops.begin(), flops.end()) - flops.begin());
-      flops[s] += orthogonalise_flops(all[i]);
-      stacks[s].push_back(i);
+    std::vector<double> flops;
+    for (const MatrixStack& stack : all) flops.push_back(orthogonalise_flops(stack));
+    const std::vector<int> lanes = LeastLoaded(kTransformLanes).assign(flops);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto lane = static_cast<std::size_t>(lanes[i]);
+      stacks[lane].push_back(i);
       for (const Run& run : runs_of(all[i])) {
-        room_bytes[s] = std::max(room_bytes[s], Places(run, dtype).bytes);
+        room_bytes[lane] = std::max(room_bytes[lane], Places(run, dtype).bytes);
       }
     }
   }

@@ -10,8 +10,8 @@
 
 #include "kernels/step_numbers.h"
 #include "libtrain/engine.h"
+#include "optim/least_loaded.h"
 #include "parallel/loss_scaling.h"
-#include "parallel/matrix_owners.h"
 #include "parallel/sharded_unit.h"
 #include "parallel/step_memory.h"
 #include "parallel/step_scalars.h"
@@ -99,7 +99,7 @@ struct Engine::Impl {
   StepOptions options;
   Group control;
   Sharding sharding;
-  MatrixOwners matrix_owners{sharding.reduce.size()};
+  LeastLoaded matrix_owners{static_cast<std::size_t>(sharding.reduce.size())};
   std::deque<ShardedUnit> units;
   std::unique_ptr<UnitSchedule> schedule;
 

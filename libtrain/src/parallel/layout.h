@@ -14,6 +14,11 @@ namespace lt {
 class UnitLayout {
  public:
   static constexpr Size kAlignment = 64;
+  // The first multiple of kAlignment * `parts` from `elements` on.
+  static constexpr Size aligned(Size elements, Size parts = 1) {
+    const Size multiple = kAlignment * parts;
+    return (elements + multiple - 1) / multiple * multiple;
+  }
 
   struct Range {
     std::string name;

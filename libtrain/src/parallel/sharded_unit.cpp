@@ -31,7 +31,7 @@ UnitLayout layout_of(const std::string& name, const std::vector<nn::NamedParamet
 }  // namespace
 
 ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-                         const Sharding& sharding, const OptimizerGroups& groups, MatrixOwners& owners,
+                         const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners,
                          std::uint64_t seed)
     : sharding_(sharding),
       master_dtype_(weight_dtype(groups, sharding.dtype)),

@@ -27,7 +27,7 @@ class ShardedUnit {
   // Takes the memory that is this rank's own affair. `sharding` and `groups` must outlive it. `owners` assigns the
   // unit's matrices to ranks, with the load of earlier units in mind.
   ShardedUnit(const std::string& name, const std::vector<nn::NamedParameter>& parameters, int world_size,
-              const Sharding& sharding, const OptimizerGroups& groups, MatrixOwners& owners, std::uint64_t seed);
+              const Sharding& sharding, const OptimizerGroups& groups, LeastLoaded& owners, std::uint64_t seed);
   // Then that of the parameters in use; in a window that is a collective.
   void make_parameters();
 

@@ -12,16 +12,8 @@
 #include "parallel/group_member.h"
 
 namespace lt {
-namespace {
-
-Size aligned(Size elements) {
-  return (elements + UnitLayout::kAlignment - 1) / UnitLayout::kAlignment * UnitLayout::kAlignment;
-}
-
-}  // namespace
-
 UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding,
-                           UnitPart part, MatrixOwners& owners)
+                           UnitPart part, LeastLoaded& owners)
     : name_(layout.name()),
       sharding_(sharding),
       part_(part),
@@ -43,7 +35,7 @@ UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& grou
       Matrices& tensor = tensors_[i];
       Size& place = elements[static_cast<std::size_t>(owner[i])];
       tensor.owner = owner[i], tensor.place = place;
-      place += aligned(tensor.end - tensor.begin);
+      place += UnitLayout::aligned(tensor.end - tensor.begin);
     }
     own_elements_ = *std::max_element(elements.begin(), elements.end());
   }

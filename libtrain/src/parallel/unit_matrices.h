@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "libtrain/optimizer_groups.h"
+#include "optim/least_loaded.h"
 #include "parallel/gathered_parameters.h"
-#include "parallel/matrix_owners.h"
 
 namespace lt {
 
@@ -19,10 +19,10 @@ class UnitMatrices {
  public:
   // `part` is what this rank updates of the unit; `groups` and `sharding` outlive it.
   UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding, UnitPart part,
-               MatrixOwners& owners);
+               LeastLoaded& owners);
 
   bool exist() const { return !tensors_.empty(); }
-  // Of each lane, for the rank that needs most.
+  // The bytes of each lane's room, for the rank that needs most.
   const std::array<Size, kTransformLanes>& room_bytes() const { return room_bytes_; }
   // The directions of this rank's part, for MatrixUpdate::begin() to write.
   const Tensor& make_directions();

@@ -21,7 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kExample = R"([{"match": "blocks.*.norm*", "lr_scale": 0.5, "weight_decay": 0}])";
-constexpr std::string_view kOptimizers[] = {"adamw", "muon"};
 
 Scalar scalar_of(const Json& json) {
   if (json.is_boolean()) return json.get<bool>();

@@ -35,6 +35,8 @@ std::vector<std::string> strategy_names() {
   return names;
 }
 
+std::vector<std::string> optimizer_names() { return {std::begin(kOptimizers), std::end(kOptimizers)}; }
+
 // A row: section and name of the key are those of its member.
 #define LT_KEY(section, name, rule, help)                                            \
   {                                                                                  \
@@ -87,7 +89,7 @@ std::vector<Key> make_schema() {
     LT_KEY(train, cuda_graph, any(), "a step as one CUDA graph, except beside a copy of the state; the same bits"),
     LT_KEY(train, tf32, any(), "with f32 on cuda: matrix products round what they multiply to TF32"),
 
-    LT_KEY(optim, name, one_of({"adamw", "muon"}), "optimizer; muon: of the matrices of blocks, all others have AdamW"),
+    LT_KEY(optim, name, one_of(optimizer_names()), "optimizer; muon: of the matrices of blocks, all others have AdamW"),
     LT_KEY(optim, lr, at_least(0), "learning rate after warm-up"),
     LT_KEY(optim, min_lr, any(), "learning rate at the end; negative: lr / 10"),
     LT_KEY(optim, warmup, at_least(0), "steps of linear warm-up"),

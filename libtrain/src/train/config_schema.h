@@ -46,6 +46,9 @@ struct Key {
   std::string full_name() const { return std::string(section) + "." + std::string(name); }
 };
 
+// The choices of optim.name and of optim.groups[].optimizer.
+inline constexpr std::string_view kOptimizers[] = {"adamw", "muon"};
+
 // In the order of `--help` and of TOML; the keys of a section stand together.
 const std::vector<Key>& schema();
 // Null where there is none.
