@@ -99,15 +99,17 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
         lse[i] = i < queries ? x.lse[(b * s.H + h) * T_ + q0 + i] : A(0);
       }
       for (Size i = 0; i < kBlock * Dp; ++i) dq[i] = 0;
-      for (Size k0 = 0; k0 <= q0; k0 += kBlock) {
+      const Size first_k0 = s.first_seen(q0) / kBlock * kBlock;
+      for (Size k0 = first_k0; k0 <= q0; k0 += kBlock) {
         const bool diagonal = k0 == q0;
         for (Size j0 = 0; j0 < (diagonal ? rows : kBlock); j0 += R::kRows) {
           const Size i0 = first_query<R>(diagonal, j0), key = (k0 + j0) * Dp;
           A* const ds_j = ds + j0 * kBlock;
           R::template multiply_strip<false>(p + i0, kBlock, k + key, Dp, qt + i0, kBlock, columns - i0, D);
           R::template multiply_strip<false>(ds_j + i0, kBlock, v + key, Dp, dout_t + i0, kBlock, columns - i0, D);
+          hide_past<A, R>(p, s, q0, k0, j0, kHidden);
           if (diagonal) hide_future<A, R>(p, j0, kHidden);
-          if (k0 == 0 && next_head <= last_head) {
+          if (k0 == first_k0 && next_head <= last_head) {
             const Size begin = next_q0 + j0, end = begin + R::kRows;
             fetch(next_head, begin, end < T_ ? end : T_);
           }

@@ -69,4 +69,15 @@ LT_INLINE void hide_future(A* s, Size j0, A value) {
   }
 }
 
+// s[key - j0][query] = value for the keys j0 .. j0 + kRows - 1 of the block at k0 and the queries of the block at q0
+// that no longer see them.
+template <class A, class R>
+LT_INLINE void hide_past(A* s, const AttentionShape& shape, Size q0, Size k0, Size j0, A value) {
+  if (shape.first_seen(q0 + kBlock - 1) <= k0 + j0) return;
+  for (Size j = 0; j < R::kRows; ++j) {
+    const Size beyond = k0 + j0 + j + shape.window - q0;  // of the block's queries, the first that does not see the key
+    for (Size i = beyond > 0 ? beyond : 0; i < kBlock; ++i) s[j * kBlock + i] = value;
+  }
+}
+
 }  // namespace lt::kernels

@@ -4,7 +4,7 @@
 namespace lt::kernels {
 namespace {
 
-// One query against `keys` keys whose rows are `stride` apart.
+// One query against `keys` keys from k and v on, whose rows are `stride` apart.
 template <class T>
 LT_INLINE void attend_one(T* out, const T* q, const T* k, const T* v, Size stride, Size keys, Size D,
                           Arithmetic<T> scale, Arithmetic<T>* scores, Arithmetic<T>* sums) {
@@ -50,9 +50,9 @@ void attention_cached(CpuStream, DType dtype, void* out_BTHD, const void* q, Siz
       for (Size i = begin; i < end; ++i) {
         const Size b = i / s.H, h = i % s.H, head = (b * capacity * s.G + h * s.G / s.H) * s.D;
         for (Size t = 0; t < s.T; ++t) {
-          const Size at = b * s.T + t;
-          attend_one(out + (at * s.H + h) * s.D, queries + at * q_row + h * s.D, keys + head, values + head, s.G * s.D,
-                     past + t + 1, s.D, A(scale), scores, sums);
+          const Size at = b * s.T + t, first = s.first_seen(past + t), seen = head + first * s.G * s.D;
+          attend_one(out + (at * s.H + h) * s.D, queries + at * q_row + h * s.D, keys + seen, values + seen, s.G * s.D,
+                     past + t + 1 - first, s.D, A(scale), scores, sums);
         }
       }
     });

@@ -35,11 +35,14 @@ LT_INLINE void softmax_step(A* s, Size keys, A* max, A* sum, A* rescale) {
 }
 
 template <class T, int kBytes>
-LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k_TD, const T* v_TD, Size row,
-                      Size out_row, Size T_, Size D, Arithmetic<T> scale) {
+LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k_TD, const T* v_TD,
+                      const AttentionShape& shape, Arithmetic<T> scale) {
   using A = Arithmetic<T>;
   using R = Tile<A, kBytes>;
   constexpr A kHidden = -std::numeric_limits<A>::infinity();
+  // A query may see no key of its first block: a finite score leaves numbers there, which the next block rescales by 0.
+  constexpr A kPast = std::numeric_limits<A>::lowest() / 2;
+  const Size T_ = shape.T, D = shape.D, row = shape.row(), out_row = shape.H * D;
   const Size Tp = round_up(T_, kBlock), Dp = round_up(D, R::kColumns);
   A* const k = scratch<A>(2 * Tp * Dp + 3 * kBlock * Dp + kBlock * kBlock);
   A* const v = k + Tp * Dp;
@@ -60,21 +63,23 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
     transpose_rows<A, kBytes>(qt, q, Dp, D);
     for (Size i = 0; i < kBlock * Dp; ++i) out[i] = 0;
     for (Size i = 0; i < kBlock; ++i) max[i] = kHidden, sum[i] = 0;
-    for (Size k0 = 0; k0 <= q0; k0 += kBlock) {
+    const Size first = shape.first_seen(q0) / kBlock * kBlock;
+    for (Size k0 = first; k0 <= q0; k0 += kBlock) {
       const bool diagonal = k0 == q0;
       for (Size j0 = 0; j0 < (diagonal ? rows : kBlock); j0 += R::kRows) {
         const Size i0 = first_query<R>(diagonal, j0);
         R::template multiply_strip<false>(s + j0 * kBlock + i0, kBlock, k + (k0 + j0) * Dp, Dp, qt + i0, kBlock,
                                           columns - i0, D);
+        hide_past<A, R>(s + j0 * kBlock, shape, q0, k0, j0, kPast);
         if (diagonal) hide_future<A, R>(s + j0 * kBlock, j0, kHidden);
-        if (k0 == 0) fetch(q0 + kBlock + j0, q0 + kBlock + j0 + R::kRows);
+        if (k0 == first) fetch(q0 + kBlock + j0, q0 + kBlock + j0 + R::kRows);
       }
       for (Size i0 = 0; i0 < columns; i0 += R::kColumns) {
         const Size seen = i0 + R::kColumns < rows ? i0 + R::kColumns : rows;
         softmax_step<R::kColumns>(s + i0, diagonal ? seen : kBlock, max + i0, sum + i0, rescale + i0);
       }
       for (Size i0 = 0; i0 < rows; i0 += R::kRows) {
-        for (Size i = i0; k0 > 0 && i < i0 + R::kRows; ++i) {
+        for (Size i = i0; k0 > first && i < i0 + R::kRows; ++i) {
 #pragma omp simd
           for (Size d = 0; d < Dp; ++d) out[i * Dp + d] *= rescale[i];
         }
@@ -108,7 +113,7 @@ void attention_forward(CpuStream, DType dtype, void* out_BTHD, void* lse_BHT, co
         const Size b = i / s.H, h = i % s.H, g = h * s.G / s.H;
         const T* const sequence = rows + b * s.T * s.row();
         attend<T, bytes>(out + (b * s.T * s.H + h) * s.D, lse + i * s.T, sequence + h * s.D, sequence + (s.H + g) * s.D,
-                         sequence + (s.H + s.G + g) * s.D, s.row(), s.H * s.D, s.T, s.D, A(scale));
+                         sequence + (s.H + s.G + g) * s.D, s, A(scale));
       }
     });
   });

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(q, x.qkv + q_at, row, q0, s.T, D);
   load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
-  for (Size k0 = 0; k0 <= q0; k0 += N) {
+  for (Size k0 = s.first_seen(q0) / N * N; k0 <= q0; k0 += N) {
     __syncthreads();  // k, v and ds are free
     load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
     load_rows<DP, N>(v, x.qkv + k_at + s.G * s.D, row, k0, s.T, D);
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const Size key = k0 + tx + j * kSide;
-        const bool seen = key <= query && query < s.T;
+        const bool seen = sees(s, query, key) && query < s.T;
         ds[(ty * R + i) * kStride<A, N> + tx + j * kSide] =
             seen ? exponential(scale * score[i][j] - lse[i]) * (dp[i][j] - delta[i]) : A(0);
       }
@@ -124,8 +124,10 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
   load_rows<DP, N>(v, x.qkv + v_at, row, k0, s.T, D);
+  const Size after =
+      s.window > 0 && k0 + N - 1 + s.window < s.T ? k0 + N - 1 + s.window : s.T;  // the last that sees it
   for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
-    for (Size q0 = k0; q0 < s.T; q0 += N) {
+    for (Size q0 = k0; q0 < after; q0 += N) {
       __syncthreads();  // q, dout and p are free
       load_rows<DP, N>(q, x.qkv + first + h * s.D, row, q0, s.T, D);
       load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
         const A lse = query < s.T ? x.lse_BHT[at] : A(0), delta = query < s.T ? x.delta_BHT[at] : A(0);
 #pragma unroll
         for (int i = 0; i < R; ++i) {
-          const bool seen = k0 + ty * R + i <= query && query < s.T;
+          const bool seen = sees(s, query, k0 + ty * R + i) && query < s.T;
           const A probability = seen ? exponential(scale * score[i][j] - lse) : A(0);
           p[(ty * R + i) * kStride<A, N> + tx + j * kSide] = probability;
           dp[i][j] = seen ? probability * (dp[i][j] - delta) : A(0);

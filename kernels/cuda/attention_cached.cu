@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(CachedArrays<T> x, Att
   __shared__ A maxima[kWarps], sums[kWarps], outs[kWarps][32 * kPer];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const Size h = blockIdx.x % s.H, at = blockIdx.x / s.H, b = at / s.T, keys = x.past + at % s.T + 1;
+  const Size first = s.first_seen(keys - 1);
   const Size row = s.G * s.D, head = b * x.capacity * row + h * s.G / s.H * s.D;
 
   A q[kPer], out[kPer], max = hidden_score<A>(), sum = 0;
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(CachedArrays<T> x, Att
     const int d = lane + 32 * i;
     q[i] = d < s.D ? scale * static_cast<A>(x.q[at * x.q_row + h * s.D + d]) : A(0), out[i] = 0;
   }
-  for (Size k0 = warp * kKeys; k0 < keys; k0 += kWarps * kKeys) {
+  for (Size k0 = first + warp * kKeys; k0 < keys; k0 += kWarps * kKeys) {
     A score[kKeys];
     A highest = max;
 #pragma unroll

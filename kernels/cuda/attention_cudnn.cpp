@@ -41,7 +41,7 @@ struct Engine {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
   std::string refusal;
-  using Key = std::tuple<bool, bool, DType, Size, Size, Size, Size, Size, float>;
+  using Key = std::tuple<bool, bool, DType, Size, Size, Size, Size, Size, Size, float>;
   std::map<Key, Plan> plans;
 };
 
@@ -84,6 +84,7 @@ void describe(fe::graph::Graph& graph, DType dtype, const AttentionShape& s, flo
                       v_in = input(graph, kV, kv, type);
   const auto causal = [&](auto options) {
     options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
+    if (s.window > 0 && s.window < s.T) options.set_diagonal_band_left_bound(s.window);
     return options.set_diagonal_band_right_bound(0).set_attn_scale(scale);
   };
   if (!backward) {
@@ -131,7 +132,7 @@ Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float sca
 const Plan& plan_of(Engine& engine, DType dtype, const AttentionShape& s, double scale, bool backward) {
   const bool deterministic = backward && kernels::deterministic();
   const auto factor = static_cast<float>(scale);
-  const Engine::Key key{backward, deterministic, dtype, s.B, s.T, s.H, s.G, s.D, factor};
+  const Engine::Key key{backward, deterministic, dtype, s.B, s.T, s.H, s.G, s.D, s.window, factor};
   const auto found = engine.plans.find(key);
   if (found != engine.plans.end()) return found->second;
   Plan plan;

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(q, q_TD, row, q0, s.T, D);
   const Size end = q0 + N < s.T ? q0 + N : s.T;  // of the keys that the last query sees
-  for (Size k0 = 0; k0 < end; k0 += K) {
+  for (Size k0 = s.first_seen(q0) / K * K; k0 < end; k0 += K) {
     __syncthreads();  // kv is free
     load_rows<DP, K>(kv, k_TD, row, k0, s.T, D);
     __syncthreads();
@@ -58,10 +58,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < C; ++j) {
         const Size key = k0 + tx + j * kSide;
-        score[i][j] = key <= query && key < s.T ? score[i][j] * scale : hidden_score<A>();
+        score[i][j] = sees(s, query, key) && key < s.T ? score[i][j] * scale : hidden_score<A>();
         highest = score[i][j] > highest ? score[i][j] : highest;
       }
-      highest = row_max(highest);  // a number from the first tile on, where every query sees key 0
+      highest = row_max(highest);
       A total = 0;
 #pragma unroll
       for (int j = 0; j < C; ++j) {

@@ -6,12 +6,12 @@
 
 #include <cuda_runtime.h>
 
-#include <string>
+#include <limits>
 
 #include "core/cuda_error.h"
 #include "kernels/attention.h"
 #include "kernels/element_types.h"
-#include "libtrain/error.h"
+#include "kernels/limits.h"
 
 namespace lt::kernels::tile {
 
@@ -38,9 +38,14 @@ __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 
+// Finite, so that a tile of keys that a query does not see leaves numbers, which the next tile's rescale makes 0.
 template <class A>
-__device__ A hidden_score() {
-  return -static_cast<A>(INFINITY);
+__device__ constexpr A hidden_score() {
+  return std::numeric_limits<A>::lowest() / 2;
+}
+
+__device__ inline bool sees(const AttentionShape& s, Size query, Size key) {
+  return key <= query && key >= s.first_seen(query);
 }
 
 // Rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.
@@ -154,7 +159,7 @@ void dispatch_head_size(Size D, F&& f) {
   if (D <= 64) return f.template operator()<64>();
   if (D <= 128) return f.template operator()<128>();
   if (D <= 256) return f.template operator()<256>();
-  throw UsageError("attention", "expected heads of at most 256 channels on CUDA, got " + std::to_string(D));
+  require_head_size(DeviceType::cuda, D);
 }
 
 // Launches `blocks` blocks with `bytes` of dynamic shared memory, more than 48 KiB where the kernel asks.

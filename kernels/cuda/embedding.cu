@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/common.cuh"
 #include "kernels/elementwise.h"
+#include "kernels/limits.h"
 
 namespace lt::kernels {
 namespace {
@@ -65,7 +66,6 @@ struct Chunks {
 };
 
 constexpr int kColumnThreads = 128;
-constexpr Size kMostIds = Size{1} << 21;  // whose sorting leaves half of the scratch memory
 
 constexpr int kAhead = 8;  // rows whose loads are on their way together
 
@@ -152,10 +152,7 @@ template <class T>
 void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* dy_MC, const std::int32_t* ids_M,
               Size M, Size C, Size V) {
   using A = Arithmetic<T>;
-  if (M > kMostIds) {
-    throw UsageError("kernels", "embedding: expected at most " + std::to_string(kMostIds) + " ids on CUDA, got " +
-                                    std::to_string(M));
-  }
+  require_embedding_ids(DeviceType::cuda, M);
   const int count = static_cast<int>(M), bits = std::bit_width(static_cast<std::uint32_t>(V));
   std::size_t work = 0;
   std::int32_t* none = nullptr;

@@ -68,6 +68,11 @@ class Plan(TrainingTest):
         self.assertIn("times as many a second", program.run("plan", "--gpu", "h100", "--model.preset=llama-1b").stdout)
         self.assertIn("most of it the optimizer's", program.run("plan", "--gpu", "h100", "--model.preset=gpt2-124m",
                                                                 "--train.micro_batch=1", "--train.seq=64").stdout)
+        # What a kernel refuses, in its words.
+        self.assert_error(planned("--model.heads=5"), 2, "[kernels] attention: channels of a head: expected at most 256 on CUDA, got 320")
+        self.assert_error(planned(samples=2049), 2, "[kernels] embedding: tokens of a micro-batch: expected at most 2097152 on CUDA, "
+                          "got 2098176")
+        self.assertEqual(program.run("plan", "--model.preset=llama-1b", "--model.heads=4", "--gpu", "cpu").returncode, 0)
         self.assert_error(planned("--cores", 4), 2, "[plan] cores: expected 1 for a rank on h100, got 4")
 
 

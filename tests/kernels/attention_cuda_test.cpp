@@ -99,7 +99,7 @@ Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in) {
 }
 
 void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance) {
-  CAPTURE(s.B, s.T, s.H, s.G, s.D, dtype_name(dtype));
+  CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype));
   const Inputs in(s, dtype);
   const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in);
   CHECK(error_of(found.out, expected.out) <= tolerance.out);
@@ -107,12 +107,15 @@ void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance) {
   CHECK(error_of(found.dqkv, expected.dqkv) <= tolerance.gradient);
 }
 
-constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},    {2, 5, 3, 3, 7},    {1, 64, 2, 2, 32},  {2, 65, 4, 2, 16},
-                                      {1, 130, 6, 2, 40}, {1, 200, 2, 1, 64}, {1, 97, 2, 2, 128}, {3, 63, 4, 1, 2},
-                                      {1, 70, 2, 1, 129}, {2, 33, 2, 2, 256}};
-constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},  {2, 65, 4, 2, 16},  {1, 130, 6, 2, 40},
-                                           {1, 200, 2, 1, 64}, {3, 97, 4, 4, 128}, {2, 257, 8, 2, 128},
-                                           {5, 128, 3, 3, 8}};
+constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},        {2, 5, 3, 3, 7},         {1, 64, 2, 2, 32},
+                                      {2, 65, 4, 2, 16},      {1, 130, 6, 2, 40},      {1, 200, 2, 1, 64},
+                                      {1, 97, 2, 2, 128},     {3, 63, 4, 1, 2},        {1, 70, 2, 1, 129},
+                                      {2, 33, 2, 2, 256},     {1, 70, 2, 1, 16, 1},    {2, 130, 4, 2, 16, 5},
+                                      {1, 200, 2, 1, 40, 64}, {1, 300, 2, 2, 16, 100}, {1, 200, 2, 1, 130, 129}};
+constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},      {2, 65, 4, 2, 16},        {1, 130, 6, 2, 40},
+                                           {1, 200, 2, 1, 64},     {3, 97, 4, 4, 128},       {2, 257, 8, 2, 128},
+                                           {5, 128, 3, 3, 8},      {2, 257, 8, 2, 128, 100}, {1, 200, 2, 1, 64, 1},
+                                           {1, 300, 4, 4, 64, 64}, {1, 300, 4, 4, 64, 300}};
 
 }  // namespace
 
@@ -167,7 +170,8 @@ TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda
                                   {2, 4096, 32, 8, 128},
                                   {1, 1000, 12, 12, 64},
                                   {3, 77, 6, 2, 40},
-                                  {1, 512, 4, 4, 256}}) {
+                                  {1, 512, 4, 4, 256},
+                                  {2, 4096, 32, 8, 128, 1024}}) {
     for (const bool deterministic : {false, true}) {
       const Settings settings(AttentionPath::automatic, deterministic);
       const Size asked = std::max(kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, s, 0.125),
@@ -202,9 +206,10 @@ TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[
   for (const Size D : {3, 20, 64, 100, 256}) {
     const Size capacity = 83;
     for (const DType dtype : test::kFloats) {
-      for (const auto& [past, count] : {std::pair<Size, Size>{0, 70}, {82, 1}, {40, 7}, {0, 1}}) {
-        const AttentionShape s{2, count, 6, 2, D};
-        CAPTURE(D, dtype_name(dtype), past, count);
+      for (const auto& [past, count, window] :
+           {std::array<Size, 3>{0, 70, 0}, {82, 1, 0}, {40, 7, 0}, {0, 1, 0}, {40, 7, 5}, {82, 1, 50}, {0, 70, 33}}) {
+        const AttentionShape s{2, count, 6, 2, D, window};
+        CAPTURE(D, dtype_name(dtype), past, count, window);
         const Array q = Array::random(dtype, s.B * count * s.row(), 1);
         const Array k = Array::random(dtype, s.B * capacity * s.G * D, 2);
         const Array v = Array::random(dtype, s.B * capacity * s.G * D, 3);

@@ -34,12 +34,13 @@ AttentionReference reference(const AttentionShape& s, const Values& qkv, const V
       const Size k_head = s.H + h * s.G / s.H, v_head = k_head + s.G;
       for (Size t = 0; t < s.T; ++t) {
         Values p(at(t + 1));
+        const Size first = s.window > 0 ? std::max(t - s.window + 1, Size{0}) : 0;
         double max = -HUGE_VAL, sum = 0;
-        for (Size j = 0; j <= t; ++j) {
+        for (Size j = first; j <= t; ++j) {
           for (Size d = 0; d < s.D; ++d) p[at(j)] += scale * qkv[element(t, h, d)] * qkv[element(j, k_head, d)];
           max = std::max(max, p[at(j)]);
         }
-        for (double& x : p) sum += x = std::exp(x - max);
+        for (Size j = 0; j <= t; ++j) sum += p[at(j)] = j < first ? 0 : std::exp(p[at(j)] - max);
         for (double& x : p) x /= sum;
         r.lse[at((b * s.H + h) * s.T + t)] = max + std::log(sum);
         const Size out_at = ((b * s.T + t) * s.H + h) * s.D;
@@ -82,11 +83,24 @@ Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dou
 }  // namespace
 
 TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
-  const AttentionShape shapes[] = {{1, 1, 1, 1, 1},    {2, 5, 3, 3, 7},    {1, 64, 2, 2, 32},  {2, 65, 4, 2, 16},
-                                   {1, 130, 6, 2, 40}, {1, 200, 2, 1, 64}, {1, 97, 2, 2, 128}, {3, 63, 4, 1, 2}};
+  const AttentionShape shapes[] = {{1, 1, 1, 1, 1},
+                                   {2, 5, 3, 3, 7},
+                                   {1, 64, 2, 2, 32},
+                                   {2, 65, 4, 2, 16},
+                                   {1, 130, 6, 2, 40},
+                                   {1, 200, 2, 1, 64},
+                                   {1, 97, 2, 2, 128},
+                                   {3, 63, 4, 1, 2},
+                                   // With a window: of one token, inside a block, over blocks, of all.
+                                   {1, 70, 2, 1, 16, 1},
+                                   {2, 130, 4, 2, 16, 5},
+                                   {1, 200, 2, 1, 40, 64},
+                                   {1, 300, 2, 2, 16, 100},
+                                   {1, 200, 2, 1, 16, 129},
+                                   {2, 65, 2, 2, 16, 65}};
   for (const AttentionShape& s : shapes) {
     for (const DType dtype : test::kFloats) {
-      CAPTURE(s.B, s.T, s.H, s.G, s.D, dtype_name(dtype));
+      CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype));
       const float scale = 1 / std::sqrt(static_cast<float>(s.D));
       const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
       const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
@@ -151,9 +165,12 @@ TEST_CASE("attention: bits do not depend on the number of threads", "[kernels]")
 }
 
 TEST_CASE("attention: generation from a cache gives the rows of the whole sequence", "[kernels]") {
-  const AttentionShape s{2, 70, 4, 2, 20};
-  const Size capacity = 75, kv = s.G * s.D;
-  for (const DType dtype : test::kFloats) {
+  const Size capacity = 75;
+  std::vector<std::pair<DType, Size>> cases{{DType::f64, 13}};
+  for (const DType dtype : test::kFloats) cases.push_back({dtype, 0});
+  for (const auto& [dtype, window] : cases) {
+    const AttentionShape s{2, 70, 4, 2, 20, window};
+    const Size kv = s.G * s.D;
     const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
     const AttentionReference expected = reference(s, qkv.values(), {}, 0.2f);
     Array k(dtype, s.B * capacity * kv, 99), v(dtype, s.B * capacity * kv, 99);
@@ -167,7 +184,7 @@ TEST_CASE("attention: generation from a cache gives the rows of the whole sequen
       }
     }
     for (const auto& [past, count] : {std::pair<Size, Size>{0, 70}, {69, 1}, {40, 7}}) {
-      CAPTURE(dtype_name(dtype), past, count);
+      CAPTURE(dtype_name(dtype), window, past, count);
       AttentionShape part = s;
       part.T = count;
       Array q(dtype, s.B * count * s.row()), out(dtype, s.B * count * s.H * s.D, 99);

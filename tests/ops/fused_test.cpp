@@ -17,7 +17,7 @@ void check_equal(const Tensor& a, const Tensor& b, double tolerance) {
 }
 
 // Attention as its definition has it: the T x T matrix, a mask, softmax.
-Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads) {
+Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads, Size window = 0) {
   const Size B = qkv.dim(0), T = qkv.dim(1), D = heads.head_dim;
   const auto x = qkv.to_vector<double>();
   std::vector<double> out(static_cast<std::size_t>(B * T * heads.heads * D), 0.0);
@@ -30,7 +30,8 @@ Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads) {
       for (Size t = 0; t < T; ++t) {
         std::vector<double> weight(static_cast<std::size_t>(t + 1));
         double total = 0;
-        for (Size s = 0; s <= t; ++s) {
+        const Size first = window > 0 ? std::max(t - window + 1, Size{0}) : 0;
+        for (Size s = first; s <= t; ++s) {
           double dot = 0;
           for (Size d = 0; d < D; ++d) dot += at(b, t, h * D + d) * at(b, s, (heads.heads + g) * D + d);
           total += weight[static_cast<std::size_t>(s)] = std::exp(dot / std::sqrt(static_cast<double>(D)));
@@ -139,6 +140,16 @@ TEST_CASE("swiglu and rope: gradients and values", "[ops]") {
     }
     for (std::size_t d = 16; d < 20; ++d) CHECK(a[row * 20 + d] == b[row * 20 + d]);
   }
+}
+
+TEST_CASE("attention: a window hides what lies before it", "[ops]") {
+  const ops::Heads heads{4, 2, 6};
+  const Tensor qkv = normal({2, 9, heads.row()}, 1);
+  check_gradient([&](auto& t) { return ops::attention(t[0], heads, 3); }, {qkv});
+  for (const Size window : {1, 3, 8, 9, 100}) {
+    check_equal(ops::attention(qkv, heads, window), naive_attention(qkv, heads, window), 1e-12);
+  }
+  CHECK_THROWS_WITH(ops::attention(qkv, heads, -1), "attention: window: expected at least 0, got -1");
 }
 
 TEST_CASE("in place: only where nobody else holds the values", "[ops]") {

@@ -1,6 +1,7 @@
 // Causal attention with grouped key/value heads on packed rows, blockwise with a running softmax: no T x T matrix, in
 // either direction (Dao et al. 2022; Milakov & Gimelshein 2018 for the running softmax).
 // A packed row is [query heads | key heads | value heads] = [H*D | G*D | G*D]; query head h reads key/value head h*G/H.
+// With a window, a position sees itself and window - 1 positions before it (Beltagy et al. 2020).
 #pragma once
 
 #include "kernels/common.h"
@@ -9,8 +10,11 @@ namespace lt::kernels {
 
 struct AttentionShape {
   Size B, T, H, G, D;
+  Size window = 0;  // 0: all earlier positions
 
   constexpr Size row() const { return (H + 2 * G) * D; }
+  // Position i sees positions first_seen(i) .. i.
+  constexpr Size first_seen(Size i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
 };
 
 // out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64).

@@ -80,8 +80,16 @@ struct Heads {
 Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0);
 
 // Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: no
-// T x T matrix exists (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023).
-Tensor attention(const Tensor& qkv, const Heads& heads);
+// T x T matrix exists (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023). With a window, position i sees
+// positions i - window + 1 to i alone (Beltagy et al. 2020); 0: all up to i.
+Tensor attention(const Tensor& qkv, const Heads& heads, Size window = 0);
+
+// Pairs of a query and a key that it sees in T tokens, with a query's own key as half a pair: T^2 / 2 without a window.
+// For counts of FLOPs.
+inline double visible_pairs(Size T, Size window) {
+  const Size w = window > 0 && window < T ? window : T;
+  return static_cast<double>(w) * (static_cast<double>(T) - static_cast<double>(w) / 2);
+}
 
 // Keys and values of past tokens, for generation.
 struct KvCache {
@@ -89,7 +97,7 @@ struct KvCache {
   Size length = 0;  // tokens held; advanced by the caller after all layers ran
 };
 // As attention(), for T new tokens after the cache's `length`; appends their keys and values. No gradient.
-Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache);
+Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window = 0);
 
 // wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(); positions are checked.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0);

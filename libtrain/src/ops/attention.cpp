@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/limits.h"
 #include "libtrain/memory.h"
 #include "libtrain/ops.h"
 #include "libtrain/work_count.h"
@@ -12,13 +13,14 @@
 namespace lt::ops {
 namespace {
 
-kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads) {
-  return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim};
+kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads, Size window) {
+  return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim, window};
 }
 
-// Of one product of T x T at its causal half.
+// Of one product of the scores that the mask leaves.
 double product_flops(const kernels::AttentionShape& shape) {
-  return static_cast<double>(shape.B * shape.H * shape.T) * static_cast<double>(shape.T * shape.D);
+  return static_cast<double>(shape.B * shape.H) * visible_pairs(shape.T, shape.window) *
+         static_cast<double>(2 * shape.D);
 }
 
 double scale_of(const Heads& heads) { return 1.0 / std::sqrt(static_cast<double>(heads.head_dim)); }
@@ -29,10 +31,12 @@ struct Attention final : Function {
   Saved qkv_;
   Tensor out_, lse_;
   Heads heads_{};
+  Size window_ = 0;
 
-  Tensor forward(const Tensor& qkv, const Heads& heads) {
-    qkv_ = qkv, heads_ = heads;
-    const auto shape = shape_of(qkv, heads);
+  Tensor forward(const Tensor& qkv, const Heads& heads, Size window) {
+    kernels::require_head_size(target_of(qkv.device()), heads.head_dim);
+    qkv_ = qkv, heads_ = heads, window_ = window;
+    const auto shape = shape_of(qkv, heads, window);
     const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
     work_count().attention_forward_flops += 2 * product_flops(shape);
     lse_ = Tensor::empty({shape.B, shape.H, shape.T}, gradient_dtype(qkv.dtype()), qkv.device());
@@ -45,7 +49,7 @@ struct Attention final : Function {
 
   void backward(const Tensor& dy) override {
     const Tensor& qkv = qkv_.get();
-    const auto shape = shape_of(qkv, heads_);
+    const auto shape = shape_of(qkv, heads_, window_);
     work_count().attention_backward_flops += 5 * product_flops(shape);
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     const Tensor workspace = [&] {
@@ -61,7 +65,7 @@ struct Attention final : Function {
   }
 };
 
-void check_heads(std::string_view op, const Tensor& qkv, const Heads& heads) {
+void check_attention(std::string_view op, const Tensor& qkv, const Heads& heads, Size window) {
   require_float(op, "qkv", qkv);
   if (heads.heads < 1 || heads.kv_heads < 1 || heads.heads % heads.kv_heads != 0) {
     fail(op, "heads", "a multiple of kv_heads " + std::to_string(heads.kv_heads), std::to_string(heads.heads));
@@ -69,18 +73,19 @@ void check_heads(std::string_view op, const Tensor& qkv, const Heads& heads) {
   if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
     fail(op, "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
   }
+  if (window < 0) fail(op, "window", "at least 0", std::to_string(window));
 }
 
 }  // namespace
 
-Tensor attention(const Tensor& qkv, const Heads& heads) {
-  check_heads("attention", qkv, heads);
-  return record<Attention>(qkv, heads);
+Tensor attention(const Tensor& qkv, const Heads& heads, Size window) {
+  check_attention("attention", qkv, heads, window);
+  return record<Attention>(qkv, heads, window);
 }
 
-Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache) {
-  check_heads("attention_cached", qkv, heads);
-  const auto shape = shape_of(qkv, heads);
+Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window) {
+  check_attention("attention_cached", qkv, heads, window);
+  const auto shape = shape_of(qkv, heads, window);
   const Size past = cache.length, kv = shape.G * shape.D, capacity = cache.k.dim(1);
   if (past + shape.T > capacity) {
     fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens",

@@ -2,6 +2,8 @@
 #include "kernels/embedding.h"
 
 #include <algorithm>
+
+#include "kernels/limits.h"
 #include "libtrain/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
@@ -32,6 +34,7 @@ struct Embedding final : Function {
   }
 
   void backward(const Tensor& dy) override {
+    if (table_ != nullptr) kernels::require_embedding_ids(target_of(dy.device()), ids_.elements());
     const DType sums = gradient_dtype(dy.dtype());
     GradientOutput dtable(table_, sums), dpositions(positions_, sums);
     const Size V = table_ != nullptr ? table_->shape[0] : 0, max_T = positions_ != nullptr ? positions_->shape[0] : 0;

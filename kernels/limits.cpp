@@ -1,0 +1,31 @@
+// Sizes that kernels refuse.
+#include "kernels/limits.h"
+
+#include <string>
+
+#include "libtrain/error.h"
+
+namespace lt::kernels {
+namespace {
+
+void require_at_most(DeviceType target, const char* what, Size most, Size found, const char* hint) {
+  if (target != DeviceType::cuda || found <= most) return;
+  throw UsageError(
+      "kernels",
+      std::string(what) + ": expected at most " + std::to_string(most) + " on CUDA, got " + std::to_string(found),
+      hint);
+}
+
+}  // namespace
+
+void require_head_size(DeviceType target, Size channels) {
+  require_at_most(target, "attention: channels of a head", kMostHeadChannels, channels,
+                  "more heads, or a smaller model.head_dim");
+}
+
+void require_embedding_ids(DeviceType target, Size ids) {
+  require_at_most(target, "embedding: tokens of a micro-batch", kMostEmbeddingIds, ids,
+                  "a smaller train.micro_batch with a larger train.accum takes as many tokens a step");
+}
+
+}  // namespace lt::kernels
