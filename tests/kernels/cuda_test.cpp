@@ -8,6 +8,7 @@
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/on_both.h"
+#include "kernels/qk_norm.h"
 #include "kernels/random.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
@@ -302,6 +303,24 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
           });
         }
       }
+    }
+  });
+}
+
+TEST_CASE("cuda: QK-norm", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const QkNormShape s : {QkNormShape{1, 1, 1, 1}, {37, 6, 2, 64}, {5, 3, 3, 33}, {300, 2, 1, 128}}) {
+      CAPTURE(s.rows, s.H, s.G, s.D);
+      const DType sums = gradient_dtype(dtype);
+      OnBoth both;
+      const int x = both.array(dtype, s.rows * s.row(), 2), dy = both.array(dtype, s.rows * s.row());
+      const int wq = both.array(dtype, s.D), wk = both.array(dtype, s.D), y = both.array(dtype, s.rows * s.row());
+      const int rstd = both.array(sums, s.rows * s.heads()), dwq = both.array(sums, s.D), dwk = both.array(sums, s.D);
+      both.run([&](auto stream, auto at) {
+        qk_norm_forward(stream, {dtype, s, at(y), at(rstd), at(x), at(wq), at(wk), 1e-5f});
+        qk_norm_backward(stream,
+                         {dtype, s, at(dy), at(dwq), at(dwk), true, false, at(dy), at(x), at(wq), at(wk), at(rstd)});
+      });
     }
   });
 }

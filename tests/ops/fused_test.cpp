@@ -142,6 +142,19 @@ TEST_CASE("swiglu and rope: gradients and values", "[ops]") {
   }
 }
 
+TEST_CASE("qk_norm: gradients, and values beside rms_norm", "[ops]") {
+  const ops::Heads heads{4, 2, 6};
+  const Tensor qkv = normal({2, 3, heads.row()}, 1), wq = normal({6}, 2), wk = normal({6}, 3);
+  check_gradient([&](auto& t) { return ops::qk_norm(t[0], heads, t[1], t[2]); }, {qkv, wq, wk});
+  const Tensor y = ops::qk_norm(qkv, heads, wq, wk, 1e-3f);
+  for (Size h = 0; h < 8; ++h) {
+    const Tensor head = ops::slice(qkv, 2, 6 * h, 6);
+    const Tensor expected = h < 6 ? ops::rms_norm(head, h < 4 ? wq : wk, 1e-3f) : head;
+    check_equal(ops::slice(y, 2, 6 * h, 6), expected, 1e-12);
+  }
+  CHECK_THROWS_WITH(ops::qk_norm(qkv, heads, normal({5}, 4), wk), "qk_norm: q_weight: expected shape [6], got [5]");
+}
+
 TEST_CASE("attention: a window hides what lies before it", "[ops]") {
   const ops::Heads heads{4, 2, 6};
   const Tensor qkv = normal({2, 9, heads.row()}, 1);

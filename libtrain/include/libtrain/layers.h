@@ -49,6 +49,8 @@ class RmsNorm : public Module {
       : weight_(add_parameter("weight", {width}, Init::constant(1))), eps_(eps) {}
 
   Tensor operator()(const Tensor& x) const { return ops::rms_norm(x, weight_.tensor(), eps_); }
+  const Tensor& weight() const { return weight_.tensor(); }
+  float eps() const { return eps_; }
 
  private:
   Parameter& weight_;

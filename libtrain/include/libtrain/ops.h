@@ -79,6 +79,11 @@ struct Heads {
 // A temporary that nothing else holds is rotated in place.
 Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0);
 
+// RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim] in qkv [B, T, row]
+// (Henry et al. 2020).
+Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, const Tensor& k_weight,
+               float eps = 1e-5f);
+
 // Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: no
 // T x T matrix exists (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023). With a window, position i sees
 // positions i - window + 1 to i alone (Beltagy et al. 2020); 0: all up to i.
