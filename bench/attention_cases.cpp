@@ -126,7 +126,7 @@ std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs) 
 void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {
   const nn::TransformerSpec& spec = sizes.spec;
   const Device device = sizes.device;
-  const kernels::AttentionShape shape{sizes.B, sizes.T, spec.heads, spec.kv_heads, spec.head_dim()};
+  const kernels::AttentionShape shape{sizes.B, sizes.T, spec.heads, spec.kv_heads, spec.head_dim};
   const Size matrix = shape.B * shape.H * shape.T * shape.T;
   for (const DType dtype : kBenchDTypes) {
     const Implementations all = implementations(shape, dtype, device);

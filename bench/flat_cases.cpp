@@ -12,8 +12,8 @@ namespace lt::bench {
 namespace {
 
 Size block_weights(const KernelSizes& sizes) {
-  const Size C = sizes.spec.width, gates = sizes.spec.family == "llama" ? 2 : 1;
-  return C * (sizes.row() + sizes.spec.heads * sizes.spec.head_dim() + (gates + 1) * sizes.spec.ffn);
+  const Size C = sizes.spec.width, gates = sizes.ffn_inputs();
+  return C * (sizes.row() + sizes.spec.heads * sizes.spec.head_dim + (gates + 1) * sizes.spec.ffn);
 }
 
 // With a copy in `dtype` where that is not f32.

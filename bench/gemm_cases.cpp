@@ -39,9 +39,9 @@ KernelCase product(const std::string& name, const kernels::Gemm& g, Device devic
 
 void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
   const nn::TransformerSpec& spec = sizes.spec;
-  const Size M = sizes.M(), C = spec.width, F = spec.ffn, gates = spec.family == "llama" ? 2 : 1;
+  const Size M = sizes.M(), C = spec.width, F = spec.ffn, gates = sizes.ffn_inputs();
   const Linear linears[] = {{"qkv", M, C, sizes.row()},
-                            {"attention_out", M, spec.heads * spec.head_dim(), C},
+                            {"attention_out", M, spec.heads * spec.head_dim, C},
                             {"ffn_in", M, C, gates * F},
                             {"ffn_out", M, F, C},
                             {"head", ops::head_chunk_rows(sizes.device.type, M, spec.vocab), C, spec.vocab}};

@@ -16,7 +16,7 @@ namespace {
 KernelCase rope_case(const KernelSizes& sizes, DType dtype) {
   const nn::TransformerSpec& spec = sizes.spec;
   const Size B = sizes.B, T = sizes.T, row = sizes.row(), heads = spec.heads + spec.kv_heads;
-  const Size D = spec.head_dim() / 2 * 2, rotated = sizes.M() * heads * D;
+  const Size D = spec.head_dim / 2 * 2, rotated = sizes.M() * heads * D;
   const Device device = sizes.device;
   const double base = spec.rope_base;
   KernelCase c{"rope",

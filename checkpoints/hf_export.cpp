@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 
 #include "files.h"
 #include "hf_names.h"
 #include "layout.h"
+#include "libtrain/model_family.h"
 #include "manifest.h"
+#include "model_json.h"
 #include "read_ranges.h"
 #include "safetensors.h"
 
@@ -20,48 +24,57 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json config_of(const ModelInfo& model) {
-  // No special tokens: those that transformers would assume lie outside of a small vocabulary.
-  const Json common = {{"vocab_size", model.vocab},
-                       {"tie_word_embeddings", model.tie_embeddings},
-                       {"bos_token_id", nullptr},
-                       {"eos_token_id", nullptr},
-                       {"torch_dtype", "float32"}};
-  Json config;
-  if (model.family == "gpt2") {
-    config = {{"architectures", {"GPT2LMHeadModel"}},
-              {"model_type", "gpt2"},
-              {"activation_function", "gelu_new"},
-              {"n_layer", model.layers},
-              {"n_head", model.heads},
-              {"n_embd", model.width},
-              {"n_inner", model.ffn},
-              {"n_positions", model.max_seq},
-              {"layer_norm_epsilon", model.norm_eps},
-              {"resid_pdrop", model.dropout},
-              {"embd_pdrop", model.dropout},
-              {"attn_pdrop", 0.0}};
+// What every family's config.json has. No special tokens: those that transformers would assume lie outside of a small
+// vocabulary.
+constexpr nn::HfEntry kCommon[] = {
+    {"vocab_size", "vocab", nullptr},        {"tie_word_embeddings", "tie_embeddings", nullptr},
+    {"bos_token_id", nullptr, "null"},       {"eos_token_id", nullptr, "null"},
+    {"torch_dtype", nullptr, "\"float32\""},
+};
+
+// A field of our own description by its name; null: 0, of a window that is none.
+Json value_of(const Json& model, const nn::HfEntry& entry) {
+  if (entry.field == nullptr) return Json::parse(entry.constant);
+  const Json value = model.at(entry.field);
+  return value.is_number_integer() && value == 0 ? Json() : value;
+}
+
+void put(Json& config, std::string_view key, Json value) {
+  const std::size_t dot = key.find('.');
+  Json& at = config[std::string(key.substr(0, dot))];
+  if (dot == std::string_view::npos) {
+    at = std::move(value);
   } else {
-    // rope_theta is read by transformers 4, rope_parameters by 5.
-    config = {{"architectures", {"LlamaForCausalLM"}},
-              {"model_type", "llama"},
-              {"hidden_act", "silu"},
-              {"num_hidden_layers", model.layers},
-              {"num_attention_heads", model.heads},
-              {"num_key_value_heads", model.kv_heads},
-              {"head_dim", model.head_dim()},
-              {"hidden_size", model.width},
-              {"intermediate_size", model.ffn},
-              {"max_position_embeddings", model.max_seq},
-              {"rms_norm_eps", model.norm_eps},
-              {"rope_theta", model.rope_base},
-              {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", model.rope_base}}},
-              {"attention_bias", false},
-              {"attention_dropout", 0.0},
-              {"mlp_bias", false}};
+    put(at, key.substr(dot + 1), std::move(value));
   }
-  config.update(common);
+}
+
+Json config_of(const nn::TransformerSpec& model) {
+  const nn::HfFormat& format = nn::find_family(model.family).hf;
+  const Json fields = all_fields(model);
+  Json config = {{"architectures", {format.architecture}}, {"model_type", format.model_type}};
+  for (const auto& entries : {format.config, format.more_config, std::span<const nn::HfEntry>(kCommon)}) {
+    for (const nn::HfEntry& entry : entries) put(config, entry.key, value_of(fields, entry));
+  }
   return config;
+}
+
+// A field that the format does not have must be what all models of the family have in it, or only matter in training.
+void require_expressible(const nn::TransformerSpec& model) {
+  const nn::ModelFamily& family = nn::find_family(model.family);
+  const nn::HfFormat& format = family.hf;
+  std::set<std::string_view> known{"family", "dropout"};
+  for (const auto& entries : {format.config, format.more_config, std::span<const nn::HfEntry>(kCommon)}) {
+    for (const nn::HfEntry& entry : entries) known.insert(entry.field == nullptr ? "" : entry.field);
+  }
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    const bool unused = field.name == "rope_base" && !family.rotary;
+    if (known.contains(field.name) || unused || nn::is_default(model, field)) continue;
+    throw DataError(
+        "checkpoint",
+        fmt::format("manifest.json: model.{}: expected its default in Hugging Face's format of {}, found {}",
+                    field.name, model.family, all_fields(model)[std::string(field.name)].dump()));
+  }
 }
 
 // The table and the checkpoint agree on names and shapes, and the table uses all of them.
@@ -140,7 +153,8 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
     const auto [manifest, kinds, tensors, model] = within(step, [&] {
       Manifest read = read_manifest(step);
       auto kinds_of_weights = weight_kinds(read, weights);
-      const ModelInfo info = parse_model(read.state.model);
+      const nn::TransformerSpec info = model_from_json(read.state.model).spec;
+      require_expressible(info);
       std::vector<HfTensor> table = hf_tensors(info);
       check_parameters(read, table);
       return std::tuple(std::move(read), std::move(kinds_of_weights), std::move(table), info);

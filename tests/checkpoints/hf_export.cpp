@@ -10,6 +10,7 @@
 #include "hf_names.h"
 #include "libtrain/error.h"
 #include "manifest.h"
+#include "model_json.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -53,7 +54,7 @@ const ParameterInfo& parameter_of(const HfCase& item, const std::string& name) {
 
 TEST_CASE("hf names: the table covers every parameter once, with its shape", "[checkpoints]") {
   for (const HfCase& item : hf_cases()) {
-    const auto tensors = hf_tensors(parse_model(item.model));
+    const auto tensors = hf_tensors(model_from_json(item.model).spec);
     std::map<std::string, Size> rows;
     std::set<std::string> theirs;
     for (const HfTensor& tensor : tensors) {
@@ -76,7 +77,7 @@ TEST_CASE("hf export: transposed and sliced tensors hold the numbers of the chec
     const Exported exported = read_safetensors(out / "model.safetensors");
     CHECK(exported.header.at("__metadata__").at("format") == "pt");
     Size elements = 0;
-    for (const HfTensor& tensor : hf_tensors(parse_model(item.model))) {
+    for (const HfTensor& tensor : hf_tensors(model_from_json(item.model).spec)) {
       const auto& entry = exported.header.at(tensor.theirs);
       CHECK(entry.at("dtype") == "F32");
       const Shape shape = tensor.their_shape();
@@ -104,7 +105,7 @@ TEST_CASE("hf export: transposed and sliced tensors hold the numbers of the chec
   const json llama = json::parse(read_file(temp.path() / "llama-untied" / "config.json"));
   CHECK(llama.at("num_key_value_heads") == 2);
   CHECK(llama.at("rope_theta") == 5000.0);
-  CHECK(llama.at("rms_norm_eps") == 0.0001);
+  CHECK(llama.at("rms_norm_eps").get<float>() == 0.0001f);
   CHECK(llama.at("tie_word_embeddings") == false);
 }
 
@@ -143,7 +144,14 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
   SECTION("a model of another family") {
     item.model.replace(item.model.find("gpt2"), 4, "mlp2");
     CHECK_THROWS_WITH(export_hf(save_case(item, temp.path() / "run"), out),
-                      ContainsSubstring("model.family: expected gpt2 or llama, found mlp2"));
+                      ContainsSubstring("manifest.json: model.family: expected one of gpt2, llama"));
+    CHECK(left().empty());
+  }
+  SECTION("a field that the format of the family does not have") {
+    item.model.insert(item.model.size() - 1, R"(,"window":7)");
+    CHECK_THROWS_WITH(export_hf(save_case(item, temp.path() / "run"), out),
+                      ContainsSubstring("manifest.json: model.window: expected its default in Hugging Face's format of "
+                                        "gpt2, found 7"));
     CHECK(left().empty());
   }
   SECTION("a folder with something in it") {

@@ -24,7 +24,7 @@ PUBLIC_HEADERS = {
     "core": "collectives device dtype error memory memory_program part_clock progress random step_numbers stochastic_rounding timeline version work_count",
     "tensor": "autograd batch shard_map tensor",
     "ops": "ops",
-    "nn": "layers models module",
+    "nn": "layers model_family models module transformer_spec",
     "comm": "group program world",
     "optim": "optim optimizer_groups",
     "data": "data prepare",

@@ -18,6 +18,9 @@ using Options = std::vector<std::pair<std::string, std::string>>;
 const Options kUneven = {{"model.family", "gpt2"}, {"model.layers", "3"},   {"model.width", "15"},
                          {"model.heads", "5"},     {"model.kv_heads", "5"}, {"model.ffn", "37"},
                          {"model.vocab", "101"},   {"model.max_seq", "9"},  {"train.seq", "7"}};
+// Heads of their own size, norms of queries and keys, biases, a window.
+const Options kWindow = {{"model.preset", "llama-tiny"}, {"model.head_dim", "10"}, {"model.qk_norm", "true"},
+                         {"model.qkv_bias", "true"},     {"model.window", "5"},    {"train.seq", "16"}};
 const Options kGpt = {{"model.preset", "gpt-tiny"}, {"train.seq", "16"}};
 const Options kLlama = {{"model.preset", "llama-tiny"}, {"train.seq", "16"}};
 
@@ -91,7 +94,7 @@ void check(Options options, const Options& more) {
 }  // namespace
 
 TEST_CASE("plan = run: every model, strategy, recomputation and accumulation", "[train]") {
-  for (const Options& model : {kGpt, kLlama, kUneven}) {
+  for (const Options& model : {kGpt, kLlama, kUneven, kWindow}) {
     for (const Strategy& strategy : kStrategies) {
       for (const char* recompute : {"none", "selective", "full"}) {
         for (const char* accum : {"1", "3"}) {

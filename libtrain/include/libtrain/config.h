@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "libtrain/dtype.h"
+#include "libtrain/transformer_spec.h"
 
 namespace lt {
 
-struct ModelConfig {
+// A field of the description that is not set is the preset's.
+struct ModelConfig : nn::TransformerSpec {
+  ModelConfig() { family.clear(); }
+
   std::string preset = "gpt-tiny";
-  std::string family;                                                                    // gpt2 or llama
-  Size layers = 0, heads = 0, kv_heads = 0, width = 0, ffn = 0, vocab = 0, max_seq = 0;  // 0: from the preset
-  double dropout = 0;
-  std::string tie_embeddings = "auto";  // auto (of the preset), true or false
-  std::string from;                     // initial weights: a checkpoint
-  std::vector<std::string> freeze;      // patterns of parameters that are not trained
+  std::string from;                 // initial weights: a checkpoint
+  std::vector<std::string> freeze;  // patterns of parameters that are not trained
 };
 
 struct DataConfig {

@@ -1,47 +1,15 @@
-// GPT-2 and Llama, and the table of presets.
+// Transformers: what all families share, and how one is made.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "libtrain/module.h"
 #include "libtrain/ops.h"
+#include "libtrain/transformer_spec.h"
 
 namespace lt::nn {
-
-// Everything that determines a transformer of either family.
-struct TransformerSpec {
-  std::string family = "gpt2";  // gpt2 or llama
-  Size layers = 0, heads = 0, kv_heads = 0, width = 0, ffn = 0, vocab = 0, max_seq = 0;
-  std::optional<bool> tie_embeddings =
-      std::nullopt;  // the head uses the embedding's table; unset: gpt2 does, llama does not
-  double dropout = 0;
-  float norm_eps = 1e-5f;
-  double rope_base = 500000;  // llama
-
-  Size head_dim() const { return width / heads; }
-  bool tied() const { return tie_embeddings.value_or(family == "gpt2"); }
-};
-
-// Fills what is 0: kv_heads = heads, ffn = 4 width (gpt2) or 8/3 width rounded up to a multiple of 32 (llama).
-TransformerSpec with_defaults(TransformerSpec spec);
-
-struct Preset {
-  std::string name;
-  TransformerSpec spec;
-};
-const std::vector<Preset>& presets();
-// Throws UsageError naming the presets.
-const TransformerSpec& preset(const std::string& name);
-// The preset of this shape, whatever its dropout, epsilon and base of rotary positions; null where there is none.
-const Preset* preset_of(const TransformerSpec& spec);
-// That preset's name; of any other shape its family, layers and width: "gpt2-2x32".
-std::string model_name(const TransformerSpec& spec);
-
-// Throws UsageError (part "config", field "model.*") for a combination that makes no model.
-void validate(const TransformerSpec& spec);
 
 // The keys and values of all layers for generation.
 struct DecodeState {
@@ -63,7 +31,8 @@ class Transformer : public Model {
   DecodeState decode_state(Size batch, Size capacity) const;
 
   // FLOPs of training on one token of a sequence of `seq`:
-  // 3 * (2 * matmul weights of all blocks + 2 * layers * seq * width + 2 * width * vocab).
+  // 3 * (2 * matmul weights of all blocks + 2 * layers * seq * heads * head_dim + 2 * width * vocab), where a window
+  // leaves fewer of the seq.
   double flops_per_token(Size seq) const;
 
   // The parts in which the families differ.
@@ -92,16 +61,11 @@ class Transformer : public Model {
   Head* head_ = nullptr;
 };
 
-// Radford et al. 2019: LayerNorm before each part, learned positions, biases, tanh GELU, tied head.
+// Radford et al. 2019: LayerNorm before attention and feed-forward network, learned positions, biases, tanh GELU, tied
+// head.
 class Gpt2 : public Transformer {
  public:
   explicit Gpt2(TransformerSpec spec);
-};
-
-// Touvron et al. 2023 and Llama 3: RMSNorm, rotary positions, grouped heads, SwiGLU, no biases.
-class Llama : public Transformer {
- public:
-  explicit Llama(TransformerSpec spec);
 };
 
 // The model of `spec.family`. Throws UsageError.

@@ -1,4 +1,6 @@
 // GPT-2 (Radford et al. 2019): x += proj(attention(qkv(norm1(x)))), x += down(gelu(up(norm2(x)))).
+#include "libtrain/error.h"
+#include "nn/families.h"
 #include "nn/parts.h"
 
 namespace lt::nn {
@@ -26,7 +28,7 @@ struct GptBlock final : Transformer::Block {
         site(name) {}
 
   Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
-    const Tensor a = attention.attend(attention.qkv(norm1(x)), cache);
+    const Tensor a = attention.attend(attention.packed(norm1(x)), cache);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
     const Tensor n = norm2(y);
     return dropout_p == 0 ? ffn(n, y) : ops::add(y, dropout(ffn(n), dropout_p, site + ".ffn"));
@@ -55,7 +57,61 @@ struct GptEmbed final : Transformer::Embed {
   double dropout_p;
 };
 
+constexpr HfEntry kConfig[] = {
+    {"activation_function", nullptr, "\"gelu_new\""},
+    {"n_layer", "layers", nullptr},
+    {"n_head", "heads", nullptr},
+    {"n_embd", "width", nullptr},
+    {"n_inner", "ffn", nullptr},
+    {"n_positions", "max_seq", nullptr},
+    {"layer_norm_epsilon", "norm_eps", nullptr},
+    {"resid_pdrop", "dropout", nullptr},
+    {"embd_pdrop", "dropout", nullptr},
+    {"attn_pdrop", nullptr, "0.0"},
+};
+
+using Rows = HfTensorRow::Rows;
+using Where = HfTensorRow::Where;
+
+constexpr HfTensorRow kTensors[] = {
+    {"embedding.wte.weight", "transformer.wte.weight", "V,C"},
+    {"embedding.wpe.weight", "transformer.wpe.weight", "P,C"},
+    {"blocks.{}.norm1.weight", "transformer.h.{}.ln_1.weight", "C"},
+    {"blocks.{}.norm1.bias", "transformer.h.{}.ln_1.bias", "C"},
+    {"blocks.{}.attention.qkv.weight", "transformer.h.{}.attn.c_attn.weight", "q+g+g,C", Rows::all, true},
+    {"blocks.{}.attention.qkv.bias", "transformer.h.{}.attn.c_attn.bias", "q+g+g"},
+    {"blocks.{}.attention.proj.weight", "transformer.h.{}.attn.c_proj.weight", "C,q", Rows::all, true},
+    {"blocks.{}.attention.proj.bias", "transformer.h.{}.attn.c_proj.bias", "C"},
+    {"blocks.{}.norm2.weight", "transformer.h.{}.ln_2.weight", "C"},
+    {"blocks.{}.norm2.bias", "transformer.h.{}.ln_2.bias", "C"},
+    {"blocks.{}.ffn.up.weight", "transformer.h.{}.mlp.c_fc.weight", "F,C", Rows::all, true},
+    {"blocks.{}.ffn.up.bias", "transformer.h.{}.mlp.c_fc.bias", "F"},
+    {"blocks.{}.ffn.down.weight", "transformer.h.{}.mlp.c_proj.weight", "C,F", Rows::all, true},
+    {"blocks.{}.ffn.down.bias", "transformer.h.{}.mlp.c_proj.bias", "C"},
+    {"head.norm.weight", "transformer.ln_f.weight", "C"},
+    {"head.norm.bias", "transformer.ln_f.bias", "C"},
+    {"head.lm.weight", "lm_head.weight", "V,C", Rows::all, false, Where::untied},
+};
+
+void check(const TransformerSpec& spec) {
+  if (spec.kv_heads == spec.heads) return;
+  throw UsageError("config",
+                   "model.kv_heads: gpt2 has as many as heads (" + std::to_string(spec.heads) + "), got " +
+                       std::to_string(spec.kv_heads),
+                   "the other families have groups of heads");
+}
+
 }  // namespace
+
+// rope_base is not used; manifests have it all the same.
+const ModelFamily kGpt2{
+    .name = "gpt2",
+    .gated_ffn = false,
+    .rotary = false,
+    .defaults = {.tie_embeddings = true, .norm_eps = 1e-5f, .rope_base = 500000, .qk_norm = false, .qkv_bias = true},
+    .check = check,
+    .make = [](const TransformerSpec& spec) -> std::unique_ptr<Transformer> { return std::make_unique<Gpt2>(spec); },
+    .hf = {"GPT2LMHeadModel", "gpt2", kConfig, {}, kTensors}};
 
 Gpt2::Gpt2(TransformerSpec description) : Transformer((description.family = "gpt2", std::move(description))) {
   auto& embed = add_unit<GptEmbed>("embedding", spec());

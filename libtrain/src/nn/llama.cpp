@@ -1,5 +1,8 @@
-// Llama (Touvron et al. 2023; Llama 3): x += proj(attention(rope(qkv(norm1(x))))), x +=
-// down(swiglu(gate_up(norm2(x)))).
+// Llama (Touvron et al. 2023; Llama 3) and what resembles it: x += proj(attention(rope(qkv(norm1(x))))),
+// x += down(swiglu(gate_up(norm2(x)))).
+#include "nn/llama.h"
+
+#include "nn/families.h"
 #include "nn/parts.h"
 
 namespace lt::nn {
@@ -25,7 +28,7 @@ struct LlamaBlock final : Transformer::Block {
 
   Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
     const Size first = cache != nullptr ? cache->length : 0;
-    const Tensor qkv = ops::rope(attention.qkv(norm1(x)), attention.heads, rope_base, first);
+    const Tensor qkv = ops::rope(attention.packed(norm1(x)), attention.heads, rope_base, first);
     const Tensor y = add_residual(attention.proj, attention.attend(qkv, cache), x, dropout_p, site + ".attention");
     return add_residual(ffn.down, ops::swiglu(ffn.gate_up(norm2(y))), y, dropout_p, site + ".ffn");
   }
@@ -49,14 +52,34 @@ struct LlamaEmbed final : Transformer::Embed {
   double dropout_p;
 };
 
+struct Llama final : Transformer {
+  explicit Llama(const TransformerSpec& description) : Transformer(description) {
+    auto& embed = add_unit<LlamaEmbed>("embedding", spec());
+    std::vector<Transformer::Block*> blocks;
+    for (Size i = 0; i < spec().layers; ++i) {
+      blocks.push_back(&add_block<LlamaBlock>(block_name(i), spec(), block_name(i)));
+    }
+    set_parts(embed, std::move(blocks), add_unit<LmHead<RmsNorm>>("head", spec()));
+  }
+};
+
+constexpr HfEntry kConfig[] = {
+    {"attention_bias", nullptr, "false"},
+    {"attention_dropout", nullptr, "0.0"},
+    {"mlp_bias", nullptr, "false"},
+};
+
 }  // namespace
 
-Llama::Llama(TransformerSpec description) : Transformer((description.family = "llama", std::move(description))) {
-  auto& embed = add_unit<LlamaEmbed>("embedding", spec());
-  std::vector<Transformer::Block*> blocks;
-  for (Size i = 0; i < spec().layers; ++i)
-    blocks.push_back(&add_block<LlamaBlock>(block_name(i), spec(), block_name(i)));
-  set_parts(embed, std::move(blocks), add_unit<LmHead<RmsNorm>>("head", spec()));
-}
+std::unique_ptr<Transformer> make_llama(const TransformerSpec& spec) { return std::make_unique<Llama>(spec); }
+
+const ModelFamily kLlama{
+    .name = "llama",
+    .gated_ffn = true,
+    .rotary = true,
+    .defaults = {.tie_embeddings = false, .norm_eps = 1e-5f, .rope_base = 500000, .qk_norm = false, .qkv_bias = false},
+    .check = nullptr,
+    .make = make_llama,
+    .hf = {"LlamaForCausalLM", "llama", kLlamaConfig, kConfig, kLlamaTensors}};
 
 }  // namespace lt::nn

@@ -1,4 +1,4 @@
-// Parts that both families are made of. Initial weights: normal 0.02, residual projections 0.02 / sqrt(2 layers)
+// Modules that several families are made of. Initial weights: normal 0.02, residual projections 0.02 / sqrt(2 layers)
 // (Radford et al. 2019), biases 0, norms 1.
 #pragma once
 
@@ -23,17 +23,27 @@ inline std::vector<Size> rows_of(const ops::Heads& heads) {
 }
 
 struct QkvAttention : Module {
-  QkvAttention(const TransformerSpec& spec, bool bias)
-      : heads{spec.heads, spec.kv_heads, spec.head_dim()},
-        qkv(add<Linear>("qkv", spec.width, heads.row(), bias, kInit, rows_of(heads))),
-        proj(add<Linear>("proj", spec.width, spec.width, bias, residual_init(spec))) {}
+  QkvAttention(const TransformerSpec& spec, bool proj_bias)
+      : heads{spec.heads, spec.kv_heads, spec.head_dim},
+        window(spec.window),
+        qkv(add<Linear>("qkv", spec.width, heads.row(), *spec.qkv_bias, kInit, rows_of(heads))),
+        proj(add<Linear>("proj", spec.heads * spec.head_dim, spec.width, proj_bias, residual_init(spec))),
+        q_norm(*spec.qk_norm ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
+        k_norm(*spec.qk_norm ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
 
-  Tensor attend(const Tensor& packed, ops::KvCache* cache) const {
-    return cache != nullptr ? ops::attention_cached(packed, heads, *cache) : ops::attention(packed, heads);
+  // The packed rows [B, T, heads.row()] of x [B, T, width].
+  Tensor packed(const Tensor& x) const {
+    Tensor rows = qkv(x);
+    return q_norm == nullptr ? rows : ops::qk_norm(rows, heads, q_norm->weight(), k_norm->weight(), q_norm->eps());
+  }
+  Tensor attend(const Tensor& rows, ops::KvCache* cache) const {
+    return cache != nullptr ? ops::attention_cached(rows, heads, *cache, window) : ops::attention(rows, heads, window);
   }
 
   ops::Heads heads;
+  Size window;
   Linear &qkv, &proj;
+  RmsNorm *q_norm, *k_norm;  // null where there are none
 };
 
 // x + dropout(linear(h)); without dropout the sum is part of the product.

@@ -1,8 +1,8 @@
-// The published shapes, as a table, and what makes a transformer's description valid.
-#include <tuple>
+// The published shapes, as a table.
+#include <algorithm>
 
 #include "libtrain/error.h"
-#include "libtrain/models.h"
+#include "libtrain/transformer_spec.h"
 
 namespace lt::nn {
 
@@ -34,11 +34,13 @@ const TransformerSpec& preset(const std::string& name) {
 }
 
 const Preset* preset_of(const TransformerSpec& spec) {
-  const auto shape = [](const TransformerSpec& s) {
-    return std::tuple(s.family, s.layers, s.heads, s.kv_heads, s.width, s.ffn, s.vocab, s.max_seq, s.tied());
-  };
   for (const Preset& entry : presets()) {
-    if (shape(entry.spec) == shape(spec)) return &entry;
+    if (entry.spec.family != spec.family) continue;
+    const TransformerSpec known = with_defaults(entry.spec), complete = with_defaults(spec);
+    const bool same = std::all_of(spec_fields().begin(), spec_fields().end(), [&](const SpecField& field) {
+      return !field.shapes_model || is_equal(known, complete, field);
+    });
+    if (same) return &entry;
   }
   return nullptr;
 }
@@ -47,43 +49,6 @@ std::string model_name(const TransformerSpec& spec) {
   const Preset* known = preset_of(spec);
   return known != nullptr ? known->name
                           : spec.family + "-" + std::to_string(spec.layers) + "x" + std::to_string(spec.width);
-}
-
-TransformerSpec with_defaults(TransformerSpec spec) {
-  if (spec.kv_heads == 0) spec.kv_heads = spec.heads;
-  if (spec.ffn == 0) spec.ffn = spec.family == "llama" ? (spec.width * 8 / 3 + 31) / 32 * 32 : 4 * spec.width;
-  return spec;
-}
-
-void validate(const TransformerSpec& spec) {
-  const auto refuse = [](const std::string& what) {
-    throw UsageError("config", what, "`ltrain plan --model.preset=NAME` prints the shape of a preset");
-  };
-  const auto positive = [&](const char* field, Size value) {
-    if (value < 1) refuse(std::string("model.") + field + ": expected at least 1, got " + std::to_string(value));
-  };
-  if (spec.family != "gpt2" && spec.family != "llama") {
-    refuse("model.family: expected gpt2 or llama, got \"" + spec.family + "\"");
-  }
-  positive("layers", spec.layers), positive("heads", spec.heads), positive("kv_heads", spec.kv_heads);
-  positive("width", spec.width), positive("ffn", spec.ffn), positive("vocab", spec.vocab),
-      positive("max_seq", spec.max_seq);
-  if (spec.width % spec.heads != 0) {
-    refuse("model.heads: " + std::to_string(spec.heads) + " does not divide model.width " + std::to_string(spec.width));
-  }
-  if (spec.heads % spec.kv_heads != 0) {
-    refuse("model.kv_heads: " + std::to_string(spec.kv_heads) + " does not divide model.heads " +
-           std::to_string(spec.heads));
-  }
-  if (spec.family == "gpt2" && spec.kv_heads != spec.heads) {
-    refuse("model.kv_heads: gpt2 has as many as heads (" + std::to_string(spec.heads) + "), got " +
-           std::to_string(spec.kv_heads));
-  }
-  if (spec.family == "llama" && spec.head_dim() % 2 != 0) {
-    refuse("model.width: rotary positions want an even width / heads, got " + std::to_string(spec.head_dim()));
-  }
-  if (!(spec.dropout >= 0 && spec.dropout < 1))
-    refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
 }
 
 }  // namespace lt::nn

@@ -1,6 +1,7 @@
-// The chain that both families share: embedding, blocks, head with the loss in chunks; and generation with a cache.
+// The chain that all families share: embedding, blocks, head with the loss in chunks; and generation with a cache.
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
+#include "libtrain/model_family.h"
 #include "libtrain/models.h"
 
 namespace lt::nn {
@@ -51,7 +52,7 @@ Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
 DecodeState Transformer::decode_state(Size batch, Size capacity) const {
   DecodeState state;
   const Tensor& like = embed_->table();
-  const Shape shape{batch, capacity, spec_.kv_heads * spec_.head_dim()};
+  const Shape shape{batch, capacity, spec_.kv_heads * spec_.head_dim};
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     state.layers.push_back(
         {Tensor::empty(shape, like.dtype(), like.device()), Tensor::empty(shape, like.dtype(), like.device()), 0});
@@ -66,15 +67,15 @@ double Transformer::flops_per_token(Size seq) const {
       if (entry.parameter->shape().dims() == 2) weights += static_cast<double>(entry.parameter->shape().elements());
     }
   }
-  const auto width = static_cast<double>(spec_.width);
-  return 3 * (2 * weights + 2 * static_cast<double>(spec_.layers * seq) * width +
-              2 * width * static_cast<double>(spec_.vocab));
+  const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // on the average
+  return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen +
+              2 * static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab));
 }
 
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec) {
-  validate(with_defaults(spec));
-  if (spec.family == "llama") return std::make_unique<Llama>(spec);
-  return std::make_unique<Gpt2>(spec);
+  const TransformerSpec complete = with_defaults(spec);
+  validate(complete);
+  return find_family(complete.family).make(complete);
 }
 
 }  // namespace lt::nn

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
+#include <type_traits>
+#include <variant>
 
-#include "libtrain/models.h"
+#include "libtrain/transformer_spec.h"
 #include "report/parts.h"
 
 namespace lt::report {
@@ -17,26 +20,38 @@ double largest(const std::vector<const StepRow*>& steps, double StepRow::*member
   return result;
 }
 
+// Reads one field of the model from config.toml; false where it does not say what it must.
+bool read_field(const RunData& run, const nn::SpecField& field, nn::TransformerSpec& spec) {
+  const std::string key = fmt::format("model.{}", field.name), text = config_text(run, key);
+  const double number = config_number(run, key);
+  return std::visit(
+      [&](auto member) {
+        auto& value = spec.*member;
+        using T = std::remove_reference_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          if (text != "–") value = text;
+        } else if constexpr (std::is_same_v<T, std::optional<bool>>) {
+          if (text == "true" || text == "false") value = text == "true";
+        } else if constexpr (std::is_same_v<T, Size>) {
+          if (!(number > 0 && number < 1e9)) return field.optional;
+          value = static_cast<T>(number);
+        } else {
+          if (number > 0) value = static_cast<T>(number);
+        }
+        return true;
+      },
+      field.member);
+}
+
 }  // namespace
 
 std::string model_of(const RunData& run) {
-  nn::TransformerSpec spec{.family = config_text(run, "model.family")};
+  nn::TransformerSpec spec{.family = ""};
   bool whole = true;  // all numbers of the shape are known
-  const auto read = [&](const char* key, Size& field) {
-    const double value = config_number(run, key);
-    if (value > 0 && value < 1e9) {
-      field = static_cast<Size>(value);
-    } else {
-      whole = false;
-    }
-  };
-  read("model.layers", spec.layers), read("model.heads", spec.heads), read("model.kv_heads", spec.kv_heads);
-  read("model.width", spec.width), read("model.ffn", spec.ffn), read("model.vocab", spec.vocab);
-  read("model.max_seq", spec.max_seq);
-  spec.tie_embeddings = config_text(run, "model.tie_embeddings") == "true";
-  if (!whole || spec.family == "–") {
+  for (const nn::SpecField& field : nn::spec_fields()) whole = read_field(run, field, spec) && whole;
+  if (!whole || spec.family.empty()) {
     const std::string name = config_text(run, "model.preset");
-    return name == "–" ? spec.family : name;
+    return name == "–" ? config_text(run, "model.family") : name;
   }
   const std::string shape = fmt::format("{}, {} layers x width {}", spec.family, spec.layers, spec.width);
   const nn::Preset* preset = nn::preset_of(spec);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "libtrain/models.h"
+#include "libtrain/model_family.h"
 #include "libtrain/strategy.h"
 
 namespace lt::config {
@@ -29,6 +29,33 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const nn::ModelFamily* family : nn::families()) names.emplace_back(family->name);
+  return names;
+}
+
+// By the type of the field; a zero stands for what is not set.
+Rule rule_of(const nn::SpecField& field) {
+  if (field.name == "family") return one_of_or_empty(family_names());
+  if (std::holds_alternative<std::string nn::TransformerSpec::*>(field.member)) return text_or_empty();
+  if (std::holds_alternative<Size nn::TransformerSpec::*>(field.member)) return at_least(0);
+  if (std::holds_alternative<std::optional<bool> nn::TransformerSpec::*>(field.member)) {
+    return one_of({"auto", "true", "false"});
+  }
+  return {0, field.high, false, true};
+}
+
+// The keys of a transformer's description.
+void add_spec(std::vector<Key>& keys) {
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    const auto at = [member = field.member](Config& c) {
+      return std::visit([&](auto m) -> Field { return &(c.model.*m); }, member);
+    };
+    keys.push_back({"model", field.name, at, rule_of(field), field.help});
+  }
+}
+
 std::vector<std::string> strategy_names() {
   std::vector<std::string> names;
   for (const Strategy& strategy : kStrategies) names.emplace_back(strategy.name);
@@ -45,18 +72,11 @@ std::vector<std::string> optimizer_names() { return {std::begin(kOptimizers), st
 
 // clang-format off
 std::vector<Key> make_schema() {
-  return {
+  std::vector<Key> keys = {
     LT_KEY(model, preset, one_of(preset_names()), "the shape that the keys below start from"),
-    LT_KEY(model, family, one_of_or_empty({"gpt2", "llama"}), "empty: of the preset"),
-    LT_KEY(model, layers, at_least(0), "blocks; 0: of the preset, as in the next six"),
-    LT_KEY(model, heads, at_least(0), "query heads of a block"),
-    LT_KEY(model, kv_heads, at_least(0), "key and value heads of a block"),
-    LT_KEY(model, width, at_least(0), "channels of a token"),
-    LT_KEY(model, ffn, at_least(0), "channels inside the feed-forward network"),
-    LT_KEY(model, vocab, at_least(0), "token ids; those of the data must be below"),
-    LT_KEY(model, max_seq, at_least(0), "longest sequence, tokens"),
-    LT_KEY(model, dropout, from_0_below_1(), "probability of dropping a value in training"),
-    LT_KEY(model, tie_embeddings, one_of({"auto", "true", "false"}), "the head is the embedding's table; auto: preset"),
+  };
+  add_spec(keys);
+  const std::vector<Key> others = {
     LT_KEY(model, from, text_or_empty(), "initial weights: a checkpoint; empty: drawn from train.seed"),
     LT_KEY(model, freeze, any(), "patterns of parameters that are not trained, * for any text"),
 
@@ -129,6 +149,8 @@ std::vector<Key> make_schema() {
     LT_KEY(run, name, text_or_empty(), "a name for people"),
     LT_KEY(run, force, any(), "move an existing run aside where a fresh one is asked for"),
   };
+  keys.insert(keys.end(), others.begin(), others.end());
+  return keys;
 }
 // clang-format on
 #undef LT_KEY

@@ -2,6 +2,8 @@
 // (file, environment, command line) assigns through it, so a value is read and refused in one way.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,8 +28,8 @@ using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::v
                            Unsupported>;
 
 // Where a Key's value lives; the type of the pointer is the type of the key.
-using Field = std::variant<bool*, Size*, std::uint64_t*, double*, std::string*, std::vector<std::string>*,
-                           std::vector<OptimGroupConfig>*>;
+using Field = std::variant<bool*, std::optional<bool>*, Size*, std::uint64_t*, float*, double*, std::string*,
+                           std::vector<std::string>*, std::vector<OptimGroupConfig>*>;
 
 // The values that a key takes. Only what fits its type is looked at.
 struct Rule {
@@ -39,7 +41,7 @@ struct Rule {
 
 struct Key {
   std::string_view section, name;
-  Field (*field)(Config&);
+  std::function<Field(Config&)> field;
   Rule rule;
   std::string_view help;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -46,13 +47,17 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string toml(bool value) { return value ? "true" : "false"; }
+std::string toml(std::optional<bool> value) { return value ? *value ? "\"true\"" : "\"false\"" : "\"auto\""; }
 std::string toml(std::int64_t value) { return std::to_string(value); }
 std::string toml(std::uint64_t value) { return std::to_string(value); }
 // The shortest digits that read back to the same number; always a float to TOML.
-std::string toml(double value) {
+template <class Real>
+std::string toml_of_real(Real value) {
   std::string text = fmt::format("{}", value);
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
+std::string toml(float value) { return toml_of_real(value); }
+std::string toml(double value) { return toml_of_real(value); }
 std::string toml(const std::string& value) { return in_quotes(value); }
 std::string toml(const std::vector<std::string>& values) {
   std::string text = "[";
@@ -100,20 +105,24 @@ std::optional<T> convert(const Rule& rule, const Value& value) {
   if constexpr (std::is_same_v<T, bool>) {
     if (const auto* given = std::get_if<bool>(&value)) return *given;
     if (text != nullptr && (text->text == "true" || text->text == "false")) return text->text == "true";
+  } else if constexpr (std::is_same_v<T, std::optional<bool>>) {
+    if (const auto* given = std::get_if<bool>(&value)) return *given;
+    const auto* string = std::get_if<std::string>(&value);
+    const std::string& given = text != nullptr ? text->text : string != nullptr ? *string : std::string();
+    if (given == "auto") return T();
+    if (given == "true" || given == "false") return given == "true";
   } else if constexpr (is_integer<T>) {
     const auto given = text != nullptr      ? number<std::int64_t>(text->text)
                        : integer != nullptr ? std::optional(*integer)
                                             : std::nullopt;
     if (given && *given >= rule.low && *given <= highest<T>) return static_cast<T>(*given);
-  } else if constexpr (std::is_same_v<T, double>) {
-    if (text != nullptr) return number<double>(text->text);
-    if (integer != nullptr) return static_cast<double>(*integer);
-    if (const auto* given = std::get_if<double>(&value)) return *given;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (text != nullptr) return number<T>(text->text);
+    if (integer != nullptr) return static_cast<T>(*integer);
+    if (const auto* given = std::get_if<double>(&value)) return static_cast<T>(*given);
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (text != nullptr) return text->text;
     if (const auto* given = std::get_if<std::string>(&value)) return *given;
-    // model.tie_embeddings = true
-    if (const auto* given = std::get_if<bool>(&value); given != nullptr && !rule.choices.empty()) return toml(*given);
   } else {
     if (text != nullptr) return split(text->text);
     if (const auto* given = std::get_if<std::string>(&value)) return T{*given};
@@ -123,9 +132,11 @@ std::optional<T> convert(const Rule& rule, const Value& value) {
 }
 
 bool satisfies(const Rule&, bool) { return true; }
+bool satisfies(const Rule&, std::optional<bool>) { return true; }
 bool satisfies(const Rule&, std::int64_t) { return true; }
 bool satisfies(const Rule&, std::uint64_t) { return true; }
-bool satisfies(const Rule& rule, double value) {
+template <std::floating_point Real>
+bool satisfies(const Rule& rule, Real value) {
   return std::isfinite(value) && (rule.without_low ? value > rule.low : value >= rule.low) &&
          (rule.without_high ? value < rule.high : value <= rule.high);
 }
@@ -146,13 +157,13 @@ std::string expected(const Rule& rule) {
     return fmt::format("an integer from {} to {}", rule.low, kMaxCount);
   } else if constexpr (std::is_same_v<T, std::uint64_t>) {
     return fmt::format("an integer from 0 to {}", kMaxSeed);
-  } else if constexpr (std::is_same_v<T, double>) {
+  } else if constexpr (std::is_floating_point_v<T>) {
     if (std::isinf(rule.low)) return "a number";
     if (std::isinf(rule.high))
       return fmt::format("a number {} {}", rule.without_low ? "above" : "of at least", rule.low);
     return fmt::format("a number in {}{}, {}{}", rule.without_low ? '(' : '[', rule.low, rule.high,
                        rule.without_high ? ')' : ']');
-  } else if constexpr (std::is_same_v<T, std::string>) {
+  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<bool>>) {
     return rule.choices.empty() ? std::string("text") : fmt::format("one of {}", fmt::join(rule.choices, ", "));
   } else {
     return "text or a list of texts";

@@ -3,8 +3,8 @@
 
 #include "libtrain/engine_checkpoint.h"
 #include "libtrain/models.h"
+#include "model_json.h"
 #include "train/engine_checkpoint.h"
-#include "train/model_json.h"
 
 namespace lt {
 namespace {
@@ -58,7 +58,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
   state.tokenizer = tokenizer;
   // What `ltrain sample` and `export` need; a model of one's own is read by its own program alone.
   if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {
-    state.model = to_json(transformer->spec(), engine.options().seq);
+    state.model = checkpoint::model_to_json(transformer->spec(), engine.options().seq);
   }
   return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep, .version_1 = true});
 }

@@ -3,24 +3,20 @@
 
 #include <algorithm>
 
+#include "files.h"
 #include "libtrain/autograd.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
-#include "train/model_json.h"
+#include "model_json.h"
 
 namespace lt {
 
 namespace {
 
-ModelDescription description_of(const std::string& step_directory) {
+checkpoint::ModelDescription description_of(const std::string& step_directory) {
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
-  if (state.model.empty() || state.model == "{}") {
-    throw DataError("checkpoint",
-                    step_directory + "/manifest.json: model: expected a description of a transformer, found none",
-                    "checkpoints that a program of your own saved are loaded by that program");
-  }
-  const ModelDescription description = model_from_json(state.model);
+  const auto description = checkpoint::within(step_directory, [&] { return checkpoint::model_from_json(state.model); });
   const auto saved = static_cast<Size>(checkpoint::read_parameters(step_directory).size());
   if (description.spec.layers > saved) {
     throw DataError("checkpoint", fmt::format("{}/manifest.json: model.layers: expected at most as many as parameters, "
@@ -32,8 +28,8 @@ ModelDescription description_of(const std::string& step_directory) {
 
 // Makes the model that the checkpoint describes, with memory for its parameters, and returns what is to be read.
 ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const std::string& weights) {
-  const ModelDescription description = description_of(step_directory);
-  loaded.seq = description.seq;
+  const checkpoint::ModelDescription description = description_of(step_directory);
+  loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
   loaded.model = nn::make_transformer(description.spec);
   ShardMap map;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {

@@ -10,9 +10,9 @@
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/run_options.h"
+#include "model_json.h"
 #include "record/short_text.h"
 #include "train/copy_slots.h"
-#include "train/model_json.h"
 #include "train/origin.h"
 #include "train/state_copy.h"
 #include "train/step_clock.h"
@@ -61,11 +61,8 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
                                          machine.device == "cpu" ? "at least 1" : "1 for a rank on " + machine.device,
                                          machine.cores));
   }
-  const DeviceUse use{&device,
-                      {plan.ranks, plan.machine.ranks_per_node},
-                      machine.cores,
-                      engine.options().dtype,
-                      spec.width / spec.heads};
+  const DeviceUse use{
+      &device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, spec.head_dim};
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);
   engine.step(batch);
@@ -138,7 +135,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.model =
       fmt::format("{}: {}, {}, {}, width {}, ffn {}, vocab {}", spec.family, counted(spec.layers, "layer"),
                   counted(spec.heads, "head"), counted(spec.kv_heads, "kv_head"), spec.width, spec.ffn, spec.vocab);
-  plan.model_json = to_json(spec, config.train.seq);
+  plan.model_json = checkpoint::model_to_json(spec, config.train.seq);
   plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
   plan.ledger = memory_peak(device);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];

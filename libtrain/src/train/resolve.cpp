@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libtrain/error.h"
+#include "libtrain/model_family.h"
 #include "libtrain/run_options.h"
 #include "train/origin.h"
 
@@ -15,21 +16,18 @@ DType float_type(const std::string& name) {
 }
 
 // What a shape follows from when only part of it is given: the feed-forward width from a changed width, key/value heads
-// from changed heads.
+// from changed heads, the channels of a head from either.
 nn::TransformerSpec spec_of(const ModelConfig& model) {
   nn::TransformerSpec spec = nn::preset(model.preset);
-  if (!model.family.empty()) spec.family = model.family;
-  if (model.width != 0 && model.width != spec.width && model.ffn == 0) spec.ffn = 0;
-  if (model.heads != 0 && model.heads != spec.heads && model.kv_heads == 0) spec.kv_heads = 0;
-  const auto take = [](Size given, Size& value) {
-    if (given != 0) value = given;
-  };
-  take(model.layers, spec.layers), take(model.heads, spec.heads), take(model.kv_heads, spec.kv_heads);
-  take(model.width, spec.width), take(model.ffn, spec.ffn), take(model.vocab, spec.vocab),
-      take(model.max_seq, spec.max_seq);
-  spec.dropout = model.dropout;
-  if (model.tie_embeddings != "auto") spec.tie_embeddings = model.tie_embeddings == "true";
-  if (spec.heads > 0) spec = nn::with_defaults(spec);
+  const bool new_width = model.width != 0 && model.width != spec.width;
+  const bool new_heads = model.heads != 0 && model.heads != spec.heads;
+  if (new_width) spec.ffn = 0;
+  if (new_heads) spec.kv_heads = 0;
+  if (new_width || new_heads) spec.head_dim = 0;
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    if (nn::is_set(model, field)) nn::copy_field(spec, model, field);
+  }
+  spec = nn::with_defaults(spec);
   nn::validate(spec);
   return spec;
 }
@@ -37,10 +35,12 @@ nn::TransformerSpec spec_of(const ModelConfig& model) {
 void fill_in(Config& config, DeviceType automatic) {
   const nn::TransformerSpec spec = spec_of(config.model);
   ModelConfig& model = config.model;
-  model.family = spec.family;
-  model.layers = spec.layers, model.heads = spec.heads, model.kv_heads = spec.kv_heads, model.width = spec.width;
-  model.ffn = spec.ffn, model.vocab = spec.vocab, model.max_seq = spec.max_seq;
-  model.tie_embeddings = spec.tied() ? "true" : "false";
+  const nn::ModelFamily& family = nn::find_family(spec.family);
+  if (!family.rotary && spec.rope_base != family.defaults.rope_base) {
+    throw UsageError("config",
+                     fmt::format("model.rope_base: {} has learned positions, got {}", spec.family, spec.rope_base));
+  }
+  static_cast<nn::TransformerSpec&>(model) = spec;
 
   if (config.train.seq == 0) config.train.seq = spec.max_seq;
   if (config.train.seq > spec.max_seq) {

@@ -13,10 +13,10 @@
 #include "libtrain/error.h"
 #include "libtrain/part_clock.h"
 #include "libtrain/progress.h"
+#include "model_json.h"
 #include "record/short_text.h"
 #include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
-#include "train/model_json.h"
 #include "train/run_identity.h"
 #include "train/same_run.h"
 #include "train/seconds.h"
@@ -37,7 +37,7 @@ checkpoint::RunState state_of_run(const Run& run) {
   state.data_tokens = run.data == nullptr ? 0 : run.data->tokens();
   state.seed = run.config.train.seed;
   state.config = to_toml(run.config), state.config_hash = config_hash(run.config);
-  state.model = to_json(run.model->spec(), run.config.train.seq);
+  state.model = checkpoint::model_to_json(run.model->spec(), run.config.train.seq);
   state.tokenizer = run.tokenizer_text;
   state.eval_loss = run.eval_loss;
   return state;

@@ -1,0 +1,102 @@
+// The description of a transformer as JSON, and back.
+#include "model_json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "libtrain/error.h"
+
+namespace lt::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void refuse(std::string_view key, const std::string& expected, const Json& found) {
+  throw DataError("checkpoint", fmt::format("manifest.json: model.{}: expected {}, found {}", key, expected,
+                                            found.is_structured() ? found.type_name() : found.dump()));
+}
+
+void read(const Json& value, const nn::SpecField& field, Size& to) {
+  if (!value.is_number_integer() || value < field.low || value > field.high) {
+    refuse(field.name, fmt::format("an integer of {} to {}", field.low, field.high), value);
+  }
+  value.get_to(to);
+}
+
+template <class Real>
+void read_real(const Json& value, const nn::SpecField& field, Real& to) {
+  if (!value.is_number() || !(value.get<double>() >= field.low && value.get<double>() <= field.high)) {
+    refuse(field.name, fmt::format("a number of {} to {}", field.low, field.high), value);
+  }
+  to = static_cast<Real>(value.get<double>());
+}
+void read(const Json& value, const nn::SpecField& field, float& to) { read_real(value, field, to); }
+void read(const Json& value, const nn::SpecField& field, double& to) { read_real(value, field, to); }
+
+void read(const Json& value, const nn::SpecField& field, std::string& to) {
+  if (!value.is_string()) refuse(field.name, "text", value);
+  value.get_to(to);
+}
+
+void read(const Json& value, const nn::SpecField& field, std::optional<bool>& to) {
+  if (!value.is_boolean()) refuse(field.name, "true or false", value);
+  to = value.get<bool>();
+}
+
+template <class T>
+nlohmann::ordered_json json_of(const T& value) {
+  return value;
+}
+nlohmann::ordered_json json_of(const std::optional<bool>& value) { return value.value_or(false); }
+
+}  // namespace
+
+nlohmann::ordered_json all_fields(const nn::TransformerSpec& spec) {
+  nlohmann::ordered_json json;
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    json[std::string(field.name)] = std::visit([&](auto member) { return json_of(spec.*member); }, field.member);
+  }
+  return json;
+}
+
+std::string model_to_json(const nn::TransformerSpec& spec, Size seq) {
+  nlohmann::ordered_json json = all_fields(spec);
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    if (field.optional && nn::is_default(spec, field)) json.erase(std::string(field.name));
+  }
+  json["seq"] = seq;
+  return json.dump();
+}
+
+ModelDescription model_from_json(const std::string& text) {
+  if (text.empty() || text == "{}") {
+    throw DataError("checkpoint", "manifest.json: model: expected a description of a transformer, found none",
+                    "checkpoints that a program of your own saved are loaded and exported by that program");
+  }
+  try {
+    const Json json = Json::parse(text);
+    ModelDescription description;
+    for (const nn::SpecField& field : nn::spec_fields()) {
+      const auto found = json.find(field.name);
+      if (found == json.end() && field.optional) continue;
+      const Json& value = json.at(std::string(field.name));
+      std::visit([&](auto member) { read(value, field, description.spec.*member); }, field.member);
+    }
+    if (const auto seq = json.find("seq"); seq != json.end()) {
+      const nn::SpecField limits{"seq", &nn::TransformerSpec::max_seq, 1, static_cast<double>(description.spec.max_seq),
+                                 ""};
+      read(*seq, limits, description.seq);
+    }
+    description.spec = nn::with_defaults(description.spec);
+    nn::validate(description.spec);
+    return description;
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("checkpoint", std::string("manifest.json: model: ") + error.what());
+  } catch (const UsageError& error) {
+    throw DataError("checkpoint", std::string("manifest.json: ") + error.what());
+  }
+}
+
+}  // namespace lt::checkpoint

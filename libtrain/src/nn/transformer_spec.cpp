@@ -1,0 +1,104 @@
+// The list of a transformer's fields, and what makes a description valid.
+#include "libtrain/transformer_spec.h"
+
+#include <type_traits>
+
+#include "libtrain/error.h"
+#include "libtrain/model_family.h"
+
+namespace lt::nn {
+namespace {
+
+// The product of any two of these, and of three times the one with the other, fits 63 bits.
+constexpr double kMostChannels = Size{1} << 28;
+constexpr double kMostLayers = Size{1} << 16;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw UsageError("config", what, "`ltrain plan --model.preset=NAME` prints the shape of a preset");
+}
+
+}  // namespace
+
+const std::vector<SpecField>& spec_fields() {
+  using T = TransformerSpec;
+  // clang-format off
+  static const std::vector<SpecField> fields = {
+      {"family", &T::family, 0, 0, "empty: of the preset"},
+      {"layers", &T::layers, 1, kMostLayers, "blocks; 0: of the preset, as in the next seven"},
+      {"heads", &T::heads, 1, kMostChannels, "query heads of a block"},
+      {"kv_heads", &T::kv_heads, 1, kMostChannels, "key and value heads of a block"},
+      {"head_dim", &T::head_dim, 1, kMostChannels, "channels of a head; width / heads where the preset has none", true},
+      {"width", &T::width, 1, kMostChannels, "channels of a token"},
+      {"ffn", &T::ffn, 1, kMostChannels, "channels inside the feed-forward network"},
+      {"vocab", &T::vocab, 1, kMostChannels, "token ids; those of the data must be below"},
+      {"max_seq", &T::max_seq, 1, kMostChannels, "longest sequence, tokens"},
+      {"norm_eps", &T::norm_eps, 0, 1, "added to the variance in norms; 0: of the family", false, false},
+      {"rope_base", &T::rope_base, 0, 1e12, "of rotary positions; 0: of the family", false, false},
+      {"rope_scaling", &T::rope_scaling, 0, 0, "empty: none, the only one so far", true},
+      {"tie_embeddings", &T::tie_embeddings, 0, 0, "the head is the embedding's table; auto: preset"},
+      {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: of the family", true},
+      {"qkv_bias", &T::qkv_bias, 0, 0, "biases of queries, keys and values; auto: of the family", true},
+      {"window", &T::window, 1, kMostChannels, "positions that a token sees; 0: of the preset, or all", true},
+      {"dropout", &T::dropout, 0, 1, "probability of dropping a value in training", false, false},
+  };
+  // clang-format on
+  return fields;
+}
+
+bool is_set(const TransformerSpec& spec, const SpecField& field) {
+  return std::visit([&](auto member) { return spec.*member != std::remove_cvref_t<decltype(spec.*member)>{}; },
+                    field.member);
+}
+
+bool is_equal(const TransformerSpec& a, const TransformerSpec& b, const SpecField& field) {
+  return std::visit([&](auto member) { return a.*member == b.*member; }, field.member);
+}
+
+void copy_field(TransformerSpec& to, const TransformerSpec& from, const SpecField& field) {
+  std::visit([&](auto member) { to.*member = from.*member; }, field.member);
+}
+
+bool is_default(const TransformerSpec& spec, const SpecField& field) {
+  TransformerSpec without = spec;
+  copy_field(without, {.family = ""}, field);
+  return is_equal(with_defaults(without), spec, field);
+}
+
+TransformerSpec with_defaults(TransformerSpec spec) {
+  const ModelFamily& family = find_family(spec.family);
+  for (const SpecField& field : spec_fields()) {
+    if (!is_set(spec, field)) copy_field(spec, family.defaults, field);
+  }
+  if (spec.kv_heads == 0) spec.kv_heads = spec.heads;
+  if (spec.ffn == 0) spec.ffn = family.gated_ffn ? (spec.width * 8 / 3 + 31) / 32 * 32 : 4 * spec.width;
+  if (spec.head_dim == 0 && spec.heads > 0 && spec.width % spec.heads == 0) spec.head_dim = spec.width / spec.heads;
+  return spec;
+}
+
+void validate(const TransformerSpec& spec) {
+  const ModelFamily& family = find_family(spec.family);
+  const auto positive = [&](const char* field, Size value) {
+    if (value < 1) refuse(std::string("model.") + field + ": expected at least 1, got " + std::to_string(value));
+  };
+  positive("layers", spec.layers), positive("heads", spec.heads), positive("kv_heads", spec.kv_heads);
+  positive("width", spec.width), positive("ffn", spec.ffn), positive("vocab", spec.vocab),
+      positive("max_seq", spec.max_seq);
+  if (spec.head_dim == 0) {
+    refuse("model.heads: " + std::to_string(spec.heads) + " does not divide model.width " + std::to_string(spec.width));
+  }
+  positive("head_dim", spec.head_dim);
+  if (spec.heads % spec.kv_heads != 0) {
+    refuse("model.kv_heads: " + std::to_string(spec.kv_heads) + " does not divide model.heads " +
+           std::to_string(spec.heads));
+  }
+  if (family.rotary && spec.head_dim % 2 != 0) {
+    refuse("model.head_dim: rotary positions want an even number, got " + std::to_string(spec.head_dim));
+  }
+  if (spec.window < 0) refuse("model.window: expected at least 0, got " + std::to_string(spec.window));
+  if (!spec.rope_scaling.empty()) refuse("model.rope_scaling: expected none, got \"" + spec.rope_scaling + "\"");
+  if (!(spec.dropout >= 0 && spec.dropout < 1))
+    refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
+  if (family.check != nullptr) family.check(spec);
+}
+
+}  // namespace lt::nn
