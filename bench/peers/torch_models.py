@@ -1,4 +1,4 @@
-"""GPT-2 and Llama in plain PyTorch, with packed projections: the models of the speed peer and of the parity twin.
+"""GPT-2, Llama and what resembles it in plain PyTorch, with packed projections: the models of the speed peer and of the parity twin.
 
 Weights load from a Hugging Face folder (config.json + model.safetensors); the parameters here are those of the folder,
 some of them concatenated or transposed, which changes neither a gradient norm nor an AdamW step.
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 @dataclass
 class Shape:
-    family: str  # gpt2 or llama
+    family: str  # gpt2, or one that resembles llama
     layers: int
     heads: int
     kv_heads: int
@@ -26,6 +26,13 @@ class Shape:
     tied: bool
     rope_base: float = 500000.0
     eps: float = 1e-5
+    head_dim: int = 0  # 0: width / heads
+    window: int = 0  # positions that a position sees; 0: itself and all before it
+    qk_norm: bool = False
+
+    @property
+    def head(self):
+        return self.head_dim or self.width // self.heads
 
 
 PRESETS = {
@@ -60,10 +67,12 @@ class Gpt2Block(nn.Module):
 class LlamaBlock(nn.Module):
     def __init__(self, s):
         super().__init__()
-        self.heads, self.kv_heads, self.head = s.heads, s.kv_heads, s.width // s.heads
+        self.heads, self.kv_heads, self.head, self.window = s.heads, s.kv_heads, s.head, s.window
         self.norm1 = nn.RMSNorm(s.width, eps=s.eps)
         self.qkv = nn.Linear(s.width, (s.heads + 2 * s.kv_heads) * self.head, bias=False)
-        self.proj = nn.Linear(s.width, s.width, bias=False)
+        self.q_norm = nn.RMSNorm(self.head, eps=s.eps) if s.qk_norm else None
+        self.k_norm = nn.RMSNorm(self.head, eps=s.eps) if s.qk_norm else None
+        self.proj = nn.Linear(s.heads * self.head, s.width, bias=False)
         self.norm2 = nn.RMSNorm(s.width, eps=s.eps)
         self.gate_up = nn.Linear(s.width, 2 * s.ffn, bias=False)
         self.down = nn.Linear(s.ffn, s.width, bias=False)
@@ -72,6 +81,9 @@ class LlamaBlock(nn.Module):
         B, T, C = x.shape
         qkv = self.qkv(self.norm1(x)).view(B, T, self.heads + 2 * self.kv_heads, self.head).transpose(1, 2)
         qk, v = qkv.split([self.heads + self.kv_heads, self.kv_heads], dim=1)
+        if self.q_norm is not None:
+            q, k = qk.split([self.heads, self.kv_heads], dim=1)
+            qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=1)
         a, b = qk.chunk(2, dim=-1)  # rotate-half: the pair of x_d is x_{d + D/2}
         cos, sin = rope[0][:T].to(x.dtype), rope[1][:T].to(x.dtype)
         qk = torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
@@ -79,8 +91,12 @@ class LlamaBlock(nn.Module):
         group = self.heads // self.kv_heads
         if group > 1 and not x.is_cuda:  # twice as fast on a CPU as enable_gqa
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=k.shape[1] != self.heads)
-        x = x + self.proj(y.transpose(1, 2).reshape(B, T, C))
+        seen = None
+        if 0 < self.window < T:
+            seen = torch.ones(T, T, dtype=torch.bool, device=x.device).tril().triu(1 - self.window)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=seen is None,
+                                           enable_gqa=k.shape[1] != self.heads)
+        x = x + self.proj(y.transpose(1, 2).reshape(B, T, self.heads * self.head))
         gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
@@ -99,9 +115,8 @@ class Model(nn.Module):
         self.head = nn.Linear(s.width, s.vocab, bias=False)
         if s.tied:
             self.head.weight = self.tokens.weight
-        head = s.width // s.heads
         angle = torch.outer(torch.arange(s.max_seq).double(),
-                            s.rope_base ** (-torch.arange(0, head, 2).double() / head))
+                            s.rope_base ** (-torch.arange(0, s.head, 2).double() / s.head))
         self.register_buffer("rope_cos", angle.cos().float(), persistent=False)
         self.register_buffer("rope_sin", angle.sin().float(), persistent=False)
         for name, p in self.named_parameters():
@@ -151,12 +166,13 @@ def _shape(c):
         return Shape("gpt2", c["n_layer"], c["n_head"], c["n_head"], width, c.get("n_inner") or 4 * width,
                      c["vocab_size"], c["n_positions"], c.get("tie_word_embeddings", True),
                      eps=c.get("layer_norm_epsilon", 1e-5))
-    if c["model_type"] != "llama":
-        raise SystemExit(f"config.json: model_type: expected gpt2 or llama, got {c['model_type']}")
+    if c["model_type"] not in ("llama", "mistral", "qwen3"):
+        raise SystemExit(f"config.json: model_type: expected gpt2, llama, mistral or qwen3, got {c['model_type']}")
     base = c.get("rope_theta") or (c.get("rope_parameters") or {})["rope_theta"]
-    return Shape("llama", c["num_hidden_layers"], c["num_attention_heads"], c["num_key_value_heads"], c["hidden_size"],
+    return Shape(c["model_type"], c["num_hidden_layers"], c["num_attention_heads"], c["num_key_value_heads"], c["hidden_size"],
                  c["intermediate_size"], c["vocab_size"], c["max_position_embeddings"],
-                 c.get("tie_word_embeddings", False), base, c["rms_norm_eps"])
+                 c.get("tie_word_embeddings", False), base, c["rms_norm_eps"], c.get("head_dim") or 0,
+                 c.get("sliding_window") or 0, c["model_type"] == "qwen3")
 
 
 def _gpt2_state(w, s):
@@ -177,6 +193,8 @@ def _llama_state(w, s):
     names = {"norm1": ["input_layernorm"], "qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
              "proj": ["self_attn.o_proj"], "norm2": ["post_attention_layernorm"],
              "gate_up": ["mlp.gate_proj", "mlp.up_proj"], "down": ["mlp.down_proj"]}
+    if s.qk_norm:
+        names |= {"q_norm": ["self_attn.q_norm"], "k_norm": ["self_attn.k_norm"]}
     for i in range(s.layers):
         for ours, theirs in names.items():
             state[f"blocks.{i}.{ours}.weight"] = torch.cat([w[f"layers.{i}.{t}.weight"] for t in theirs])

@@ -17,21 +17,22 @@ except ImportError as missing:
     sys.exit(77)
 
 LAYERS, HEADS, WIDTH, FFN, VOCAB, SEQ, EPS, BASE = 2, 4, 24, 40, 37, 19, 1e-4, 5000.0
-HEAD = WIDTH // HEADS
 
 
-def attend(q, k, v):  # [H, T, D] each; causal
-    scores = q @ k.transpose(1, 2) / HEAD**0.5
-    scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), float("-inf"))
-    return (scores.softmax(-1) @ v).transpose(0, 1).reshape(-1, HEADS * HEAD)
+def attend(q, k, v, window=SEQ):  # [H, T, D] each; a position sees itself and window - 1 before it
+    scores = q @ k.transpose(1, 2) / q.shape[-1]**0.5
+    seen = torch.ones(scores.shape[-2:]).bool().tril().triu(1 - window)
+    scores = scores.masked_fill(~seen, float("-inf"))
+    return (scores.softmax(-1) @ v).transpose(0, 1).flatten(1)
 
 
 def heads(x, n):  # [T, n D] to [n, T, D]
-    return x.view(-1, n, HEAD).transpose(0, 1)
+    return x.view(x.shape[0], n, -1).transpose(0, 1)
 
 
 def rotate(x):  # rotate-half RoPE over [H, T, D]
-    angle = torch.arange(x.shape[1])[:, None] * BASE ** (-torch.arange(0, HEAD, 2) / HEAD)
+    head = x.shape[-1]
+    angle = torch.arange(x.shape[1])[:, None] * BASE ** (-torch.arange(0, head, 2) / head)
     cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
@@ -49,20 +50,28 @@ def gpt2(p, tokens):
     return norm(x, "head.norm") @ p.get("head.lm.weight", p["embedding.wte.weight"]).T
 
 
-def llama(p, tokens):
-    groups = (p["blocks.0.attention.qkv.weight"].shape[0] - WIDTH) // (2 * HEAD)
+def llama(p, tokens, window=SEQ):
+    q_rows = p["blocks.0.attention.proj.weight"].shape[1]
+    kv_rows = (p["blocks.0.attention.qkv.weight"].shape[0] - q_rows) // 2
+    groups = kv_rows * HEADS // q_rows
     x = p["embedding.wte.weight"][tokens]
-    norm = lambda y, name: y * (y.square().mean(-1, keepdim=True) + EPS).rsqrt() * p[name + ".weight"]
+    norm = lambda y, name: y * (y.square().mean(-1, keepdim=True) + EPS).rsqrt() * p.get(name + ".weight", 1)
+    head_norm = lambda y, name: norm(y, name) if name + ".weight" in p else y
     for i in range(LAYERS):
         b = f"blocks.{i}."
         qkv = norm(x, b + "norm1") @ p[b + "attention.qkv.weight"].T
-        q, k, v = qkv.split([WIDTH, groups * HEAD, groups * HEAD], -1)
-        wide = lambda y: heads(y, groups).repeat_interleave(HEADS // groups, 0)
-        q, k = rotate(heads(q, HEADS)), rotate(wide(k))
-        x = x + attend(q, k, wide(v)) @ p[b + "attention.proj.weight"].T
+        q, k, v = qkv.split([q_rows, kv_rows, kv_rows], -1)
+        q = rotate(head_norm(heads(q, HEADS), b + "attention.q_norm"))
+        k = rotate(head_norm(heads(k, groups), b + "attention.k_norm"))
+        wide = lambda y: y.repeat_interleave(HEADS // groups, 0)
+        x = x + attend(q, wide(k), wide(heads(v, groups)), window) @ p[b + "attention.proj.weight"].T
         gate, up = (norm(x, b + "norm2") @ p[b + "ffn.gate_up.weight"].T).split(FFN, -1)
         x = x + (F.silu(gate) * up) @ p[b + "ffn.down.weight"].T
     return norm(x, "head.norm") @ p.get("head.lm.weight", p["embedding.wte.weight"]).T
+
+
+CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
+WINDOWS = {}
 
 
 def main():
@@ -77,12 +86,12 @@ def main():
                 os.path.join(folder, "hf"), output_loading_info=True, attn_implementation="eager")
             for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
                 assert not report[problem], (name, problem, report[problem])
-            expected_class = "GPT2LMHeadModel" if name.startswith("gpt2") else "LlamaForCausalLM"
-            assert type(model).__name__ == expected_class, type(model)
+            family = name.split("-")[0]
+            assert type(model).__name__ == CLASSES[family], type(model)
             assert sum(t.numel() for t in ours.values()) == sum(t.numel() for t in model.parameters()), name
             with torch.no_grad():
                 found = model.eval()(tokens[None]).logits[0]
-                expected = (gpt2 if name.startswith("gpt2") else llama)(ours, tokens)
+                expected = gpt2(ours, tokens) if family == "gpt2" else llama(ours, tokens, WINDOWS.get(family, SEQ))
             difference = (found - expected).abs().max().item() / expected.abs().max().item()
             print(f"{name}: largest difference of logits {difference:.1e} relative")
             # f32 sums of at most 40 terms in another order

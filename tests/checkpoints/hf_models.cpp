@@ -1,4 +1,4 @@
-// Tiny models of both families for the tests of the export.
+// Tiny models of the families for the tests of the export.
 #include "checkpoints/hf_models.h"
 
 #include <string_view>
@@ -10,10 +10,11 @@ namespace {
 constexpr Size kLayers = 2, kHeads = 4, kGroups = 2, kWidth = 24, kFfn = 40, kVocab = 37, kSeq = 19;
 constexpr Size kHead = kWidth / kHeads;
 
-std::string model_json(const char* family, Size groups, bool tied) {
+// `more` are further fields: R"("window":5,)".
+std::string model_json(const char* family, Size groups, bool tied, const char* more = "") {
   return std::string(R"({"family":")") + family + R"(","layers":2,"heads":4,"kv_heads":)" + std::to_string(groups) +
-         R"(,"width":24,"ffn":40,"vocab":37,"max_seq":19,"norm_eps":0.0001,"rope_base":5000.0,"tie_embeddings":)" +
-         (tied ? "true" : "false") + R"(,"dropout":0.0})";
+         R"(,"width":24,"ffn":40,"vocab":37,"max_seq":19,"norm_eps":0.0001,"rope_base":5000.0,)" + more +
+         R"("tie_embeddings":)" + (tied ? "true" : "false") + R"(,"dropout":0.0})";
 }
 
 HfCase gpt2(const char* name, bool tied) {
@@ -41,14 +42,18 @@ HfCase gpt2(const char* name, bool tied) {
   return item;
 }
 
-HfCase llama(const char* name, bool tied) {
-  HfCase item{name, model_json("llama", kGroups, tied), {{"embedding.wte.weight", {kVocab, kWidth}}}};
+// `head` channels of a head, with norms of queries and keys or without.
+HfCase llama(const char* name, bool tied, const std::string& model, Size head = kHead, bool qk_norm = false) {
+  HfCase item{name, model, {{"embedding.wte.weight", {kVocab, kWidth}}}};
   const auto add = [&](const std::string& parameter, Shape shape) { item.parameters.push_back({parameter, shape}); };
   for (Size i = 0; i < kLayers; ++i) {
     const std::string block = "blocks." + std::to_string(i) + ".";
     add(block + "norm1.weight", {kWidth});
-    add(block + "attention.qkv.weight", {(kHeads + 2 * kGroups) * kHead, kWidth});
-    add(block + "attention.proj.weight", {kWidth, kWidth});
+    add(block + "attention.qkv.weight", {(kHeads + 2 * kGroups) * head, kWidth});
+    add(block + "attention.proj.weight", {kWidth, kHeads * head});
+    for (const char* const norm : {"q_norm", "k_norm"}) {
+      if (qk_norm) add(block + "attention." + norm + ".weight", {head});
+    }
     add(block + "norm2.weight", {kWidth});
     add(block + "ffn.gate_up.weight", {2 * kFfn, kWidth});
     add(block + "ffn.down.weight", {kWidth, kFfn});
@@ -61,7 +66,9 @@ HfCase llama(const char* name, bool tied) {
 }  // namespace
 
 std::vector<HfCase> hf_cases() {
-  return {gpt2("gpt2-tied", true), gpt2("gpt2-untied", false), llama("llama-untied", false), llama("llama-tied", true)};
+  return {gpt2("gpt2-tied", true), gpt2("gpt2-untied", false),
+          llama("llama-untied", false, model_json("llama", kGroups, false)),
+          llama("llama-tied", true, model_json("llama", kGroups, true))};
 }
 
 float hf_value(const ParameterInfo& parameter, Size index) {

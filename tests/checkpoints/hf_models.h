@@ -1,4 +1,4 @@
-// Tiny models of both families for the tests of the export: parameters by this library's own names, spelt out here and
+// Tiny models of the families for the tests of the export: parameters by this library's own names, spelt out here and
 // not taken from the table under test.
 #pragma once
 

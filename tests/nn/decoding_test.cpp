@@ -55,7 +55,7 @@ TEST_CASE("logits with a cache equal those of the whole sequence", "[nn]") {
 }
 
 TEST_CASE("what comes later does not change a token's logits", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     const auto model = model_of(two_blocks(family), DType::f64);
     const Tensor a = tokens_of(0, 1, 12, 29).inputs, b = tokens_of(0, 1, 12, 29).inputs;
     b.data<std::int32_t>()[7] = (b.data<std::int32_t>()[7] + 1) % 29;
@@ -67,7 +67,7 @@ TEST_CASE("what comes later does not change a token's logits", "[nn]") {
 }
 
 TEST_CASE("the loss is the mean cross-entropy of the logits", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     const auto model = model_of(two_blocks(family), DType::f64);
     const Batch batch = tokens_of(0, 3, 12, 29);
     CHECK(model->loss(batch).item() ==
@@ -76,7 +76,7 @@ TEST_CASE("the loss is the mean cross-entropy of the logits", "[nn]") {
 }
 
 TEST_CASE("no more tokens than max_seq and than the cache has room for", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     const auto model = model_of(two_blocks(family), DType::f32);
     CHECK_NOTHROW(model->loss(tokens_of(0, 1, 12, 29)));
     CHECK_THROWS_WITH(model->loss(tokens_of(0, 1, 13, 29)),

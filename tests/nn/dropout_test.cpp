@@ -73,7 +73,7 @@ TEST_CASE("contexts nest", "[nn]") {
 }
 
 TEST_CASE("a model's loss and gradients over a batch are the means over its samples, with dropout", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     nn::TransformerSpec spec = two_blocks(family);
     spec.dropout = 0.3;
     const auto model = model_of(spec, DType::f64);

@@ -9,7 +9,7 @@ using namespace lt_test;
 
 // One direction for each parameter tensor: d loss(w + h v) / dh = gradient . v for v of random signs.
 TEST_CASE("gradients of every parameter agree with central differences of the loss", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     for (const bool tied : {true, false}) {
       nn::TransformerSpec spec = two_blocks(family);
       spec.tie_embeddings = tied, spec.dropout = 0.1;

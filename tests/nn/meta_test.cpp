@@ -40,7 +40,7 @@ TEST_CASE("llama-8b runs on meta, forward and backward, with a sequence of 4096"
 }
 
 TEST_CASE("meta and the CPU hold the same bytes after each pass, forward and backward, at the same peaks", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     const nn::TransformerSpec spec = two_blocks(family);
     std::vector<std::vector<Size>> held;  // of each device
     for (const Device device : {kCpu, kMeta}) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libtrain/autograd.h"
+#include "libtrain/model_family.h"
 #include "libtrain/models.h"
 #include "libtrain/random.h"
 
@@ -16,10 +17,16 @@ using lt::Size;
 
 inline constexpr std::uint64_t kSeed = 1337;
 
-// Two blocks of either family; Llama with fewer key/value heads than heads.
+inline std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const lt::nn::ModelFamily* family : lt::nn::families()) names.emplace_back(family->name);
+  return names;
+}
+
+// Two blocks of a family, with what sets it apart.
 inline lt::nn::TransformerSpec two_blocks(const std::string& family) {
   lt::nn::TransformerSpec spec;
-  spec.family = family, spec.layers = 2, spec.heads = 4, spec.kv_heads = family == "llama" ? 2 : 4;
+  spec.family = family, spec.layers = 2, spec.heads = 4, spec.kv_heads = family == "gpt2" ? 4 : 2;
   spec.width = 16, spec.ffn = 24, spec.vocab = 29, spec.max_seq = 12;
   return spec;
 }

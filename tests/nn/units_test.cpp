@@ -57,7 +57,7 @@ struct Plain final : nn::Model {
 }  // namespace
 
 TEST_CASE("units stand in the order in which they run", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     const auto model = nn::make_transformer(two_blocks(family));
     std::vector<std::string> names;
     std::vector<bool> blocks;
@@ -89,7 +89,7 @@ TEST_CASE("the observer sees units forward in order and backward in reverse", "[
 }
 
 TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     for (const double dropout : {0.0, 0.2}) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
         for (const std::optional<double> loss_gradient : {std::optional<double>(), std::optional<double>(0.25)}) {
@@ -117,7 +117,7 @@ TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[n
 }
 
 TEST_CASE("recomputation holds less between the passes: all, products alone, inputs of blocks alone", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     const nn::TransformerSpec spec = two_blocks(family);
     const auto model = model_of(spec, DType::f32);
     const Batch batch = tokens_of(0, 4, 12, spec.vocab);
@@ -144,7 +144,7 @@ TEST_CASE("recomputation holds less between the passes: all, products alone, inp
 }
 
 TEST_CASE("tied: the head borrows the embedding, whose gradient is the sum of both uses", "[nn]") {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const std::string& family : family_names()) {
     nn::TransformerSpec spec = two_blocks(family);
     spec.tie_embeddings = true;
     const auto tied = model_of(spec, DType::f64);

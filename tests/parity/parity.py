@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains gpt-tiny and llama-tiny with `ltrain` and compares them with PyTorch: 50 steps with AdamW, 20 with Muon.
+"""Trains small models with `ltrain` and compares them with PyTorch: 50 steps with AdamW, 20 with Muon and of further
+families.
 
     parity.py --ltrain build/ltrain --work DIR                  # against the committed fixtures
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON    # and with the twin, run by a Python that has torch
@@ -52,7 +53,8 @@ def check_case(o, name, model, different, data):
         hf, twin = os.path.join(o.work, name, "hf"), os.path.join(o.work, name, "twin.jsonl")
         run(o.ltrain, "checkpoint", "export", train("initial", **{"train.steps": 0}), "--format", "safetensors",
             "--out", hf)
-        arguments = (f"--{key.split('.')[1].replace('_', '-')}={value}" for key, value in common.items())
+        arguments = (f"--{key.split('.')[1].replace('_', '-')}={value}" for key, value in common.items()
+                     if not key.startswith("model."))  # the exported folder says what the model is
         run(o.twin, os.path.join(HERE, "twin.py"), "--hf", hf, "--train", data, "--out", twin, *arguments)
         good = compare(metrics, twin, o.tolerance, o.norm_tolerance, steps)
         if good and o.write_fixtures:

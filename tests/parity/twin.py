@@ -71,8 +71,8 @@ def matrices_of(name, shape):
     """The rows of each matrix of a block that a parameter holds; none where it is no such matrix."""
     if not name.startswith("blocks.") or not name.endswith("weight") or "norm" in name:
         return []
-    head, heads = shape.width // shape.heads, shape.heads
-    return {"qkv": [heads * head, shape.kv_heads * head, shape.kv_heads * head], "proj": [shape.width],
+    head = shape.head
+    return {"qkv": [shape.heads * head, shape.kv_heads * head, shape.kv_heads * head], "proj": [shape.width],
             "gate_up": [shape.ffn, shape.ffn], "up": [shape.ffn], "down": [shape.width]}[name.split(".")[-2]]
 
 
