@@ -68,7 +68,8 @@ HfCase llama(const char* name, bool tied, const std::string& model, Size head = 
 std::vector<HfCase> hf_cases() {
   return {gpt2("gpt2-tied", true), gpt2("gpt2-untied", false),
           llama("llama-untied", false, model_json("llama", kGroups, false)),
-          llama("llama-tied", true, model_json("llama", kGroups, true))};
+          llama("llama-tied", true, model_json("llama", kGroups, true)),
+          llama("mistral-window", false, model_json("mistral", kGroups, false, R"("window":5,)"))};
 }
 
 float hf_value(const ParameterInfo& parameter, Size index) {

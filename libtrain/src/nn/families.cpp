@@ -8,7 +8,7 @@
 namespace lt::nn {
 
 const std::vector<const ModelFamily*>& families() {
-  static const std::vector<const ModelFamily*> table = {&kGpt2, &kLlama};
+  static const std::vector<const ModelFamily*> table = {&kGpt2, &kLlama, &kMistral};
   return table;
 }
 

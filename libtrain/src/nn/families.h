@@ -5,6 +5,6 @@
 
 namespace lt::nn {
 
-extern const ModelFamily kGpt2, kLlama;
+extern const ModelFamily kGpt2, kLlama, kMistral;
 
 }  // namespace lt::nn

@@ -1,0 +1,24 @@
+// Mistral (Jiang et al. 2023): Llama with a window, where model.window sets one.
+#include "nn/families.h"
+#include "nn/llama.h"
+
+namespace lt::nn {
+namespace {
+
+constexpr HfEntry kConfig[] = {
+    {"sliding_window", "window", nullptr},
+    {"attention_dropout", nullptr, "0.0"},
+};
+
+}  // namespace
+
+const ModelFamily kMistral{
+    .name = "mistral",
+    .gated_ffn = true,
+    .rotary = true,
+    .defaults = {.tie_embeddings = false, .norm_eps = 1e-5f, .rope_base = 10000, .qk_norm = false, .qkv_bias = false},
+    .check = nullptr,
+    .make = make_llama,
+    .hf = {"MistralForCausalLM", "mistral", kLlamaConfig, kConfig, kLlamaTensors}};
+
+}  // namespace lt::nn
