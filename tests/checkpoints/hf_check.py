@@ -70,7 +70,8 @@ def llama(p, tokens, window=SEQ):
     return norm(x, "head.norm") @ p.get("head.lm.weight", p["embedding.wte.weight"]).T
 
 
-CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM"}
+CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
+           "qwen3": "Qwen3ForCausalLM"}
 WINDOWS = {"mistral": 5}
 
 

@@ -66,10 +66,12 @@ HfCase llama(const char* name, bool tied, const std::string& model, Size head = 
 }  // namespace
 
 std::vector<HfCase> hf_cases() {
-  return {gpt2("gpt2-tied", true), gpt2("gpt2-untied", false),
+  return {gpt2("gpt2-tied", true),
+          gpt2("gpt2-untied", false),
           llama("llama-untied", false, model_json("llama", kGroups, false)),
           llama("llama-tied", true, model_json("llama", kGroups, true)),
-          llama("mistral-window", false, model_json("mistral", kGroups, false, R"("window":5,)"))};
+          llama("mistral-window", false, model_json("mistral", kGroups, false, R"("window":5,)")),
+          llama("qwen3-head", true, model_json("qwen3", kGroups, true, R"("head_dim":8,)"), 8, true)};
 }
 
 float hf_value(const ParameterInfo& parameter, Size index) {

@@ -28,6 +28,7 @@ inline lt::nn::TransformerSpec two_blocks(const std::string& family) {
   lt::nn::TransformerSpec spec;
   spec.family = family, spec.layers = 2, spec.heads = 4, spec.kv_heads = family == "gpt2" ? 4 : 2;
   if (family == "mistral") spec.window = 3;
+  if (family == "qwen3") spec.head_dim = 6;
   spec.width = 16, spec.ffn = 24, spec.vocab = 29, spec.max_seq = 12;
   return spec;
 }

@@ -25,7 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = (("gpt-tiny", "gpt-tiny", {}), ("llama-tiny", "llama-tiny", {}),
          ("gpt-tiny-muon", "gpt-tiny", {"optim.name": "muon", "train.steps": 20}),
          ("llama-tiny-muon", "llama-tiny", {"optim.name": "muon", "train.steps": 20}),
-         ("mistral", "llama-tiny", {"model.family": "mistral", "model.window": 40, "train.steps": 20}))
+         ("mistral", "llama-tiny", {"model.family": "mistral", "model.window": 40, "train.steps": 20}),
+         ("qwen3", "llama-tiny", {"model.family": "qwen3", "model.head_dim": 48, "train.steps": 20}))
 # Of both programs: `--section.key=value` for ltrain, the last part with dashes for the twin.
 SETTINGS = {"train.seq": 128, "train.micro_batch": 4, "train.accum": 2, "train.steps": 50, "optim.lr": 1e-3,
             "optim.min_lr": 1e-4, "optim.warmup": 5, "optim.schedule": "cosine", "optim.beta1": 0.9,

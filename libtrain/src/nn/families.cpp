@@ -8,7 +8,7 @@
 namespace lt::nn {
 
 const std::vector<const ModelFamily*>& families() {
-  static const std::vector<const ModelFamily*> table = {&kGpt2, &kLlama, &kMistral};
+  static const std::vector<const ModelFamily*> table = {&kGpt2, &kLlama, &kMistral, &kQwen3};
   return table;
 }
 
