@@ -23,10 +23,11 @@ double tolerance(DType dtype) { return dtype == DType::f64 ? 1e-14 : 2e-6; }
 
 TEST_CASE("logits with a cache equal those of the whole sequence", "[nn]") {
   constexpr Size kTokens = 16;
-  for (const char* preset : {"gpt-tiny", "llama-tiny"}) {
+  std::vector<nn::TransformerSpec> specs{nn::preset("gpt-tiny"), nn::preset("llama-tiny")};
+  for (const std::string& family : family_names()) specs.push_back(two_blocks(family));
+  for (nn::TransformerSpec& spec : specs) {
     for (const DType dtype : {DType::f64, DType::f32}) {
-      nn::TransformerSpec spec = nn::preset(preset);
-      spec.layers = 2;
+      spec.layers = 2, spec.max_seq = 256;
       const auto model = model_of(spec, dtype);
       const Tensor tokens = tokens_of(0, 2, kTokens, spec.vocab).inputs;
       const auto range = [&](Size begin, Size length) {
@@ -43,7 +44,7 @@ TEST_CASE("logits with a cache equal those of the whole sequence", "[nn]") {
         for (const Size length : parts) {
           const Tensor last = model->logits(range(done, length), &state);
           done += length;
-          INFO(preset << " " << dtype_name(dtype) << ", " << parts.size() << " parts, after " << done);
+          INFO(spec.family << " " << dtype_name(dtype) << ", " << parts.size() << " parts, after " << done);
           CHECK(state.length == done);
           CHECK(state.layers.front().length == done);
           CHECK(last.shape() == Shape{2, 1, spec.vocab});

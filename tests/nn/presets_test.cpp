@@ -124,8 +124,41 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
   CHECK(with(gpt, [](auto& s) { s.max_seq = 0; }) == "model.max_seq: expected at least 1, got 0");
   CHECK(with(gpt, [](auto& s) { s.family = "bert"; }) == no_such_family("bert"));
   CHECK(with(llama, [](auto& s) { s.width = 12; }) == "model.head_dim: rotary positions want an even number, got 3");
+  CHECK(with(gpt, [](auto& s) { s.head_dim = -2; }) == "model.head_dim: expected at least 1, got -2");
+  CHECK(with(llama, [](auto& s) { s.window = -1; }) == "model.window: expected at least 0, got -1");
+  CHECK(with(llama, [](auto& s) { s.rope_scaling = "yarn"; }) == "model.rope_scaling: expected none, got \"yarn\"");
   CHECK(with(gpt, [](auto& s) { s.dropout = 1; }) == "model.dropout: expected a number in [0, 1), got 1.000000");
   CHECK(with(gpt, [](auto& s) { s.dropout = -0.1; }) == "model.dropout: expected a number in [0, 1), got -0.100000");
+}
+
+TEST_CASE("a family's defaults fill what is not set, and nothing else", "[nn]") {
+  TransformerSpec spec = two_blocks("qwen3");
+  spec.head_dim = 0;
+  TransformerSpec made = nn::with_defaults(spec);
+  CHECK(made.qk_norm == true);
+  CHECK(made.rope_base == 1e6);
+  CHECK(made.norm_eps == 1e-6f);
+  CHECK(made.head_dim == 4);
+  spec.qk_norm = false, spec.rope_base = 5000, spec.norm_eps = 1e-3f, spec.head_dim = 10;
+  made = nn::with_defaults(spec);
+  CHECK(made.qk_norm == false);
+  CHECK(made.rope_base == 5000);
+  CHECK(made.norm_eps == 1e-3f);
+  CHECK(made.head_dim == 10);
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    INFO(field.name);
+    CHECK(nn::is_equal(nn::with_defaults(made), made, field));
+  }
+}
+
+TEST_CASE("FLOPs of a window: the positions that are seen", "[nn]") {
+  TransformerSpec spec = nn::preset("llama-tiny");
+  const auto flops = [&] { return nn::make_transformer(spec)->flops_per_token(256); };
+  const double all = flops();
+  spec.window = 256;
+  CHECK(flops() == all);
+  spec.window = 64;  // of 128 on the average, a token sees 64 - 8
+  CHECK(all - flops() == 3.0 * 4 * 4 * 128 * (128 - 56));
 }
 
 TEST_CASE("make_transformer refuses what validate refuses", "[nn]") {

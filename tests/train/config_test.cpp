@@ -322,3 +322,29 @@ TEST_CASE("is_utf8: the well-formed ones only", "[config]") {
     CHECK_FALSE(lt::is_utf8(bad));
   }
 }
+
+TEST_CASE("config: what is not set of a model is the preset's or follows from what is", "[config]") {
+  using Given = std::vector<std::pair<std::string, std::string>>;
+  const auto resolved = [](const Given& given) { return lt::resolve(lt::load_config("", given), lt::DeviceType::cpu); };
+  const Config qwen = resolved({{"model.preset", "llama-tiny"}, {"model.family", "qwen3"}, {"model.width", "64"}});
+  CHECK(qwen.model.qk_norm == true);
+  CHECK(qwen.model.rope_base == 1e6);
+  CHECK(qwen.model.head_dim == 16);
+  CHECK(qwen.model.ffn == 192);
+  const std::string text = lt::to_toml(qwen);
+  CHECK(text.find("head_dim = 16\n") != std::string::npos);
+  CHECK(text.find("norm_eps = 1e-06\n") != std::string::npos);
+  CHECK(text.find("qk_norm = \"true\"\n") != std::string::npos);
+  CHECK(lt::to_toml(resolved({})) == lt::to_toml(lt::resolve(resolved({}), lt::DeviceType::cpu)));
+  CHECK(lt::to_toml(lt::resolve(lt::config_from_toml(text, "again"), lt::DeviceType::cpu)) == text);
+
+  const auto refused = [&](const Given& given) { return refusal([&] { resolved(given); }).message; };
+  CHECK(refused({{"model.rope_base", "10000"}}) ==
+        "model.rope_base: gpt2 has learned positions, got 10000 (from the command line)");
+  CHECK(refused({{"model.rope_scaling", "llama3"}}) ==
+        "model.rope_scaling: expected none, got \"llama3\" (from the command line)");
+  CHECK(refused({{"model.qk_norm", "yes"}}) ==
+        "model.qk_norm: expected one of auto, true, false, got \"yes\" (from the command line)");
+  CHECK(refused({{"model.norm_eps", "1"}}) ==
+        "model.norm_eps: expected a number in [0, 1), got \"1\" (from the command line)");
+}

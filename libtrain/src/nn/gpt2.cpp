@@ -57,7 +57,7 @@ struct GptEmbed final : Transformer::Embed {
   double dropout_p;
 };
 
-constexpr HfEntry kConfig[] = {
+constexpr HfEntry kGpt2Config[] = {
     {"activation_function", nullptr, "\"gelu_new\""},
     {"n_layer", "layers", nullptr},
     {"n_head", "heads", nullptr},
@@ -73,7 +73,7 @@ constexpr HfEntry kConfig[] = {
 using Rows = HfTensorRow::Rows;
 using Where = HfTensorRow::Where;
 
-constexpr HfTensorRow kTensors[] = {
+constexpr HfTensorRow kGpt2Tensors[] = {
     {"embedding.wte.weight", "transformer.wte.weight", "V,C"},
     {"embedding.wpe.weight", "transformer.wpe.weight", "P,C"},
     {"blocks.{}.norm1.weight", "transformer.h.{}.ln_1.weight", "C"},
@@ -93,7 +93,7 @@ constexpr HfTensorRow kTensors[] = {
     {"head.lm.weight", "lm_head.weight", "V,C", Rows::all, false, Where::untied},
 };
 
-void check(const TransformerSpec& spec) {
+void check_gpt2(const TransformerSpec& spec) {
   if (spec.kv_heads == spec.heads) return;
   throw UsageError("config",
                    "model.kv_heads: gpt2 has as many as heads (" + std::to_string(spec.heads) + "), got " +
@@ -109,9 +109,9 @@ const ModelFamily kGpt2{
     .gated_ffn = false,
     .rotary = false,
     .defaults = {.tie_embeddings = true, .norm_eps = 1e-5f, .rope_base = 500000, .qk_norm = false, .qkv_bias = true},
-    .check = check,
+    .check = check_gpt2,
     .make = [](const TransformerSpec& spec) -> std::unique_ptr<Transformer> { return std::make_unique<Gpt2>(spec); },
-    .hf = {"GPT2LMHeadModel", "gpt2", kConfig, {}, kTensors}};
+    .hf = {"GPT2LMHeadModel", "gpt2", kGpt2Config, {}, kGpt2Tensors}};
 
 Gpt2::Gpt2(TransformerSpec description) : Transformer((description.family = "gpt2", std::move(description))) {
   auto& embed = add_unit<GptEmbed>("embedding", spec());

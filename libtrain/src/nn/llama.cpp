@@ -63,7 +63,7 @@ struct Llama final : Transformer {
   }
 };
 
-constexpr HfEntry kConfig[] = {
+constexpr HfEntry kLlamaOnlyConfig[] = {
     {"attention_bias", nullptr, "false"},
     {"attention_dropout", nullptr, "0.0"},
     {"mlp_bias", nullptr, "false"},
@@ -80,6 +80,6 @@ const ModelFamily kLlama{
     .defaults = {.tie_embeddings = false, .norm_eps = 1e-5f, .rope_base = 500000, .qk_norm = false, .qkv_bias = false},
     .check = nullptr,
     .make = make_llama,
-    .hf = {"LlamaForCausalLM", "llama", kLlamaConfig, kConfig, kLlamaTensors}};
+    .hf = {"LlamaForCausalLM", "llama", kLlamaConfig, kLlamaOnlyConfig, kLlamaTensors}};
 
 }  // namespace lt::nn

@@ -5,7 +5,7 @@
 namespace lt::nn {
 namespace {
 
-constexpr HfEntry kConfig[] = {
+constexpr HfEntry kMistralConfig[] = {
     {"sliding_window", "window", nullptr},
     {"attention_dropout", nullptr, "0.0"},
 };
@@ -19,6 +19,6 @@ const ModelFamily kMistral{
     .defaults = {.tie_embeddings = false, .norm_eps = 1e-5f, .rope_base = 10000, .qk_norm = false, .qkv_bias = false},
     .check = nullptr,
     .make = make_llama,
-    .hf = {"MistralForCausalLM", "mistral", kLlamaConfig, kConfig, kLlamaTensors}};
+    .hf = {"MistralForCausalLM", "mistral", kLlamaConfig, kMistralConfig, kLlamaTensors}};
 
 }  // namespace lt::nn

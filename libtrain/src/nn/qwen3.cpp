@@ -5,7 +5,7 @@
 namespace lt::nn {
 namespace {
 
-constexpr HfEntry kConfig[] = {
+constexpr HfEntry kQwen3Config[] = {
     {"attention_bias", nullptr, "false"},
     {"attention_dropout", nullptr, "0.0"},
     {"use_sliding_window", nullptr, "false"},
@@ -21,6 +21,6 @@ const ModelFamily kQwen3{
     .defaults = {.tie_embeddings = false, .norm_eps = 1e-6f, .rope_base = 1e6, .qk_norm = true, .qkv_bias = false},
     .check = nullptr,
     .make = make_llama,
-    .hf = {"Qwen3ForCausalLM", "qwen3", kLlamaConfig, kConfig, kLlamaTensors}};
+    .hf = {"Qwen3ForCausalLM", "qwen3", kLlamaConfig, kQwen3Config, kLlamaTensors}};
 
 }  // namespace lt::nn
