@@ -19,28 +19,36 @@ class KernelAttention final : public AttentionMethod {
         path_(path),
         lse_(Tensor::empty({inputs.matrix() / inputs.shape.T}, DType::f32, inputs.qkv.device())),
         workspace_(Tensor::empty(
-            {kernels::attention_backward_workspace(inputs.qkv.device().type, inputs.qkv.dtype(), inputs.shape)},
+            {kernels::attention_backward_workspace(inputs.qkv.device().type, inputs.qkv.dtype(), inputs.shape, false)},
             DType::u8, inputs.qkv.device())) {}
 
   void forward() override {
-    const Chosen path(path_);
     dispatch(out_.device(), [&](auto s) {
-      kernels::attention_forward(s, out_.dtype(), out_.data(), lse_.data(), in_.qkv.data(), in_.shape, in_.scale);
+      kernels::attention_forward(s, {.dtype = out_.dtype(),
+                                     .shape = in_.shape,
+                                     .scale = in_.scale,
+                                     .out_BTHD = out_.data(),
+                                     .lse_BHT = lse_.data(),
+                                     .qkv = in_.qkv.data(),
+                                     .path = path_});
     });
   }
   void backward() override {
-    const Chosen path(path_);
     dispatch(out_.device(), [&](auto s) {
-      kernels::attention_backward(s, out_.dtype(), dqkv_.data(), in_.dout.data(), in_.qkv.data(), out_.data(),
-                                  lse_.data(), workspace_.data(), in_.shape, in_.scale);
+      kernels::attention_backward(s, {.dtype = out_.dtype(),
+                                      .shape = in_.shape,
+                                      .scale = in_.scale,
+                                      .dqkv = dqkv_.data(),
+                                      .dout_BTHD = in_.dout.data(),
+                                      .qkv = in_.qkv.data(),
+                                      .out_BTHD = out_.data(),
+                                      .lse_BHT = lse_.data(),
+                                      .workspace = workspace_.data(),
+                                      .path = path_});
     });
   }
 
  private:
-  struct Chosen {
-    explicit Chosen(kernels::AttentionPath path) { kernels::set_attention_path(path); }
-    ~Chosen() { kernels::set_attention_path(kernels::AttentionPath::automatic); }
-  };
   kernels::AttentionPath path_;
   Tensor lse_, workspace_;
 };

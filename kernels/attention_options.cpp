@@ -1,16 +1,12 @@
-// Settings of attention on CUDA, and the size of its workspace, which a plan asks on hosts without a device.
+// The size of attention's workspace on CUDA, which a plan asks on hosts without a device.
 #include "kernels/attention_options.h"
 
 #include <algorithm>
-#include <atomic>
 
-#include "kernels/settings.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
 namespace {
-
-std::atomic<AttentionPath> chosen_path = AttentionPath::automatic;
 
 Size padded(Size n, Size step) { return (n + step - 1) / step * step; }
 
@@ -26,32 +22,29 @@ Size own_bytes(DType dtype, const AttentionShape& s) { return s.B * s.H * s.T * 
 // What cuDNN 9.19 with cudnn-frontend 1.18 asks on processors 9.0 and 10.0 for each query: dq in f32 to add to, delta,
 // and with grouped heads dk and dv of each query head; in deterministic mode the gradients of the scores in
 // place of dq. Lengths and heads are padded here, and a MiB added, as room for other versions.
-Size cudnn_bytes(const AttentionShape& s) {
+Size cudnn_bytes(const AttentionShape& s, bool deterministic) {
   constexpr Size kRoom = Size{1} << 20;
   const Size full = 4 * padded(s.D, 64), per_row = 4 + full + (s.G < s.H ? full : 0);
-  const Size per_sequence = s.H * padded_length(s) * per_row + (deterministic() ? score_gradient_bytes(s) : 0);
-  return cudnn_backward_sequences(s) * per_sequence + kRoom;
+  const Size per_sequence = s.H * padded_length(s) * per_row + (deterministic ? score_gradient_bytes(s) : 0);
+  return cudnn_backward_sequences(s, deterministic) * per_sequence + kRoom;
 }
 
 }  // namespace
-
-void set_attention_path(AttentionPath path) { chosen_path = path; }
-AttentionPath attention_path() { return chosen_path; }
 
 bool may_run_on_cudnn(DType dtype, const AttentionShape& s) {
   return dtype_bytes(dtype) == 2 && s.D % 8 == 0 && s.D <= 256;
 }
 
-Size cudnn_backward_sequences(const AttentionShape& s) {
-  if (!deterministic()) return s.B;
+Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
+  if (!deterministic) return s.B;
   return std::clamp(kScoreGradientBytes / std::max(score_gradient_bytes(s), Size{1}), Size{1}, std::max(s.B, Size{1}));
 }
 
-Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape) {
+Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic) {
   switch (target) {
     case DeviceType::cpu: return 0;  // each thread keeps its blocks in memory of its own
     case DeviceType::cuda:
-      return std::max(own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape) : 0);
+      return std::max(own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape, deterministic) : 0);
     case DeviceType::meta: break;
   }
   throw InternalError("attention", "expected the device that a plan is for, found meta");

@@ -132,15 +132,16 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
 }  // namespace
 
 template <>
-void attention_backward(CpuStream, DType dtype, void* dqkv, const void* dout_BTHD, const void* qkv,
-                        const void* out_BTHD, const void* lse_BHT, void*, const AttentionShape& shape, double scale) {
-  dispatch_float(dtype, [&]<class T>() {
+void attention_backward(CpuStream, const AttentionBackward& call) {
+  dispatch_float(call.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    const Arrays<T> arrays{static_cast<T*>(dqkv), static_cast<const T*>(dout_BTHD), static_cast<const T*>(qkv),
-                           static_cast<const T*>(out_BTHD), static_cast<const A*>(lse_BHT)};
-    const AttentionShape s = shape;
+    const Arrays<T> arrays{static_cast<T*>(call.dqkv), static_cast<const T*>(call.dout_BTHD),
+                           static_cast<const T*>(call.qkv), static_cast<const T*>(call.out_BTHD),
+                           static_cast<const A*>(call.lse_BHT)};
+    const AttentionShape s = call.shape;
+    const A scale = static_cast<A>(call.scale);
     parallel_items(s.B * s.G, [=](Size begin, Size end, auto bytes) LT_VECTOR_BODY {
-      for (Size i = begin; i < end; ++i) attend_backward<T, bytes>(arrays, s, i / s.G, i % s.G, A(scale));
+      for (Size i = begin; i < end; ++i) attend_backward<T, bytes>(arrays, s, i / s.G, i % s.G, scale);
     });
   });
 }

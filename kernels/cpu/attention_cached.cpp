@@ -35,15 +35,16 @@ LT_INLINE void attend_one(T* out, const T* q, const T* k, const T* v, Size strid
 }  // namespace
 
 template <>
-void attention_cached(CpuStream, DType dtype, void* out_BTHD, const void* q, Size q_row, const void* k_cache,
-                      const void* v_cache, Size capacity, Size past, const AttentionShape& shape, double scale) {
-  dispatch_float(dtype, [&]<class T>() {
+void attention_cached(CpuStream, const AttentionCached& call) {
+  dispatch_float(call.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    const AttentionShape s = shape;
-    T* const out = static_cast<T*>(out_BTHD);
-    const T* const queries = static_cast<const T*>(q);
-    const T* const keys = static_cast<const T*>(k_cache);
-    const T* const values = static_cast<const T*>(v_cache);
+    const AttentionShape s = call.shape;
+    const Size q_row = call.q_row, capacity = call.capacity, past = call.past;
+    const A scale = static_cast<A>(call.scale);
+    T* const out = static_cast<T*>(call.out_BTHD);
+    const T* const queries = static_cast<const T*>(call.q);
+    const T* const keys = static_cast<const T*>(call.k_cache);
+    const T* const values = static_cast<const T*>(call.v_cache);
     parallel_items(s.B * s.H, [=](Size begin, Size end) LT_VECTOR_BODY {
       A* const sums = scratch<A>(past + s.T + s.D);
       A* const scores = sums + s.D;
@@ -52,7 +53,7 @@ void attention_cached(CpuStream, DType dtype, void* out_BTHD, const void* q, Siz
         for (Size t = 0; t < s.T; ++t) {
           const Size at = b * s.T + t, first = s.first_seen(past + t), seen = head + first * s.G * s.D;
           attend_one(out + (at * s.H + h) * s.D, queries + at * q_row + h * s.D, keys + seen, values + seen, s.G * s.D,
-                     past + t + 1 - first, s.D, A(scale), scores, sums);
+                     past + t + 1 - first, s.D, scale, scores, sums);
         }
       }
     });

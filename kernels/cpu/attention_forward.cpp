@@ -100,20 +100,20 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
 }  // namespace
 
 template <>
-void attention_forward(CpuStream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
-                       const AttentionShape& shape, double scale) {
-  dispatch_float(dtype, [&]<class T>() {
+void attention_forward(CpuStream, const AttentionForward& call) {
+  dispatch_float(call.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    const AttentionShape s = shape;
-    T* const out = static_cast<T*>(out_BTHD);
-    A* const lse = static_cast<A*>(lse_BHT);
-    const T* const rows = static_cast<const T*>(qkv);
+    const AttentionShape s = call.shape;
+    const A scale = static_cast<A>(call.scale);
+    T* const out = static_cast<T*>(call.out_BTHD);
+    A* const lse = static_cast<A*>(call.lse_BHT);
+    const T* const rows = static_cast<const T*>(call.qkv);
     parallel_items(s.B * s.H, [=](Size begin, Size end, auto bytes) LT_VECTOR_BODY {
       for (Size i = begin; i < end; ++i) {
         const Size b = i / s.H, h = i % s.H, g = h * s.G / s.H;
         const T* const sequence = rows + b * s.T * s.row();
         attend<T, bytes>(out + (b * s.T * s.H + h) * s.D, lse + i * s.T, sequence + h * s.D, sequence + (s.H + g) * s.D,
-                         sequence + (s.H + s.G + g) * s.D, s, A(scale));
+                         sequence + (s.H + s.G + g) * s.D, s, scale);
       }
     });
   });

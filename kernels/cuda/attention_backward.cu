@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   load_rows<DP, N>(q, x.qkv + q_at, row, q0, s.T, D);
   load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
   for (Size k0 = s.first_seen(q0) / N * N; k0 <= q0; k0 += N) {
+    const bool past = hides_past(s, q0 + N - 1, k0);
     __syncthreads();  // k, v and ds are free
     load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
     load_rows<DP, N>(v, x.qkv + k_at + s.G * s.D, row, k0, s.T, D);
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const Size key = k0 + tx + j * kSide;
-        const bool seen = sees(s, query, key) && query < s.T;
+        const bool seen = sees(s, query, key, past) && query < s.T;
         ds[(ty * R + i) * kStride<A, N> + tx + j * kSide] =
             seen ? exponential(scale * score[i][j] - lse[i]) * (dp[i][j] - delta[i]) : A(0);
       }
@@ -128,6 +129,7 @@ __global__ void __launch_bounds__(kThreads)
       s.window > 0 && k0 + N - 1 + s.window < s.T ? k0 + N - 1 + s.window : s.T;  // the last that sees it
   for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
     for (Size q0 = k0; q0 < after; q0 += N) {
+      const bool past = hides_past(s, q0 + N - 1, k0);
       __syncthreads();  // q, dout and p are free
       load_rows<DP, N>(q, x.qkv + first + h * s.D, row, q0, s.T, D);
       load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
@@ -141,7 +143,7 @@ __global__ void __launch_bounds__(kThreads)
         const A lse = query < s.T ? x.lse_BHT[at] : A(0), delta = query < s.T ? x.delta_BHT[at] : A(0);
 #pragma unroll
         for (int i = 0; i < R; ++i) {
-          const bool seen = sees(s, query, k0 + ty * R + i) && query < s.T;
+          const bool seen = sees(s, query, k0 + ty * R + i, past) && query < s.T;
           const A probability = seen ? exponential(scale * score[i][j] - lse) : A(0);
           p[(ty * R + i) * kStride<A, N> + tx + j * kSide] = probability;
           dp[i][j] = seen ? probability * (dp[i][j] - delta) : A(0);
@@ -165,21 +167,21 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* dout_BTHD, const void* qkv,
-                        const void* out_BTHD, const void* lse_BHT, void* delta_BHT, const AttentionShape& s,
-                        double scale) {
-  dispatch_float(dtype, [&]<class T>() {
+void attention_backward(CudaStream stream, const AttentionBackward& call) {
+  const AttentionShape& s = call.shape;
+  dispatch_float(call.dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
       using A = Arithmetic<T>;
       using Sizes = BackwardTile<A, DP>;
-      const BackwardArrays<T> x{static_cast<T*>(dqkv),          static_cast<const T*>(dout_BTHD),
-                                static_cast<const T*>(qkv),     static_cast<const T*>(out_BTHD),
-                                static_cast<const A*>(lse_BHT), static_cast<A*>(delta_BHT)};
+      const BackwardArrays<T> x{static_cast<T*>(call.dqkv),          static_cast<const T*>(call.dout_BTHD),
+                                static_cast<const T*>(call.qkv),     static_cast<const T*>(call.out_BTHD),
+                                static_cast<const A*>(call.lse_BHT), static_cast<A*>(call.workspace)};
+      const A scale = static_cast<A>(call.scale);
       constexpr Size kWarps = kThreads / 32;
       const Size tiles = (s.T + Sizes::kRows - 1) / Sizes::kRows;
       launch(stream, delta_kernel<T>, (s.B * s.T * s.H + kWarps - 1) / kWarps, Size{0}, x, s);
-      launch(stream, query_gradient_kernel<T, DP>, tiles * s.B * s.H, Sizes::kBytes, x, s, static_cast<A>(scale));
-      launch(stream, key_gradient_kernel<T, DP>, tiles * s.B * s.G, Sizes::kBytes, x, s, static_cast<A>(scale));
+      launch(stream, query_gradient_kernel<T, DP>, tiles * s.B * s.H, Sizes::kBytes, x, s, scale);
+      launch(stream, key_gradient_kernel<T, DP>, tiles * s.B * s.G, Sizes::kBytes, x, s, scale);
     });
   });
 }

@@ -88,18 +88,18 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(CachedArrays<T> x, Att
 }  // namespace
 
 template <>
-void attention_cached(CudaStream stream, DType dtype, void* out_BTHD, const void* q, Size q_row, const void* k_cache,
-                      const void* v_cache, Size capacity, Size past, const AttentionShape& s, double scale) {
-  dispatch_float(dtype, [&]<class T>() {
+void attention_cached(CudaStream stream, const AttentionCached& call) {
+  const AttentionShape& s = call.shape;
+  dispatch_float(call.dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
-      const CachedArrays<T> x{static_cast<T*>(out_BTHD),
-                              static_cast<const T*>(q),
-                              static_cast<const T*>(k_cache),
-                              static_cast<const T*>(v_cache),
-                              q_row,
-                              capacity,
-                              past};
-      launch(stream, cached_kernel<T, DP / 32>, s.B * s.T * s.H, Size{0}, x, s, static_cast<Arithmetic<T>>(scale));
+      const CachedArrays<T> x{static_cast<T*>(call.out_BTHD),
+                              static_cast<const T*>(call.q),
+                              static_cast<const T*>(call.k_cache),
+                              static_cast<const T*>(call.v_cache),
+                              call.q_row,
+                              call.capacity,
+                              call.past};
+      launch(stream, cached_kernel<T, DP / 32>, s.B * s.T * s.H, Size{0}, x, s, static_cast<Arithmetic<T>>(call.scale));
     });
   });
 }

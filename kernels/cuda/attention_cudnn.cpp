@@ -17,7 +17,6 @@
 
 #include "core/cuda.h"
 #include "kernels/attention_options.h"
-#include "kernels/settings.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels::cudnn {
@@ -129,8 +128,8 @@ Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float sca
 }
 
 // The caller holds the engine's mutex.
-const Plan& plan_of(Engine& engine, DType dtype, const AttentionShape& s, double scale, bool backward) {
-  const bool deterministic = backward && kernels::deterministic();
+const Plan& plan_of(Engine& engine, DType dtype, const AttentionShape& s, double scale, bool backward,
+                    bool deterministic) {
   const auto factor = static_cast<float>(scale);
   const Engine::Key key{backward, deterministic, dtype, s.B, s.T, s.H, s.G, s.D, s.window, factor};
   const auto found = engine.plans.find(key);
@@ -168,32 +167,36 @@ AttentionShape part(AttentionShape s, Size count) {
 
 }  // namespace
 
-const std::string& attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
-                                     const AttentionShape& s, double scale) {
+const std::string& attention_forward(CudaStream stream, const AttentionForward& call) {
   static const std::string too_large = "the forward asks for more scratch memory than there is";
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const Plan& plan = plan_of(engine, dtype, s, scale, false);
+  const AttentionShape& s = call.shape;
+  const Plan& plan = plan_of(engine, call.dtype, s, call.scale, false, false);
   if (!plan.refusal.empty()) return plan.refusal;
   if (plan.workspace_bytes > cuda::kScratchBytes) return too_large;
-  Pointers pointers{
-      {kQ, at(qkv, 0)}, {kK, at(qkv, s.H * s.D)}, {kV, at(qkv, (s.H + s.G) * s.D)}, {kOut, out_BTHD}, {kLse, lse_BHT}};
+  Pointers pointers{{kQ, at(call.qkv, 0)},
+                    {kK, at(call.qkv, s.H * s.D)},
+                    {kV, at(call.qkv, (s.H + s.G) * s.D)},
+                    {kOut, call.out_BTHD},
+                    {kLse, call.lse_BHT}};
   run(engine, plan, stream, pointers, cuda::scratch(stream, plan.workspace_bytes));
   return nothing();
 }
 
-const std::string& attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* dout_BTHD,
-                                      const void* qkv, const void* out_BTHD, const void* lse_BHT, void* workspace,
-                                      const AttentionShape& s, double scale) {
+const std::string& attention_backward(CudaStream stream, const AttentionBackward& call) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const Size room = attention_backward_workspace(DeviceType::cuda, dtype, s);
-  Size step = cudnn_backward_sequences(s);
+  const AttentionShape& s = call.shape;
+  const auto plan_for = [&](const AttentionShape& shape) -> const Plan& {
+    return plan_of(engine, call.dtype, shape, call.scale, true, call.deterministic);
+  };
+  const Size room = attention_backward_workspace(DeviceType::cuda, call.dtype, s, call.deterministic);
+  Size step = cudnn_backward_sequences(s, call.deterministic);
   // Where a processor asks for more than is planned (8.0: two dq in f32), fewer sequences at a time may do.
-  while (step > 1 && plan_of(engine, dtype, part(s, step), scale, true).workspace_bytes > room) step = (step + 1) / 2;
+  while (step > 1 && plan_for(part(s, step)).workspace_bytes > room) step = (step + 1) / 2;
   for (Size b = 0; b < s.B; b += step) {
-    const AttentionShape now = part(s, std::min(step, s.B - b));
-    const Plan& plan = plan_of(engine, dtype, now, scale, true);
+    const Plan& plan = plan_for(part(s, std::min(step, s.B - b)));
     // A refusal of the last, smaller part has the own kernels write all of dqkv again.
     if (!plan.refusal.empty()) return plan.refusal;
     if (plan.workspace_bytes > room) {
@@ -203,20 +206,21 @@ const std::string& attention_backward(CudaStream stream, DType dtype, void* dqkv
     }
     const Size rows = b * s.T, packed = rows * s.row(), heads = rows * s.H * s.D;
     const Size k_at = packed + s.H * s.D, v_at = k_at + s.G * s.D;
-    Pointers pointers{
-        {kQ, at(qkv, packed)},       {kK, at(qkv, k_at)},           {kV, at(qkv, v_at)},
-        {kOut, at(out_BTHD, heads)}, {kDout, at(dout_BTHD, heads)}, {kLse, at(lse_BHT, 2 * rows * s.H)},  // of f32
-        {kDq, at(dqkv, packed)},     {kDk, at(dqkv, k_at)},         {kDv, at(dqkv, v_at)}};
-    run(engine, plan, stream, pointers, workspace);
+    Pointers pointers{{kQ, at(call.qkv, packed)},         {kK, at(call.qkv, k_at)},
+                      {kV, at(call.qkv, v_at)},           {kOut, at(call.out_BTHD, heads)},
+                      {kDout, at(call.dout_BTHD, heads)}, {kLse, at(call.lse_BHT, 2 * rows * s.H)},  // of f32
+                      {kDq, at(call.dqkv, packed)},       {kDk, at(call.dqkv, k_at)},
+                      {kDv, at(call.dqkv, v_at)}};
+    run(engine, plan, stream, pointers, call.workspace);
   }
   return nothing();
 }
 
-Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& s, double scale) {
+Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& s, double scale, bool deterministic) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
-  const AttentionShape first = part(s, cudnn_backward_sequences(s));
-  const Plan& plan = plan_of(engine, dtype, first, scale, true);
+  const AttentionShape first = part(s, cudnn_backward_sequences(s, deterministic));
+  const Plan& plan = plan_of(engine, dtype, first, scale, true, deterministic);
   return plan.refusal.empty() ? plan.workspace_bytes : -1;
 }
 

@@ -10,14 +10,11 @@
 
 namespace lt::kernels::cudnn {
 
-const std::string& attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
-                                     const AttentionShape& shape, double scale);
+const std::string& attention_forward(CudaStream stream, const AttentionForward& call);
 // Throws InternalError where attention_backward_workspace() is less than what cuDNN asks.
-const std::string& attention_backward(CudaStream stream, DType dtype, void* dqkv, const void* dout_BTHD,
-                                      const void* qkv, const void* out_BTHD, const void* lse_BHT, void* workspace,
-                                      const AttentionShape& shape, double scale);
+const std::string& attention_backward(CudaStream stream, const AttentionBackward& call);
 
 // Bytes that cuDNN asks for the backward; -1 where it refuses. For tests of attention_backward_workspace().
-Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale);
+Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale, bool deterministic);
 
 }  // namespace lt::kernels::cudnn

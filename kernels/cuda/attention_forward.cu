@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   load_rows<DP, N>(q, q_TD, row, q0, s.T, D);
   const Size end = q0 + N < s.T ? q0 + N : s.T;  // of the keys that the last query sees
   for (Size k0 = s.first_seen(q0) / K * K; k0 < end; k0 += K) {
+    const bool past = hides_past(s, q0 + N - 1, k0);
     __syncthreads();  // kv is free
     load_rows<DP, K>(kv, k_TD, row, k0, s.T, D);
     __syncthreads();
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < C; ++j) {
         const Size key = k0 + tx + j * kSide;
-        score[i][j] = sees(s, query, key) && key < s.T ? score[i][j] * scale : hidden_score<A>();
+        score[i][j] = sees(s, query, key, past) && key < s.T ? score[i][j] * scale : hidden_score<A>();
         highest = score[i][j] > highest ? score[i][j] : highest;
       }
       highest = row_max(highest);
@@ -93,15 +94,15 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void attention_forward(CudaStream stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
-                       const AttentionShape& s, double scale) {
-  dispatch_float(dtype, [&]<class T>() {
+void attention_forward(CudaStream stream, const AttentionForward& call) {
+  const AttentionShape& s = call.shape;
+  dispatch_float(call.dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
       using A = Arithmetic<T>;
       using Sizes = ForwardTile<A, DP>;
       const Size blocks = (s.T + Sizes::kQueries - 1) / Sizes::kQueries * s.B * s.H;
-      launch(stream, forward_kernel<T, DP>, blocks, Sizes::kBytes, static_cast<T*>(out_BTHD), static_cast<A*>(lse_BHT),
-             static_cast<const T*>(qkv), s, static_cast<A>(scale));
+      launch(stream, forward_kernel<T, DP>, blocks, Sizes::kBytes, static_cast<T*>(call.out_BTHD),
+             static_cast<A*>(call.lse_BHT), static_cast<const T*>(call.qkv), s, static_cast<A>(call.scale));
     });
   });
 }

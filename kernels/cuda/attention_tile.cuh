@@ -44,8 +44,12 @@ __device__ constexpr A hidden_score() {
   return std::numeric_limits<A>::lowest() / 2;
 }
 
-__device__ inline bool sees(const AttentionShape& s, Size query, Size key) {
-  return key <= query && key >= s.first_seen(query);
+// Whether any of the queries up to `last` no longer sees a key from `first_key` on: asked once a tile.
+__device__ inline bool hides_past(const AttentionShape& s, Size last, Size first_key) {
+  return s.first_seen(last) > first_key;
+}
+__device__ inline bool sees(const AttentionShape& s, Size query, Size key, bool past_is_hidden) {
+  return key <= query && !(past_is_hidden && key < s.first_seen(query));
 }
 
 // Rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.

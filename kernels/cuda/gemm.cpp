@@ -16,7 +16,6 @@
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_in_passes.h"
-#include "kernels/settings.h"
 
 namespace lt::kernels {
 namespace {
@@ -134,7 +133,7 @@ class Cublas {
                                static_cast<cudaStream_t>(stream.handle)));
     };
     // A call that adds to d cannot be repeated; one that comes later may choose.
-    const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !deterministic();
+    const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !g.settings.deterministic;
     if (may_choose && choose(p.candidates, launch, stream) && !has_passes(g)) {  // else run_faster() adds its verdict
       file_.add(p.problem, p.candidates.front());
     }
@@ -309,7 +308,7 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
   const bool own_c = c != g.d;
   return {{g.M, g.N, g.K, lda, ldb, ldd, own_c ? g.N : ldd, g.batch, g.stride_a, g.stride_b, g.stride_d,
            own_c ? 0 : g.stride_d},
-          {g.transpose_a, g.transpose_b, deterministic(), tf32() && g.dtype == DType::f32},
+          {g.transpose_a, g.transpose_b, g.settings.deterministic, g.settings.tf32 && g.dtype == DType::f32},
           epilogue_of(g, bias),
           g.dtype,
           g.out,
@@ -321,7 +320,7 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
 // In deterministic mode, and where cuBLASLt has no such product, what belongs to it goes in passes of its own.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
-  const bool possible = !deterministic() && dtype_bytes(g.dtype) == 2 && g.K > 0;
+  const bool possible = !g.settings.deterministic && dtype_bytes(g.dtype) == 2 && g.K > 0;
   Prepared* const prepared = possible ? cublas.prepare(problem_of(stream, g, g.bias_N != nullptr, g.d)) : nullptr;
   if (prepared == nullptr) return gemm_in_passes(stream, g);
   const float one = 1, beta = g.accumulate ? 1 : 0;

@@ -11,15 +11,9 @@ const std::string& refusal() {
 
 }  // namespace
 
-const std::string& attention_forward(CudaStream, DType, void*, void*, const void*, const AttentionShape&, double) {
-  return refusal();
-}
+const std::string& attention_forward(CudaStream, const AttentionForward&) { return refusal(); }
+const std::string& attention_backward(CudaStream, const AttentionBackward&) { return refusal(); }
 
-const std::string& attention_backward(CudaStream, DType, void*, const void*, const void*, const void*, const void*,
-                                      void*, const AttentionShape&, double) {
-  return refusal();
-}
-
-Size backward_workspace(CudaStream, DType, const AttentionShape&, double) { return -1; }
+Size backward_workspace(CudaStream, DType, const AttentionShape&, double, bool) { return -1; }
 
 }  // namespace lt::kernels::cudnn

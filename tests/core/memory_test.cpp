@@ -56,9 +56,9 @@ TEST_CASE("ledger: a tensor counts for the owner of its scope, and scopes nest",
 TEST_CASE("ledger: a scope is of its thread", "[core]") {
   const MemoryScope scope(MemoryOwner::optimizer);
   MemoryOwner other = MemoryOwner::optimizer;
-  std::thread([&] { other = current_memory_owner(); }).join();
+  std::thread([&] { other = Context::current().owner; }).join();
   CHECK(other == MemoryOwner::activations);
-  CHECK(current_memory_owner() == MemoryOwner::optimizer);
+  CHECK(Context::current().owner == MemoryOwner::optimizer);
 }
 
 TEST_CASE("ledger: bytes are counted in whole blocks, views count nothing", "[core]") {

@@ -78,13 +78,13 @@ TEST_CASE("part clock: a lap starts from zero, in the part that is current", "[c
 TEST_CASE("part clock: without a current clock scopes do nothing", "[core]") {
   PartClock clock;
   clock.lap().times();
-  REQUIRE(PartClock::current() == nullptr);
+  REQUIRE(Context::current().clock == nullptr);
   {
     const PartScope forward(Part::forward);
     spend(0.1);
-    PartClock::set_current(&clock);  // a scope belongs to the clock at its beginning
+    Context::current().clock = &clock;  // a scope belongs to the clock at its beginning
   }
-  PartClock::set_current(nullptr);
+  Context::current().clock = nullptr;
   const auto ms = clock.lap().times();
   CHECK(of(ms, Part::forward) == 0);
   CHECK(total(ms) == of(ms, Part::other));
@@ -103,11 +103,11 @@ TEST_CASE("part clock: a scope gives the clock back that was current, also where
   try {
     PartClock inner;
     const PartClockScope nested(&inner);
-    CHECK(PartClock::current() == &inner);
+    CHECK(Context::current().clock == &inner);
     const PartClockScope aside(nullptr);
-    CHECK(PartClock::current() == nullptr);
+    CHECK(Context::current().clock == nullptr);
     throw 1;
   } catch (int) {
   }
-  CHECK(PartClock::current() == &outer);
+  CHECK(Context::current().clock == &outer);
 }

@@ -16,7 +16,7 @@ TEST_CASE("timeline: times count from the origin that is given", "[core]") {
 }
 
 TEST_CASE("timeline: a scope gives back what was current, also where an exception passes", "[core]") {
-  REQUIRE(Timeline::current() == nullptr);
+  REQUIRE(Context::current().timeline == nullptr);
   const auto outer = make_timeline(), inner = make_timeline();
   try {
     const TimelineScope current(outer);
@@ -26,12 +26,12 @@ TEST_CASE("timeline: a scope gives back what was current, also where an exceptio
       const TimelineScope aside(nullptr);
       const SpanScope nowhere(Lane::compute, "nowhere");
     }
-    CHECK(Timeline::current() == outer);
+    CHECK(Context::current().timeline == outer);
     const SpanScope span(Lane::gather, "outer");
     throw 1;
   } catch (int) {
   }
-  CHECK(Timeline::current() == nullptr);
+  CHECK(Context::current().timeline == nullptr);
   REQUIRE(outer->spans().size() == 1);
   REQUIRE(inner->spans().size() == 1);
   CHECK(outer->spans()[0].name == "outer");

@@ -3,7 +3,6 @@
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/device_array.h"
-#include "kernels/settings.h"
 #include "libtrain/error.h"
 
 using namespace lt;
@@ -34,17 +33,10 @@ constexpr Tolerance own_tolerance(DType dtype) {
 // approximate.
 constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
 
-// Settings for one scope.
+// How a call runs on CUDA.
 struct Settings {
-  explicit Settings(AttentionPath path, bool deterministic = false) { set(path, deterministic); }
-  Settings(const Settings&) = delete;
-  ~Settings() { set(AttentionPath::automatic, false); }
-
- private:
-  static void set(AttentionPath path, bool deterministic) {
-    kernels::set_attention_path(path);
-    kernels::set_deterministic(deterministic);
-  }
+  AttentionPath path = AttentionPath::automatic;
+  bool deterministic = false;
 };
 
 double error_of(const Array& x, const Array& y) {
@@ -81,27 +73,27 @@ struct Outputs {
 
 Outputs on_cpu(const AttentionShape& s, DType dtype, const Inputs& in) {
   Outputs r(s, dtype);
-  kernels::attention_forward(CpuStream{}, dtype, r.out.data(), r.lse.data(), in.qkv.data(), s, in.scale);
-  kernels::attention_backward(CpuStream{}, dtype, r.dqkv.data(), in.dout.data(), in.qkv.data(), r.out.data(),
-                              r.lse.data(), nullptr, s, in.scale);
+  kernels::attention_forward(CpuStream{}, {dtype, s, in.scale, r.out.data(), r.lse.data(), in.qkv.data()});
+  kernels::attention_backward(CpuStream{}, {dtype, s, in.scale, r.dqkv.data(), in.dout.data(), in.qkv.data(),
+                                            r.out.data(), r.lse.data(), nullptr});
   return r;
 }
 
-Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in) {
+Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Settings& settings) {
   Outputs r(s, dtype);
   DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
-  DeviceArray workspace(kernels::attention_backward_workspace(DeviceType::cuda, dtype, s));
-  kernels::attention_forward(gpu_stream(), dtype, out.data(), lse.data(), qkv.data(), s, in.scale);
-  kernels::attention_backward(gpu_stream(), dtype, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(),
-                              workspace.data(), s, in.scale);
+  DeviceArray workspace(kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic));
+  kernels::attention_forward(gpu_stream(), {dtype, s, in.scale, out.data(), lse.data(), qkv.data(), settings.path});
+  kernels::attention_backward(gpu_stream(), {dtype, s, in.scale, dqkv.data(), dout.data(), qkv.data(), out.data(),
+                                             lse.data(), workspace.data(), settings.deterministic, settings.path});
   out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
   return r;
 }
 
-void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance) {
+void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance, const Settings& settings = {}) {
   CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype));
   const Inputs in(s, dtype);
-  const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in);
+  const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in, settings);
   CHECK(error_of(found.out, expected.out) <= tolerance.out);
   CHECK(error_of(found.lse, expected.lse) <= tolerance.lse);
   CHECK(error_of(found.dqkv, expected.dqkv) <= tolerance.gradient);
@@ -121,50 +113,52 @@ constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},      {2, 65, 4, 2,
 
 TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
   if (!has_gpu()) return;
-  const Settings settings(AttentionPath::own);
+  const Settings settings{AttentionPath::own};
   for (const AttentionShape& s : kShapes) {
-    for (const DType dtype : test::kFloats) compare(s, dtype, own_tolerance(dtype));
+    for (const DType dtype : test::kFloats) compare(s, dtype, own_tolerance(dtype), settings);
   }
 }
 
 TEST_CASE("attention on CUDA: own kernels give the same bits again", "[cuda]") {
   if (!has_gpu()) return;
-  const Settings settings(AttentionPath::own);
+  const Settings settings{AttentionPath::own};
   const AttentionShape s{2, 150, 6, 2, 48};
   for (const DType dtype : test::kFloats) {
     CAPTURE(dtype_name(dtype));
     const Inputs in(s, dtype);
-    CHECK(on_cuda(s, dtype, in).same_bits(on_cuda(s, dtype, in)));
+    CHECK(on_cuda(s, dtype, in, settings).same_bits(on_cuda(s, dtype, in, settings)));
   }
 }
 
 TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudnn]") {
-  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
+  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1, false) < 0)
+    return;
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
-    const Settings settings(AttentionPath::cudnn, deterministic);
+    const Settings settings{AttentionPath::cudnn, deterministic};
     for (const AttentionShape& s : kCudnnShapes) {
-      for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kCudnnTolerance);
+      for (const DType dtype : {DType::bf16, DType::f16}) compare(s, dtype, kCudnnTolerance, settings);
     }
   }
 }
 
 TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits again", "[cuda][cudnn]") {
-  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
-  const Settings settings(AttentionPath::cudnn, true);
+  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1, false) < 0)
+    return;
+  const Settings settings{AttentionPath::cudnn, true};
   // The second is done in two parts: 16 heads of 2048^2 gradients of scores are 128 MiB.
   for (const AttentionShape& s : {AttentionShape{2, 384, 8, 2, 64}, {3, 2048, 16, 16, 64}}) {
     const Inputs in(s, DType::bf16);
-    const Outputs once = on_cuda(s, DType::bf16, in);
-    CHECK(once.same_bits(on_cuda(s, DType::bf16, in)));
-    kernels::set_deterministic(false);
-    CHECK(error_of(once.dqkv, on_cuda(s, DType::bf16, in).dqkv) <= kCudnnTolerance.gradient);
-    kernels::set_deterministic(true);
+    const Outputs once = on_cuda(s, DType::bf16, in, settings);
+    CHECK(once.same_bits(on_cuda(s, DType::bf16, in, settings)));
+    const Outputs fast = on_cuda(s, DType::bf16, in, {AttentionPath::cudnn});
+    CHECK(error_of(once.dqkv, fast.dqkv) <= kCudnnTolerance.gradient);
   }
 }
 
 TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda][cudnn]") {
-  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1) < 0) return;
+  if (!has_gpu() || kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, kCudnnShapes[0], 1, false) < 0)
+    return;
   for (const AttentionShape& s : {AttentionShape{64, 1024, 12, 12, 64},
                                   {16, 1024, 25, 25, 64},
                                   {2, 4096, 32, 8, 128},
@@ -173,10 +167,10 @@ TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda
                                   {1, 512, 4, 4, 256},
                                   {2, 4096, 32, 8, 128, 1024}}) {
     for (const bool deterministic : {false, true}) {
-      const Settings settings(AttentionPath::automatic, deterministic);
-      const Size asked = std::max(kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, s, 0.125),
-                                  kernels::cudnn::backward_workspace(gpu_stream(), DType::f16, s, 0.125));
-      const Size planned = kernels::attention_backward_workspace(DeviceType::cuda, DType::bf16, s);
+      const Size asked =
+          std::max(kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, s, 0.125, deterministic),
+                   kernels::cudnn::backward_workspace(gpu_stream(), DType::f16, s, 0.125, deterministic));
+      const Size planned = kernels::attention_backward_workspace(DeviceType::cuda, DType::bf16, s, deterministic);
       WARN("B=" << s.B << " T=" << s.T << " H=" << s.H << " G=" << s.G << " D=" << s.D
                 << (deterministic ? " deterministic" : "") << ": cuDNN asks " << asked << " bytes, planned "
                 << planned);
@@ -191,14 +185,13 @@ TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels",
   compare(odd, DType::bf16, own_tolerance(DType::bf16));
   compare({2, 1, 2, 2, 64}, DType::bf16, kCudnnTolerance);  // one token: cuDNN has no backward
   compare({1, 20, 2, 2, 64}, DType::f32, own_tolerance(DType::f32));
-  const Settings settings(AttentionPath::cudnn);
-  CHECK_THROWS_AS(on_cuda(odd, DType::bf16, Inputs(odd, DType::bf16)), InternalError);
+  CHECK_THROWS_AS(on_cuda(odd, DType::bf16, Inputs(odd, DType::bf16), {AttentionPath::cudnn}), InternalError);
 }
 
 TEST_CASE("attention on CUDA: heads of more than 256 channels are refused", "[cuda]") {
   if (!has_gpu()) return;
   const AttentionShape s{1, 2, 1, 1, 257};
-  CHECK_THROWS_AS(on_cuda(s, DType::f32, Inputs(s, DType::f32)), UsageError);
+  CHECK_THROWS_AS(on_cuda(s, DType::f32, Inputs(s, DType::f32), {}), UsageError);
 }
 
 TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[cuda]") {
@@ -214,11 +207,11 @@ TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[
         const Array k = Array::random(dtype, s.B * capacity * s.G * D, 2);
         const Array v = Array::random(dtype, s.B * capacity * s.G * D, 3);
         Array expected(dtype, s.B * count * s.H * D, 99), found(dtype, expected.count(), 99);
-        kernels::attention_cached(CpuStream{}, dtype, expected.data(), q.data(), s.row(), k.data(), v.data(), capacity,
-                                  past, s, 0.2);
+        kernels::attention_cached(
+            CpuStream{}, {dtype, s, 0.2, expected.data(), q.data(), s.row(), k.data(), v.data(), capacity, past});
         DeviceArray q_copy(q), k_copy(k), v_copy(v), out(found);
-        kernels::attention_cached(gpu_stream(), dtype, out.data(), q_copy.data(), s.row(), k_copy.data(), v_copy.data(),
-                                  capacity, past, s, 0.2);
+        kernels::attention_cached(gpu_stream(), {dtype, s, 0.2, out.data(), q_copy.data(), s.row(), k_copy.data(),
+                                                 v_copy.data(), capacity, past});
         out.read(found);
         CHECK(error_of(found, expected) <= own_tolerance(dtype).out);
       }

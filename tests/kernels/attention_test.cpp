@@ -5,7 +5,6 @@
 
 #include "kernels/array.h"
 #include "kernels/attention_options.h"
-#include "kernels/settings.h"
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -73,10 +72,10 @@ struct Run {
 Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale) {
   Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(gradient_dtype(dtype), s.B * s.H * s.T, 99),
         Array(dtype, qkv.count(), 99)};
-  kernels::attention_forward(CpuStream{}, dtype, r.out.data(), r.lse.data(), qkv.data(), s, scale);
-  Array workspace(DType::f64, kernels::attention_backward_workspace(DeviceType::cpu, dtype, s) / 8 + 1);
-  kernels::attention_backward(CpuStream{}, dtype, r.dqkv.data(), dout.data(), qkv.data(), r.out.data(), r.lse.data(),
-                              workspace.data(), s, scale);
+  kernels::attention_forward(CpuStream{}, {dtype, s, scale, r.out.data(), r.lse.data(), qkv.data()});
+  Array workspace(DType::f64, kernels::attention_backward_workspace(DeviceType::cpu, dtype, s, false) / 8 + 1);
+  kernels::attention_backward(CpuStream{}, {dtype, s, scale, r.dqkv.data(), dout.data(), qkv.data(), r.out.data(),
+                                            r.lse.data(), workspace.data()});
   return r;
 }
 
@@ -197,33 +196,31 @@ TEST_CASE("attention: generation from a cache gives the rows of the whole sequen
           for (Size i = 0; i < s.H * s.D; ++i) rows.push_back(expected.out[at((b * s.T + past + t) * s.H * s.D + i)]);
         }
       }
-      kernels::attention_cached(CpuStream{}, dtype, out.data(), q.data(), s.row(), k.data(), v.data(), capacity, past,
-                                part, 0.2f);
+      kernels::attention_cached(CpuStream{},
+                                {dtype, part, 0.2f, out.data(), q.data(), s.row(), k.data(), v.data(), capacity, past});
       CHECK(test::error_of(out, rows) <= test::tolerance(dtype));
     }
   }
 }
 
 TEST_CASE("attention: the workspace of the backward is known without its device", "[kernels]") {
-  const auto bytes = [](DType dtype, const AttentionShape& s) {
-    return kernels::attention_backward_workspace(DeviceType::cuda, dtype, s);
+  const auto bytes = [](DType dtype, const AttentionShape& s, bool deterministic = false) {
+    return kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, deterministic);
   };
   const AttentionShape gpt2{4, 1000, 12, 12, 64}, llama{8, 4096, 32, 8, 128}, odd{3, 65, 2, 1, 7};
   const Size MiB = Size{1} << 20;
   for (const DType dtype : test::kFloats) {
-    CHECK(kernels::attention_backward_workspace(DeviceType::cpu, dtype, gpt2) == 0);
-    CHECK_THROWS_AS(kernels::attention_backward_workspace(DeviceType::meta, dtype, gpt2), InternalError);
+    CHECK(kernels::attention_backward_workspace(DeviceType::cpu, dtype, gpt2, false) == 0);
+    CHECK_THROWS_AS(kernels::attention_backward_workspace(DeviceType::meta, dtype, gpt2, false), InternalError);
     CHECK(bytes(dtype, odd) == 3 * 65 * 2 * (dtype == DType::f64 ? 8 : 4));  // own kernels: delta alone
   }
   // cuDNN: dq in f32 and delta of 1024 rows; grouped heads: dk and dv of each query head in bf16.
   CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * (64 + 1) * 4 + MiB);
   CHECK(bytes(DType::bf16, llama) == Size{8} * 32 * 4096 * (2 * 128 + 1) * 4 + MiB);
   CHECK(bytes(DType::f32, gpt2) == 4 * 12 * 1000 * 4);
-  kernels::set_deterministic(true);
   // The gradients of the scores in bf16: 24 MiB a sequence, all at once; 1 GiB a sequence, one at a time.
-  CHECK(kernels::cudnn_backward_sequences(gpt2) == 4);
-  CHECK(kernels::cudnn_backward_sequences(llama) == 1);
-  CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * ((64 + 1) * 4 + 1024 * 2) + MiB);
-  CHECK(bytes(DType::bf16, llama) == Size{32} * 4096 * ((2 * 128 + 1) * 4 + 4096 * 2) + MiB);
-  kernels::set_deterministic(false);
+  CHECK(kernels::cudnn_backward_sequences(gpt2, true) == 4);
+  CHECK(kernels::cudnn_backward_sequences(llama, true) == 1);
+  CHECK(bytes(DType::bf16, gpt2, true) == 4 * 12 * 1024 * ((64 + 1) * 4 + 1024 * 2) + MiB);
+  CHECK(bytes(DType::bf16, llama, true) == Size{32} * 4096 * ((2 * 128 + 1) * 4 + 4096 * 2) + MiB);
 }

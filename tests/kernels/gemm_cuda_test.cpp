@@ -3,7 +3,6 @@
 
 #include "kernels/gemm.h"
 #include "kernels/on_both.h"
-#include "kernels/settings.h"
 
 using namespace lt;
 using namespace lt::kernels;
@@ -130,9 +129,13 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
   const auto error = [&](bool rounded) {
     Array d(DType::f32, M * N);
     DeviceArray d_there(d);
-    set_tf32(rounded);
-    gemm(gpu_stream(), Gemm{.M = M, .N = N, .K = K, .a = a_there.data(), .b = b_there.data(), .d = d_there.data()});
-    set_tf32(false);
+    gemm(gpu_stream(), Gemm{.M = M,
+                            .N = N,
+                            .K = K,
+                            .a = a_there.data(),
+                            .b = b_there.data(),
+                            .d = d_there.data(),
+                            .settings = {.tf32 = rounded}});
     d_there.read(d);
     return error_of(d, expected.values());
   };

@@ -21,7 +21,7 @@ LAYERS = [
 
 # Public headers (libtrain/include/libtrain/NAME.h) by the layer that they belong to.
 PUBLIC_HEADERS = {
-    "core": "collectives device dtype error memory memory_program part_clock progress random step_numbers stochastic_rounding timeline version work_count",
+    "core": "collectives context device dtype error kernel_settings memory memory_owner memory_program part_clock progress random step_numbers stochastic_rounding timeline version work_count",
     "tensor": "autograd batch shard_map tensor",
     "ops": "ops",
     "nn": "layers model_family models module transformer_spec",

@@ -128,21 +128,21 @@ TEST_CASE("tape: nodes run in reverse, each destroyed before the next runs", "[t
 
 TEST_CASE("tape: scopes nest, and without a tape nothing is recorded", "[tensor]") {
   const Tensor x = leaf({1, 2});
-  CHECK(Tape::current() == nullptr);
+  CHECK(Context::current().tape == nullptr);
   Tape outer, inner;
   {
     const TapeScope outer_scope(&outer);
     {
       const TapeScope inner_scope(&inner);
-      CHECK(Tape::current() == &inner);
+      CHECK(Context::current().tape == &inner);
       CHECK(ops::scale(x, 2).requires_grad());
       const TapeScope none(nullptr);
       CHECK_FALSE(ops::scale(x, 2).requires_grad());
     }
-    CHECK(Tape::current() == &outer);
+    CHECK(Context::current().tape == &outer);
     CHECK_FALSE(ops::scale(vector({1, 2}), 2).requires_grad());  // nobody wants its gradient
   }
-  CHECK(Tape::current() == nullptr);
+  CHECK(Context::current().tape == nullptr);
   CHECK(outer.empty());
   CHECK_FALSE(inner.empty());
 }

@@ -17,7 +17,7 @@ constexpr DeviceModel round_figures(bool overlaps) {
   return {"round", 1, 1, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
 }
 
-void compute(double ms) { work_count().product_flops += ms * 1e9; }
+void compute(double ms) { count_products(ms * 1e9); }
 
 Plan planned(const std::string& preset, int micro_batch, int seq, const std::string& dtype, const PlanMachine& machine,
              int ranks = 1, const std::string& strategy = "ddp", const std::string& recompute = "none") {
@@ -73,6 +73,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms
   for (const DeviceModel* device : {&overlapping, &blocking}) {
     StepClock clock({device, {2, 2}, 1, DType::bf16, 64});
+    const WorkScope counted(&clock.work());
     const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
     const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // of that name, and no part
     const auto first = clock.begin({Lane::gather, "one", gather}, {});
@@ -109,14 +110,13 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
     Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
                   {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
     const Tensor tokens = Tensor::empty({2, seq}, DType::i32, kMeta);
-    const WorkCount before = work_count();
+    WorkCount work;
+    const WorkScope counted(&work);
     engine.step({tokens, tokens});
-    const WorkCount after = work_count();
-    const double attention_forward = after.attention_forward_flops - before.attention_forward_flops;
-    const double attention_backward = after.attention_backward_flops - before.attention_backward_flops;
-    CHECK(attention_backward == 2.5 * attention_forward);
+    const double attention_forward = work.attention_forward_flops;
+    CHECK(work.attention_backward_flops == 2.5 * attention_forward);
     CHECK(attention_forward == 2.0 * static_cast<double>(spec.layers * 2 * seq * seq * spec.width));
-    CHECK(after.product_flops - before.product_flops + 3 * attention_forward ==
+    CHECK(work.product_flops + 3 * attention_forward ==
           Approx(model->flops_per_token(seq) * static_cast<double>(2 * seq)).epsilon(1e-12));
   }
 }
@@ -134,11 +134,11 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
                 {.micro_batch = 2, .seq = 256, .device = kMeta, .arena = false});
   const Tensor tokens = Tensor::empty({2, 256}, DType::i32, kMeta);
-  const double before = work_count().traffic_bytes;
+  WorkCount work;
+  const WorkScope counted(&work);
   engine.step({tokens, tokens});
   const double optimizer = 32 * static_cast<double>(engine.padded_parameters());  // 6 words of state, 2 of gradient
-  CHECK(work_count().traffic_bytes - before ==
-        2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
+  CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
 }
 
 // The floors of docs/planning.md (products and attention of a step one after another, on an H200, and the bytes that

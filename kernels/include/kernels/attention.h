@@ -17,24 +17,53 @@ struct AttentionShape {
   constexpr Size first_seen(Size i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
 };
 
+// Which implementation runs on CUDA. `automatic`: cuDNN where it takes the shape, the own kernels elsewhere. `own`:
+// these alone. `cudnn`: throws InternalError with cuDNN's reason where it does not take the shape; for tests and
+// measurements.
+enum class AttentionPath { automatic, own, cudnn };
+
 // out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64).
+struct AttentionForward {
+  DType dtype;
+  AttentionShape shape;
+  double scale;
+  void *out_BTHD, *lse_BHT;
+  const void* qkv;
+  AttentionPath path = AttentionPath::automatic;
+};
 template <class S>
-void attention_forward(S stream, DType dtype, void* out_BTHD, void* lse_BHT, const void* qkv,
-                       const AttentionShape& shape, double scale);
+void attention_forward(S stream, const AttentionForward& call);
 
 // dqkv is overwritten. `workspace` has attention_backward_workspace() bytes of the stream's device.
+struct AttentionBackward {
+  DType dtype;
+  AttentionShape shape;
+  double scale;
+  void* dqkv;
+  const void *dout_BTHD, *qkv, *out_BTHD, *lse_BHT;
+  void* workspace;
+  bool deterministic = false;
+  AttentionPath path = AttentionPath::automatic;
+};
 template <class S>
-void attention_backward(S stream, DType dtype, void* dqkv, const void* dout_BTHD, const void* qkv, const void* out_BTHD,
-                        const void* lse_BHT, void* workspace, const AttentionShape& shape, double scale);
+void attention_backward(S stream, const AttentionBackward& call);
 // Known without the device, so that a plan is exact anywhere: on CUDA a bound of what either implementation asks.
-// `target` is where the backward will run, cpu or cuda: for tensors on meta, the device that they stand for.
-// On CUDA it depends on set_deterministic(). Throws InternalError for meta.
-Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape);
+// `target` is where the backward will run, cpu or cuda: for tensors on meta, the device that they stand for. Throws
+// InternalError for meta.
+Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic);
 
 // For generation: T new queries at positions past .. past+T-1 against a cache of past+T keys and values.
-// q rows are `q_row` elements apart; the caches are [B, capacity, G*D] and already hold the new keys and values.
+struct AttentionCached {
+  DType dtype;
+  AttentionShape shape;
+  double scale;
+  void* out_BTHD;
+  const void* q;
+  Size q_row;                     // elements between rows of q
+  const void *k_cache, *v_cache;  // [B, capacity, G*D], which hold the new keys and values
+  Size capacity, past;
+};
 template <class S>
-void attention_cached(S stream, DType dtype, void* out_BTHD, const void* q, Size q_row, const void* k_cache,
-                      const void* v_cache, Size capacity, Size past, const AttentionShape& shape, double scale);
+void attention_cached(S stream, const AttentionCached& call);
 
 }  // namespace lt::kernels

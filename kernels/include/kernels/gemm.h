@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/common.h"
+#include "libtrain/kernel_settings.h"
 
 namespace lt::kernels {
 
@@ -29,6 +30,7 @@ struct Gemm {
   // On CUDA by the algorithm that cuBLASLt puts first, where others take the one that was fastest on this device: equal
   // products have the same bits on all devices of a kind. Takes no workspace, so it may run beside other products.
   bool pinned = false;
+  KernelSettings settings = {};
 };
 
 template <class S>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/context.h"
 #include "libtrain/memory.h"
 #include "libtrain/tensor.h"
 
@@ -61,26 +62,14 @@ class Tape {
   bool keeps_values() const { return keep_values_; }
   bool empty() const { return nodes_.empty(); }
 
-  // The tape that operations of this thread append to; null: nothing is recorded.
-  static Tape* current();
-
  private:
   bool keep_values_;
   std::vector<std::shared_ptr<TapeNode>> nodes_;
   std::vector<Tensor> recomputable_;
 };
 
-// Operations of this thread append to `tape` during the scope; null records nothing.
-class TapeScope {
- public:
-  explicit TapeScope(Tape* tape);
-  ~TapeScope();
-  TapeScope(const TapeScope&) = delete;
-  TapeScope& operator=(const TapeScope&) = delete;
-
- private:
-  Tape* previous_;
-};
+// Operations of this thread append to the tape during the scope; null records nothing.
+using TapeScope = ContextMemberScope<&Context::tape>;
 
 // What a backward pass begins with: d(loss) = factor * scale[0].
 struct LossGradient {
@@ -148,7 +137,7 @@ Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();
   const OperationScope operation(function->name());
   Tensor output = function->forward(args...);
-  if (Tape::current() == nullptr || !detail::wants_gradient_any(args...)) return output;
+  if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
   return detail::record_output(std::move(function), std::move(output));
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "libtrain/collectives.h"
+#include "libtrain/context.h"
 #include "libtrain/tensor.h"
 
 namespace lt {
@@ -156,14 +157,8 @@ double take_waiting_ms();
 // Collectives of this thread during the scope are left out of the totals, and its waits out of take_waiting_ms(): a
 // rehearsal sends nothing.
 class UncountedScope {
- public:
-  UncountedScope();
-  ~UncountedScope();
-  UncountedScope(const UncountedScope&) = delete;
-  UncountedScope& operator=(const UncountedScope&) = delete;
-
  private:
-  bool previous_;
+  const ContextMemberScope<&Context::counts_collectives> counts_{false};
 };
 
 // Runs `body` on every rank and makes its failure everybody's: where it threw an Error on some rank, all ranks throw

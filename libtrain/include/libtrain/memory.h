@@ -4,28 +4,16 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
+#include <cstddef>
 #include <string_view>
 
+#include "libtrain/context.h"
 #include "libtrain/device.h"
 #include "libtrain/dtype.h"
+#include "libtrain/memory_owner.h"
 #include "libtrain/timeline.h"
 
 namespace lt {
-
-enum class MemoryOwner : std::uint8_t {
-  parameters,
-  gradients,
-  optimizer,
-  activations,
-  communication,
-  workspace,
-  data,
-  slack,  // of an arena: bytes that no block uses at the moment
-};
-inline constexpr int kMemoryOwners = 8;
-inline constexpr std::array<std::string_view, kMemoryOwners> kMemoryOwnerNames = {
-    "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "data", "slack"};
 
 // Every block starts at, and occupies, a multiple of this many bytes.
 inline constexpr Size kAllocationAlignment = 128;
@@ -45,30 +33,17 @@ MemoryUse memory_peak_by_owner(Device device);
 // The high-water marks start again from what is live now.
 void reset_memory_peak(Device device);
 
-// Tensors that this thread allocates during the scope belong to `owner`; scopes nest. Outside: activations.
-class MemoryScope {
- public:
-  explicit MemoryScope(MemoryOwner owner);
-  ~MemoryScope();
-  MemoryScope(const MemoryScope&) = delete;
-  MemoryScope& operator=(const MemoryScope&) = delete;
-
- private:
-  MemoryOwner previous_;
-};
+// Tensors that this thread allocates during the scope belong to the owner; scopes nest. Outside: activations.
+using MemoryScope = ContextMemberScope<&Context::owner>;
 
 // What runs on this thread, for messages about its allocations and for traces: "rms_norm", "reduce_scatter". The text
 // is not copied and must outlive the scope.
 class OperationScope {
  public:
-  explicit OperationScope(std::string_view name);
-  ~OperationScope();
-  OperationScope(const OperationScope&) = delete;
-  OperationScope& operator=(const OperationScope&) = delete;
-  static std::string_view current();
+  explicit OperationScope(std::string_view name) : operation_(name), span_(Lane::compute, name) {}
 
  private:
-  std::string_view previous_;
+  const ContextMemberScope<&Context::operation> operation_;
   const SpanScope span_;
 };
 

@@ -167,14 +167,11 @@ struct ForwardContext {
 
 class ForwardScope {
  public:
-  explicit ForwardScope(const ForwardContext& context);
-  ~ForwardScope();
-  ForwardScope(const ForwardScope&) = delete;
-  ForwardScope& operator=(const ForwardScope&) = delete;
+  explicit ForwardScope(ForwardContext context) : context_(std::move(context)), current_(&context_) {}
 
  private:
-  const ForwardContext* previous_;
-  ForwardContext context_;
+  const ForwardContext context_;
+  const ContextMemberScope<&lt::Context::forward> current_;
 };
 
 // Dropout of x [samples, ...] at the place called `site`; the mask of a sample depends on (seed, site, its index).

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/context.h"
 #include "libtrain/device.h"
 #include "libtrain/timeline.h"
 
@@ -56,10 +57,6 @@ class PartClock {
   // What another clock of the device saw was part of this lap, just now; then the part is again the one before.
   void append(const Lap& other);
 
-  // The clock of this thread's step; null: scopes do nothing.
-  static PartClock* current();
-  static void set_current(PartClock* clock);
-
  private:
   void change_to(Part part) { lap_.changes_.push_back({part, Moment::on(stream_)}); }
   Part part() const { return lap_.changes_.back().part; }
@@ -68,22 +65,13 @@ class PartClock {
   Lap lap_;
 };
 
-// `clock`, which outlives the scope, is that of this thread's step until the scope ends; null: none is.
-class PartClockScope {
- public:
-  explicit PartClockScope(PartClock* clock) : previous_(PartClock::current()) { PartClock::set_current(clock); }
-  ~PartClockScope() { PartClock::set_current(previous_); }
-  PartClockScope(const PartClockScope&) = delete;
-  PartClockScope& operator=(const PartClockScope&) = delete;
-
- private:
-  PartClock* previous_;
-};
+// The clock, which outlives the scope, is that of this thread's step until the scope ends; null: none is.
+using PartClockScope = ContextMemberScope<&Context::clock>;
 
 class PartScope {
  public:
   explicit PartScope(Part part)
-      : clock_(PartClock::current()), span_(Lane::compute, kPartNames[static_cast<std::size_t>(part)], {}, true) {
+      : clock_(Context::current().clock), span_(Lane::compute, kPartNames[static_cast<std::size_t>(part)], {}, true) {
     if (clock_ != nullptr) previous_ = clock_->enter(part);
   }
   ~PartScope() {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "libtrain/context.h"
 #include "libtrain/device.h"
 #include "libtrain/dtype.h"
 
@@ -46,10 +46,6 @@ class Timeline {
   virtual Moment now() = 0;
   // In the order in which they began, with their times, for which it waits.
   virtual const std::vector<Span>& spans() = 0;
-
-  // The one that spans of this thread go to, or null.
-  static const std::shared_ptr<Timeline>& current();
-  static void set_current(std::shared_ptr<Timeline> timeline);
 };
 
 // By the clock of `device`; its origin is the moment of the call.
@@ -57,20 +53,8 @@ std::shared_ptr<Timeline> make_timeline(Device device = kCpu);
 // The same with an origin that is a moment of the device's compute stream.
 std::shared_ptr<Timeline> make_timeline(Device device, const Moment& origin);
 
-// Spans of this thread go to `timeline`, or nowhere where it is null, until the scope ends; then to where they
-// went before.
-class TimelineScope {
- public:
-  explicit TimelineScope(std::shared_ptr<Timeline> timeline) : previous_(Timeline::current()) {
-    Timeline::set_current(std::move(timeline));
-  }
-  ~TimelineScope() { Timeline::set_current(std::move(previous_)); }
-  TimelineScope(const TimelineScope&) = delete;
-  TimelineScope& operator=(const TimelineScope&) = delete;
-
- private:
-  std::shared_ptr<Timeline> previous_;
-};
+// Spans of this thread go to the timeline, or nowhere where it is null, until the scope ends.
+using TimelineScope = ContextMemberScope<&Context::timeline>;
 
 // Also a range of the profilers of CUDA.
 class SpanScope {

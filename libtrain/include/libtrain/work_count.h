@@ -2,6 +2,7 @@
 // tells the FLOPs and the bytes of a program.
 #pragma once
 
+#include "libtrain/context.h"
 #include "libtrain/dtype.h"
 
 namespace lt {
@@ -14,12 +15,23 @@ struct WorkCount {
   double traffic_bytes = 0;
 };
 
-// Since the thread began; grows only.
-WorkCount& work_count();
+// What this thread computes during the scope is added to the count.
+using WorkScope = ContextMemberScope<&Context::work>;
 
-inline void count_product(Size M, Size N, Size K, Size batch = 1) {
-  work_count().product_flops += 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K * batch);
+inline void count_products(double flops) {
+  if (WorkCount* const work = Context::current().work) work->product_flops += flops;
 }
-inline void count_traffic(Size bytes) { work_count().traffic_bytes += static_cast<double>(bytes); }
+inline void count_product(Size M, Size N, Size K, Size batch = 1) {
+  count_products(2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K * batch));
+}
+inline void count_attention_forward(double flops) {
+  if (WorkCount* const work = Context::current().work) work->attention_forward_flops += flops;
+}
+inline void count_attention_backward(double flops) {
+  if (WorkCount* const work = Context::current().work) work->attention_backward_flops += flops;
+}
+inline void count_traffic(Size bytes) {
+  if (WorkCount* const work = Context::current().work) work->traffic_bytes += static_cast<double>(bytes);
+}
 
 }  // namespace lt

@@ -24,8 +24,6 @@ Register& all_logs() {
   return instance;
 }
 
-thread_local std::vector<std::string>* call_list = nullptr;
-
 std::uint32_t read(const std::uint32_t& word) { return *static_cast<const volatile std::uint32_t*>(&word); }
 
 // The newest number up to `next` of which `word` holds the low bits.
@@ -49,8 +47,8 @@ CallLog::~CallLog() {
 
 std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device) {
   if (counts_) count_progress();
-  if (place_.on_paper && call_list != nullptr) {
-    call_list->push_back(fmt::format("{} \"{}\" of {} bytes in group {}", to_string(op), name, whole, place_.name));
+  if (auto* const calls = Context::current().calls; place_.on_paper && calls != nullptr) {
+    calls->push_back(fmt::format("{} \"{}\" of {} bytes in group {}", to_string(op), name, whole, place_.name));
   }
   const auto now = LogClock::now();
   const std::lock_guard lock(mutex_);
@@ -127,8 +125,5 @@ std::uint64_t device_progress() {
   for (const CallLog* log : all_logs().logs) sum += log->device_words();
   return sum;
 }
-
-CallListScope::CallListScope(std::vector<std::string>* calls) : previous_(std::exchange(call_list, calls)) {}
-CallListScope::~CallListScope() { call_list = previous_; }
 
 }  // namespace lt

@@ -91,16 +91,7 @@ class CallScope {
   std::uint64_t sequence_;
 };
 
-// While it lives, calls that this thread begins on meta groups are appended to `calls`.
-class CallListScope {
- public:
-  explicit CallListScope(std::vector<std::string>* calls);
-  ~CallListScope();
-  CallListScope(const CallListScope&) = delete;
-  CallListScope& operator=(const CallListScope&) = delete;
-
- private:
-  std::vector<std::string>* previous_;
-};
+// While it lives, calls that this thread begins on meta groups are appended to the list.
+using CallListScope = ContextMemberScope<&Context::calls>;
 
 }  // namespace lt

@@ -11,7 +11,6 @@ namespace lt {
 namespace {
 
 constexpr auto kOps = static_cast<std::size_t>(CollectiveOp::exchange);  // those before it are counted
-thread_local bool uncounted = false;
 
 // Times that are held one by one; of more, those that are over are added up.
 constexpr std::size_t kMostHeld = 4096;
@@ -114,11 +113,8 @@ std::string_view to_string(CollectiveOp op) {
   return "?";
 }
 
-UncountedScope::UncountedScope() : previous_(uncounted) { uncounted = true; }
-UncountedScope::~UncountedScope() { uncounted = previous_; }
-
 void count_collective(CollectiveOp op, Size bytes) {
-  if (uncounted) return;
+  if (!Context::current().counts_collectives) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
   all.lap.of(op).bytes += bytes;
@@ -126,14 +122,14 @@ void count_collective(CollectiveOp op, Size bytes) {
 }
 
 void count_times(CollectiveTimes times) {
-  if (uncounted) return;
+  if (!Context::current().counts_collectives) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
   all.lap.add(std::move(times));
 }
 
 WaitingScope::~WaitingScope() {
-  if (uncounted) return;
+  if (!Context::current().counts_collectives) return;
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
@@ -169,7 +165,7 @@ CommLap comm_lap_of(const std::function<void()>& body) {
 }
 
 void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap) {
-  if (uncounted) return;
+  if (!Context::current().counts_collectives) return;
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
   all.lap.add_launch(lap);

@@ -51,7 +51,7 @@ class WindowMemory final : public BlockSource {
 
   Block allocate(Size bytes, MemoryOwner owner) override {
     const Window window = make(bytes);
-    const bool counted = !UncountedMemoryScope::active();
+    const bool counted = Context::current().counts_memory;
     if (counted) ledger_add(device_, owner, bytes);
     entries_.push_back({window, bytes, owner, counted});
     return {static_cast<std::byte*>(window.memory), entries_.size() - 1};

@@ -28,7 +28,7 @@ struct Work::State {
 
   // When it has started.
   void open_span(std::string_view name, Size bytes) {
-    timeline = Timeline::current();
+    timeline = Context::current().timeline;
     if (timeline == nullptr) return;
     const Lane lane = op == CollectiveOp::all_gather ? Lane::gather : Lane::reduce;
     span = timeline->begin({lane, std::string(name), {bytes, backend->size(), backend->place().stride}},

@@ -19,7 +19,7 @@ std::string describe(const Lifetime& entry) {
 BlockSource::Block Recorder::allocate(Size bytes, MemoryOwner owner) {
   void* const block = allocator(device_).allocate(bytes);
   if (counted_) ledger_add(device_, owner, bytes);
-  lifetimes_.push_back({bytes, time_++, -1, owner, std::string(OperationScope::current())});
+  lifetimes_.push_back({bytes, time_++, -1, owner, std::string(Context::current().operation)});
   blocks_.push_back(block);
   return {static_cast<std::byte*>(block), lifetimes_.size() - 1};
 }
@@ -56,13 +56,13 @@ Replay::Replay(const Arena& arena, std::shared_ptr<const MemoryProgram> program)
 }
 
 BlockSource::Block Replay::allocate(Size bytes, MemoryOwner owner) {
-  const auto asked = [&] { return Lifetime{bytes, 0, 0, owner, std::string(OperationScope::current())}; };
+  const auto asked = [&] { return Lifetime{bytes, 0, 0, owner, std::string(Context::current().operation)}; };
   if (next_ == program_->lifetimes.size()) {
     throw InternalError("memory", program_->name + ": expected no allocation after the last of " +
                                       std::to_string(next_) + ", found " + describe(asked()));
   }
   const Lifetime& recorded = program_->lifetimes[next_];
-  if (bytes != recorded.bytes || owner != recorded.owner || OperationScope::current() != recorded.operation) {
+  if (bytes != recorded.bytes || owner != recorded.owner || Context::current().operation != recorded.operation) {
     throw InternalError("memory", program_->name + ", allocation " + std::to_string(next_ + 1) + ": expected " +
                                       describe(recorded) + ", found " + describe(asked()));
   }

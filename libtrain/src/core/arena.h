@@ -50,7 +50,7 @@ class Recorder final : public BlockSource {
 
  private:
   Device device_;
-  bool counted_ = !UncountedMemoryScope::active();
+  bool counted_ = Context::current().counts_memory;
   std::vector<Lifetime> lifetimes_;
   std::vector<void*> blocks_;
   std::int64_t time_ = 0;

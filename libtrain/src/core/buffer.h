@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "core/allocator.h"
+#include "libtrain/context.h"
 #include "libtrain/memory.h"
 
 namespace lt {
@@ -25,31 +27,18 @@ class BlockSource {
 // Buffers that this thread makes on `device` during the scope come from `source`; each keeps it until it is gone.
 class AllocationScope {
  public:
-  AllocationScope(std::shared_ptr<BlockSource> source, Device device);
-  ~AllocationScope();
-  AllocationScope(const AllocationScope&) = delete;
-  AllocationScope& operator=(const AllocationScope&) = delete;
+  AllocationScope(std::shared_ptr<BlockSource> source, Device device) : source_(std::move(source)), device_(device) {}
 
  private:
-  std::shared_ptr<BlockSource> previous_source_;
-  Device previous_device_;
+  const ContextMemberScope<&Context::blocks> source_;
+  const ContextMemberScope<&Context::blocks_device> device_;
 };
 
 // Buffers that this thread makes during the scope are in no ledger: a rehearsal takes no memory.
 class UncountedMemoryScope {
- public:
-  UncountedMemoryScope();
-  ~UncountedMemoryScope();
-  UncountedMemoryScope(const UncountedMemoryScope&) = delete;
-  UncountedMemoryScope& operator=(const UncountedMemoryScope&) = delete;
-  static bool active();
-
  private:
-  bool previous_;
+  const ContextMemberScope<&Context::counts_memory> counts_{false};
 };
-
-// The owner that the current MemoryScope of this thread names.
-MemoryOwner current_memory_owner();
 
 class Buffer {
  public:

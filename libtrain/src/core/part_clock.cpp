@@ -4,12 +4,6 @@
 #include <utility>
 
 namespace lt {
-namespace {
-thread_local PartClock* current_clock = nullptr;
-}
-
-PartClock* PartClock::current() { return current_clock; }
-void PartClock::set_current(PartClock* clock) { current_clock = clock; }
 
 PartTimes Lap::times() const {
   PartTimes ms{};

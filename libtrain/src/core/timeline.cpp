@@ -1,4 +1,4 @@
-// The current timeline, and that of a device's clock.
+// Spans, and the timeline of a device's clock.
 #include "libtrain/timeline.h"
 
 #include <utility>
@@ -7,8 +7,6 @@
 
 namespace lt {
 namespace {
-
-thread_local std::shared_ptr<Timeline> current_timeline;
 
 class ClockTimeline final : public Timeline {
  public:
@@ -45,11 +43,8 @@ class ClockTimeline final : public Timeline {
 
 }  // namespace
 
-const std::shared_ptr<Timeline>& Timeline::current() { return current_timeline; }
-void Timeline::set_current(std::shared_ptr<Timeline> timeline) { current_timeline = std::move(timeline); }
-
 SpanScope::SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective, bool is_part)
-    : timeline_(Timeline::current().get()) {
+    : timeline_(Context::current().timeline.get()) {
   push_range(name);
   if (timeline_ == nullptr) return;
   handle_ = timeline_->begin({lane, std::string(name), collective, is_part}, timeline_->now());

@@ -4,19 +4,12 @@
 #include "libtrain/random.h"
 
 namespace lt::nn {
-namespace {
-thread_local const ForwardContext* current_context = nullptr;
-}
 
 const ForwardContext& ForwardContext::current() {
   static const ForwardContext none;
-  return current_context != nullptr ? *current_context : none;
+  const ForwardContext* const current = Context::current().forward;
+  return current != nullptr ? *current : none;
 }
-
-ForwardScope::ForwardScope(const ForwardContext& context) : previous_(current_context), context_(context) {
-  current_context = &context_;
-}
-ForwardScope::~ForwardScope() { current_context = previous_; }
 
 Tensor dropout(const Tensor& x, double p, std::string_view site) {
   // Evaluation and generation record nothing and drop nothing; a unit that recomputes runs under its first context.

@@ -47,7 +47,7 @@ Tensor Model::run(const Module& unit, const std::function<Tensor()>& body) {
   const int index = index_of(unit);
   const std::string& name = units_[static_cast<std::size_t>(index)].name;
   const SpanScope span(Lane::compute, name);
-  Tape* outer = Tape::current();
+  Tape* outer = Context::current().tape;
   const Recompute mode = observer_ != nullptr && outer != nullptr ? observer_->recompute(index) : Recompute::none;
   if (observer_ != nullptr) observer_->before_forward(index);
 

@@ -38,10 +38,15 @@ struct Attention final : Function {
     qkv_ = qkv, heads_ = heads, window_ = window;
     const auto shape = shape_of(qkv, heads, window);
     const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
-    work_count().attention_forward_flops += 2 * product_flops(shape);
+    count_attention_forward(2 * product_flops(shape));
     lse_ = Tensor::empty({shape.B, shape.H, shape.T}, gradient_dtype(qkv.dtype()), qkv.device());
     dispatch(out.device(), [&](auto s) {
-      kernels::attention_forward(s, out.dtype(), out.data(), lse_.data(), qkv.data(), shape, scale_of(heads));
+      kernels::attention_forward(s, {.dtype = out.dtype(),
+                                     .shape = shape,
+                                     .scale = scale_of(heads),
+                                     .out_BTHD = out.data(),
+                                     .lse_BHT = lse_.data(),
+                                     .qkv = qkv.data()});
     });
     out_ = out.detach();
     return out;
@@ -50,16 +55,26 @@ struct Attention final : Function {
   void backward(const Tensor& dy) override {
     const Tensor& qkv = qkv_.get();
     const auto shape = shape_of(qkv, heads_, window_);
-    work_count().attention_backward_flops += 5 * product_flops(shape);
+    count_attention_backward(5 * product_flops(shape));
     const Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
+    const bool deterministic = Context::current().kernels.deterministic;
     const Tensor workspace = [&] {
       const MemoryScope owner(MemoryOwner::workspace);
-      return Tensor::empty({kernels::attention_backward_workspace(target_of(qkv.device()), qkv.dtype(), shape)},
-                           DType::u8, qkv.device());
+      const Size bytes =
+          kernels::attention_backward_workspace(target_of(qkv.device()), qkv.dtype(), shape, deterministic);
+      return Tensor::empty({bytes}, DType::u8, qkv.device());
     }();
     dispatch(dy.device(), [&](auto s) {
-      kernels::attention_backward(s, qkv.dtype(), dqkv.data(), dy.data(), qkv.data(), out_.data(), lse_.data(),
-                                  workspace.data(), shape, scale_of(heads_));
+      kernels::attention_backward(s, {.dtype = qkv.dtype(),
+                                      .shape = shape,
+                                      .scale = scale_of(heads_),
+                                      .dqkv = dqkv.data(),
+                                      .dout_BTHD = dy.data(),
+                                      .qkv = qkv.data(),
+                                      .out_BTHD = out_.data(),
+                                      .lse_BHT = lse_.data(),
+                                      .workspace = workspace.data(),
+                                      .deterministic = deterministic});
     });
     qkv_.slot()->add(dqkv);
   }
@@ -95,8 +110,16 @@ Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, S
   copy(cache.v.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D + kv, kv));
   const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
   dispatch(out.device(), [&](auto s) {
-    kernels::attention_cached(s, out.dtype(), out.data(), qkv.data(), qkv.dim(2), cache.k.data(), cache.v.data(),
-                              capacity, past, shape, scale_of(heads));
+    kernels::attention_cached(s, {.dtype = out.dtype(),
+                                  .shape = shape,
+                                  .scale = scale_of(heads),
+                                  .out_BTHD = out.data(),
+                                  .q = qkv.data(),
+                                  .q_row = qkv.dim(2),
+                                  .k_cache = cache.k.data(),
+                                  .v_cache = cache.v.data(),
+                                  .capacity = capacity,
+                                  .past = past});
   });
   return out;
 }

@@ -32,7 +32,7 @@ struct GeluFfn final : Function {
     product = linear_product(y, hidden_, down, down_bias);
     if (residual.defined()) product.add_MN = residual.data();
     multiply(x.device(), product);
-    if (Tape::current() == nullptr || !Tape::current()->keeps_values()) hidden_ = Tensor();
+    if (Context::current().tape == nullptr || !Context::current().tape->keeps_values()) hidden_ = Tensor();
     return y;
   }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "kernels/elementwise.h"
-#include "kernels/gemm.h"
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "libtrain/memory.h"
 #include "libtrain/ops.h"
 #include "libtrain/work_count.h"
 #include "ops/check.h"
+#include "ops/linear_products.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
@@ -34,8 +34,8 @@ struct HeadCrossEntropy final : Function {
                  const std::optional<LossGradient>& loss_gradient) {
     x_ = x, weight_ = weight, targets_ = targets;
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
-    computed_ =
-        loss_gradient.has_value() && Tape::current() != nullptr && (x.requires_grad() || weight.requires_grad());
+    computed_ = loss_gradient.has_value() && Context::current().tape != nullptr &&
+                (x.requires_grad() || weight.requires_grad());
     const DType sums = gradient_dtype(x.dtype());
     const Tensor losses = Tensor::empty({M_}, sums, x.device());
     lse_ = Tensor::empty({M_}, sums, x.device());
@@ -74,19 +74,16 @@ struct HeadCrossEntropy final : Function {
     for (Size begin = 0; begin < M_; begin += chunk) {
       const Size count = std::min(chunk, M_ - begin);
       const Tensor logits = buffer.narrow(0, 0, count);
-      count_product(count, V_, C_);
       count_traffic(logits.bytes());  // read for the losses
-      dispatch(x.device(), [&](auto s) {
-        kernels::gemm(s, {.M = count,
-                          .N = V_,
-                          .K = C_,
-                          .a = row(x, begin, C_),
-                          .b = weight.data(),
-                          .d = logits.data(),
-                          .transpose_b = true,
-                          .dtype = x.dtype(),
-                          .out = x.dtype()});
-      });
+      multiply(x.device(), {.M = count,
+                            .N = V_,
+                            .K = C_,
+                            .a = row(x, begin, C_),
+                            .b = weight.data(),
+                            .d = logits.data(),
+                            .transpose_b = true,
+                            .dtype = x.dtype(),
+                            .out = x.dtype()});
       visit(begin, count, logits);
     }
   }
@@ -104,33 +101,27 @@ struct HeadCrossEntropy final : Function {
     });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();
-      count_product(V_, C_, count);
-      dispatch(x.device(), [&](auto s) {
-        kernels::gemm(s, {.M = V_,
-                          .N = C_,
-                          .K = count,
-                          .a = logits.data(),
-                          .b = row(x, begin, C_),
-                          .d = dw.dst.data(),
-                          .transpose_a = true,
-                          .dtype = dtype,
-                          .out = dw.dst.dtype(),
-                          .accumulate = dw.accumulate});
-      });
+      multiply(x.device(), {.M = V_,
+                            .N = C_,
+                            .K = count,
+                            .a = logits.data(),
+                            .b = row(x, begin, C_),
+                            .d = dw.dst.data(),
+                            .transpose_a = true,
+                            .dtype = dtype,
+                            .out = dw.dst.dtype(),
+                            .accumulate = dw.accumulate});
     }
     if (dx.defined()) {
-      count_product(count, C_, V_);
-      dispatch(x.device(), [&](auto s) {
-        kernels::gemm(s, {.M = count,
-                          .N = C_,
-                          .K = V_,
-                          .a = logits.data(),
-                          .b = weight.data(),
-                          .d = row(dx, begin, C_),
-                          .dtype = dtype,
-                          .out = dtype,
-                          .accumulate = accumulate_dx});
-      });
+      multiply(x.device(), {.M = count,
+                            .N = C_,
+                            .K = V_,
+                            .a = logits.data(),
+                            .b = weight.data(),
+                            .d = row(dx, begin, C_),
+                            .dtype = dtype,
+                            .out = dtype,
+                            .accumulate = accumulate_dx});
     }
   }
 

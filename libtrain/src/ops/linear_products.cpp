@@ -23,7 +23,9 @@ kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& wei
 
 void multiply(Device device, const kernels::Gemm& product) {
   count_product(product.M, product.N, product.K);
-  dispatch(device, [&](auto s) { kernels::gemm(s, product); });
+  kernels::Gemm set = product;
+  set.settings = Context::current().kernels;
+  dispatch(device, [&](auto s) { kernels::gemm(s, set); });
 }
 
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x) {

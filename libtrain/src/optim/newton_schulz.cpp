@@ -86,6 +86,7 @@ class Steps {
   Steps(S stream, const Run& run, DType dtype) : stream_(stream), run_(run), is_wide_(run.rows <= run.columns) {
     product_.dtype = product_.out = dtype;
     product_.pinned = true;
+    product_.settings = Context::current().kernels;
     product_.batch = run.count;
   }
 
@@ -155,7 +156,7 @@ void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixSta
   const Shares shares(stacks, dtype);
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     for (const std::size_t i : shares.stacks[lane]) {
-      work_count().product_flops += orthogonalise_flops(stacks[i]);
+      count_products(orthogonalise_flops(stacks[i]));
       count_traffic(3 * directions[i].bytes());  // read twice and written, before the products
       dispatch(lanes[lane].stream, [&](auto stream) {
         for (const Run& run : runs_of(stacks[i])) {

@@ -11,10 +11,10 @@
 #include "comm/call_log.h"
 #include "comm/same_calls.h"
 #include "core/allocator.h"
+#include "core/device_turn.h"
 #include "core/fault.h"
 #include "core/progress.h"
 #include "kernels/reduce.h"
-#include "kernels/settings.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
 #include "libtrain/memory.h"
@@ -113,14 +113,15 @@ void Engine::Impl::require_sound() const {
                    "make a new engine and load a checkpoint");
 }
 
-void Engine::Impl::set_kernels() const {
-  kernels::set_deterministic(parallel.deterministic);
-  kernels::set_tf32(options.tf32);
+Context Engine::Impl::context(Context given) const {
+  given.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
+  return given;
 }
 
 void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   require_sound();
-  set_kernels();  // another engine may want them otherwise
+  const DeviceTurn turn(options.device);
+  const ContextScope scope(context(Context::current()));
   const auto body = [&] {
     failed = true;
     (this->*program)(batch);
@@ -134,8 +135,8 @@ void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
 // After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
 // does a step beside a copy of the state: launching a graph of some thousand nodes waits until the copy has ended.
 bool Engine::Impl::runs_as_graph(const Batch& batch) const {
-  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 || Timeline::current() != nullptr ||
-      update_gate || fault_in_this_step()) {
+  if (!options.cuda_graph || options.device.is_meta() || steps_of_engine < 2 ||
+      Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
     return false;
   }
   if (is_on(batch.inputs, options.device) || (batch.targets.defined() && is_on(batch.targets, options.device))) {
@@ -146,6 +147,7 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
 
 void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
+  const DeviceTurn turn(options.device);
   const Stream stream = Stream::compute(options.device);
   make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
@@ -170,10 +172,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
       Impl& engine;
       ~Restore() { engine.bind_model(); }
     } const restore{*this};
-    const PartClockScope no_parts(nullptr);
-    const TimelineScope no_spans(nullptr);
-    const UncountedScope uncounted;
-    const UncountedMemoryScope no_memory;
+    const ContextScope scope(context(Context::silent()));
     StepOptions on_meta = options;
     on_meta.device = meta_for(options.device);
     const Group group = control.on_meta(options.device);
@@ -322,6 +321,8 @@ void Engine::with_parameters(const std::function<void()>& body) {
   for (ShardedUnit& unit : impl.units) unit.start_gather();
   for (ShardedUnit& unit : impl.units) unit.finish_gather();
   impl.model.set_observer(nullptr);
+  const DeviceTurn turn(impl.options.device);
+  const ContextScope scope(impl.context(Context::current()));
   const TapeScope no_recording(nullptr);
   body();
 }

@@ -30,7 +30,6 @@ struct Engine::Impl {
         options(options_),
         control(control_),
         sharding(sharding_) {
-    set_kernels();
     for (const nn::UnitInfo& info : model.units()) {
       units.emplace_back(info.name, info.module->parameters(info.name), control.size(), sharding, optimizers,
                          matrix_owners, options.seed);
@@ -63,8 +62,8 @@ struct Engine::Impl {
   using Program = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
-  // The process's settings of kernels become this engine's.
-  void set_kernels() const;
+  // `given` with this engine's settings of kernels.
+  Context context(Context given) const;
   // Runs `program` in the arena.
   void run(const char* name, Program program, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;

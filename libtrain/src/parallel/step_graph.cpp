@@ -23,7 +23,7 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
 void StepGraph::launch(const Stream& stream) const {
   count_launch(stream);
   cuda::launch(graph_.get(), stream.cuda());
-  if (PartClock* const clock = PartClock::current()) clock->append(lap_);
+  if (PartClock* const clock = Context::current().clock) clock->append(lap_);
   repeat_comm_lap(collectives_);
 }
 

@@ -6,9 +6,6 @@
 #include "tensor/dispatch.h"
 
 namespace lt {
-namespace {
-thread_local Tape* current_tape = nullptr;
-}
 
 GradientTarget GradientSlot::next() {
   if (!value.defined()) value = Tensor::empty(shape, dtype, device);
@@ -51,11 +48,6 @@ void Tape::release_values(const Tensor& except) {
   recomputable_.clear();
 }
 
-Tape* Tape::current() { return current_tape; }
-
-TapeScope::TapeScope(Tape* tape) : previous_(current_tape) { current_tape = tape; }
-TapeScope::~TapeScope() { current_tape = previous_; }
-
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   if (loss.elements() != 1) {
     throw UsageError("autograd", "backward() wants a loss of one element, its shape is " + to_string(loss.shape()));
@@ -93,7 +85,7 @@ bool wants_gradient(const Tensor& tensor) { return tensor.defined() && tensor.re
 Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
   output.set_result_of_operation();
   function->set_output(output);
-  Tape* tape = Tape::current();
+  Tape* const tape = Context::current().tape;
   if (!tape->keeps_values() && function->is_cheap()) {
     output.set_recipe([function](const Tensor& out) {
       const OperationScope operation(function->name());

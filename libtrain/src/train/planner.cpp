@@ -65,6 +65,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
       &device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, spec.head_dim};
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);
+  const WorkScope counted(&clock->work());
   engine.step(batch);
   clock->take();
   engine.step(batch);

@@ -6,7 +6,7 @@
 
 namespace lt {
 void StepClock::compute() {
-  const WorkCount& now = work_count();
+  const WorkCount now = work_;
   const DeviceModel& device = *use_.device;
   // A GPU multiplies f16 as fast as bf16; processors have no instructions for it that are used here.
   const bool low = use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && device.dense_tflops_bf16 > 0);

@@ -31,6 +31,8 @@ class StepClock final : public Timeline {
   Moment now() override { return {}; }  // its own clock says when things happen
   const std::vector<Span>& spans() override { return spans_; }
 
+  // Where work is to be counted while its spans go to this clock: WorkScope.
+  WorkCount& work() { return work_; }
   // The time of what ran since the last call. Collectives may be on their way across it.
   StepTime take();
 
@@ -40,7 +42,7 @@ class StepClock final : public Timeline {
   CollectiveCost cost_of(const CollectiveShape& shape);
 
   DeviceUse use_;
-  WorkCount counted_ = work_count();
+  WorkCount work_, counted_;
   double now_ms_ = 0;
   double link_free_ms_ = 0;               // collectives share the links: one at a time gets all of them
   std::vector<Part> parts_{Part::other};  // those that are open, innermost last

@@ -1,0 +1,24 @@
+// Who holds memory: what every tensor is allocated for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace lt {
+
+enum class MemoryOwner : std::uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  activations,
+  communication,
+  workspace,
+  data,
+  slack,  // of an arena: bytes that no block uses at the moment
+};
+inline constexpr int kMemoryOwners = 8;
+inline constexpr std::array<std::string_view, kMemoryOwners> kMemoryOwnerNames = {
+    "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "data", "slack"};
+
+}  // namespace lt

@@ -1,0 +1,101 @@
+// Several engines in one process, in one thread and in two: each computes as if it were alone.
+#include <array>
+#include <thread>
+
+#include "libtrain/context.h"
+#include "libtrain/engine.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+bool on_cuda() { return device().type == DeviceType::cuda; }
+
+// Writes down under which settings of kernels each of its passes runs.
+struct Watched final : nn::Gpt2 {
+  explicit Watched(const nn::TransformerSpec& spec) : Gpt2(spec) {}
+  Tensor loss(const Batch& batch) override {
+    seen.push_back(Context::current().kernels);
+    return Gpt2::loss(batch);
+  }
+  std::vector<KernelSettings> seen;
+};
+
+struct Run {
+  Watched model;
+  Engine engine;
+  Curve curve;
+
+  Run(bool deterministic, float lr, float dropout)
+      : model([&] {
+          nn::TransformerSpec spec = small_spec("gpt-tiny");
+          spec.dropout = dropout;
+          return spec;
+        }()),
+        engine(model, Group(), {.deterministic = deterministic}, AdamW{.lr = lr},
+               {.micro_batch = 2, .accum = 2, .seq = 16, .device = device(), .tf32 = !deterministic && on_cuda()}) {}
+
+  void step(Size n) {
+    const StepResult result = engine.step(rows_of_step(engine.batch_shape(), n, 256));
+    curve.losses.push_back(result.loss());
+    curve.norms.push_back(result.norm());
+    if (n % 3 == 2) curve.losses.push_back(static_cast<float>(engine.evaluate(synthetic_batch(7, 2, 16, 256)).item()));
+  }
+};
+
+constexpr Size kSteps = 9;
+
+void check_settings(const Run& run, const KernelSettings& expected) {
+  Size differing = 0;
+  for (const KernelSettings& settings : run.model.seen) differing += settings != expected;
+  CHECK(differing == 0);
+  CHECK(run.model.seen.size() > 2 * kSteps);
+}
+
+}  // namespace
+
+TEST_CASE("engines: two of one process compute as if each were alone", "[parallel]") {
+  std::array<Curve, 2> alone;
+  {
+    Run first(true, 1e-3f, 0.1f), second(false, 3e-3f, 0);
+    for (Size n = 0; n < kSteps; ++n) first.step(n);
+    for (Size n = 0; n < kSteps; ++n) second.step(n);
+    alone = {first.curve, second.curve};
+    CHECK_FALSE(alone[0] == alone[1]);
+  }
+  SECTION("by turns in one thread") {
+    Run first(true, 1e-3f, 0.1f), second(false, 3e-3f, 0);
+    for (Size n = 0; n < kSteps; ++n) first.step(n), second.step(n);
+    CHECK(first.curve == alone[0]);
+    CHECK(second.curve == alone[1]);
+    check_settings(first, {.deterministic = true}), check_settings(second, {.tf32 = on_cuda()});
+  }
+  SECTION("in two threads at a time") {
+    Run first(true, 1e-3f, 0.1f), second(false, 3e-3f, 0);
+    std::thread other([&] {
+      for (Size n = 0; n < kSteps; ++n) second.step(n);
+    });
+    for (Size n = 0; n < kSteps; ++n) first.step(n);
+    other.join();
+    CHECK(first.curve == alone[0]);
+    CHECK(second.curve == alone[1]);
+    check_settings(first, {.deterministic = true}), check_settings(second, {.tf32 = on_cuda()});
+  }
+  SECTION("one made and rehearsed while the other steps") {
+    Run first(true, 1e-3f, 0.1f);
+    Curve curve;
+    std::thread other([&] {
+      Run second(false, 3e-3f, 0);
+      for (Size n = 0; n < kSteps; ++n) second.step(n);
+      curve = second.curve;
+    });
+    for (Size n = 0; n < kSteps; ++n) first.step(n);
+    other.join();
+    CHECK(first.curve == alone[0]);
+    CHECK(curve == alone[1]);
+  }
+  CHECK(Context::current().kernels == KernelSettings{});
+}
