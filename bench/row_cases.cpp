@@ -45,20 +45,20 @@ void add_norms(KernelCases& cases, Size R, Size C, DType dtype, Device device) {
     cases.push_back(norm_case(name, R, C, dtype, device, flops, bytes, launch));
   };
   add("layer_norm.forward", 8, 2 * array + 2 * row + 2 * statistics, [=](auto s, const NormArrays& a) {
-    kernels::layer_norm_forward(s, dtype, a.out.data(), a.mean.data(), a.rstd.data(), a.x.data(), a.w.data(),
-                                a.b.data(), R, C, kEps);
+    kernels::layer_norm_forward(
+        s, {dtype, R, C, a.out.data(), a.mean.data(), a.rstd.data(), a.x.data(), a.w.data(), a.b.data(), kEps});
   });
   // As in a model: dx goes onto the gradient of the residual stream.
   add("layer_norm.backward", 16, 4 * array + row + 2 * sums + 2 * statistics, [=](auto s, const NormArrays& a) {
-    kernels::layer_norm_backward(s, dtype, a.out.data(), true, a.dw.data(), false, a.db.data(), false, a.dy.data(),
-                                 a.x.data(), a.w.data(), a.mean.data(), a.rstd.data(), R, C);
+    kernels::layer_norm_backward(s, {dtype, R, C, a.out.data(), a.dw.data(), a.db.data(), true, false, false,
+                                     a.dy.data(), a.x.data(), a.w.data(), a.mean.data(), a.rstd.data()});
   });
   add("rms_norm.forward", 4, 2 * array + row + statistics, [=](auto s, const NormArrays& a) {
-    kernels::rms_norm_forward(s, dtype, a.out.data(), a.rstd.data(), a.x.data(), a.w.data(), R, C, kEps);
+    kernels::rms_norm_forward(s, {dtype, R, C, a.out.data(), a.rstd.data(), a.x.data(), a.w.data(), kEps});
   });
   add("rms_norm.backward", 11, 4 * array + row + sums + statistics, [=](auto s, const NormArrays& a) {
-    kernels::rms_norm_backward(s, dtype, a.out.data(), true, a.dw.data(), false, a.dy.data(), a.x.data(), a.w.data(),
-                               a.rstd.data(), R, C);
+    kernels::rms_norm_backward(
+        s, {dtype, R, C, a.out.data(), a.dw.data(), true, false, a.dy.data(), a.x.data(), a.w.data(), a.rstd.data()});
   });
 }
 
@@ -101,8 +101,9 @@ void add_activations(KernelCases& cases, Size R, Size F, DType dtype, Device dev
   add("swiglu.backward", 12, 2, true, [=](auto s, const Arrays& a) {
     kernels::swiglu_backward(s, dtype, a.out.data(), a.dy.data(), a.x.data(), R, F, false);
   });
-  add("dropout", 1, 1, false,
-      [=](auto s, const Arrays& a) { kernels::dropout(s, dtype, a.out.data(), a.x.data(), R * F, 0.1f, 1, 0, false); });
+  add("dropout", 1, 1, false, [=](auto s, const Arrays& a) {
+    kernels::dropout(s, {dtype, R * F, a.out.data(), a.x.data(), 0.1f, 1, 0, false});
+  });
 }
 
 }  // namespace

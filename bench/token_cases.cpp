@@ -29,7 +29,7 @@ KernelCase rope_case(const KernelSizes& sizes, DType dtype) {
                  const Tensor x = random_values({B, T, row}, dtype, device);
                  return PreparedKernel{[=] {
                    dispatch(device, [&](auto s) {
-                     kernels::rope(s, dtype, x.data(), x.data(), B, T, row, heads, D, base, 0, false, false);
+                     kernels::rope(s, {dtype, B, T, row, heads, D, x.data(), x.data(), base, 0, false, false});
                    });
                  }};
                }};
@@ -47,8 +47,8 @@ void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
          const Tensor positions = random_values({T, C}, dtype, device), ids = random_ids(M, V, device);
          return PreparedKernel{[=] {
            dispatch(device, [&](auto s) {
-             kernels::embedding_forward(s, dtype, y.data(), table.data(), positions.data(), ids.data<std::int32_t>(), M,
-                                        T, C, 0);
+             kernels::embedding_forward(
+                 s, {dtype, M, T, C, y.data(), table.data(), positions.data(), ids.data<std::int32_t>(), 0});
            });
          }};
        }});
@@ -59,8 +59,8 @@ void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
                      const Tensor dy = random_values({M, C}, dtype, device), ids = random_ids(M, V, device);
                      return PreparedKernel{[=] {
                        dispatch(device, [&](auto s) {
-                         kernels::embedding_backward(s, dtype, dtable.data(), false, dpositions.data(), false,
-                                                     dy.data(), ids.data<std::int32_t>(), M, T, C, V, T);
+                         kernels::embedding_backward(s, {dtype, M, T, C, V, T, dtable.data(), dpositions.data(), false,
+                                                         false, dy.data(), ids.data<std::int32_t>()});
                        });
                      }};
                    }});
@@ -90,9 +90,9 @@ void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
   cases.push_back({"cross_entropy.backward", shape, dtype, Work::elementwise, 3 * M * V, 2 * logits_bytes + 8 * M, [=] {
                      return PreparedKernel{[=, a = make()] {
                        dispatch(device, [&](auto s) {
-                         kernels::cross_entropy_backward(s, dtype, a.dlogits.data(), a.logits.data(), a.lse.data(),
-                                                         a.targets.template data<std::int32_t>(), nullptr, 1.0, M, V,
-                                                         false);
+                         kernels::cross_entropy_backward(
+                             s, {dtype, M, V, a.dlogits.data(), a.logits.data(), a.lse.data(),
+                                 a.targets.template data<std::int32_t>(), nullptr, 1.0, false});
                        });
                      }};
                    }});

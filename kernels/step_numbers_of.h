@@ -13,10 +13,13 @@
 
 namespace lt::kernels {
 
-// Fills the numbers of each group and `norm` from the norm of the scaled gradients, and moves `scaling`, where not
-// null, on.
-LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers_G, float* norm, double scaled_norm, float loss, float clip,
-                                      const StepRates& rates, const GroupRates& groups, LossScaleState* scaling) {
+// Fills the numbers of each group and the norm from the norm of the scaled gradients, and moves the loss scale, where
+// there is one, on.
+LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_norm) {
+  const GroupRates& groups = of.groups;
+  const StepRates rates = *of.rates;
+  const float loss = *of.loss, clip = of.clip;
+  LossScaleState* const scaling = of.scaling;
   const float scale = scaling != nullptr ? scaling->scale : 1.0f;
   const float value = static_cast<float>(scaled_norm / static_cast<double>(scale));
   const bool finite = std::isfinite(value) && std::isfinite(loss);
@@ -24,9 +27,9 @@ LT_ON_DEVICE inline void fill_numbers(StepNumbers* numbers_G, float* norm, doubl
   // least this one.)
   const std::int32_t counted = rates.step - (scaling != nullptr ? scaling->skipped : 0);
   const double updates = counted > 1 ? counted : 1;
-  *norm = value;
+  *of.norm = value;
   for (int g = 0; g < groups.count; ++g) {
-    StepNumbers& numbers = numbers_G[g];
+    StepNumbers& numbers = of.numbers_G[g];
     for (int i = 0; i < kMaxBetas; ++i) {
       const float beta = groups.groups[g].betas[i];
       numbers.bias[i] = beta == 0 ? 1.0f : static_cast<float>(1 - std::pow(static_cast<double>(beta), updates));

@@ -185,13 +185,16 @@ void scale(CpuStream, DType dtype, void* y_N, const void* x_N, double alpha, Siz
 }
 
 template <>
-void dropout(CpuStream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key,
-             std::uint64_t first, bool accumulate) {
-  dispatch_float(dtype, [&]<class T>() {
+void dropout(CpuStream, const Dropout& k) {
+  const void* const x_N = k.x_N;
+  void* const y_N = k.y_N;
+  const float p = k.p;
+  const std::uint64_t key = k.key, first = k.first;
+  dispatch_float(k.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
     const A factor = A(1) / (A(1) - static_cast<A>(p));
-    dispatch_flag(accumulate, [&](auto flag) {
-      parallel_for(N, kGrain / 4, [=](Size begin, Size end) LT_VECTOR_BODY {
+    dispatch_flag(k.accumulate, [&](auto flag) {
+      parallel_for(k.N, kGrain / 4, [=](Size begin, Size end) LT_VECTOR_BODY {
         const T* const x = static_cast<const T*>(x_N);
         T* const y = static_cast<T*>(y_N);
         const std::uint64_t stream_key = key;

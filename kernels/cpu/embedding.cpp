@@ -10,14 +10,16 @@
 namespace lt::kernels {
 
 template <>
-void embedding_forward(CpuStream, DType dtype, void* y_MC, const void* table_VC, const void* positions_TC,
-                       const std::int32_t* ids_M, Size M, Size T, Size C, Size first) {
-  dispatch_float(dtype, [&]<class E>() {
-    const E *const table = static_cast<const E*>(table_VC), *const positions = static_cast<const E*>(positions_TC);
-    parallel_for(M, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
+void embedding_forward(CpuStream, const EmbeddingForward& k) {
+  const Size T = k.T, C = k.C, first = k.first;
+  const std::int32_t* const ids_M = k.ids_M;
+  dispatch_float(k.dtype, [&]<class E>() {
+    E* const y_MC = static_cast<E*>(k.y_MC);
+    const E *const table = static_cast<const E*>(k.table_VC), *const positions = static_cast<const E*>(k.positions_TC);
+    parallel_for(k.M, row_grain(C), [=](Size begin, Size end) LT_VECTOR_BODY {
       for (Size m = begin; m < end; ++m) {
         const E* const token = table + static_cast<Size>(ids_M[m]) * C;
-        E* const y = static_cast<E*>(y_MC) + m * C;
+        E* const y = y_MC + m * C;
         if (positions) {
           const E* const position = positions + (first + m % T) * C;
 #pragma omp simd
@@ -32,13 +34,17 @@ void embedding_forward(CpuStream, DType dtype, void* y_MC, const void* table_VC,
 }
 
 template <>
-void embedding_backward(CpuStream stream, DType dtype, void* dtable_VC, bool accumulate_table, void* dpositions_TC,
-                        bool accumulate_positions, const void* dy_MC, const std::int32_t* ids_M, Size M, Size T, Size C,
-                        Size V, Size max_T) {
-  if (dtable_VC && !accumulate_table) fill_zero(stream, dtable_VC, V * C * dtype_bytes(gradient_dtype(dtype)));
-  dispatch_float(dtype, [&]<class E>() {
+void embedding_backward(CpuStream stream, const EmbeddingBackward& k) {
+  const Size M = k.M, T = k.T, C = k.C, max_T = k.max_T;
+  const std::int32_t* const ids_M = k.ids_M;
+  void *const dtable_VC = k.dtable_VC, *const dpositions_TC = k.dpositions_TC;
+  const bool accumulate_positions = k.accumulate_positions;
+  if (dtable_VC && !k.accumulate_table) {
+    fill_zero(stream, dtable_VC, k.V * C * dtype_bytes(gradient_dtype(k.dtype)));
+  }
+  dispatch_float(k.dtype, [&]<class E>() {
     using A = Arithmetic<E>;
-    const E* const dy = static_cast<const E*>(dy_MC);
+    const E* const dy = static_cast<const E*>(k.dy_MC);
     if (dtable_VC) {
       // The owner of an id is taken from its scrambled bits: the frequent tokens of a text are neighbours.
       A* const dtable = static_cast<A*>(dtable_VC);

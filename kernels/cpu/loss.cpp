@@ -87,18 +87,20 @@ void cross_entropy_forward(CpuStream, DType dtype, void* losses_M, void* lse_M, 
 }
 
 template <>
-void cross_entropy_backward(CpuStream, DType dtype, void* dlogits_MV, const void* logits_MV, const void* lse_M,
-                            const std::int32_t* targets_M, const void* d_loss, double scale, Size M, Size V,
-                            bool accumulate) {
-  dispatch_float(dtype, [&]<class T>() {
+void cross_entropy_backward(CpuStream, const CrossEntropyBackward& k) {
+  const Size V = k.V;
+  const std::int32_t* const targets_M = k.targets_M;
+  dispatch_float(k.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    const A* const lse = static_cast<const A*>(lse_M);
-    const A factor = static_cast<A>(scale) * (d_loss ? *static_cast<const A*>(d_loss) : A(1));
-    dispatch_flag(accumulate, [&](auto flag) {
-      parallel_for(M, row_grain(V), [=](Size begin, Size end) LT_VECTOR_BODY {
+    const T* const logits = static_cast<const T*>(k.logits_MV);
+    T* const dlogits = static_cast<T*>(k.dlogits_MV);
+    const A* const lse = static_cast<const A*>(k.lse_M);
+    const A factor = static_cast<A>(k.scale) * (k.d_loss ? *static_cast<const A*>(k.d_loss) : A(1));
+    dispatch_flag(k.accumulate, [&](auto flag) {
+      parallel_for(k.M, row_grain(V), [=](Size begin, Size end) LT_VECTOR_BODY {
         for (Size m = begin; m < end; ++m) {
-          const T* const x = static_cast<const T*>(logits_MV) + m * V;
-          T* const dx = static_cast<T*>(dlogits_MV) + m * V;
+          const T* const x = logits + m * V;
+          T* const dx = dlogits + m * V;
           // The target's element, from what stood there before the row is written: rounded once.
           const Size target = targets_M[m];
           const A at_target = factor * (fast_exp_negative(load(x[target]) - lse[m]) - A(1));

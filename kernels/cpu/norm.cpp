@@ -124,65 +124,61 @@ void rms_norm(T* y_RC, Arithmetic<T>* rstd_R, const T* x_RC, const T* w, Size R,
 }  // namespace
 
 template <>
-void layer_norm_forward(CpuStream, DType dtype, void* y_RC, void* mean_R, void* rstd_R, const void* x_RC,
-                        const void* w_C, const void* b_C, Size R, Size C, float eps) {
-  dispatch_float(dtype, [&]<class T>() {
+void layer_norm_forward(CpuStream, const LayerNormForward& n) {
+  dispatch_float(n.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    layer_norm(static_cast<T*>(y_RC), static_cast<A*>(mean_R), static_cast<A*>(rstd_R), static_cast<const T*>(x_RC),
-               static_cast<const T*>(w_C), static_cast<const T*>(b_C), R, C, eps);
+    layer_norm(static_cast<T*>(n.y_RC), static_cast<A*>(n.mean_R), static_cast<A*>(n.rstd_R),
+               static_cast<const T*>(n.x_RC), static_cast<const T*>(n.w_C), static_cast<const T*>(n.b_C), n.R, n.C,
+               n.eps);
   });
 }
 
 template <>
-void layer_norm_backward(CpuStream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
-                         void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC, const void* w_C,
-                         const void* mean_R, const void* rstd_R, Size R, Size C) {
-  dispatch_float(dtype, [&]<class T>() {
+void layer_norm_backward(CpuStream, const LayerNormBackward& n) {
+  dispatch_float(n.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    Backward<T, true>{static_cast<T*>(dx_RC),
-                      accumulate_dx,
-                      static_cast<A*>(dw_C),
-                      static_cast<A*>(db_C),
-                      accumulate_dw,
-                      accumulate_db,
-                      static_cast<const T*>(dy_RC),
-                      static_cast<const T*>(x_RC),
-                      static_cast<const T*>(w_C),
-                      static_cast<const A*>(mean_R),
-                      static_cast<const A*>(rstd_R),
-                      R,
-                      C}
+    Backward<T, true>{.dx_RC = static_cast<T*>(n.dx_RC),
+                      .accumulate_dx = n.accumulate_dx,
+                      .dw_C = static_cast<A*>(n.dw_C),
+                      .db_C = static_cast<A*>(n.db_C),
+                      .accumulate_dw = n.accumulate_dw,
+                      .accumulate_db = n.accumulate_db,
+                      .dy_RC = static_cast<const T*>(n.dy_RC),
+                      .x_RC = static_cast<const T*>(n.x_RC),
+                      .w_C = static_cast<const T*>(n.w_C),
+                      .mean_R = static_cast<const A*>(n.mean_R),
+                      .rstd_R = static_cast<const A*>(n.rstd_R),
+                      .R = n.R,
+                      .C = n.C}
         .run();
   });
 }
 
 template <>
-void rms_norm_forward(CpuStream, DType dtype, void* y_RC, void* rstd_R, const void* x_RC, const void* w_C, Size R,
-                      Size C, float eps) {
-  dispatch_float(dtype, [&]<class T>() {
-    rms_norm(static_cast<T*>(y_RC), static_cast<Arithmetic<T>*>(rstd_R), static_cast<const T*>(x_RC),
-             static_cast<const T*>(w_C), R, C, eps);
+void rms_norm_forward(CpuStream, const RmsNormForward& n) {
+  dispatch_float(n.dtype, [&]<class T>() {
+    rms_norm(static_cast<T*>(n.y_RC), static_cast<Arithmetic<T>*>(n.rstd_R), static_cast<const T*>(n.x_RC),
+             static_cast<const T*>(n.w_C), n.R, n.C, n.eps);
   });
 }
 
 template <>
-void rms_norm_backward(CpuStream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
-                       const void* dy_RC, const void* x_RC, const void* w_C, const void* rstd_R, Size R, Size C) {
-  dispatch_float(dtype, [&]<class T>() {
+void rms_norm_backward(CpuStream, const RmsNormBackward& n) {
+  dispatch_float(n.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    Backward<T, false>{static_cast<T*>(dx_RC),
-                       accumulate_dx,
-                       static_cast<A*>(dw_C),
-                       nullptr,
-                       accumulate_dw,
-                       false,
-                       static_cast<const T*>(dy_RC),
-                       static_cast<const T*>(x_RC),
-                       static_cast<const T*>(w_C),
-                       nullptr,
-                       static_cast<const A*>(rstd_R),
-                       R,
-                       C}
+    Backward<T, false>{.dx_RC = static_cast<T*>(n.dx_RC),
+                       .accumulate_dx = n.accumulate_dx,
+                       .dw_C = static_cast<A*>(n.dw_C),
+                       .db_C = nullptr,
+                       .accumulate_dw = n.accumulate_dw,
+                       .accumulate_db = false,
+                       .dy_RC = static_cast<const T*>(n.dy_RC),
+                       .x_RC = static_cast<const T*>(n.x_RC),
+                       .w_C = static_cast<const T*>(n.w_C),
+                       .mean_R = nullptr,
+                       .rstd_R = static_cast<const A*>(n.rstd_R),
+                       .R = n.R,
+                       .C = n.C}
         .run();
   });
 }

@@ -89,15 +89,15 @@ LT_INLINE void rotate(T* y_BTrow, const T* x_BTrow, const Shape& s, Size first_p
 }  // namespace
 
 template <>
-void rope(CpuStream, DType dtype, void* y_BTrow, const void* x_BTrow, Size B, Size T, Size row, Size heads, Size D,
-          double base, Size first, bool inverse, bool accumulate) {
-  const Shape shape{B, T, row, heads, D};
-  const double direction = inverse ? -1.0 : 1.0;
-  dispatch_float(dtype, [&]<class E>() {
-    E* const y = static_cast<E*>(y_BTrow);
-    const E* const x = static_cast<const E*>(x_BTrow);
-    dispatch_flag(accumulate, [&](auto flag) {
-      parallel_for(T, row_grain(B * row), [=](Size begin, Size end) LT_VECTOR_BODY {
+void rope(CpuStream, const Rope& rope) {
+  const Shape shape{rope.B, rope.T, rope.row, rope.heads, rope.D};
+  const Size D = rope.D, first = rope.first;
+  const double base = rope.base, direction = rope.inverse ? -1.0 : 1.0;
+  dispatch_float(rope.dtype, [&]<class E>() {
+    E* const y = static_cast<E*>(rope.y_BTrow);
+    const E* const x = static_cast<const E*>(rope.x_BTrow);
+    dispatch_flag(rope.accumulate, [&](auto flag) {
+      parallel_for(rope.T, row_grain(rope.B * rope.row), [=](Size begin, Size end) LT_VECTOR_BODY {
         // In place, the rest of a row must be seen once only: the first group of pairs takes it along.
         for (Size d = 0; d < D / 2; d += kPairs) {
           rotate<E, decltype(flag)::value>(y, x, shape, d, kPairs < D / 2 - d ? kPairs : D / 2 - d, base, first,

@@ -6,11 +6,10 @@
 namespace lt::kernels {
 
 template <>
-void step_numbers(CpuStream, StepNumbers* numbers, float* norm, const double* partials_n, Size n, const float* loss,
-                  float clip, const StepRates* rates, const GroupRates& groups, LossScaleState* scaling) {
+void step_numbers(CpuStream, const StepNumbersOf& step) {
   double sum = 0;
-  for (Size i = 0; i < n; ++i) sum += partials_n[i];
-  fill_numbers(numbers, norm, std::sqrt(sum), *loss, clip, *rates, groups, scaling);
+  for (Size i = 0; i < step.n; ++i) sum += step.partials_n[i];
+  fill_numbers(step, std::sqrt(sum));
 }
 
 }  // namespace lt::kernels

@@ -198,24 +198,24 @@ void scale(CudaStream stream, DType dtype, void* y_N, const void* x_N, double al
 }
 
 template <>
-void dropout(CudaStream stream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key,
-             std::uint64_t first, bool accumulate) {
+void dropout(CudaStream stream, const Dropout& k) {
+  const Size N = k.N;
   if (N == 0) return;
   if (cuda::is_capturing(stream)) {
     throw UsageError("kernels", "dropout: expected no CUDA graph, whose launches would all drop the same elements");
   }
-  dispatch_float(dtype, [&]<class T>() {
-    const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(p));
-    const std::uint32_t least = least_word(p);
-    T* const y = static_cast<T*>(y_N);
-    const T* const x = static_cast<const T*>(x_N);
+  dispatch_float(k.dtype, [&]<class T>() {
+    const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(k.p));
+    const std::uint32_t least = least_word(k.p);
+    T* const y = static_cast<T*>(k.y_N);
+    const T* const x = static_cast<const T*>(k.x_N);
     constexpr int kCounters = std::max(1, kPack<T> / 4);
-    dispatch_flag(first % 4 == 0 && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
-      dispatch_flag(accumulate, [&](auto add) {
+    dispatch_flag(k.first % 4 == 0 && N % (4 * kCounters) == 0 && aligned(y, x), [&](auto whole) {
+      dispatch_flag(k.accumulate, [&](auto add) {
         constexpr int kOwn = whole.value ? kCounters : 1;
         dropout_kernel<kOwn, whole.value, add.value>
-            <<<blocks_for(stream, N / (4 * kOwn) + 2), kThreads, 0, stream_of(stream)>>>(y, x, N, least, factor, key,
-                                                                                         first);
+            <<<blocks_for(stream, N / (4 * kOwn) + 2), kThreads, 0, stream_of(stream)>>>(y, x, N, least, factor, k.key,
+                                                                                         k.first);
       });
     });
   });

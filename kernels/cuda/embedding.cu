@@ -190,40 +190,42 @@ void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* 
 }  // namespace
 
 template <>
-void embedding_forward(CudaStream stream, DType dtype, void* y_MC, const void* table_VC, const void* positions_TC,
-                       const std::int32_t* ids_M, Size M, Size T, Size C, Size first) {
+void embedding_forward(CudaStream stream, const EmbeddingForward& k) {
+  const Size M = k.M, T = k.T, C = k.C;
   if (M * C == 0) return;
-  dispatch_float(dtype, [&]<class E>() {
-    E* const y = static_cast<E*>(y_MC);
-    const E *const table = static_cast<const E*>(table_VC), *const positions = static_cast<const E*>(positions_TC);
+  dispatch_float(k.dtype, [&]<class E>() {
+    E* const y = static_cast<E*>(k.y_MC);
+    const E *const table = static_cast<const E*>(k.table_VC), *const positions = static_cast<const E*>(k.positions_TC);
     dispatch_flag(C % kPack<E> == 0 && aligned(y, table, positions), [&](auto whole) {
       constexpr int kCount = whole.value ? kPack<E> : 1;
       const Size packs = std::clamp<Size>((C / kCount + kWarp - 1) / kWarp * kWarp, kWarp, kThreads);
       const Size sequences = (M + T - 1) / T, groups = (sequences + kForwardRows - 1) / kForwardRows;
       embedding_forward_kernel<kCount>
           <<<static_cast<unsigned>(T * groups), static_cast<unsigned>(packs), 0, stream_of(stream)>>>(
-              y, table, positions, ids_M, M, T, C, first);
+              y, table, positions, k.ids_M, M, T, C, k.first);
     });
   });
   check_launch("embedding_forward");
 }
 
 template <>
-void embedding_backward(CudaStream stream, DType dtype, void* dtable_VC, bool accumulate_table, void* dpositions_TC,
-                        bool accumulate_positions, const void* dy_MC, const std::int32_t* ids_M, Size M, Size T, Size C,
-                        Size V, Size max_T) {
-  if (dtable_VC && !accumulate_table) fill_zero(stream, dtable_VC, V * C * dtype_bytes(gradient_dtype(dtype)));
+void embedding_backward(CudaStream stream, const EmbeddingBackward& k) {
+  const Size M = k.M, C = k.C, max_T = k.max_T;
+  if (k.dtable_VC && !k.accumulate_table) {
+    fill_zero(stream, k.dtable_VC, k.V * C * dtype_bytes(gradient_dtype(k.dtype)));
+  }
   if (C == 0) return;
-  dispatch_float(dtype, [&]<class E>() {
+  dispatch_float(k.dtype, [&]<class E>() {
     using A = Arithmetic<E>;
-    const E* const dy = static_cast<const E*>(dy_MC);
-    if (dtable_VC && M > 0) add_rows(stream, static_cast<A*>(dtable_VC), !accumulate_table, dy, ids_M, M, C, V);
-    if (dpositions_TC && max_T > 0) {
-      A* const dpositions = static_cast<A*>(dpositions_TC);
+    const E* const dy = static_cast<const E*>(k.dy_MC);
+    if (k.dtable_VC && M > 0)
+      add_rows(stream, static_cast<A*>(k.dtable_VC), !k.accumulate_table, dy, k.ids_M, M, C, k.V);
+    if (k.dpositions_TC && max_T > 0) {
+      A* const dpositions = static_cast<A*>(k.dpositions_TC);
       dispatch_flag(C % kPack<E> == 0 && aligned(dy, dpositions), [&](auto whole) {
         constexpr int kCount = whole.value ? kPack<E> : 1;
         add_positions_kernel<kCount><<<blocks_for(stream, max_T * C / kCount), kThreads, 0, stream_of(stream)>>>(
-            dpositions, dy, M, T, C, max_T, accumulate_positions);
+            dpositions, dy, M, k.T, C, max_T, k.accumulate_positions);
       });
       check_launch("add_positions");
     }

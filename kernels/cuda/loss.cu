@@ -143,19 +143,17 @@ void cross_entropy_forward(CudaStream stream, DType dtype, void* losses_M, void*
 }
 
 template <>
-void cross_entropy_backward(CudaStream stream, DType dtype, void* dlogits_MV, const void* logits_MV, const void* lse_M,
-                            const std::int32_t* targets_M, const void* d_loss, double scale, Size M, Size V,
-                            bool accumulate) {
-  if (M == 0) return;
-  dispatch_float(dtype, [&]<class T>() {
+void cross_entropy_backward(CudaStream stream, const CrossEntropyBackward& k) {
+  if (k.M == 0) return;
+  dispatch_float(k.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    T* const dlogits = static_cast<T*>(dlogits_MV);
-    const T* const logits = static_cast<const T*>(logits_MV);
-    dispatch_flag(V % kPack<T> == 0 && aligned(dlogits, logits), [&](auto whole) {
+    T* const dlogits = static_cast<T*>(k.dlogits_MV);
+    const T* const logits = static_cast<const T*>(k.logits_MV);
+    dispatch_flag(k.V % kPack<T> == 0 && aligned(dlogits, logits), [&](auto whole) {
       cross_entropy_backward_kernel<whole.value ? kPack<T> : 1>
-          <<<static_cast<unsigned>(M), kRowThreads, 0, stream_of(stream)>>>(
-              dlogits, logits, static_cast<const A*>(lse_M), targets_M, static_cast<const A*>(d_loss),
-              static_cast<A>(scale), V, accumulate);
+          <<<static_cast<unsigned>(k.M), kRowThreads, 0, stream_of(stream)>>>(
+              dlogits, logits, static_cast<const A*>(k.lse_M), k.targets_M, static_cast<const A*>(k.d_loss),
+              static_cast<A>(k.scale), k.V, k.accumulate);
     });
   });
   check_launch("cross_entropy_backward");

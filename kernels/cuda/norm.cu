@@ -70,51 +70,50 @@ struct WeightTerm {
   }
 };
 
+// Without a centre mean_R, b_C and db_C are null.
 template <bool kCentred>
-void norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void* rstd_R, const void* x_RC,
-                  const void* w_C, const void* b_C, Size R, Size C, float eps) {
-  if (R == 0) return;
-  dispatch_float(dtype, [&]<class T>() {
+void norm_forward(CudaStream stream, const LayerNormForward& n) {
+  if (n.R == 0) return;
+  dispatch_float(n.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    T* const y = static_cast<T*>(y_RC);
-    const T *const x = static_cast<const T*>(x_RC), *const w = static_cast<const T*>(w_C),
-                   *const b = static_cast<const T*>(b_C);
-    A *const mean = static_cast<A*>(mean_R), *const rstd = static_cast<A*>(rstd_R);
+    T* const y = static_cast<T*>(n.y_RC);
+    const T *const x = static_cast<const T*>(n.x_RC), *const w = static_cast<const T*>(n.w_C),
+                   *const b = static_cast<const T*>(n.b_C);
+    A *const mean = static_cast<A*>(n.mean_R), *const rstd = static_cast<A*>(n.rstd_R);
     if constexpr (!std::is_same_v<T, double>) {
-      const RowPacks s = row_packs<T>(R, C, y, x, w, b);
-      if (s.packs > 0 && staged_norm_forward<kCentred>(stream, y, mean, rstd, x, w, b, s, eps)) return;
+      const RowPacks s = row_packs<T>(n.R, n.C, y, x, w, b);
+      if (s.packs > 0 && staged_norm_forward<kCentred>(stream, y, mean, rstd, x, w, b, s, n.eps)) return;
     }
-    any_norm_forward_kernel<kCentred><<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(
-        y, mean, rstd, x, w, b, static_cast<A>(eps), C);
+    any_norm_forward_kernel<kCentred><<<static_cast<unsigned>(n.R), kAnyThreads, 0, stream_of(stream)>>>(
+        y, mean, rstd, x, w, b, static_cast<A>(n.eps), n.C);
     check_launch("any_norm_forward");
   });
 }
 
 template <bool kCentred>
-void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
-                   void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC, const void* w_C,
-                   const void* mean_R, const void* rstd_R, Size R, Size C) {
-  dispatch_float(dtype, [&]<class T>() {
+void norm_backward(CudaStream stream, const LayerNormBackward& n) {
+  dispatch_float(n.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    const T *const dy = static_cast<const T*>(dy_RC), *const x = static_cast<const T*>(x_RC),
-                   *const w = static_cast<const T*>(w_C);
-    T* const dx = static_cast<T*>(dx_RC);
-    A *const dw = static_cast<A*>(dw_C), *const db = static_cast<A*>(db_C);
-    const A *const mean = static_cast<const A*>(mean_R), *const rstd = static_cast<const A*>(rstd_R);
+    const Size R = n.R, C = n.C;
+    const T *const dy = static_cast<const T*>(n.dy_RC), *const x = static_cast<const T*>(n.x_RC),
+                   *const w = static_cast<const T*>(n.w_C);
+    T* const dx = static_cast<T*>(n.dx_RC);
+    A *const dw = static_cast<A*>(n.dw_C), *const db = static_cast<A*>(n.db_C);
+    const A *const mean = static_cast<const A*>(n.mean_R), *const rstd = static_cast<const A*>(n.rstd_R);
     if constexpr (!std::is_same_v<T, double>) {
       const RowPacks s = row_packs<T>(R, C, dx, dy, x, w);
-      const ColumnGradients columns{dw, accumulate_dw, db, accumulate_db};
+      const ColumnGradients columns{dw, n.accumulate_dw, db, n.accumulate_db};
       if (R > 0 && s.packs > 0 &&
-          staged_norm_backward<kCentred>(stream, dx, accumulate_dx, columns, dy, x, w, mean, rstd, s)) {
+          staged_norm_backward<kCentred>(stream, dx, n.accumulate_dx, columns, dy, x, w, mean, rstd, s)) {
         return;
       }
     }
     // dx last: it may stand where x or dy does.
-    if (dw) sum_columns<A>(stream, dw, R, C, accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
-    if (db) sum_matrix_rows<A>(stream, db, dy, R, C, accumulate_db);
+    if (dw) sum_columns<A>(stream, dw, R, C, n.accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
+    if (db) sum_matrix_rows<A>(stream, db, dy, R, C, n.accumulate_db);
     if (dx && R > 0) {
-      any_norm_dx_kernel<kCentred>
-          <<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(dx, accumulate_dx, dy, x, w, mean, rstd, C);
+      any_norm_dx_kernel<kCentred><<<static_cast<unsigned>(R), kAnyThreads, 0, stream_of(stream)>>>(
+          dx, n.accumulate_dx, dy, x, w, mean, rstd, C);
       check_launch("norm_dx");
     }
   });
@@ -123,30 +122,24 @@ void norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_
 }  // namespace
 
 template <>
-void layer_norm_forward(CudaStream stream, DType dtype, void* y_RC, void* mean_R, void* rstd_R, const void* x_RC,
-                        const void* w_C, const void* b_C, Size R, Size C, float eps) {
-  norm_forward<true>(stream, dtype, y_RC, mean_R, rstd_R, x_RC, w_C, b_C, R, C, eps);
+void layer_norm_forward(CudaStream stream, const LayerNormForward& norm) {
+  norm_forward<true>(stream, norm);
 }
 
 template <>
-void layer_norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C,
-                         bool accumulate_dw, void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC,
-                         const void* w_C, const void* mean_R, const void* rstd_R, Size R, Size C) {
-  norm_backward<true>(stream, dtype, dx_RC, accumulate_dx, dw_C, accumulate_dw, db_C, accumulate_db, dy_RC, x_RC, w_C,
-                      mean_R, rstd_R, R, C);
+void layer_norm_backward(CudaStream stream, const LayerNormBackward& norm) {
+  norm_backward<true>(stream, norm);
 }
 
 template <>
-void rms_norm_forward(CudaStream stream, DType dtype, void* y_RC, void* rstd_R, const void* x_RC, const void* w_C,
-                      Size R, Size C, float eps) {
-  norm_forward<false>(stream, dtype, y_RC, nullptr, rstd_R, x_RC, w_C, nullptr, R, C, eps);
+void rms_norm_forward(CudaStream stream, const RmsNormForward& n) {
+  norm_forward<false>(stream, {n.dtype, n.R, n.C, n.y_RC, nullptr, n.rstd_R, n.x_RC, n.w_C, nullptr, n.eps});
 }
 
 template <>
-void rms_norm_backward(CudaStream stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
-                       const void* dy_RC, const void* x_RC, const void* w_C, const void* rstd_R, Size R, Size C) {
-  norm_backward<false>(stream, dtype, dx_RC, accumulate_dx, dw_C, accumulate_dw, nullptr, false, dy_RC, x_RC, w_C,
-                       nullptr, rstd_R, R, C);
+void rms_norm_backward(CudaStream stream, const RmsNormBackward& n) {
+  norm_backward<false>(stream, {n.dtype, n.R, n.C, n.dx_RC, n.dw_C, nullptr, n.accumulate_dx, n.accumulate_dw, false,
+                                n.dy_RC, n.x_RC, n.w_C, nullptr, n.rstd_R});
 }
 
 }  // namespace lt::kernels

@@ -69,25 +69,25 @@ __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s, double base, 
 }  // namespace
 
 template <>
-void rope(CudaStream stream, DType dtype, void* y_BTrow, const void* x_BTrow, Size B, Size T, Size row, Size heads,
-          Size D, double base, Size first, bool inverse, bool accumulate) {
-  if (B * T * row == 0) return;
-  dispatch_float(dtype, [&]<class E>() {
-    E* const y = static_cast<E*>(y_BTrow);
-    const E* const x = static_cast<const E*>(x_BTrow);
+void rope(CudaStream stream, const Rope& rope) {
+  const Size B = rope.B, T = rope.T, D = rope.D;
+  if (B * T * rope.row == 0) return;
+  dispatch_float(rope.dtype, [&]<class E>() {
+    E* const y = static_cast<E*>(rope.y_BTrow);
+    const E* const x = static_cast<const E*>(rope.x_BTrow);
     constexpr Size kMostChannels = kSharedBytes / static_cast<Size>(sizeof(Arithmetic<E>));
     if (D > kMostChannels) {
       throw UsageError("kernels", "rope: expected heads of at most " + std::to_string(kMostChannels) +
                                       " channels on CUDA, got " + std::to_string(D));
     }
     const Size tokens = std::clamp<Size>(kMostHeadChannels / std::max<Size>(1, D), 1, kMostTokens);
-    const bool whole_packs = D / 2 % kPack<E> == 0 && D % 2 == 0 && row % kPack<E> == 0 && aligned(y, x);
+    const bool whole_packs = D / 2 % kPack<E> == 0 && D % 2 == 0 && rope.row % kPack<E> == 0 && aligned(y, x);
     dispatch_flag(whole_packs, [&](auto whole) {
-      dispatch_flag(accumulate, [&](auto add) {
+      dispatch_flag(rope.accumulate, [&](auto add) {
         const dim3 grid(static_cast<unsigned>((T + tokens - 1) / tokens), static_cast<unsigned>(B < 64 ? B : 64));
         const std::size_t shared = static_cast<std::size_t>(tokens * D) * sizeof(Arithmetic<E>);
         rope_kernel<E, whole.value ? kPack<E> : 1, add.value><<<grid, kThreads, shared, stream_of(stream)>>>(
-            y, x, Shape{B, T, row, heads, D, tokens}, base, first, inverse ? -1.0 : 1.0);
+            y, x, Shape{B, T, rope.row, rope.heads, D, tokens}, rope.base, rope.first, rope.inverse ? -1.0 : 1.0);
       });
     });
   });

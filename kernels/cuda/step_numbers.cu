@@ -7,21 +7,17 @@
 namespace lt::kernels {
 namespace {
 
-__global__ void step_numbers_kernel(StepNumbers* numbers, float* norm, const double* partials_n, Size n,
-                                    const float* loss, float clip, const StepRates* rates,
-                                    const __grid_constant__ GroupRates groups, LossScaleState* scaling) {
+__global__ void step_numbers_kernel(const __grid_constant__ StepNumbersOf step) {
   double sum = 0;
-  for (Size i = 0; i < n; ++i) sum += partials_n[i];
-  fill_numbers(numbers, norm, sqrt(sum), *loss, clip, *rates, groups, scaling);
+  for (Size i = 0; i < step.n; ++i) sum += step.partials_n[i];
+  fill_numbers(step, sqrt(sum));
 }
 
 }  // namespace
 
 template <>
-void step_numbers(CudaStream stream, StepNumbers* numbers, float* norm, const double* partials_n, Size n,
-                  const float* loss, float clip, const StepRates* rates, const GroupRates& groups,
-                  LossScaleState* scaling) {
-  step_numbers_kernel<<<1, 1, 0, stream_of(stream)>>>(numbers, norm, partials_n, n, loss, clip, rates, groups, scaling);
+void step_numbers(CudaStream stream, const StepNumbersOf& step) {
+  step_numbers_kernel<<<1, 1, 0, stream_of(stream)>>>(step);
   check_launch("step_numbers");
 }
 

@@ -41,12 +41,12 @@ void check_norms(DType dtype, Rows rows) {
               dx2 = both.array(dtype, R * C), dw2 = both.array(sums, C);
     both.run(
         [&](auto s, auto at) {
-          layer_norm_forward(s, dtype, at(y), at(mean), at(rstd), at(x), at(w), at(b), R, C, 1e-2f);
-          layer_norm_backward(s, dtype, at(dx), add, at(dw), add, at(db), add, at(dy), at(x), at(w), at(mean), at(rstd),
-                              R, C);
-          rms_norm_forward(s, dtype, at(y2), at(rstd2), at(x), at(w), R, C, 1e-2f);
-          rms_norm_backward(s, dtype, at(dx2), add, at(dw2), add, at(dy), at(x), at(w), at(rstd2), R, C);
-          if (!add) rms_norm_backward(s, dtype, at(x), false, nullptr, false, at(dy), at(x), at(w), at(rstd2), R, C);
+          layer_norm_forward(s, {dtype, R, C, at(y), at(mean), at(rstd), at(x), at(w), at(b), 1e-2f});
+          layer_norm_backward(
+              s, {dtype, R, C, at(dx), at(dw), at(db), add, add, add, at(dy), at(x), at(w), at(mean), at(rstd)});
+          rms_norm_forward(s, {dtype, R, C, at(y2), at(rstd2), at(x), at(w), 1e-2f});
+          rms_norm_backward(s, {dtype, R, C, at(dx2), at(dw2), add, add, at(dy), at(x), at(w), at(rstd2)});
+          if (!add) rms_norm_backward(s, {dtype, R, C, at(x), nullptr, false, false, at(dy), at(x), at(w), at(rstd2)});
         },
         8);  // rstd of a row of few channels is up to 10, and it multiplies what went before
   }
@@ -103,9 +103,9 @@ TEST_CASE("cuda: activations and dropout", "[cuda]") {
           gelu_backward(s, dtype, at(dx), at(dy), at(x), n, add);
           silu_forward(s, dtype, at(u), at(x), n);
           silu_backward(s, dtype, at(du), at(dy), at(x), n, add);
-          kernels::dropout(s, dtype, at(d), at(x), n, 0.3f, 77, 13, add);
-          kernels::dropout(s, dtype, at(whole), at(x), n, 0.3f, 77, 16, add);
-          kernels::dropout(s, dtype, at(in_place), at(in_place), n, 0.3f, 77, 16, add);
+          kernels::dropout(s, {dtype, n, at(d), at(x), 0.3f, 77, 13, add});
+          kernels::dropout(s, {dtype, n, at(whole), at(x), 0.3f, 77, 16, add});
+          kernels::dropout(s, {dtype, n, at(in_place), at(in_place), 0.3f, 77, 16, add});
         });
       }
     }
@@ -159,14 +159,14 @@ TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradie
             const auto from = [&](int i) {
               return static_cast<void*>(static_cast<std::byte*>(at(i)) + static_cast<std::size_t>(skip) * bytes);
             };
-            layer_norm_forward(s, dtype, from(without_b), at(mean), at(rstd), from(x), at(w), nullptr, R, C, 1e-2f);
-            layer_norm_forward(s, dtype, from(y), at(mean), at(rstd), from(x), at(w), at(b), R, C, 1e-2f);
-            layer_norm_backward(s, dtype, from(dx), false, nullptr, false, nullptr, false, from(dy), from(x), at(w),
-                                at(mean), at(rstd), R, C);
-            layer_norm_backward(s, dtype, nullptr, false, at(dw), false, at(db), true, from(dy), from(x), at(w),
-                                at(mean), at(rstd), R, C);
-            layer_norm_backward(s, dtype, from(in_place), false, nullptr, false, at(db), false, from(in_place), from(x),
-                                at(w), at(mean), at(rstd), R, C);
+            layer_norm_forward(s, {dtype, R, C, from(without_b), at(mean), at(rstd), from(x), at(w), nullptr, 1e-2f});
+            layer_norm_forward(s, {dtype, R, C, from(y), at(mean), at(rstd), from(x), at(w), at(b), 1e-2f});
+            layer_norm_backward(s, {dtype, R, C, from(dx), nullptr, nullptr, false, false, false, from(dy), from(x),
+                                    at(w), at(mean), at(rstd)});
+            layer_norm_backward(s, {dtype, R, C, nullptr, at(dw), at(db), false, false, true, from(dy), from(x), at(w),
+                                    at(mean), at(rstd)});
+            layer_norm_backward(s, {dtype, R, C, from(in_place), nullptr, at(db), false, false, false, from(in_place),
+                                    from(x), at(w), at(mean), at(rstd)});
           },
           8);
     }
@@ -186,7 +186,7 @@ TEST_CASE("cuda: softmax and cross-entropy", "[cuda]") {
           softmax_forward(s, dtype, at(y), at(x), R, C);
           softmax_backward(s, dtype, at(dx), at(dy), at(y), R, C, add);
           cross_entropy_forward(s, dtype, at(losses), at(lse), at(x), as_ids(at(targets)), R, C);
-          cross_entropy_backward(s, dtype, at(dl), at(x), at(lse), as_ids(at(targets)), at(d_loss), 0.25, R, C, add);
+          cross_entropy_backward(s, {dtype, R, C, at(dl), at(x), at(lse), as_ids(at(targets)), at(d_loss), 0.25, add});
         });
       }
     }
@@ -204,9 +204,9 @@ TEST_CASE("cuda: embeddings", "[cuda]") {
                   y = both.array(dtype, M * C), dy = both.array(dtype, M * C), dtable = both.array(sums, V * C),
                   dpositions = both.array(sums, max_T * C);
         both.run([&, M = M, C = C](auto s, auto at) {
-          embedding_forward(s, dtype, at(y), at(table), at(positions), as_ids(at(ids)), M, T, C, 2);
-          embedding_backward(s, dtype, at(dtable), add, at(dpositions), add, at(dy), as_ids(at(ids)), M, T, C, V,
-                             max_T);
+          embedding_forward(s, {dtype, M, T, C, at(y), at(table), at(positions), as_ids(at(ids)), 2});
+          embedding_backward(s,
+                             {dtype, M, T, C, V, max_T, at(dtable), at(dpositions), add, add, at(dy), as_ids(at(ids))});
         });
       }
     }
@@ -220,8 +220,8 @@ TEST_CASE("cuda: embeddings without positions, of sequences of one token", "[cud
       const int table = both.array(dtype, 50 * C), ids = both.ids(M, 50), y = both.array(dtype, M * C),
                 one = both.array(dtype, M * C);
       both.run([&, M = M, C = C](auto s, auto at) {
-        embedding_forward(s, dtype, at(y), at(table), nullptr, as_ids(at(ids)), M, M, C, 0);
-        embedding_forward(s, dtype, at(one), at(table), nullptr, as_ids(at(ids)), M, 1, C, 0);
+        embedding_forward(s, {dtype, M, M, C, at(y), at(table), nullptr, as_ids(at(ids)), 0});
+        embedding_forward(s, {dtype, M, 1, C, at(one), at(table), nullptr, as_ids(at(ids)), 0});
       });
     }
   });
@@ -235,7 +235,7 @@ TEST_CASE("cuda: gradients of ids that are frequent", "[cuda]") {
         OnBoth both;
         const int ids = both.ids(M, V), dy = both.array(dtype, M * C), dtable = both.array(sums, V * C);
         both.run([&, M = M, C = C](auto s, auto at) {
-          embedding_backward(s, dtype, at(dtable), true, nullptr, false, at(dy), as_ids(at(ids)), M, M, C, V, 0);
+          embedding_backward(s, {dtype, M, M, C, V, 0, at(dtable), nullptr, true, false, at(dy), as_ids(at(ids))});
         });
       }
     }
@@ -298,8 +298,8 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
           OnBoth both;
           const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row);
           both.run([&](auto s, auto at) {
-            rope(s, dtype, at(y), at(x), B, T, row, heads, D, 10000.0, 4, inverse, add);
-            if (!add) rope(s, dtype, at(x), at(x), B, T, row, heads, D, 10000.0, 4, inverse, false);
+            rope(s, {dtype, B, T, row, heads, D, at(y), at(x), 10000.0, 4, inverse, add});
+            if (!add) rope(s, {dtype, B, T, row, heads, D, at(x), at(x), 10000.0, 4, inverse, false});
           });
         }
       }

@@ -36,9 +36,9 @@ TEST_CASE("embedding_forward looks up tokens and adds positions", "[kernels]") {
         tokens[u] = table[ids[static_cast<std::size_t>(m)] * s.C + c];
         both[u] = tokens[u] + positions[(first + m % s.T) * s.C + c];
       }
-      embedding_forward(CpuStream{}, dtype, y.data(), table.data(), nullptr, ids.data(), M, s.T, s.C, 0);
+      embedding_forward(CpuStream{}, {dtype, M, s.T, s.C, y.data(), table.data(), nullptr, ids.data(), 0});
       CHECK(error_of(y, tokens) == 0);
-      embedding_forward(CpuStream{}, dtype, y.data(), table.data(), positions.data(), ids.data(), M, s.T, s.C, first);
+      embedding_forward(CpuStream{}, {dtype, M, s.T, s.C, y.data(), table.data(), positions.data(), ids.data(), first});
       CHECK(error_of(y, both) <= tolerance(dtype));
     }
   }
@@ -62,13 +62,13 @@ TEST_CASE("embedding_backward sums each row of the tables", "[kernels]") {
           positions_expected[static_cast<std::size_t>(m % s.T * s.C + c)] += dy[i];
         }
         const Array table_before = copy_of(table);
-        embedding_backward(CpuStream{}, dtype, table.data(), accumulate, positions.data(), accumulate, dy.data(),
-                           ids.data(), M, s.T, s.C, s.V, s.max_T);
+        embedding_backward(CpuStream{}, {dtype, M, s.T, s.C, s.V, s.max_T, table.data(), positions.data(), accumulate,
+                                         accumulate, dy.data(), ids.data()});
         CHECK(error_of(table, table_expected) <= tolerance(sums));
         CHECK(error_of(positions, positions_expected) <= tolerance(sums));
         Array alone = copy_of(table_before);
-        embedding_backward(CpuStream{}, dtype, alone.data(), accumulate, nullptr, false, dy.data(), ids.data(), M, s.T,
-                           s.C, s.V, s.max_T);
+        embedding_backward(CpuStream{}, {dtype, M, s.T, s.C, s.V, s.max_T, alone.data(), nullptr, accumulate, false,
+                                         dy.data(), ids.data()});
         CHECK(alone.same_bits(table));
       }
     }
@@ -88,8 +88,8 @@ TEST_CASE("embedding_backward gives the bits of the sum in row order at every nu
   for (const int count : {1, 2, 3, 7}) {
     omp_set_num_threads(count);
     Array table(DType::f32, V * C);
-    embedding_backward(CpuStream{}, DType::f32, table.data(), false, nullptr, false, dy.data(), ids.data(), M, T, C, V,
-                       T);
+    embedding_backward(CpuStream{},
+                       {DType::f32, M, T, C, V, T, table.data(), nullptr, false, false, dy.data(), ids.data()});
     CHECK(table.same_bits(expected));
   }
   omp_set_num_threads(threads);

@@ -90,13 +90,13 @@ TEST_CASE("cross_entropy with its gradient", "[kernels]") {
             const double hot = targets[static_cast<std::size_t>(i / s.C)] == i % s.C ? 1 : 0;
             expected[u] = (accumulate ? expected[u] : 0) + (given ? 0.75 : 1) * 2.0 * (p[u] - hot);
           }
-          cross_entropy_backward(CpuStream{}, dtype, dlogits.data(), logits.data(), lse.data(), targets.data(),
-                                 given ? d_loss.data() : nullptr, 2.0, s.R, s.C, accumulate);
+          cross_entropy_backward(CpuStream{}, {dtype, s.R, s.C, dlogits.data(), logits.data(), lse.data(),
+                                               targets.data(), given ? d_loss.data() : nullptr, 2.0, accumulate});
           CHECK(error_of(dlogits, expected) <= tolerance(dtype));
           if (accumulate) continue;
           Array in_place = copy_of(logits);
-          cross_entropy_backward(CpuStream{}, dtype, in_place.data(), in_place.data(), lse.data(), targets.data(),
-                                 given ? d_loss.data() : nullptr, 2.0, s.R, s.C, false);
+          cross_entropy_backward(CpuStream{}, {dtype, s.R, s.C, in_place.data(), in_place.data(), lse.data(),
+                                               targets.data(), given ? d_loss.data() : nullptr, 2.0, false});
           CHECK(in_place.same_bits(dlogits));
         }
       }
@@ -118,7 +118,7 @@ TEST_CASE("masked logits get no probability, large ones no overflow, NaN is seen
   cross_entropy_forward(CpuStream{}, DType::f32, losses.data(), lse.data(), x.data(), targets, 2, C);
   CHECK(std::abs(losses[0] - std::log(24.0)) < 1e-6);
   CHECK(std::isnan(losses[1]));
-  cross_entropy_backward(CpuStream{}, DType::f32, y.data(), x.data(), lse.data(), targets, nullptr, 1.0, 2, C, false);
+  cross_entropy_backward(CpuStream{}, {DType::f32, 2, C, y.data(), x.data(), lse.data(), targets, nullptr, 1.0, false});
   CHECK(y[1] == 0);
   CHECK(std::abs(y[3] - (1.0 / 24 - 1)) < 1e-6);
   CHECK(std::isnan(y[C]));

@@ -65,11 +65,11 @@ TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
       const Array b = random_array(dtype, s.C, 3), dy = random_array(dtype, s.R * s.C, 4);
       const NormReference with_bias(true, s, x, w, &b, dy), without(true, s, x, w, nullptr, dy);
       Array y(dtype, s.R * s.C), mean(sums, s.R), rstd(sums, s.R);
-      layer_norm_forward(CpuStream{}, dtype, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, s.R, s.C,
-                         kNormEps);
+      layer_norm_forward(CpuStream{},
+                         {dtype, s.R, s.C, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, kNormEps});
       CHECK(error_of(y, without.y) <= tolerance(dtype));
-      layer_norm_forward(CpuStream{}, dtype, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(), s.R, s.C,
-                         kNormEps);
+      layer_norm_forward(CpuStream{},
+                         {dtype, s.R, s.C, y.data(), mean.data(), rstd.data(), x.data(), w.data(), b.data(), kNormEps});
       CHECK(error_of(y, with_bias.y) <= tolerance(dtype));
       CHECK(error_of(mean, with_bias.mean) <= tolerance(sums));
       CHECK(error_of(rstd, with_bias.rstd) <= tolerance(sums));
@@ -79,8 +79,8 @@ TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
         const auto dw_expected = plus(with_bias.dw, dw.values(), accumulate);
         const auto db_expected = plus(with_bias.db, db.values(), accumulate);
         const auto backward = [&](void* to_x, void* to_w, void* to_b) {
-          layer_norm_backward(CpuStream{}, dtype, to_x, accumulate, to_w, accumulate, to_b, accumulate, dy.data(),
-                              x.data(), w.data(), mean.data(), rstd.data(), s.R, s.C);
+          layer_norm_backward(CpuStream{}, {dtype, s.R, s.C, to_x, to_w, to_b, accumulate, accumulate, accumulate,
+                                            dy.data(), x.data(), w.data(), mean.data(), rstd.data()});
         };
         const Array dx_before = copy_of(dx), dw_before = copy_of(dw);
         backward(dx.data(), dw.data(), db.data());
@@ -107,15 +107,15 @@ TEST_CASE("rms_norm agrees with the reference", "[kernels]") {
       const Array dy = random_array(dtype, s.R * s.C, 4);
       const NormReference reference(false, s, x, w, nullptr, dy);
       Array y(dtype, s.R * s.C), rstd(sums, s.R);
-      rms_norm_forward(CpuStream{}, dtype, y.data(), rstd.data(), x.data(), w.data(), s.R, s.C, kNormEps);
+      rms_norm_forward(CpuStream{}, {dtype, s.R, s.C, y.data(), rstd.data(), x.data(), w.data(), kNormEps});
       CHECK(error_of(y, reference.y) <= tolerance(dtype));
       CHECK(error_of(rstd, reference.rstd) <= tolerance(sums));
       for (const bool accumulate : {false, true}) {
         Array dx = random_array(dtype, s.R * s.C, 5), dw = random_array(sums, s.C, 6);
         const auto dx_expected = plus(reference.dx, dx.values(), accumulate);
         const auto dw_expected = plus(reference.dw, dw.values(), accumulate);
-        rms_norm_backward(CpuStream{}, dtype, dx.data(), accumulate, dw.data(), accumulate, dy.data(), x.data(),
-                          w.data(), rstd.data(), s.R, s.C);
+        rms_norm_backward(CpuStream{}, {dtype, s.R, s.C, dx.data(), dw.data(), accumulate, accumulate, dy.data(),
+                                        x.data(), w.data(), rstd.data()});
         CHECK(error_of(dx, dx_expected) <= tolerance(dtype));
         CHECK(error_of(dw, dw_expected) <= tolerance(sums));
       }
@@ -128,24 +128,24 @@ TEST_CASE("norms: the same bits at every number of threads, and NaN stays in its
   Array x = random_array(DType::f32, R * C, 1);
   const Array w = random_array(DType::f32, C, 2), dy = random_array(DType::f32, R * C, 3);
   Array y(DType::f32, R * C), mean(DType::f32, R), rstd(DType::f32, R);
-  layer_norm_forward(CpuStream{}, DType::f32, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, R, C,
-                     kNormEps);
+  layer_norm_forward(CpuStream{},
+                     {DType::f32, R, C, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, kNormEps});
   const int threads = omp_get_max_threads();
   std::vector<Array> results;
   for (const int count : {1, 3}) {
     omp_set_num_threads(count);
     Array out(DType::f32, R * C + 2 * C);
     float* const dx = pointer<float>(out);
-    layer_norm_backward(CpuStream{}, DType::f32, dx, false, dx + R * C, false, dx + R * C + C, false, dy.data(),
-                        x.data(), w.data(), mean.data(), rstd.data(), R, C);
+    layer_norm_backward(CpuStream{}, {DType::f32, R, C, dx, dx + R * C, dx + R * C + C, false, false, false, dy.data(),
+                                      x.data(), w.data(), mean.data(), rstd.data()});
     results.push_back(std::move(out));
   }
   omp_set_num_threads(threads);
   CHECK(results[0].same_bits(results[1]));
 
   x.set(5 * C + 90, std::nan(""));
-  layer_norm_forward(CpuStream{}, DType::f32, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, R, C,
-                     kNormEps);
+  layer_norm_forward(CpuStream{},
+                     {DType::f32, R, C, y.data(), mean.data(), rstd.data(), x.data(), w.data(), nullptr, kNormEps});
   Size not_numbers = 0;
   for (Size i = 0; i < R * C; ++i) not_numbers += std::isnan(y[i]);
   CHECK(not_numbers == C);

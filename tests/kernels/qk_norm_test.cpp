@@ -43,9 +43,9 @@ TEST_CASE("qk_norm agrees with rms_norm of each head", "[kernels]") {
         const Size first = keys ? s.H : 0, count = keys ? s.G : s.H, R = s.rows * count;
         const Array &w = keys ? wk : wq, head_x = heads_of(x, s, first, count), head_dy = heads_of(dy, s, first, count);
         Array head_y(dtype, R * s.D), head_dx(dtype, R * s.D), dw(sums, s.D, 0.5), head_rstd(sums, R);
-        rms_norm_forward(CpuStream{}, dtype, head_y.data(), head_rstd.data(), head_x.data(), w.data(), R, s.D, kEps);
-        rms_norm_backward(CpuStream{}, dtype, head_dx.data(), false, dw.data(), !keys, head_dy.data(), head_x.data(),
-                          w.data(), head_rstd.data(), R, s.D);
+        rms_norm_forward(CpuStream{}, {dtype, R, s.D, head_y.data(), head_rstd.data(), head_x.data(), w.data(), kEps});
+        rms_norm_backward(CpuStream{}, {dtype, R, s.D, head_dx.data(), dw.data(), false, !keys, head_dy.data(),
+                                        head_x.data(), w.data(), head_rstd.data()});
         CHECK(error_of(heads_of(y, s, first, count), head_y.values()) <= tolerance(dtype));
         CHECK(error_of(heads_of(dx, s, first, count), head_dx.values()) <= tolerance(dtype));
         CHECK(error_of(keys ? dwk : dwq, dw.values()) <= tolerance(sums));

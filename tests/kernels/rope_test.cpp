@@ -50,12 +50,12 @@ TEST_CASE("rope agrees with the formula, forward and back, in place and added", 
       for (const bool inverse : {false, true}) {
         const std::vector<double> expected = reference(x, s, base, inverse);
         Array y(dtype, n), in_place = copy_of(x), added = copy_of(x);
-        rope(CpuStream{}, dtype, y.data(), x.data(), s.B, s.T, row, s.heads, s.D, base, s.first, inverse, false);
+        rope(CpuStream{}, {dtype, s.B, s.T, row, s.heads, s.D, y.data(), x.data(), base, s.first, inverse, false});
         CHECK(error_of(y, expected) <= tolerance(dtype));
-        rope(CpuStream{}, dtype, in_place.data(), in_place.data(), s.B, s.T, row, s.heads, s.D, base, s.first, inverse,
-             false);
+        rope(CpuStream{},
+             {dtype, s.B, s.T, row, s.heads, s.D, in_place.data(), in_place.data(), base, s.first, inverse, false});
         CHECK(in_place.same_bits(y));
-        rope(CpuStream{}, dtype, added.data(), x.data(), s.B, s.T, row, s.heads, s.D, base, s.first, inverse, true);
+        rope(CpuStream{}, {dtype, s.B, s.T, row, s.heads, s.D, added.data(), x.data(), base, s.first, inverse, true});
         std::vector<double> sum = expected;
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[static_cast<Size>(i)];
         CHECK(error_of(added, sum) <= tolerance(dtype));
@@ -68,11 +68,11 @@ TEST_CASE("rope: a position gives the same bits alone and in a sequence", "[kern
   const Size T = 77, D = 32;
   const Array x = random_array(DType::f32, T * D, 1);
   Array whole(DType::f32, T * D), alone(DType::f32, T * D);
-  rope(CpuStream{}, DType::f32, whole.data(), x.data(), 1, T, D, 1, D, 10000, 0, false, false);
+  rope(CpuStream{}, {DType::f32, 1, T, D, 1, D, whole.data(), x.data(), 10000, 0, false, false});
   Array input = copy_of(x);
   for (Size t = 0; t < T; ++t) {
-    rope(CpuStream{}, DType::f32, pointer<float>(alone) + t * D, pointer<float>(input) + t * D, 1, 1, D, 1, D, 10000, t,
-         false, false);
+    rope(CpuStream{}, {DType::f32, 1, 1, D, 1, D, pointer<float>(alone) + t * D, pointer<float>(input) + t * D, 10000,
+                       t, false, false});
   }
   CHECK(alone.same_bits(whole));
 }

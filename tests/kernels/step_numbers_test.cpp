@@ -18,7 +18,7 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   float norm = 0;
   const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
     const double scaled[] = {partials[0] * factor, partials[1] * factor};
-    step_numbers(CpuStream{}, both, &norm, scaled, 2, &loss, clip, &rates, groups, scaling);
+    step_numbers(CpuStream{}, {both, &norm, scaled, 2, &loss, clip, &rates, groups, scaling});
   };
   fill(0, nullptr, 1);
   CHECK(norm == 5);

@@ -69,8 +69,16 @@ void swiglu_backward(S stream, DType dtype, void* dx_R2F, const void* dy_RF, con
 
 // Inverted dropout: y_i (+)= x_i / (1 - p) where the uniform number of element first + i under `key` is >= p, else 0,
 // for a p in [0, 1). The mask depends on (key, first + i) alone. Its gradient is the same function of dy. y may be x.
+struct Dropout {
+  DType dtype;
+  Size N;
+  void* y_N;
+  const void* x_N;
+  float p;
+  std::uint64_t key, first;
+  bool accumulate = false;
+};
 template <class S>
-void dropout(S stream, DType dtype, void* y_N, const void* x_N, Size N, float p, std::uint64_t key, std::uint64_t first,
-             bool accumulate);
+void dropout(S stream, const Dropout& dropout);
 
 }  // namespace lt::kernels

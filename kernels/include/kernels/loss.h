@@ -21,9 +21,17 @@ void cross_entropy_forward(S stream, DType dtype, void* losses_M, void* lse_M, c
                            const std::int32_t* targets_M, Size M, Size V);
 // dlogits_MV (+)= scale * d_loss[0] * (exp(logits - lse) - [v = target]). d_loss is one element of the losses' type, or
 // null for 1. dlogits may be logits (without accumulate).
+struct CrossEntropyBackward {
+  DType dtype;
+  Size M, V;
+  void* dlogits_MV;
+  const void *logits_MV, *lse_M;
+  const std::int32_t* targets_M;
+  const void* d_loss;
+  double scale;
+  bool accumulate = false;
+};
 template <class S>
-void cross_entropy_backward(S stream, DType dtype, void* dlogits_MV, const void* logits_MV, const void* lse_M,
-                            const std::int32_t* targets_M, const void* d_loss, double scale, Size M, Size V,
-                            bool accumulate);
+void cross_entropy_backward(S stream, const CrossEntropyBackward& loss);
 
 }  // namespace lt::kernels

@@ -6,23 +6,48 @@
 namespace lt::kernels {
 
 // y_RC = (x_RC - mean_R) * rstd_R * w_C + b_C, rstd_R = 1 / sqrt(var(x_R) + eps)   (Ba, Kiros, Hinton 2016).
-// b_C may be null. mean_R and rstd_R are kept for the backward.
+struct LayerNormForward {
+  DType dtype;
+  Size R, C;
+  void* y_RC;
+  void *mean_R, *rstd_R;  // kept for the backward
+  const void *x_RC, *w_C;
+  const void* b_C;  // or null
+  float eps;
+};
 template <class S>
-void layer_norm_forward(S stream, DType dtype, void* y_RC, void* mean_R, void* rstd_R, const void* x_RC,
-                        const void* w_C, const void* b_C, Size R, Size C, float eps);
+void layer_norm_forward(S stream, const LayerNormForward& norm);
 
 // dx_RC (+)=, dw_C (+)=, db_C (+)= the gradients; any of the three may be null. dw and db have gradient_dtype(dtype).
+struct LayerNormBackward {
+  DType dtype;
+  Size R, C;
+  void *dx_RC, *dw_C, *db_C;
+  bool accumulate_dx, accumulate_dw, accumulate_db;
+  const void *dy_RC, *x_RC, *w_C, *mean_R, *rstd_R;
+};
 template <class S>
-void layer_norm_backward(S stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
-                         void* db_C, bool accumulate_db, const void* dy_RC, const void* x_RC, const void* w_C,
-                         const void* mean_R, const void* rstd_R, Size R, Size C);
+void layer_norm_backward(S stream, const LayerNormBackward& norm);
 
 // y_RC = x_RC * rstd_R * w_C, rstd_R = 1 / sqrt(mean(x_R^2) + eps)   (Zhang & Sennrich 2019, eq. 4).
+struct RmsNormForward {
+  DType dtype;
+  Size R, C;
+  void *y_RC, *rstd_R;
+  const void *x_RC, *w_C;
+  float eps;
+};
 template <class S>
-void rms_norm_forward(S stream, DType dtype, void* y_RC, void* rstd_R, const void* x_RC, const void* w_C, Size R,
-                      Size C, float eps);
+void rms_norm_forward(S stream, const RmsNormForward& norm);
+
+struct RmsNormBackward {
+  DType dtype;
+  Size R, C;
+  void *dx_RC, *dw_C;
+  bool accumulate_dx, accumulate_dw;
+  const void *dy_RC, *x_RC, *w_C, *rstd_R;
+};
 template <class S>
-void rms_norm_backward(S stream, DType dtype, void* dx_RC, bool accumulate_dx, void* dw_C, bool accumulate_dw,
-                       const void* dy_RC, const void* x_RC, const void* w_C, const void* rstd_R, Size R, Size C);
+void rms_norm_backward(S stream, const RmsNormBackward& norm);
 
 }  // namespace lt::kernels

@@ -10,8 +10,16 @@ namespace lt::kernels {
 // y_d = x_d cos a - x_{d+D/2} sin a,  y_{d+D/2} = x_{d+D/2} cos a + x_d sin a.
 // Rotates the first `heads` heads of each row of `row` elements and copies the rest. `inverse` rotates back, which is
 // the gradient. y may be x. D is even.
+struct Rope {
+  DType dtype;
+  Size B, T, row, heads, D;
+  void* y_BTrow;
+  const void* x_BTrow;
+  double base;
+  Size first = 0;
+  bool inverse = false, accumulate = false;
+};
 template <class S>
-void rope(S stream, DType dtype, void* y_BTrow, const void* x_BTrow, Size B, Size T, Size row, Size heads, Size D,
-          double base, Size first, bool inverse, bool accumulate);
+void rope(S stream, const Rope& rope);
 
 }  // namespace lt::kernels

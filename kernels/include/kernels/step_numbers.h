@@ -36,9 +36,19 @@ inline constexpr std::int32_t kScaleSteps = 2000;
 // norm[0] = sqrt of the sum of partials_n in order, over the loss scale; fills the numbers of each group from `rates`:
 // lr = rates->lr * lr_scale;
 // gradient_scale = clip / norm where clip > 0 and norm > clip, else 1, over the loss scale; skip = 1 where norm or
-// loss[0] is not finite. All are in device memory. `scaling`, for the next step when it returns, or null: a scale of 1.
+// loss[0] is not finite. Pointers are to device memory.
+struct StepNumbersOf {
+  StepNumbers* numbers_G;
+  float* norm;
+  const double* partials_n;
+  Size n;
+  const float* loss;
+  float clip;
+  const StepRates* rates;
+  GroupRates groups;
+  LossScaleState* scaling;  // that of the next step when it returns; null: a scale of 1
+};
 template <class S>
-void step_numbers(S stream, StepNumbers* numbers_G, float* norm, const double* partials_n, Size n, const float* loss,
-                  float clip, const StepRates* rates, const GroupRates& groups, LossScaleState* scaling);
+void step_numbers(S stream, const StepNumbersOf& step);
 
 }  // namespace lt::kernels

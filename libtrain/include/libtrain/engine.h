@@ -46,20 +46,25 @@ struct StepOptions {
   bool tf32 = false;
 };
 
+// What a step leaves on the device.
+struct StepOutcome {
+  float loss = 0, norm = 0, loss_scale = 1;
+};
+
 // Numbers of one step, on their way from the device; reading them waits for its end. The engine's own: the step after
 // the next one overwrites them.
 class StepResult {
  public:
-  StepResult(const float* numbers, const Event& done) : numbers_(numbers), done_(done) {}
+  StepResult(const StepOutcome* outcome, const Event& done) : outcome_(outcome), done_(done) {}
   // Mean over all tokens of the global batch.
-  float loss() const { return done_.synchronize(), numbers_[0]; }
+  float loss() const { return done_.synchronize(), outcome_->loss; }
   // Global L2 norm of the mean gradient, before clipping.
-  float norm() const { return done_.synchronize(), numbers_[1]; }
+  float norm() const { return done_.synchronize(), outcome_->norm; }
   // With which the step was computed: 1 but in f16.
-  float loss_scale() const { return done_.synchronize(), numbers_[2]; }
+  float loss_scale() const { return done_.synchronize(), outcome_->loss_scale; }
 
  private:
-  const float* numbers_;
+  const StepOutcome* outcome_;
   Event done_;
 };
 

@@ -17,15 +17,23 @@ struct Dropout final : Function {
   Tensor forward(const Tensor& x, float p, std::uint64_t key, std::uint64_t first) {
     x_ = x.gradient_slot(), p_ = p, key_ = key, first_ = first;
     const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-    dispatch(y.device(),
-             [&](auto s) { kernels::dropout(s, y.dtype(), y.data(), x.data(), x.elements(), p, key, first, false); });
+    dispatch(y.device(), [&](auto s) {
+      kernels::dropout(s, {y.dtype(), x.elements(), y.data(), x.data(), p, key, first});
+    });
     return y;
   }
 
   void backward(const Tensor& dy) override {
     GradientOutput dx(x_, dy.dtype());
     dispatch(dy.device(), [&](auto s) {
-      kernels::dropout(s, dy.dtype(), dx.data(), dy.data(), dy.elements(), p_, key_, first_, dx.accumulate());
+      kernels::dropout(s, {.dtype = dy.dtype(),
+                           .N = dy.elements(),
+                           .y_N = dx.data(),
+                           .x_N = dy.data(),
+                           .p = p_,
+                           .key = key_,
+                           .first = first_,
+                           .accumulate = dx.accumulate()});
     });
     dx.finish();
   }

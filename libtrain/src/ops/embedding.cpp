@@ -27,8 +27,15 @@ struct Embedding final : Function {
     sizes.push_back(C);
     const Tensor y = Tensor::empty(Shape(std::span<const Size>(sizes)), table.dtype(), table.device());
     dispatch(y.device(), [&](auto s) {
-      kernels::embedding_forward(s, y.dtype(), y.data(), table.data(), positions.defined() ? positions.data() : nullptr,
-                                 ids.template data<std::int32_t>(), ids.elements(), T_, C, first);
+      kernels::embedding_forward(s, {.dtype = y.dtype(),
+                                     .M = ids.elements(),
+                                     .T = T_,
+                                     .C = C,
+                                     .y_MC = y.data(),
+                                     .table_VC = table.data(),
+                                     .positions_TC = positions.defined() ? positions.data() : nullptr,
+                                     .ids_M = ids.template data<std::int32_t>(),
+                                     .first = first});
     });
     return y;
   }
@@ -39,9 +46,18 @@ struct Embedding final : Function {
     GradientOutput dtable(table_, sums), dpositions(positions_, sums);
     const Size V = table_ != nullptr ? table_->shape[0] : 0, max_T = positions_ != nullptr ? positions_->shape[0] : 0;
     dispatch(dy.device(), [&](auto s) {
-      kernels::embedding_backward(s, dy.dtype(), dtable.data(), dtable.accumulate(), dpositions.data(),
-                                  dpositions.accumulate(), dy.data(), ids_.template data<std::int32_t>(),
-                                  ids_.elements(), T_, dy.dim(-1), V, max_T);
+      kernels::embedding_backward(s, {.dtype = dy.dtype(),
+                                      .M = ids_.elements(),
+                                      .T = T_,
+                                      .C = dy.dim(-1),
+                                      .V = V,
+                                      .max_T = max_T,
+                                      .dtable_VC = dtable.data(),
+                                      .dpositions_TC = dpositions.data(),
+                                      .accumulate_table = dtable.accumulate(),
+                                      .accumulate_positions = dpositions.accumulate(),
+                                      .dy_MC = dy.data(),
+                                      .ids_M = ids_.template data<std::int32_t>()});
     });
     dtable.finish(), dpositions.finish();
   }

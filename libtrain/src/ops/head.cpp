@@ -95,9 +95,15 @@ struct HeadCrossEntropy final : Function {
     const DType dtype = x.dtype();
     count_traffic(2 * logits.bytes());
     dispatch(x.device(), [&](auto s) {
-      kernels::cross_entropy_backward(
-          s, dtype, logits.data(), logits.data(), row(lse_, begin, 1), targets_.template data<std::int32_t>() + begin,
-          seed.scale.defined() ? seed.scale.data() : nullptr, seed.factor / static_cast<double>(M_), count, V_, false);
+      kernels::cross_entropy_backward(s, {.dtype = dtype,
+                                          .M = count,
+                                          .V = V_,
+                                          .dlogits_MV = logits.data(),
+                                          .logits_MV = logits.data(),
+                                          .lse_M = row(lse_, begin, 1),
+                                          .targets_M = targets_.template data<std::int32_t>() + begin,
+                                          .d_loss = seed.scale.defined() ? seed.scale.data() : nullptr,
+                                          .scale = seed.factor / static_cast<double>(M_)});
     });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();

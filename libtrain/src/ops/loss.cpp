@@ -34,9 +34,9 @@ struct CrossEntropy final : Function {
     const Size M = rows(logits);
     GradientOutput dlogits(logits_.slot(), logits.dtype());
     dispatch(logits.device(), [&](auto s) {
-      kernels::cross_entropy_backward(s, logits.dtype(), dlogits.data(), logits.data(), lse_.data(),
-                                      targets_.template data<std::int32_t>(), dy.data(), 1.0 / static_cast<double>(M),
-                                      M, logits.dim(-1), dlogits.accumulate());
+      kernels::cross_entropy_backward(
+          s, {logits.dtype(), M, logits.dim(-1), dlogits.data(), logits.data(), lse_.data(),
+              targets_.template data<std::int32_t>(), dy.data(), 1.0 / static_cast<double>(M), dlogits.accumulate()});
     });
     dlogits.finish();
   }

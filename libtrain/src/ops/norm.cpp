@@ -28,8 +28,16 @@ struct LayerNorm final : Function {
   void recompute(const Tensor& y) override {
     const Tensor &x = x_.get(), &w = weight_.get();
     dispatch(y.device(), [&](auto s) {
-      kernels::layer_norm_forward(s, y.dtype(), y.data(), mean_.data(), rstd_.data(), x.data(), w.data(),
-                                  bias_.defined() ? bias_.get().data() : nullptr, rows(x), x.dim(-1), eps_);
+      kernels::layer_norm_forward(s, {.dtype = y.dtype(),
+                                      .R = rows(x),
+                                      .C = x.dim(-1),
+                                      .y_RC = y.data(),
+                                      .mean_R = mean_.data(),
+                                      .rstd_R = rstd_.data(),
+                                      .x_RC = x.data(),
+                                      .w_C = w.data(),
+                                      .b_C = bias_.defined() ? bias_.get().data() : nullptr,
+                                      .eps = eps_});
     });
   }
 
@@ -39,9 +47,20 @@ struct LayerNorm final : Function {
     GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), db(bias_.slot(), gradient_dtype(dtype)),
         dx(x_.slot(), dtype);
     dispatch(dy.device(), [&](auto s) {
-      kernels::layer_norm_backward(s, dtype, dx.data(), dx.accumulate(), dw.data(), dw.accumulate(), db.data(),
-                                   db.accumulate(), dy.data(), x.data(), w.data(), mean_.data(), rstd_.data(), rows(x),
-                                   x.dim(-1));
+      kernels::layer_norm_backward(s, {.dtype = dtype,
+                                       .R = rows(x),
+                                       .C = x.dim(-1),
+                                       .dx_RC = dx.data(),
+                                       .dw_C = dw.data(),
+                                       .db_C = db.data(),
+                                       .accumulate_dx = dx.accumulate(),
+                                       .accumulate_dw = dw.accumulate(),
+                                       .accumulate_db = db.accumulate(),
+                                       .dy_RC = dy.data(),
+                                       .x_RC = x.data(),
+                                       .w_C = w.data(),
+                                       .mean_R = mean_.data(),
+                                       .rstd_R = rstd_.data()});
     });
     dw.finish(), db.finish(), dx.finish();
   }
@@ -66,7 +85,14 @@ struct RmsNorm final : Function {
   void recompute(const Tensor& y) override {
     const Tensor &x = x_.get(), &w = weight_.get();
     dispatch(y.device(), [&](auto s) {
-      kernels::rms_norm_forward(s, y.dtype(), y.data(), rstd_.data(), x.data(), w.data(), rows(x), x.dim(-1), eps_);
+      kernels::rms_norm_forward(s, {.dtype = y.dtype(),
+                                    .R = rows(x),
+                                    .C = x.dim(-1),
+                                    .y_RC = y.data(),
+                                    .rstd_R = rstd_.data(),
+                                    .x_RC = x.data(),
+                                    .w_C = w.data(),
+                                    .eps = eps_});
     });
   }
 
@@ -75,8 +101,17 @@ struct RmsNorm final : Function {
     const DType dtype = dy.dtype();
     GradientOutput dw(weight_.slot(), gradient_dtype(dtype)), dx(x_.slot(), dtype);
     dispatch(dy.device(), [&](auto s) {
-      kernels::rms_norm_backward(s, dtype, dx.data(), dx.accumulate(), dw.data(), dw.accumulate(), dy.data(), x.data(),
-                                 w.data(), rstd_.data(), rows(x), x.dim(-1));
+      kernels::rms_norm_backward(s, {.dtype = dtype,
+                                     .R = rows(x),
+                                     .C = x.dim(-1),
+                                     .dx_RC = dx.data(),
+                                     .dw_C = dw.data(),
+                                     .accumulate_dx = dx.accumulate(),
+                                     .accumulate_dw = dw.accumulate(),
+                                     .dy_RC = dy.data(),
+                                     .x_RC = x.data(),
+                                     .w_C = w.data(),
+                                     .rstd_R = rstd_.data()});
     });
     dw.finish(), dx.finish();
   }

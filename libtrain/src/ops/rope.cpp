@@ -26,8 +26,17 @@ struct Rope final : Function {
 
   void rotate(const Tensor& y, const Tensor& x, bool inverse) const {
     dispatch(y.device(), [&](auto s) {
-      kernels::rope(s, y.dtype(), y.data(), x.data(), x.dim(0), x.dim(1), x.dim(2), heads_.heads + heads_.kv_heads,
-                    heads_.head_dim, base_, first_, inverse, false);
+      kernels::rope(s, {.dtype = y.dtype(),
+                        .B = x.dim(0),
+                        .T = x.dim(1),
+                        .row = x.dim(2),
+                        .heads = heads_.heads + heads_.kv_heads,
+                        .D = heads_.head_dim,
+                        .y_BTrow = y.data(),
+                        .x_BTrow = x.data(),
+                        .base = base_,
+                        .first = first_,
+                        .inverse = inverse});
     });
   }
 

@@ -88,7 +88,7 @@ StepResult Engine::step(const Batch& batch) {
   ++impl.steps_of_engine;
   ++impl.steps;
   impl.samples += shape.global_samples();
-  return impl.slot->finish(impl.scalars.numbers);
+  return impl.slot->finish(impl.scalars.outcome);
 }
 
 void Engine::Impl::step(const Batch& given) {
@@ -103,7 +103,7 @@ void Engine::Impl::step(const Batch& given) {
     copy(own_losses.narrow(0, micro, 1), forward_and_backward(rows, micro));
   }
   schedule->finish_reductions();
-  average_losses(scalars.losses, scalars.loss);
+  average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
   update();
 }
 
@@ -239,13 +239,18 @@ void Engine::Impl::update() {
   const PartScope part(Part::optimizer);
   pass_update_gate();
   fault_point("optimizer", Stream::compute(options.device));
-  auto* const numbers = static_cast<StepNumbers*>(scalars.update.data());
-  scaling.copy_scale(scalars.numbers.narrow(0, 2, 1));
+  const StepNumbers* const numbers = scalars.update.get();
+  scaling.copy_scale(scalars.outcome.member(&StepOutcome::loss_scale));
   dispatch(options.device, [&](auto stream) {
-    kernels::step_numbers(stream, numbers, scalars.norm.data<float>(), scalars.partials.data<double>(),
-                          scalars.partials.elements(), scalars.loss.data<float>(), static_cast<float>(optimizers.clip),
-                          static_cast<const kernels::StepRates*>(scalars.rates.data()), group_rates(),
-                          scaling.on_device());
+    kernels::step_numbers(stream, {.numbers_G = scalars.update.get(),
+                                   .norm = &scalars.outcome.get()->norm,
+                                   .partials_n = scalars.partials.template data<double>(),
+                                   .n = scalars.partials.elements(),
+                                   .loss = &scalars.outcome.get()->loss,
+                                   .clip = static_cast<float>(optimizers.clip),
+                                   .rates = scalars.rates.get(),
+                                   .groups = group_rates(),
+                                   .scaling = scaling.on_device()});
   });
   // Matrices: while the owners transform those of one unit, those of the next are on their way there, and those of the
   // one before on their way back.

@@ -1,48 +1,34 @@
-// Words of kernels::LossScaleState in a tensor of f32.
+// The loss scale of f16.
 #include "parallel/loss_scaling.h"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
 
 namespace lt {
-namespace {
 
-constexpr Size kWords = sizeof(kernels::LossScaleState) / sizeof(float);
-
-float word_of(Size count) { return std::bit_cast<float>(static_cast<std::int32_t>(count)); }
-Size count_of(float word) { return std::bit_cast<std::int32_t>(word); }
-
-}  // namespace
+using kernels::LossScaleState;
 
 LossScaling::LossScaling(DType dtype, Device device) {
   if (dtype != DType::f16) return;
-  const MemoryScope owner(MemoryOwner::workspace);
-  state_ = Tensor::zeros({kWords}, DType::f32, device);
-  fill(state_.narrow(0, 0, 1), kernels::kFirstLossScale);
+  state_ = DeviceValue<LossScaleState>(device);
+  fill(state_.member(&LossScaleState::scale), kernels::kFirstLossScale);
 }
 
 LossGradient LossScaling::gradient(double factor) const {
-  return state_.defined() ? LossGradient(factor, state_.narrow(0, 0, 1)) : LossGradient(factor);
+  return state_.defined() ? LossGradient(factor, state_.member(&LossScaleState::scale)) : LossGradient(factor);
 }
 
 void LossScaling::copy_scale(const Tensor& number) const {
-  if (state_.defined()) copy(number, state_.narrow(0, 0, 1));
-}
-
-kernels::LossScaleState* LossScaling::on_device() const {
-  return state_.defined() ? static_cast<kernels::LossScaleState*>(state_.data()) : nullptr;
+  if (state_.defined()) copy(number, state_.member(&LossScaleState::scale));
 }
 
 LossScale LossScaling::read() const {
   if (!state_.defined()) return {};
-  const std::vector<float> words = state_.to_vector<float>();
-  return {words[0], count_of(words[1]), count_of(words[2])};
+  const LossScaleState state = state_.read();
+  return {state.scale, state.steps, state.skipped};
 }
 
 void LossScaling::write(const LossScale& scale) const {
@@ -54,7 +40,7 @@ void LossScaling::write(const LossScale& scale) const {
                                    std::to_string(scale.scale) + ", " + std::to_string(scale.steps) + ", " +
                                    std::to_string(scale.skipped));
   }
-  copy(state_, Tensor::from(std::vector<float>{scale.scale, word_of(scale.steps), word_of(scale.skipped)}, {kWords}));
+  state_.write({scale.scale, static_cast<std::int32_t>(scale.steps), static_cast<std::int32_t>(scale.skipped)});
 }
 
 }  // namespace lt

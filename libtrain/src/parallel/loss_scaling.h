@@ -4,6 +4,7 @@
 #include "kernels/step_numbers.h"
 #include "libtrain/autograd.h"
 #include "libtrain/engine.h"
+#include "tensor/device_value.h"
 
 namespace lt {
 
@@ -15,13 +16,13 @@ class LossScaling {
   LossGradient gradient(double factor) const;
   // The step's scale goes to number[0].
   void copy_scale(const Tensor& number) const;
-  kernels::LossScaleState* on_device() const;  // or null
+  kernels::LossScaleState* on_device() const { return state_.get(); }  // or null
 
   LossScale read() const;
   void write(const LossScale& scale) const;
 
  private:
-  Tensor state_;  // kernels::LossScaleState, or undefined
+  DeviceValue<kernels::LossScaleState> state_;
 };
 
 }  // namespace lt

@@ -34,10 +34,10 @@ Tensor StepSlot::send(const Tensor& values, const Stage& stage) const {
   return here;
 }
 
-StepResult StepSlot::finish(const Tensor& numbers) {
-  numbers_.receive(numbers);
+StepResult StepSlot::finish(const DeviceValue<StepOutcome>& outcome) {
+  outcome_.receive(outcome.storage());
   finish();
-  return {static_cast<const float*>(numbers_.data()), done_};
+  return {static_cast<const StepOutcome*>(outcome_.data()), done_};
 }
 
 }  // namespace lt

@@ -7,6 +7,7 @@
 #include "kernels/step_numbers.h"
 #include "libtrain/engine.h"
 #include "parallel/step_graph.h"
+#include "tensor/device_value.h"
 #include "tensor/host_stage.h"
 
 namespace lt {
@@ -14,15 +15,15 @@ namespace lt {
 class StepSlot {
  public:
   explicit StepSlot(Device device)
-      : device_(device), rates_(device, sizeof(kernels::StepRates)), numbers_(device, 3 * sizeof(float)) {}
+      : device_(device), rates_(device, sizeof(kernels::StepRates)), outcome_(device, sizeof(StepOutcome)) {}
 
   // Waits until the last run is over, and takes what the next one needs.
   void make_ready(const Batch& batch, const kernels::StepRates& rates);
   // In the program: a batch that came on the CPU on its way to the device, and the rates.
   Batch on_device(const Batch& batch) const;
-  void send_rates(const Tensor& rates) const { rates_.send(rates); }
-  // After it: `numbers`, loss, norm and loss scale, come to the host.
-  StepResult finish(const Tensor& numbers);
+  void send_rates(const DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
+  // After it: what came out of the step comes to the host.
+  StepResult finish(const DeviceValue<StepOutcome>& outcome);
   void finish() { done_.record(Stream::compute(device_)); }
 
   std::optional<StepGraph> graph;
@@ -34,7 +35,7 @@ class StepSlot {
 
   Device device_;
   Stage inputs_, targets_;
-  HostStage rates_, numbers_;
+  HostStage rates_, outcome_;
   Event done_;
 };
 

@@ -1,0 +1,57 @@
+// Values of a struct in the memory of a device: what kernels read and write of a step without the host.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "libtrain/memory.h"
+#include "libtrain/tensor.h"
+
+namespace lt {
+
+// `count` values of T, all zero at first, of the owner `workspace`. Copies name the same values.
+template <class T>
+class DeviceValue {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(float) == 0);
+  static constexpr Size kWords = sizeof(T) / sizeof(float);
+
+ public:
+  DeviceValue() = default;  // none
+  explicit DeviceValue(Device device, Size count = 1) {
+    const MemoryScope owner(MemoryOwner::workspace);
+    storage_ = Tensor::zeros({count * kWords}, DType::f32, device);
+  }
+
+  bool defined() const { return storage_.defined(); }
+  // In the device's memory, for kernels; null where there is none.
+  T* get() const { return defined() ? static_cast<T*>(storage_.data()) : nullptr; }
+  // Its bytes, for copies.
+  const Tensor& storage() const { return storage_; }
+  // One member of the first value: [1].
+  Tensor member(float T::*which) const {
+    static const T example{};
+    const auto* const begin = reinterpret_cast<const std::byte*>(&example);
+    const auto* const at = reinterpret_cast<const std::byte*>(&(example.*which));
+    return storage_.narrow(0, (at - begin) / static_cast<Size>(sizeof(float)), 1);
+  }
+
+  // The first value. Waits for the device.
+  T read() const {
+    const std::vector<float> words = storage_.to_vector<float>();
+    T value;
+    std::memcpy(&value, words.data(), sizeof value);
+    return value;
+  }
+  void write(const T& value) const {
+    std::vector<float> words(static_cast<std::size_t>(kWords));
+    std::memcpy(words.data(), &value, sizeof value);
+    copy(storage_.narrow(0, 0, kWords), Tensor::from(words, {kWords}));
+  }
+
+ private:
+  Tensor storage_;
+};
+
+}  // namespace lt
