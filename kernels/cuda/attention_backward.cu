@@ -72,7 +72,6 @@ __global__ void __launch_bounds__(kThreads)
   load_rows<DP, N>(q, x.qkv + q_at, row, q0, s.T, D);
   load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
   for (Size k0 = s.first_seen(q0) / N * N; k0 <= q0; k0 += N) {
-    const bool past = hides_past(s, q0 + N - 1, k0);
     __syncthreads();  // k, v and ds are free
     load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
     load_rows<DP, N>(v, x.qkv + k_at + s.G * s.D, row, k0, s.T, D);
@@ -86,9 +85,17 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const Size key = k0 + tx + j * kSide;
-        const bool seen = sees(s, query, key, past) && query < s.T;
+        const bool seen = key <= query && query < s.T;
         ds[(ty * R + i) * kStride<A, N> + tx + j * kSide] =
             seen ? exponential(scale * score[i][j] - lse[i]) * (dp[i][j] - delta[i]) : A(0);
+      }
+    }
+    if (hides_past(s, q0 + N - 1, k0)) {
+      for (int i = 0; i < R; ++i) {
+        for (int j = 0; j < R; ++j) {
+          const int key = tx + j * kSide;
+          if (k0 + key < s.first_seen(q0 + ty * R + i)) ds[(ty * R + i) * kStride<A, N> + key] = 0;
+        }
       }
     }
     __syncwarp();
@@ -129,7 +136,6 @@ __global__ void __launch_bounds__(kThreads)
       s.window > 0 && k0 + N - 1 + s.window < s.T ? k0 + N - 1 + s.window : s.T;  // the last that sees it
   for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
     for (Size q0 = k0; q0 < after; q0 += N) {
-      const bool past = hides_past(s, q0 + N - 1, k0);
       __syncthreads();  // q, dout and p are free
       load_rows<DP, N>(q, x.qkv + first + h * s.D, row, q0, s.T, D);
       load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
@@ -143,10 +149,20 @@ __global__ void __launch_bounds__(kThreads)
         const A lse = query < s.T ? x.lse_BHT[at] : A(0), delta = query < s.T ? x.delta_BHT[at] : A(0);
 #pragma unroll
         for (int i = 0; i < R; ++i) {
-          const bool seen = sees(s, query, k0 + ty * R + i, past) && query < s.T;
+          const bool seen = k0 + ty * R + i <= query && query < s.T;
           const A probability = seen ? exponential(scale * score[i][j] - lse) : A(0);
           p[(ty * R + i) * kStride<A, N> + tx + j * kSide] = probability;
           dp[i][j] = seen ? probability * (dp[i][j] - delta) : A(0);
+        }
+      }
+      if (hides_past(s, q0 + N - 1, k0)) {
+#pragma unroll
+        for (int i = 0; i < R; ++i) {
+#pragma unroll
+          for (int j = 0; j < R; ++j) {
+            const int query = tx + j * kSide;
+            if (k0 + ty * R + i < s.first_seen(q0 + query)) p[(ty * R + i) * kStride<A, N> + query] = 0, dp[i][j] = 0;
+          }
         }
       }
       __syncwarp();

@@ -46,12 +46,12 @@ __global__ void __launch_bounds__(kThreads)
   load_rows<DP, N>(q, q_TD, row, q0, s.T, D);
   const Size end = q0 + N < s.T ? q0 + N : s.T;  // of the keys that the last query sees
   for (Size k0 = s.first_seen(q0) / K * K; k0 < end; k0 += K) {
-    const bool past = hides_past(s, q0 + N - 1, k0);
     __syncthreads();  // kv is free
     load_rows<DP, K>(kv, k_TD, row, k0, s.T, D);
     __syncthreads();
     A score[R][C];
     dot_rows<DP>(score, q, kv, D);
+    const bool past = hides_past(s, q0 + N - 1, k0);
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       const Size query = q0 + ty * R + i;
@@ -59,8 +59,16 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < C; ++j) {
         const Size key = k0 + tx + j * kSide;
-        score[i][j] = sees(s, query, key, past) && key < s.T ? score[i][j] * scale : hidden_score<A>();
+        score[i][j] = key <= query && key < s.T ? score[i][j] * scale : hidden_score<A>();
         highest = score[i][j] > highest ? score[i][j] : highest;
+      }
+      if (past) {
+        highest = max[i];
+#pragma unroll
+        for (int j = 0; j < C; ++j) {
+          if (k0 + tx + j * kSide < s.first_seen(query)) score[i][j] = hidden_score<A>();
+          highest = score[i][j] > highest ? score[i][j] : highest;
+        }
       }
       highest = row_max(highest);
       A total = 0;

@@ -44,12 +44,10 @@ __device__ constexpr A hidden_score() {
   return std::numeric_limits<A>::lowest() / 2;
 }
 
-// Whether any of the queries up to `last` no longer sees a key from `first_key` on: asked once a tile.
+// Whether any of the queries up to `last` no longer sees a key from `first_key` on. Asked once a tile, so that tiles
+// inside the window cost what they cost without one.
 __device__ inline bool hides_past(const AttentionShape& s, Size last, Size first_key) {
   return s.first_seen(last) > first_key;
-}
-__device__ inline bool sees(const AttentionShape& s, Size query, Size key, bool past_is_hidden) {
-  return key <= query && !(past_is_hidden && key < s.first_seen(query));
 }
 
 // Rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.
