@@ -1,9 +1,10 @@
-// A model that is no transformer, from general operations: a mixer of gated layers that learns to add two numbers
-// modulo 31. Any model whose loss runs its units in order trains under every strategy.
+// A model that is no transformer, from general operations: mixtures of experts (Jacobs et al. 1991) that learn to add
+// two numbers modulo 31. Any model whose loss runs its units in order trains under every strategy.
 //   mpirun -n 2 custom_model zero3
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "libtrain/layers.h"
 #include "libtrain/libtrain.h"
@@ -15,7 +16,7 @@ namespace nn = lt::nn;
 namespace ops = lt::ops;
 using lt::Size, lt::Tensor;
 
-constexpr Size kModulus = 31, kWidth = 96;
+constexpr Size kModulus = 31, kWidth = 96, kExperts = 4, kHidden = 48;
 
 // Two embedded numbers side by side.
 struct Pair : nn::Module {
@@ -24,19 +25,23 @@ struct Pair : nn::Module {
   nn::Embedding& table;
 };
 
-// x + down(silu(gate(norm x)) * up(norm x)).
-struct Gated : nn::Module {
-  Gated()
+// x + the sum over experts e of p_e * down_e(relu(up_e(norm x))), with p = softmax(router(norm x)).
+struct Mixture : nn::Module {
+  Mixture()
       : norm(add<nn::RmsNorm>("norm", kWidth)),
-        gate(add<nn::Linear>("gate", kWidth, kWidth, true, nn::Init::normal(0.1f))),
-        up(add<nn::Linear>("up", kWidth, kWidth, true, nn::Init::normal(0.1f))),
-        down(add<nn::Linear>("down", kWidth, kWidth, true, nn::Init::normal(0.1f))) {}
+        router(add<nn::Linear>("router", kWidth, kExperts, false, nn::Init::normal(0.1f))),
+        up(add_parameter("up", {kExperts, kWidth, kHidden}, nn::Init::normal(0.1f))),
+        down(add_parameter("down", {kExperts, kHidden, kWidth}, nn::Init::normal(0.1f))) {}
   Tensor forward(const Tensor& x) const {
-    const Tensor y = norm(x);
-    return ops::add(x, down(ops::mul(ops::silu(gate(y)), up(y))));
+    const Tensor y = norm(x), alone = ops::reshape(y, {1, x.dim(0), kWidth});
+    const Tensor hidden = ops::relu(ops::matmul(ops::concat(std::vector(kExperts, alone), 0), up.tensor()));
+    const Tensor shares = ops::transpose(ops::softmax(router(y)), 0, 1);  // [experts, samples]
+    const Tensor weighted = ops::mul(ops::matmul(hidden, down.tensor()), ops::reshape(shares, {kExperts, x.dim(0), 1}));
+    return ops::add(x, ops::sum(weighted, 0));
   }
   nn::RmsNorm& norm;
-  nn::Linear &gate, &up, &down;
+  nn::Linear& router;
+  nn::Parameter &up, &down;
 };
 
 struct Classifier : nn::Module {
@@ -48,8 +53,8 @@ struct Classifier : nn::Module {
 struct Adder : nn::Model {
   Adder()
       : pair(add_unit<Pair>("pair")),
-        first(add_block<Gated>("blocks.0")),
-        second(add_block<Gated>("blocks.1")),
+        first(add_block<Mixture>("blocks.0")),
+        second(add_block<Mixture>("blocks.1")),
         classifier(add_unit<Classifier>("classifier")) {}
 
   // Each run() is a unit: gathered before, freed after, recomputed where asked. Bodies capture their inputs by value.
@@ -62,7 +67,7 @@ struct Adder : nn::Model {
   }
 
   Pair& pair;
-  Gated &first, &second;
+  Mixture &first, &second;
   Classifier& classifier;
 };
 

@@ -59,11 +59,11 @@ void copy_rows(const Strided& s, T* out, const T* a) {
   });
 }
 
-// out = f(a, b), or f(out, a, b) with `three`, in the arithmetic type.
-template <class T, class F>
+// out = f(out, a, b) in the arithmetic type.
+template <bool kSymmetric = true, class T, class F>
 void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
   const std::size_t last = static_cast<std::size_t>(s.dims - 1);
-  if (s.a[last] == 0 && s.b[last] != 0) std::swap(s.a, s.b), std::swap(a, b);  // f is symmetric in a and b
+  if (kSymmetric && s.a[last] == 0 && s.b[last] != 0) std::swap(s.a, s.b), std::swap(a, b);
   const Size so = s.out[last], sa = s.a[last], sb = s.b[last];
   for_each_row(s, [=](Size o, Size i, Size j, Size n) LT_VECTOR_BODY {
     T* const y = out + o;
@@ -172,6 +172,37 @@ void mul(CpuStream, DType dtype, const Strided& space, void* out, const void* a,
                     }
                   });
     });
+  });
+}
+
+template <>
+void divide(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    binary_rows<false>(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                       [](T, T x, T y) LT_VECTOR_BODY { return store<T>(load(x) / load(y)); });
+  });
+}
+
+template <>
+void maximum(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    binary_rows<false>(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                       [](T, T x, T y) LT_VECTOR_BODY { return !(load(x) <= load(y)) ? x : y; });
+  });
+}
+
+template <>
+void maximum_backward(CpuStream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  const Strided s = simplify(space);
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    binary_rows<false>(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
+                       [](T o, T x, T y) LT_VECTOR_BODY {
+                         const A share = load(x) > load(y) ? A(1) : load(x) == load(y) ? A(0.5) : A(0);
+                         return store<T>(load(o) * share);
+                       });
   });
 }
 

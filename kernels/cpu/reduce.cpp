@@ -34,8 +34,8 @@ void add_rows(Out* out_C, const T* x_RC, Size R, Size C, bool accumulate) {
 }
 
 // The sum of each contiguous row.
-template <class T>
-void add_within_rows(T* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
+template <class Out, class T>
+void add_within_rows(Out* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
   using A = Arithmetic<T>;
   parallel_for(O, row_grain(R), [=](Size begin, Size end) LT_VECTOR_BODY {
     for (Size o = begin; o < end; ++o) {
@@ -43,13 +43,13 @@ void add_within_rows(T* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
       A lanes[kLanes] = {};
       for_lanes(R, [&](Size r, Size lane) LT_VECTOR_BODY { lanes[lane] += load(x[r]); });
       const A sum = fold(lanes);
-      out_O[o] = store<T>(accumulate ? load(out_O[o]) + sum : sum);
+      out_O[o] = store<Out>(accumulate ? load(out_O[o]) + sum : sum);
     }
   });
 }
 
-template <class T>
-void add_middle(T* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
+template <class Out, class T>
+void add_middle(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
   using A = Arithmetic<T>;
   constexpr Size kChunk = 256;
   const Size chunks = (I + kChunk - 1) / kChunk;
@@ -63,11 +63,23 @@ void add_middle(T* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumula
 #pragma omp simd
         for (Size k = 0; k < n; ++k) sum[k] += load(x[k]);
       }
-      T* const out = out_OI + o * I + i0;
+      Out* const out = out_OI + o * I + i0;
 #pragma omp simd
-      for (Size k = 0; k < n; ++k) out[k] = store<T>(accumulate ? load(out[k]) + sum[k] : sum[k]);
+      for (Size k = 0; k < n; ++k) out[k] = store<Out>(accumulate ? load(out[k]) + sum[k] : sum[k]);
     }
   });
+}
+
+// Calls f(out) with the output in its own type: that of x, or of gradients.
+template <class T, class F>
+void with_output(const char* kernel, DType out_dtype, void* out, DType dtype, F f) {
+  if (out_dtype == dtype) return f(static_cast<T*>(out));
+  if (out_dtype != gradient_dtype(dtype)) {
+    throw InternalError("kernels", std::string(kernel) + ": expected sums in " +
+                                       std::string(dtype_name(gradient_dtype(dtype))) + ", found " +
+                                       std::string(dtype_name(out_dtype)));
+  }
+  f(static_cast<Arithmetic<T>*>(out));
 }
 
 }  // namespace
@@ -95,26 +107,23 @@ void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, d
 }
 
 template <>
-void sum_middle(CpuStream, DType dtype, void* out_OI, const void* x_ORI, Size O, Size R, Size I, bool accumulate) {
+void sum_middle(CpuStream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const Middle& m,
+                bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    T* const out = static_cast<T*>(out_OI);
     const T* const x = static_cast<const T*>(x_ORI);
-    if (I == 1) return add_within_rows(out, x, O, R, accumulate);
-    if (O == 1) return add_rows(out, x, R, I, accumulate);
-    add_middle(out, x, O, R, I, accumulate);
+    with_output<T>("sum_middle", out_dtype, out_OI, dtype, [&](auto* out) {
+      if (m.I == 1) return add_within_rows(out, x, m.O, m.R, accumulate);
+      if (m.O == 1) return add_rows(out, x, m.R, m.I, accumulate);
+      add_middle(out, x, m.O, m.R, m.I, accumulate);
+    });
   });
 }
 
 template <>
 void sum_rows(CpuStream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    const T* const x = static_cast<const T*>(x_RC);
-    if (out_dtype == dtype) return add_rows(static_cast<T*>(out_C), x, R, C, accumulate);
-    if (out_dtype != gradient_dtype(dtype)) {
-      throw InternalError("kernels", "sum_rows: expected sums in " + std::string(dtype_name(gradient_dtype(dtype))) +
-                                         ", found " + std::string(dtype_name(out_dtype)));
-    }
-    add_rows(static_cast<Arithmetic<T>*>(out_C), x, R, C, accumulate);
+    with_output<T>("sum_rows", out_dtype, out_C, dtype,
+                   [&](auto* out) { add_rows(out, static_cast<const T*>(x_RC), R, C, accumulate); });
   });
 }
 

@@ -71,6 +71,29 @@ struct Product {
   }
 };
 
+template <class T>
+struct Quotient {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Place& p) const { out[p.out] = store<T>(load(a[p.a]) / load(b[p.b])); }
+};
+template <class T>
+struct Larger {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Place& p) const { out[p.out] = !(load(a[p.a]) <= load(b[p.b])) ? a[p.a] : b[p.b]; }
+};
+template <class T>
+struct LargerShare {
+  T* out;
+  const T *a, *b;
+  __device__ void operator()(const Place& p) const {
+    using A = Arithmetic<T>;
+    const A x = load(a[p.a]), y = load(b[p.b]);
+    out[p.out] = store<T>(load(out[p.out]) * (x > y ? A(1) : x == y ? A(0.5) : A(0)));
+  }
+};
+
 template <class A>
 struct Constant {
   A value;
@@ -186,6 +209,29 @@ void mul(CudaStream stream, DType dtype, const Strided& space, void* out, const 
   dispatch_float(dtype, [&]<class T>() {
     for_each_place(stream, space,
                    Product<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), accumulate});
+  });
+}
+
+template <>
+void divide(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_place(stream, space,
+                   Quotient<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+  });
+}
+
+template <>
+void maximum(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_place(stream, space, Larger<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
+  });
+}
+
+template <>
+void maximum_backward(CudaStream stream, DType dtype, const Strided& space, void* out, const void* a, const void* b) {
+  dispatch_float(dtype, [&]<class T>() {
+    for_each_place(stream, space,
+                   LargerShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
 }
 

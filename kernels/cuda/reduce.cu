@@ -28,23 +28,35 @@ __global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale) 
 }
 
 // A warp to each output where the summed elements are next to each other, else a thread.
-template <class T>
-__global__ void sum_within_rows_kernel(T* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
+template <class Out, class T>
+__global__ void sum_within_rows_kernel(Out* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
   const Size o = thread_index() / kWarp;
   if (o >= O) return;
   Arithmetic<T> sum = 0;
   for (Size r = threadIdx.x % kWarp; r < R; r += kWarp) sum += load(x_OR[o * R + r]);
   sum = warp_sum(sum);
-  if (threadIdx.x % kWarp == 0) out_O[o] = store<T>(accumulate ? load(out_O[o]) + sum : sum);
+  if (threadIdx.x % kWarp == 0) out_O[o] = store<Out>(accumulate ? load(out_O[o]) + sum : sum);
 }
 
+// partial[o, chunk] = the sum of kSumChunk elements of row o, a block each.
+constexpr Size kSumChunk = 16384, kLongRow = 4 * kSumChunk;
 template <class T>
-__global__ void sum_middle_kernel(T* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
+__global__ void sum_chunks_kernel(Arithmetic<T>* partial, const T* x_OR, Size R, Size chunks) {
+  const Size o = blockIdx.x / chunks, begin = blockIdx.x % chunks * kSumChunk;
+  const Size end = begin + kSumChunk < R ? begin + kSumChunk : R;
+  Arithmetic<T> sum = 0;
+  for (Size r = begin + threadIdx.x; r < end; r += blockDim.x) sum += load(x_OR[o * R + r]);
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+template <class Out, class T>
+__global__ void sum_middle_kernel(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumulate) {
   for (Size k = thread_index(); k < O * I; k += thread_count()) {
     const T* const x = x_ORI + k / I * R * I + k % I;
     Arithmetic<T> sum = 0;
     for (Size r = 0; r < R; ++r) sum += load(x[r * I]);
-    out_OI[k] = store<T>(accumulate ? load(out_OI[k]) + sum : sum);
+    out_OI[k] = store<Out>(accumulate ? load(out_OI[k]) + sum : sum);
   }
 }
 
@@ -79,6 +91,34 @@ __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X
   }
 }
 
+// Long rows are cut, so that few of them keep the whole device busy.
+template <class Out, class T>
+void sum_within_rows(CudaStream stream, Out* out, const T* x, Size O, Size R, bool accumulate) {
+  const auto launch = [&](const auto* from, Size length) {
+    const Size blocks = (O * kWarp + kThreads - 1) / kThreads;
+    sum_within_rows_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(out, from, O, length,
+                                                                                              accumulate);
+  };
+  const Size chunks = (R + kSumChunk - 1) / kSumChunk, bytes = O * chunks * static_cast<Size>(sizeof(Arithmetic<T>));
+  if (R <= kLongRow || bytes > cuda::kScratchBytes) return launch(x, R);
+  auto* const partial = reinterpret_cast<Arithmetic<T>*>(cuda::scratch(stream, bytes));
+  sum_chunks_kernel<<<static_cast<unsigned>(O * chunks), kThreads, 0, stream_of(stream)>>>(partial, x, R, chunks);
+  check_launch("sum_chunks");
+  launch(partial, chunks);
+}
+
+// Calls f(out) with the output in its own type: that of x, or of gradients.
+template <class T, class F>
+void with_output(const char* kernel, DType out_dtype, void* out, DType dtype, F f) {
+  if (out_dtype == dtype) return f(static_cast<T*>(out));
+  if (out_dtype != gradient_dtype(dtype)) {
+    throw InternalError("kernels", std::string(kernel) + ": expected sums in " +
+                                       std::string(dtype_name(gradient_dtype(dtype))) + ", found " +
+                                       std::string(dtype_name(out_dtype)));
+  }
+  f(static_cast<Arithmetic<T>*>(out));
+}
+
 }  // namespace
 
 template <>
@@ -107,22 +147,22 @@ void sum_all(CudaStream stream, DType dtype, void* out, const void* x_N, Size N,
 }
 
 template <>
-void sum_middle(CudaStream stream, DType dtype, void* out_OI, const void* x_ORI, Size O, Size R, Size I,
+void sum_middle(CudaStream stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const Middle& m,
                 bool accumulate) {
-  if (O * I == 0) return;
+  if (m.O * m.I == 0) return;
   dispatch_float(dtype, [&]<class T>() {
-    T* const out = static_cast<T*>(out_OI);
     const T* const x = static_cast<const T*>(x_ORI);
-    if (I == 1) {
-      const Size blocks = (O * kWarp + kThreads - 1) / kThreads;
-      sum_within_rows_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream_of(stream)>>>(out, x, O, R,
-                                                                                                accumulate);
-    } else if (O == 1) {
-      return sum_matrix_rows<Arithmetic<T>>(stream, out, x, R, I, accumulate);
-    } else {
-      sum_middle_kernel<<<blocks_for(stream, O * I), kThreads, 0, stream_of(stream)>>>(out, x, O, R, I, accumulate);
-    }
-    check_launch("sum_middle");
+    with_output<T>("sum_middle", out_dtype, out_OI, dtype, [&](auto* out) {
+      if (m.I == 1) {
+        sum_within_rows(stream, out, x, m.O, m.R, accumulate);
+      } else if (m.O == 1) {
+        return sum_matrix_rows<Arithmetic<T>>(stream, out, x, m.R, m.I, accumulate);
+      } else {
+        sum_middle_kernel<<<blocks_for(stream, m.O * m.I), kThreads, 0, stream_of(stream)>>>(out, x, m.O, m.R, m.I,
+                                                                                             accumulate);
+      }
+      check_launch("sum_middle");
+    });
   });
 }
 
@@ -130,14 +170,9 @@ template <>
 void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C,
               bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    using A = Arithmetic<T>;
-    const T* const x = static_cast<const T*>(x_RC);
-    if (out_dtype == dtype) return sum_matrix_rows<A>(stream, static_cast<T*>(out_C), x, R, C, accumulate);
-    if (out_dtype != gradient_dtype(dtype)) {
-      throw InternalError("kernels", "sum_rows: expected sums in " + std::string(dtype_name(gradient_dtype(dtype))) +
-                                         ", found " + std::string(dtype_name(out_dtype)));
-    }
-    sum_matrix_rows<A>(stream, static_cast<A*>(out_C), x, R, C, accumulate);
+    with_output<T>("sum_rows", out_dtype, out_C, dtype, [&](auto* out) {
+      sum_matrix_rows<Arithmetic<T>>(stream, out, static_cast<const T*>(x_RC), R, C, accumulate);
+    });
   });
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("sum_middle over every position of the dimension", "[kernels]") {
         if (accumulate) expected = out.values();
         for (Size i = 0; i < x.count(); ++i)
           expected[static_cast<std::size_t>(i / (s.R * s.I) * s.I + i % s.I)] += x[i];
-        sum_middle(CpuStream{}, dtype, out.data(), x.data(), s.O, s.R, s.I, accumulate);
+        sum_middle(CpuStream{}, dtype, out.data(), dtype, x.data(), {s.O, s.R, s.I}, accumulate);
         CHECK(error_of(out, expected) <= tolerance(dtype));
       }
     }

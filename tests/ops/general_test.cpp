@@ -18,6 +18,121 @@ TEST_CASE("add and mul: gradients, with broadcasting in either argument", "[ops]
   }
 }
 
+namespace {
+
+// Values away from 0, and from each other by more than the differences of a gradient check.
+Tensor apart(const Shape& shape, std::uint64_t key, double least) {
+  std::vector<double> values = normal_values(shape.elements(), key);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::copysign(std::abs(values[i]) + least, values[i]) + 1e-3 * static_cast<double>(i);
+  }
+  return Tensor::from(values, shape);
+}
+
+Tensor positive(const Shape& shape, std::uint64_t key) {
+  std::vector<double> values = normal_values(shape.elements(), key);
+  for (double& value : values) value = std::abs(value) + 0.3;
+  return Tensor::from(values, shape);
+}
+
+Tensor numbers(const std::vector<std::int32_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+
+}  // namespace
+
+TEST_CASE("div, maximum and where: gradients, with broadcasting in either argument", "[ops]") {
+  const std::vector<std::pair<Shape, Shape>> pairs = {
+      {{3, 5}, {3, 5}}, {{3, 5}, {5}}, {{5}, {3, 5}}, {{3, 1}, {1, 5}}, {{2, 3, 5}, {3, 1}}, {{1}, {4}}, {{}, {3}}};
+  for (const auto& [a, b] : pairs) {
+    check_gradient([](auto& x) { return ops::div(x[0], x[1]); }, {normal(a, 1), apart(b, 2, 0.5)});
+    check_gradient([](auto& x) { return ops::maximum(x[0], x[1]); }, {apart(a, 1, 0.1), apart(b, 2, 0.2)});
+    const Tensor condition = token_ids({5}, 2, 4);
+    if (a.dims() > 0 && a[-1] == 5) {
+      check_gradient([&](auto& x) { return ops::where(condition, x[0], x[1]); }, {normal(a, 1), normal(b, 2)});
+    }
+  }
+  const Tensor a = Tensor::from(std::vector<double>{1, 2, 3}, {3}), b = Tensor::from(std::vector<double>{2, 2, 2}, {3});
+  CHECK(ops::maximum(a, b).to_vector<double>() == std::vector<double>{2, 2, 3});
+  CHECK(ops::div(a, b).to_vector<double>() == std::vector<double>{0.5, 1, 1.5});
+  CHECK(ops::where(numbers({1, 0, -3}, {3}), a, b).to_vector<double>() == std::vector<double>{1, 2, 3});
+  CHECK(ops::where(numbers({0, 1}, {2, 1}), a, b).to_vector<double>() == std::vector<double>{2, 2, 2, 1, 2, 3});
+  // Equal elements share the gradient.
+  Tensor left = Tensor::from(std::vector<double>{1, 2, 3}, {3}),
+         right = Tensor::from(std::vector<double>{2, 2, 2}, {3});
+  left.set_requires_grad(), right.set_requires_grad();
+  Tape tape;
+  const TapeScope recording(&tape);
+  backward(tape, ops::sum(ops::maximum(left, right)));
+  CHECK(left.gradient().to_vector<double>() == std::vector<double>{0, 0.5, 1});
+  CHECK(right.gradient().to_vector<double>() == std::vector<double>{1, 0.5, 0});
+}
+
+TEST_CASE("functions of each element: gradients and values", "[ops]") {
+  for (const Shape& shape : kShapes) {
+    check_gradient([](auto& x) { return ops::exp(x[0]); }, {normal(shape, 1)});
+    check_gradient([](auto& x) { return ops::log(x[0]); }, {positive(shape, 1)});
+    check_gradient([](auto& x) { return ops::sqrt(x[0]); }, {positive(shape, 1)});
+    check_gradient([](auto& x) { return ops::tanh(x[0]); }, {normal(shape, 1)});
+    check_gradient([](auto& x) { return ops::relu(x[0]); }, {apart(shape, 1, 0.1)});
+    check_gradient([](auto& x) { return ops::sigmoid(x[0]); }, {normal(shape, 1)});
+  }
+  const Tensor x = Tensor::from(std::vector<double>{-2, 0, 0.5}, {3});
+  CHECK(ops::exp(x).to_vector<double>() == std::vector<double>{std::exp(-2.0), 1, std::exp(0.5)});
+  CHECK(ops::relu(x).to_vector<double>() == std::vector<double>{0, 0, 0.5});
+  CHECK(ops::sigmoid(Tensor::from(std::vector<double>{-1000, 0, 1000}, {3})).to_vector<double>() ==
+        std::vector<double>{0, 0.5, 1});
+}
+
+TEST_CASE("concat, split, gather and cumulative_sum: gradients and values", "[ops]") {
+  for (const int dim : {0, 1, -1}) {
+    check_gradient(
+        [&](auto& x) {
+          return ops::concat({x[0], x[1], x[0]}, dim);
+        },
+        {normal({2, 3, 4}, 1), normal({2, 3, 4}, 2)});
+    check_gradient([&](auto& x) { return ops::cumulative_sum(x[0], dim); }, {normal({2, 3, 4}, 1)});
+  }
+  check_gradient([](auto& x) { return ops::concat({x[0], x[1]}, 1); }, {normal({2, 3}, 1), normal({2, 1}, 2)});
+  check_gradient(
+      [](auto& x) {
+        const std::vector<Tensor> parts = ops::split(x[0], {1, 0, 4}, 1);
+        return ops::add(ops::sum(parts[0]), ops::sum(ops::mul(parts[2], parts[2])));
+      },
+      {normal({3, 5}, 1)});
+  // Elements that are picked twice, and some that are not.
+  const Tensor rows = numbers({1, 1, 0, 1, 0, 0, 1, 1, 1}, {3, 3}), columns = numbers({2, 2, 0, 1}, {2, 2});
+  check_gradient([&](auto& x) { return ops::gather(x[0], 0, rows); }, {normal({4, 3}, 1)});
+  check_gradient([&](auto& x) { return ops::gather(x[0], -1, columns); }, {normal({2, 5}, 1)});
+  const Tensor x = Tensor::from(std::vector<double>{1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(ops::gather(x, 1, columns).to_vector<double>() == std::vector<double>{3, 3, 4, 5});
+  CHECK(ops::cumulative_sum(x, 1).to_vector<double>() == std::vector<double>{1, 3, 6, 4, 9, 15});
+  CHECK(ops::concat({x, x}, 0).shape() == Shape{4, 3});
+  CHECK(ops::split(x, {1, 2}, 1)[1].to_vector<double>() == std::vector<double>{2, 3, 5, 6});
+}
+
+// f16 ends at 65504: what is summed must not be f16, and what comes out may be.
+TEST_CASE("sums and gradients of broadcasts run in f32 whatever the dtype", "[ops]") {
+  constexpr Size kMany = 100'000;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    INFO(dtype_name(dtype));
+    const Tensor ones = Tensor::empty({kMany}, dtype);
+    fill(ones, 1);
+    CHECK(ops::mean(ones).item() == 1);
+    CHECK(ops::mean(ops::reshape(ones, {2, kMany / 2}), 1).to_vector<double>() == std::vector<double>{1, 1});
+    CHECK(ops::mean(ops::reshape(ones, {kMany / 2, 2}), 0).to_vector<double>() == std::vector<double>{1, 1});
+    // A parameter with an f32 gradient, as the engine's: each of many rows adds 1.
+    Tensor bias = Tensor::zeros({1}, dtype);
+    bias.set_requires_grad();
+    bias.gradient_slot()->dtype = DType::f32;
+    Tape tape;
+    {
+      const TapeScope recording(&tape);
+      const Tensor y = ops::add(ops::reshape(ones, {kMany, 1}), bias);
+      backward(tape, ops::sum(y));  // itself beyond f16, which its gradient does not read
+    }
+    CHECK(bias.gradient().to_vector<double>() == std::vector<double>{kMany});
+  }
+}
+
 TEST_CASE("an input that is used twice receives both gradients", "[ops]") {
   check_gradient([](auto& x) { return ops::mul(x[0], x[0]); }, {normal({3, 5}, 1)});
   check_gradient([](auto& x) { return ops::add(x[0], ops::gelu(x[0])); }, {normal({3, 5}, 1)});
@@ -120,6 +235,14 @@ TEST_CASE("wrong arguments are named", "[ops]") {
           ops::rope(Tensor::zeros({1, 2, 9}, DType::f32), {1, 1, 3}, 1e4);
         }) == "rope: head_dim: expected an even number, got 3");
   CHECK(message([&] { ops::dropout(a, 1.0f, 0); }) == "dropout: p: expected a number in [0, 1), got 1.000000");
+  CHECK(message([&] { ops::div(a, b); }) == "div: b: expected a shape that broadcasts with [2, 3], got [4, 5]");
+  CHECK(message([&] { ops::concat({}, 0); }) == "concat: parts: expected at least one, got none");
+  CHECK(message([&] { ops::concat({a, b}, 0); }) == "concat: parts[1]: expected shape [4, 3], got [4, 5]");
+  CHECK(message([&] { ops::split(a, {1, 1}, 1); }) == "split: sizes: expected a sum of 3, got 2");
+  CHECK(message([&] {
+          ops::gather(a, 0, token_ids({5, 2}, 2, 1));
+        }) == "gather: index: expected shape [5, 3], got [5, 2]");
+  CHECK(message([&] { ops::where(a, a, a); }) == "where: condition: expected i32, got f32");
   CHECK(message([&] { ops::swiglu(a); }) == "swiglu: x: expected an even last size [gate | up], got [2, 3]");
   CHECK(message([&] { ops::cross_entropy(a, token_ids({3}, 3, 1)); }) ==
         "cross_entropy: targets: expected one for each row of logits [2, 3], got [3]");

@@ -43,6 +43,15 @@ void add(S stream, DType dtype, const Strided& space, void* out, const void* a, 
 template <class S>
 void mul(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b, bool accumulate);
 
+template <class S>
+void divide(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+// The larger; NaN where either is.
+template <class S>
+void maximum(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+// out *= 1 where a > b, 1/2 where a = b, else 0: from the gradient of maximum(a, b) that of a.
+template <class S>
+void maximum_backward(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+
 // y_N (+)= alpha * x_N.
 template <class S>
 void scale(S stream, DType dtype, void* y_N, const void* x_N, double alpha, Size N, bool accumulate);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/common.h"
+#include "kernels/indexing.h"
 
 namespace lt::kernels {
 
@@ -17,9 +18,11 @@ inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBloc
 template <class S>
 void sum_all(S stream, DType dtype, void* out, const void* x_N, Size N, double scale);
 
-// out_OI (+)= sum over the middle dimension of x_ORI, in order.
+// out_OI (+)= sum over the middle dimension of x_ORI, in order, in f32 (f64 for f64); out has out_dtype: x's dtype or
+// gradient_dtype(dtype).
 template <class S>
-void sum_middle(S stream, DType dtype, void* out_OI, const void* x_ORI, Size O, Size R, Size I, bool accumulate);
+void sum_middle(S stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const Middle& x,
+                bool accumulate);
 
 // out_C (+)= sum of the R rows of x_RC; out has out_dtype: x's dtype or gradient_dtype(dtype). For bias gradients.
 template <class S>

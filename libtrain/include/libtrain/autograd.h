@@ -126,6 +126,10 @@ template <class A, class... Rest>
 bool wants_gradient_any(const A& first, const Rest&... rest) {
   if constexpr (std::is_same_v<A, Tensor>) {
     if (wants_gradient(first)) return true;
+  } else if constexpr (std::is_same_v<A, std::vector<Tensor>>) {
+    for (const Tensor& tensor : first) {
+      if (wants_gradient(tensor)) return true;
+    }
   }
   return wants_gradient_any(rest...);
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "libtrain/autograd.h"
 #include "libtrain/tensor.h"
@@ -15,20 +16,44 @@ namespace lt::ops {
 
 // --- The general set: enough to build another model. ---
 
-// Elementwise with broadcasting (trailing dimensions aligned, sizes equal or 1).
+// Elementwise with broadcasting (trailing dimensions aligned, sizes equal or 1). Gradients of what was broadcast are
+// summed in f32 (f64 for f64), whatever the dtype.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+// The larger; where they are equal each has half of the gradient.
+Tensor maximum(const Tensor& a, const Tensor& b);
+// a where condition (i32) is not 0, else b; the condition broadcasts too.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor scale(const Tensor& x, double alpha);
 
-// a [..., M, K] times b [K, N], or [..., K, N] with the same leading sizes.
+// Functions of each element.
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);  // natural
+Tensor sqrt(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor relu(const Tensor& x);  // its derivative at 0 is 0
+Tensor sigmoid(const Tensor& x);
+
+// a [..., M, K] times b [K, N], or a product for each item of a batch: b [..., K, N] with the same leading sizes.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int dim0, int dim1);
 // Elements [begin, begin + length) of dimension `dim`.
 Tensor slice(const Tensor& x, int dim, Size begin, Size length);
+// One after another along dimension `dim`; all other sizes are equal.
+Tensor concat(const std::vector<Tensor>& parts, int dim);
+// The opposite: pieces of these sizes, which add up to that of the dimension.
+std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim);
+// Elements along dimension `dim` by index (i32), which has the sizes of x but in that dimension: with dim 0 of two,
+// y[k, i] = x[index[k, i], i]. Indices must be in range, else the behaviour is undefined.
+Tensor gather(const Tensor& x, int dim, const Tensor& index);
+// y[r] = x[0] + ... + x[r] along dimension `dim`, summed as sum() is.
+Tensor cumulative_sum(const Tensor& x, int dim);
 
-// Over one dimension, which goes away; or over all, which leaves a scalar.
+// Over one dimension, which goes away; or over all, which leaves a scalar. Sums run in f32 (f64 for f64) whatever the
+// dtype, and are rounded once.
 Tensor sum(const Tensor& x, int dim);
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x, int dim);

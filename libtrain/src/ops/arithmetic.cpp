@@ -1,59 +1,12 @@
-// add, mul and scale, with broadcasting. The gradient of a broadcast input is summed over the broadcast dimensions.
+// add, mul, div, maximum and scale.
 #include "kernels/elementwise.h"
-#include "kernels/reduce.h"
 #include "libtrain/ops.h"
+#include "ops/broadcast.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
 namespace {
-
-Shape broadcast_shape(std::string_view op, const Tensor& a, const Tensor& b) {
-  const Tensor& longer = a.dims() >= b.dims() ? a : b;
-  Shape shape = longer.shape();
-  for (int i = 1; i <= shape.dims(); ++i) {
-    const Size da = i <= a.dims() ? a.dim(-i) : 1, db = i <= b.dims() ? b.dim(-i) : 1;
-    if (da != db && da != 1 && db != 1)
-      fail(op, "b", "a shape that broadcasts with " + to_string(a.shape()), to_string(b.shape()));
-    shape[-i] = da == 1 ? db : da;
-  }
-  return shape;
-}
-
-// The strides of `x` inside `shape`: 0 where x is broadcast.
-Size stride_in(const Tensor& x, int from_last) {
-  return from_last <= x.dims() && x.dim(-from_last) != 1 ? x.strides()[-from_last] : 0;
-}
-
-kernels::Strided space_of(const Shape& shape, const Tensor& out, const Tensor& a, const Tensor& b) {
-  kernels::Strided space;
-  space.dims = shape.dims();
-  for (int i = 1; i <= shape.dims(); ++i) {
-    const auto k = static_cast<std::size_t>(shape.dims() - i);
-    space.sizes[k] = shape[-i];
-    space.out[k] = stride_in(out, i), space.a[k] = stride_in(a, i), space.b[k] = stride_in(b, i);
-  }
-  return space;
-}
-
-// Adds `gradient`, which has the broadcast shape, to the slot of an input of smaller shape.
-void reduce_to_slot(const Slot& slot, Tensor gradient) {
-  for (int i = 0; i < gradient.dims(); ++i) {
-    const int in_slot = i - (gradient.dims() - slot->shape.dims());
-    if (gradient.dim(i) == 1 || (in_slot >= 0 && slot->shape[in_slot] == gradient.dim(i))) continue;
-    Size outer = 1, inner = 1;
-    for (int k = 0; k < i; ++k) outer *= gradient.dim(k);
-    for (int k = i + 1; k < gradient.dims(); ++k) inner *= gradient.dim(k);
-    Shape reduced = gradient.shape();
-    reduced[i] = 1;
-    const Tensor sum = Tensor::empty(reduced, gradient.dtype(), gradient.device());
-    dispatch(sum.device(), [&](auto stream) {
-      kernels::sum_middle(stream, sum.dtype(), sum.data(), gradient.data(), outer, gradient.dim(i), inner, false);
-    });
-    gradient = sum;
-  }
-  slot->add(gradient.view(slot->shape));
-}
 
 struct Add final : Function {
   const char* name() const override { return "add"; }
@@ -110,6 +63,70 @@ struct Mul final : Function {
   }
 };
 
+// Calls kernel(stream, dtype, space, y, a, b).
+template <class Kernel>
+void run(const Tensor& y, const Tensor& a, const Tensor& b, Kernel kernel) {
+  const auto space = space_of(y.shape(), y, a, b);
+  dispatch(y.device(), [&](auto stream) { kernel(stream, y.dtype(), space, y.data(), a.data(), b.data()); });
+}
+
+struct Div final : Function {
+  const char* name() const override { return "div"; }
+
+  Saved a_, b_;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    a_ = a, b_ = b;
+    const Tensor y = Tensor::empty(broadcast_shape("div", a, b), a.dtype(), a.device());
+    divide(y, a, b);
+    return y;
+  }
+
+  static void divide(const Tensor& y, const Tensor& a, const Tensor& b) {
+    run(y, a, b, [](auto... call) { kernels::divide(call...); });
+  }
+
+  // da = dy / b, db = -da * (a / b).
+  void backward(const Tensor& dy) override {
+    const Tensor& b = b_.get();
+    const Tensor da = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+    divide(da, dy, b);
+    if (b_.slot() != nullptr) {
+      const Tensor db = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      divide(db, a_.get(), b);
+      Mul::multiply(db, db, da);
+      dispatch(db.device(), [&](auto stream) {
+        kernels::scale(stream, db.dtype(), db.data(), db.data(), -1, db.elements(), false);
+      });
+      reduce_to_slot(b_.slot(), db);
+    }
+    if (a_.slot() != nullptr) reduce_to_slot(a_.slot(), da);
+  }
+};
+
+struct Maximum final : Function {
+  const char* name() const override { return "maximum"; }
+
+  Saved a_, b_;
+
+  Tensor forward(const Tensor& a, const Tensor& b) {
+    a_ = a, b_ = b;
+    const Tensor y = Tensor::empty(broadcast_shape("maximum", a, b), a.dtype(), a.device());
+    run(y, a, b, [](auto... call) { kernels::maximum(call...); });
+    return y;
+  }
+
+  void backward(const Tensor& dy) override {
+    for (const auto& [to, other] : {std::pair{&a_, &b_}, {&b_, &a_}}) {
+      if (to->slot() == nullptr) continue;
+      const Tensor share = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      copy(share, dy);
+      run(share, to->get(), other->get(), [](auto... call) { kernels::maximum_backward(call...); });
+      reduce_to_slot(to->slot(), share);
+    }
+  }
+};
+
 struct Scale final : Function {
   const char* name() const override { return "scale"; }
 
@@ -145,6 +162,18 @@ Tensor mul(const Tensor& a, const Tensor& b) {
   require_float("mul", "a", a);
   require_like("mul", "b", b, a);
   return record<Mul>(a, b);
+}
+
+Tensor div(const Tensor& a, const Tensor& b) {
+  require_float("div", "a", a);
+  require_like("div", "b", b, a);
+  return record<Div>(a, b);
+}
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  require_float("maximum", "a", a);
+  require_like("maximum", "b", b, a);
+  return record<Maximum>(a, b);
 }
 
 Tensor scale(const Tensor& x, double alpha) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/indexing.h"
 #include "libtrain/autograd.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor.h"
@@ -27,6 +28,12 @@ int require_dim(std::string_view op, const Tensor& tensor, int dim);
 
 // The product of all sizes but the last: the rows of a tensor of channels.
 inline Size rows(const Tensor& x) { return x.dims() == 0 ? 1 : x.elements() / std::max<Size>(x.dim(-1), 1); }
+// The tensor as [O, R, I] around one of its dimensions.
+inline kernels::Middle middle_of(const Tensor& x, int dim) {
+  kernels::Middle m{1, 1, 1};
+  for (int i = 0; i < x.dims(); ++i) (i < dim ? m.O : i == dim ? m.R : m.I) *= x.dim(i);
+  return m;
+}
 // `x`'s shape with another last size.
 Shape with_last(const Tensor& x, Size last);
 

@@ -1,4 +1,7 @@
-// reshape, transpose and slice. reshape shares storage; the other two copy into a contiguous result.
+// reshape, transpose, slice, concat and split. reshape shares storage; the others copy into a contiguous result.
+#include <string>
+#include <vector>
+
 #include "kernels/elementwise.h"
 #include "libtrain/ops.h"
 #include "ops/check.h"
@@ -66,6 +69,38 @@ struct Slice final : Function {
   }
 };
 
+struct Concat final : Function {
+  const char* name() const override { return "concat"; }
+
+  std::vector<Slot> parts_;
+  std::vector<Size> sizes_;
+  int dim_ = 0;
+
+  Tensor forward(const std::vector<Tensor>& parts, int dim, const Shape& shape) {
+    dim_ = dim;
+    const Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
+    Size begin = 0;
+    for (const Tensor& part : parts) {
+      copy(y.narrow(dim, begin, part.dim(dim)), part);
+      parts_.push_back(part.gradient_slot()), sizes_.push_back(part.dim(dim));
+      begin += part.dim(dim);
+    }
+    return y;
+  }
+
+  void backward(const Tensor& dy) override {
+    Size begin = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const Tensor view = dy.narrow(dim_, begin, sizes_[i]);
+      begin += sizes_[i];
+      if (parts_[i] == nullptr) continue;
+      const Tensor gradient = Tensor::empty(view.shape(), dy.dtype(), dy.device());
+      copy(gradient, view);
+      parts_[i]->add(gradient);
+    }
+  }
+};
+
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
@@ -90,6 +125,34 @@ Tensor slice(const Tensor& x, int dim, Size begin, Size length) {
          "[" + std::to_string(begin) + ", " + std::to_string(begin + length) + ")");
   }
   return record<Slice>(x, dim, begin, length);
+}
+
+Tensor concat(const std::vector<Tensor>& parts, int dim) {
+  if (parts.empty()) fail("concat", "parts", "at least one", "none");
+  require_float("concat", "parts[0]", parts[0]);
+  dim = require_dim("concat", parts[0], dim);
+  Shape shape = parts[0].shape();
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string name = "parts[" + std::to_string(i) + "]";
+    require_like("concat", name, parts[i], parts[0]);
+    Shape expected = parts[0].shape();
+    if (parts[i].dims() == expected.dims()) expected[dim] = parts[i].dim(dim);
+    require_shape("concat", name, parts[i], expected);
+    shape[dim] += parts[i].dim(dim);
+  }
+  return record<Concat>(parts, dim, shape);
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim) {
+  require_float("split", "x", x);
+  dim = require_dim("split", x, dim);
+  Size sum = 0;
+  for (const Size size : sizes) sum += size;
+  if (sum != x.dim(dim)) fail("split", "sizes", "a sum of " + std::to_string(x.dim(dim)), std::to_string(sum));
+  std::vector<Tensor> parts;
+  Size begin = 0;
+  for (const Size size : sizes) parts.push_back(slice(x, dim, begin, size)), begin += size;
+  return parts;
 }
 
 }  // namespace lt::ops
