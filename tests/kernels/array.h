@@ -88,6 +88,30 @@ inline double error_of(const Array& x, const std::vector<double>& reference) {
   return worst;
 }
 
+// The largest |x - reference| over scale(row, |reference|), where `row` is the C elements of the reference around it.
+template <class Scale>
+double error_by(const Array& x, const std::vector<double>& reference, Size C, Scale scale) {
+  double worst = 0;
+  for (std::size_t begin = 0; begin < reference.size(); begin += static_cast<std::size_t>(C)) {
+    double mean = 0, largest = 0;
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(C); ++i) {
+      mean += std::fabs(reference[i]) / static_cast<double>(C), largest = std::max(largest, std::fabs(reference[i]));
+    }
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(C); ++i) {
+      const double difference = std::fabs(x[static_cast<Size>(i)] - reference[i]);
+      const double error = difference == 0 ? 0 : difference / scale(std::fabs(reference[i]), mean, largest);
+      worst = std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
+    }
+  }
+  return worst;
+}
+inline double error_by_element(const Array& x, const std::vector<double>& reference, Size C) {
+  return error_by(x, reference, C, [](double own, double mean, double) { return std::max(own, 0.1 * mean); });
+}
+inline double error_by_row(const Array& x, const std::vector<double>& reference, Size C) {
+  return error_by(x, reference, C, [](double, double, double largest) { return largest; });
+}
+
 inline constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
 }  // namespace lt::test

@@ -5,9 +5,6 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/functions.h"
-#include "kernels/indexing.h"
-#include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/on_both.h"
 #include "kernels/qk_norm.h"
@@ -175,26 +172,6 @@ TEST_CASE("cuda: norms of rows anywhere in memory, of long rows, and with gradie
   });
 }
 
-TEST_CASE("cuda: softmax and cross-entropy", "[cuda]") {
-  for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
-    for (const auto [R, C] : kRows) {
-      for (const bool add : {false, true}) {
-        OnBoth both;
-        const int x = both.array(dtype, R * C, 5), dy = both.array(dtype, R * C), y = both.array(dtype, R * C),
-                  dx = both.array(dtype, R * C), losses = both.array(sums, R), lse = both.array(sums, R),
-                  dl = both.array(dtype, R * C), d_loss = both.constant(sums, 1, 0.5), targets = both.ids(R, C);
-        both.run([&, R = R, C = C](auto s, auto at) {
-          softmax_forward(s, dtype, at(y), at(x), R, C);
-          softmax_backward(s, dtype, at(dx), at(dy), at(y), R, C, add);
-          cross_entropy_forward(s, dtype, at(losses), at(lse), at(x), as_ids(at(targets)), R, C);
-          cross_entropy_backward(s, {dtype, R, C, at(dl), at(x), at(lse), as_ids(at(targets)), at(d_loss), 0.25, add});
-        });
-      }
-    }
-  });
-}
-
 TEST_CASE("cuda: embeddings", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
@@ -305,69 +282,6 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
           });
         }
       }
-    }
-  });
-}
-
-TEST_CASE("cuda: functions of each element", "[cuda]") {
-  for_floats([](DType dtype) {
-    for (const Size n : {Size{1}, Size{7}, Size{100'003}}) {
-      for (int f = 0; f < 6; ++f) {
-        for (const bool add : {false, true}) {
-          OnBoth both;
-          // Positive, for log and sqrt.
-          Array values = random_array(dtype, n, 3);
-          for (Size i = 0; i < n; ++i) values.set(i, 0.5 + std::fabs(values[i]));
-          const int x = both.add(std::move(values)), dy = both.array(dtype, n);
-          const int y = both.array(dtype, n), dx = both.array(dtype, n);
-          both.run([&](auto s, auto at) {
-            function_forward(s, static_cast<ElementFunction>(f), dtype, at(y), at(x), n);
-            function_backward(s, static_cast<ElementFunction>(f), dtype, at(dx), at(dy), at(x), n, add);
-          });
-        }
-      }
-    }
-  });
-}
-
-TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
-  for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
-    for (const Middle m : {Middle{1, 1, 1}, Middle{3, 5, 7}, Middle{2, 300, 1}, Middle{1, 40, 129}}) {
-      const Size K = 9, n = m.O * m.R * m.I, picked = m.O * K * m.I;
-      for (const bool flag : {false, true}) {
-        OnBoth both;
-        const int x = both.array(dtype, n), index = both.ids(picked, m.R), y = both.array(dtype, picked);
-        const int dy = both.array(dtype, picked), dx = both.array(sums, n), grown = both.array(dtype, n);
-        const int condition = both.ids(n, 2), other = both.array(dtype, n), chosen = both.array(dtype, n);
-        const int masked = both.array(dtype, n), divisor = both.constant(dtype, n, 1.5), ratio = both.array(dtype, n);
-        const int larger = both.array(dtype, n), share = both.array(dtype, n);
-        both.run(
-            [&](auto s, auto at) {
-              gather(s, dtype, at(y), at(x), as_ids(at(index)), m, K);
-              gather_backward(s, dtype, at(dx), flag, at(dy), as_ids(at(index)), m, K);
-              cumulative_sum(s, dtype, at(grown), at(x), m, flag, false);
-              select(s, dtype, at(chosen), as_ids(at(condition)), at(x), at(other), n);
-              select(s, dtype, at(masked), as_ids(at(condition)), flag ? at(x) : nullptr, flag ? nullptr : at(x), n);
-              const Strided flat{1, {n}, {1}, {1}, {1}},
-                  turned{2, {1, n}, {n, 1}, {0, 1}, {0, flag ? Size{0} : Size{1}}};
-              divide(s, dtype, flat, at(ratio), at(x), at(divisor));
-              maximum(s, dtype, turned, at(larger), at(x), at(other));
-              maximum_backward(s, dtype, turned, at(share), at(x), at(other));
-            },
-            8);
-      }
-    }
-  });
-}
-
-TEST_CASE("cuda: sums of long rows, and in the gradients' dtype", "[cuda]") {
-  for_floats([](DType dtype) {
-    const DType sums = gradient_dtype(dtype);
-    for (const Middle m : {Middle{1, 1'000'003, 1}, Middle{3, 70'000, 1}, Middle{2, 50, 3}, Middle{1, 5'000, 4}}) {
-      OnBoth both;
-      const int x = both.array(dtype, m.O * m.R * m.I, 0.01), out = both.array(sums, m.O * m.I);
-      both.run([&](auto s, auto at) { sum_middle(s, sums, at(out), dtype, at(x), m, false); }, 16);
     }
   });
 }

@@ -180,3 +180,31 @@ TEST_CASE("cuda: matrix products", "[cuda][cublas]") {
     }
   });
 }
+
+TEST_CASE("cuda: deterministic products have the same bits again, before and after an algorithm was chosen", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    CAPTURE(dtype_name(dtype));
+    const Size M = 768, N = 512, K = 1031;
+    const Array a = random_array(dtype, M * K, 1), b = random_array(dtype, K * N, 2);
+    DeviceArray a_there(a), b_there(b);
+    const auto product = [&](bool deterministic) {
+      Array d(dtype, M * N);
+      DeviceArray d_there(d);
+      gemm(gpu_stream(), Gemm{.M = M,
+                              .N = N,
+                              .K = K,
+                              .a = a_there.data(),
+                              .b = b_there.data(),
+                              .d = d_there.data(),
+                              .dtype = dtype,
+                              .out = dtype,
+                              .settings = {.deterministic = deterministic}});
+      d_there.read(d);
+      return d;
+    };
+    const Array first = product(true), chosen = product(false);
+    for (int i = 0; i < 3; ++i) CHECK(product(true).same_bits(first));
+    CHECK(error_of(chosen, first.values()) <= 2 * tolerance(dtype));
+  }
+}

@@ -31,6 +31,10 @@ class OnBoth {
     entries_[static_cast<std::size_t>(index)].bitwise = true;
     return index;
   }
+  // Its results are compared each by its own size, but at least a tenth of the mean of its row of C.
+  void by_element(int index, Size C) { entries_[static_cast<std::size_t>(index)].by_element = C; }
+  // By the largest of its row of C.
+  void by_row(int index, Size C) { entries_[static_cast<std::size_t>(index)].by_row = C; }
   // A struct of four-byte words.
   template <class T>
   int words(const T& value) {
@@ -61,6 +65,12 @@ class OnBoth {
       CAPTURE(i, dtype_name(result.dtype()), result.count());
       if (entry.bitwise) CHECK(result.same_bits(entry.host));
       if (entry.bitwise) continue;
+      if (entry.by_element > 0 || entry.by_row > 0) {
+        const double error = entry.by_element > 0 ? error_by_element(result, entry.host.values(), entry.by_element)
+                                                  : error_by_row(result, entry.host.values(), entry.by_row);
+        CHECK(error <= factor * tolerance(result.dtype()));
+        continue;
+      }
       // Both are within the tolerance of the exact numbers.
       CHECK(error_of(result, entry.host.values()) <= factor * tolerance(result.dtype()));
     }
@@ -71,6 +81,7 @@ class OnBoth {
     Array host;
     std::optional<DeviceArray> device;
     bool compared, bitwise = false;
+    Size by_element = 0, by_row = 0;
   };
   std::deque<Entry> entries_;
 };

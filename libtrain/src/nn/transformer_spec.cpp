@@ -1,4 +1,4 @@
-// The list of a transformer's fields, and what makes a description valid.
+// The list of a transformer's fields, families by name, and what makes a description valid.
 #include "libtrain/transformer_spec.h"
 
 #include <type_traits>
@@ -18,6 +18,16 @@ constexpr double kMostLayers = Size{1} << 16;
 }
 
 }  // namespace
+
+const ModelFamily& find_family(std::string_view name) {
+  std::string names;
+  for (const ModelFamily* family : families()) {
+    if (family->name == name) return *family;
+    names += (names.empty() ? "" : ", ") + std::string(family->name);
+  }
+  throw UsageError("config", "model.family: expected one of " + names + ", got \"" + std::string(name) + "\"",
+                   "`ltrain plan --model.preset=NAME` prints the shape of a preset");
+}
 
 const std::vector<SpecField>& spec_fields() {
   using T = TransformerSpec;

@@ -1,0 +1,80 @@
+// The kernels of the general operations on CUDA against the CPU's.
+#include "kernels/elementwise.h"
+#include "kernels/functions.h"
+#include "kernels/indexing.h"
+#include "kernels/on_both.h"
+#include "kernels/reduce.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+const std::int32_t* numbers_at(const void* p) { return static_cast<const std::int32_t*>(p); }
+
+}  // namespace
+
+TEST_CASE("cuda: functions of each element", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const Size n : {Size{1}, Size{7}, Size{100'003}}) {
+      for (int f = 0; f < 6; ++f) {
+        for (const bool add : {false, true}) {
+          OnBoth both;
+          // Positive, for log and sqrt.
+          Array values = random_array(dtype, n, 3);
+          for (Size i = 0; i < n; ++i) values.set(i, 0.5 + std::fabs(values[i]));
+          const int x = both.add(std::move(values)), dy = both.array(dtype, n);
+          const int y = both.array(dtype, n), dx = both.array(dtype, n);
+          both.run([&](auto s, auto at) {
+            function_forward(s, static_cast<ElementFunction>(f), dtype, at(y), at(x), n);
+            function_backward(s, static_cast<ElementFunction>(f), dtype, at(dx), at(dy), at(x), n, add);
+          });
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const Middle m : {Middle{1, 1, 1}, Middle{3, 5, 7}, Middle{2, 300, 1}, Middle{1, 40, 129}}) {
+      const Size K = 9, n = m.O * m.R * m.I, picked = m.O * K * m.I;
+      for (const bool flag : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, n), index = both.ids(picked, m.R), y = both.array(dtype, picked);
+        const int dy = both.array(dtype, picked), dx = both.array(sums, n), grown = both.array(dtype, n);
+        const int condition = both.ids(n, 2), other = both.array(dtype, n), chosen = both.array(dtype, n);
+        const int masked = both.array(dtype, n), divisor = both.constant(dtype, n, 1.5), ratio = both.array(dtype, n);
+        const int larger = both.array(dtype, n), share = both.array(dtype, n);
+        both.run(
+            [&](auto s, auto at) {
+              gather(s, dtype, at(y), at(x), numbers_at(at(index)), m, K);
+              gather_backward(s, dtype, at(dx), flag, at(dy), numbers_at(at(index)), m, K);
+              cumulative_sum(s, dtype, at(grown), at(x), m, flag, false);
+              select(s, dtype, at(chosen), numbers_at(at(condition)), at(x), at(other), n);
+              select(s, dtype, at(masked), numbers_at(at(condition)), flag ? at(x) : nullptr, flag ? nullptr : at(x),
+                     n);
+              const Strided flat{1, {n}, {1}, {1}, {1}},
+                  turned{2, {1, n}, {n, 1}, {0, 1}, {0, flag ? Size{0} : Size{1}}};
+              divide(s, dtype, flat, at(ratio), at(x), at(divisor));
+              maximum(s, dtype, turned, at(larger), at(x), at(other));
+              maximum_backward(s, dtype, turned, at(share), at(x), at(other));
+            },
+            8);
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: sums of long rows, and in the gradients' dtype", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const Middle m : {Middle{1, 1'000'003, 1}, Middle{3, 70'000, 1}, Middle{2, 50, 3}, Middle{1, 5'000, 4}}) {
+      OnBoth both;
+      const int x = both.array(dtype, m.O * m.R * m.I, 0.01), out = both.array(sums, m.O * m.I);
+      both.run([&](auto s, auto at) { sum_middle(s, sums, at(out), dtype, at(x), m, false); }, 16);
+    }
+  });
+}

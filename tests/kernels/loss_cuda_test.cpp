@@ -1,0 +1,78 @@
+// Softmax and cross-entropy on CUDA against the CPU's: each element by its row's own scale, since a probability of many
+// is small, also at the vocabularies of GPT-2 and Llama 3; and arrays of more than 2^31 elements.
+#include "kernels/elementwise.h"
+#include "kernels/loss.h"
+#include "kernels/on_both.h"
+#include "libtrain/error.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+struct LossRows {
+  Size R, C;
+};
+constexpr LossRows kLossRows[] = {{1, 1},      {3, 33},    {200, 100},  {1030, 67},  {2049, 768},
+                                  {301, 1600}, {67, 4096}, {5, 50'257}, {5, 128'256}};
+
+const std::int32_t* targets_at(const void* p) { return static_cast<const std::int32_t*>(p); }
+
+}  // namespace
+
+TEST_CASE("cuda: softmax and cross-entropy, by the scale of each row", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [R, C] : kLossRows) {
+      CAPTURE(R, C);
+      for (const bool add : {false, true}) {
+        OnBoth both;
+        const int x = both.array(dtype, R * C, 5), dy = both.array(dtype, R * C), y = both.array(dtype, R * C),
+                  dx = both.array(dtype, R * C), losses = both.array(sums, R), lse = both.array(sums, R),
+                  dl = both.array(dtype, R * C), d_loss = both.constant(sums, 1, 0.5), targets = both.ids(R, C);
+        both.by_element(y, C);
+        if (!add) both.by_row(dx, C), both.by_element(dl, C);
+        both.run(
+            [&, R = R, C = C](auto s, auto at) {
+              softmax_forward(s, dtype, at(y), at(x), R, C);
+              softmax_backward(s, dtype, at(dx), at(dy), at(y), R, C, add);
+              cross_entropy_forward(s, dtype, at(losses), at(lse), at(x), targets_at(at(targets)), R, C);
+              cross_entropy_backward(
+                  s, {dtype, R, C, at(dl), at(x), at(lse), targets_at(at(targets)), at(d_loss), 0.25, add});
+            },
+            4);
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: arrays of more than 2^31 elements", "[cuda]") {
+  if (!has_gpu()) return;
+  constexpr Size C = 128'256, R = (Size{1} << 31) / C + 2, N = R * C;
+  if (cuda::memory(kGpu.index).total < 4 * N * 2) {
+    WARN("skipped: a device of " << cuda::memory(kGpu.index).total << " bytes");
+    return;
+  }
+  const CudaStream stream = gpu_stream();
+  DeviceArray x(2 * N), y(2 * N), sums(4 * R);
+  const auto row_at = [&](DeviceArray& array, Size r) { return static_cast<std::byte*>(array.data()) + 2 * r * C; };
+  fill(stream, DType::bf16, x.data(), 0.25, N);
+  Array last = random_array(DType::bf16, C, 1, 5), found(DType::bf16, C), expected(DType::bf16, C);
+  cuda::copy(row_at(x, R - 1), last.data(), 2 * C, stream);
+  const auto read = [&](DeviceArray& array, Size r) {
+    cuda::copy(found.data(), row_at(array, r), 2 * C, stream);
+    cuda::synchronize_stream(stream);
+  };
+  softmax_forward(stream, DType::bf16, y.data(), x.data(), R, C);
+  softmax_forward(CpuStream{}, DType::bf16, expected.data(), last.data(), 1, C);
+  read(y, R - 1);
+  CHECK(error_by_element(found, expected.values(), C) <= 4 * tolerance(DType::bf16));
+  read(y, 0);
+  CHECK(error_by_element(found, std::vector<double>(static_cast<std::size_t>(C), 1.0 / C), C) <=
+        4 * tolerance(DType::bf16));
+  scale(stream, DType::bf16, y.data(), x.data(), 2, N, false);
+  scale(CpuStream{}, DType::bf16, expected.data(), last.data(), 2, C, false);
+  read(y, R - 1);
+  CHECK(found.same_bits(expected));
+}
