@@ -1,9 +1,12 @@
 // Attention on CUDA: cuDNN or the own kernels, as the call's path says.
 #include "kernels/attention.h"
 
+#include <string>
+
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/cuda/attention_own.h"
+#include "kernels/notices.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
@@ -15,8 +18,15 @@ bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)
   static const std::string not_asked = "expected bf16 or f16 and a head size that is a multiple of 8 up to 256";
   if (call.path == AttentionPath::own) return false;
   const std::string& refusal = may_run_on_cudnn(call.dtype, call.shape) ? attempt(stream, call) : not_asked;
-  if (call.path == AttentionPath::cudnn && !refusal.empty()) throw InternalError("attention", "cuDNN: " + refusal);
-  return refusal.empty();
+  if (refusal.empty()) return true;
+  if (call.path == AttentionPath::cudnn) throw InternalError("attention", "cuDNN: " + refusal);
+  // Other types have no tensor cores to lose.
+  if (dtype_bytes(call.dtype) == 2) {
+    give_notice("attention in " + std::string(dtype_name(call.dtype)) + " with heads of " +
+                std::to_string(call.shape.D) +
+                " channels runs on the own kernels, which are slower, since cuDNN: " + refusal);
+  }
+  return false;
 }
 
 bool is_empty(const AttentionShape& s) { return s.B == 0 || s.T == 0 || s.H == 0 || s.D == 0; }

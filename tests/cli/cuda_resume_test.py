@@ -1,6 +1,7 @@
 """A run on a CUDA device that is stopped or killed and resumed has the bits of one that was not. Without a device it is
 skipped."""
 
+import json
 import os
 import signal
 import subprocess
@@ -26,6 +27,14 @@ class CudaResume(CudaTest):
                 said = self.trained(*CUDA, *options, run=parts, steps=9)
                 self.assertIn("step-00000004", said)
                 self.assertEqual(self.losses(parts), self.losses(whole))
+
+    def test_attention_that_falls_back_to_the_own_kernels_is_named(self):
+        said = self.trained(*CUDA, "--train.dtype=bf16", "--model.head_dim=20", run="slow", steps=2)
+        notice = "attention in bf16 with heads of 20 channels runs on the own kernels, which are slower, since cuDNN: "
+        self.assertEqual(said.count("warning: " + notice), 1, said)
+        env = json.loads((self.folder / "slow/env.json").read_text())
+        self.assertEqual([text.startswith(notice) for text in env["notices"]], [True])
+        self.assertNotIn("own kernels", self.trained(*CUDA, "--train.dtype=bf16", run="fast", steps=2))
 
     def test_copies_beside_the_next_step_are_of_their_step(self):
         graph = ("--train.dtype=bf16", "--train.cuda_graph=true", "--checkpoint.every=4", "--checkpoint.memory_every=2")

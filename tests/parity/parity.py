@@ -6,6 +6,7 @@ families.
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON    # and with the twin, run by a Python that has torch
     parity.py --ltrain build/ltrain --work DIR --twin auto      # the same with this Python, if it has torch
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON --write-fixtures   # keep what the twin prints
+    parity.py --ltrain build/ltrain --work DIR --twin auto --device cuda --dtype bf16 --tolerance 1e-3 --norm-tolerance 1e-2
 
 The data is the repository's LICENSE as bytes, in file order. The fixtures, gpt-tiny.jsonl and so on, must be written anew
 when SETTINGS, the presets or the initial weights of a seed change.
@@ -40,11 +41,13 @@ def run(*command):
 
 def check_case(o, name, model, different, data):
     common = {**SETTINGS, **different}
+    if o.dtype != "f32":
+        common["train.steps"] = 10  # roundings grow with the steps
     steps = common["train.steps"]
 
     def train(folder, **changes):
         settings = {**common, "model.preset": model, "data.train": data, "data.shuffle": "false",
-                    "train.dtype": "f32", "run.dir": os.path.join(o.work, name, folder), **changes}
+                    "train.dtype": o.dtype, "train.device": o.device, "run.dir": os.path.join(o.work, name, folder), **changes}
         run(o.ltrain, "train", *(f"--{key}={value}" for key, value in settings.items()))
         return settings["run.dir"]
 
@@ -57,10 +60,13 @@ def check_case(o, name, model, different, data):
             "--out", hf)
         arguments = (f"--{key.split('.')[1].replace('_', '-')}={value}" for key, value in common.items()
                      if not key.startswith("model."))  # the exported folder says what the model is
-        run(o.twin, os.path.join(HERE, "twin.py"), "--hf", hf, "--train", data, "--out", twin, *arguments)
+        run(o.twin, os.path.join(HERE, "twin.py"), "--hf", hf, "--train", data, "--out", twin, "--dtype", o.dtype,
+            "--device", o.device, *arguments)
         good = compare(metrics, twin, o.tolerance, o.norm_tolerance, steps)
         if good and o.write_fixtures:
             shutil.copyfile(twin, fixture)
+    if o.dtype != "f32":  # fixtures are f32
+        return good
     return compare(metrics, fixture, o.tolerance, o.norm_tolerance, steps) and good
 
 
@@ -69,6 +75,8 @@ def main():
     p.add_argument("--ltrain", required=True, help="the program")
     p.add_argument("--work", required=True, help="folder for runs; emptied first")
     p.add_argument("--twin", metavar="PYTHON|auto", help="a Python with torch, numpy and safetensors")
+    p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="bf16: against the twin alone")
+    p.add_argument("--device", default="cpu", help="of both: cpu or cuda")
     p.add_argument("--write-fixtures", action="store_true", help="keep the twin's lines (needs --twin)")
     p.add_argument("--tolerance", type=float, default=1e-4)
     p.add_argument("--norm-tolerance", type=float, default=1e-3)
@@ -77,6 +85,8 @@ def main():
         has_all = all(importlib.util.find_spec(name) for name in ("torch", "numpy", "safetensors"))
         o.twin = sys.executable if has_all else None
         print("the twin:", o.twin or "not run, this Python lacks torch, numpy or safetensors")
+    if o.dtype != "f32" and not o.twin:
+        sys.exit(print("skipped: bf16 has no fixtures and this Python no torch"))
     if o.write_fixtures and not o.twin:
         p.error("--write-fixtures needs --twin")
     shutil.rmtree(o.work, ignore_errors=True)

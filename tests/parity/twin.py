@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains a PyTorch twin of a libtrain run (f32, eager, CPU) and prints step, loss and grad_norm as JSON lines.
+"""Trains a PyTorch twin of a libtrain run (eager; f32 on the CPU unless asked) and prints step, loss and grad_norm as JSON
+lines.
 
 The twin starts from the weights that `ltrain checkpoint export DIR --format safetensors --out HF` wrote and reads the
 same token file in file order (libtrain runs with --data.shuffle=false). Everything else follows docs/numerics.md: the
@@ -114,6 +115,15 @@ def optimizer_step(o, parameters, moments, n, shape):
     return norm
 
 
+def loss_of(o, model, inputs, targets):
+    """In bf16 the products take rounded copies of the f32 parameters, and the loss is f32."""
+    if o.dtype == "f32":
+        return model(inputs, targets)
+    rounded = {name: p.bfloat16() for name, p in model.named_parameters()}
+    logits = torch.func.functional_call(model, rounded, (inputs,), tie_weights=True)
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+
 def train(o, model, out):
     blocks = Blocks(o.train, o.seq, o.raw16)
     parameters = list(model.named_parameters())
@@ -125,7 +135,7 @@ def train(o, model, out):
         model.zero_grad(set_to_none=True)
         for i in range(micro_batches):
             inputs, targets = blocks.batch((n - 1) * batch + i * o.micro_batch, o.micro_batch)
-            part = model(inputs, targets) / micro_batches
+            part = loss_of(o, model, inputs.to(o.device), targets.to(o.device)) / micro_batches
             part.backward()
             loss += part.item()
         norm = optimizer_step(o, parameters, moments, n, model.shape)
@@ -158,6 +168,8 @@ def options():
         p.add_argument(f"--{name}", type=float, default=default)
     p.add_argument("--name", choices=("adamw", "muon"), default="adamw", help="optimizer")
     p.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
+    p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="of computation; parameters stay f32")
+    p.add_argument("--device", default="cpu", help="cpu or cuda")
     p.add_argument("--f64", action="store_true", help="compute in f64: what is left of a difference is libtrain's own")
     p.add_argument("--threads", type=int, default=1, help="more than one crawls on a machine that is busy")
     p.add_argument("--out", help="file for the JSON lines (default: standard output)")
@@ -175,6 +187,7 @@ def main():
     o.seq = o.seq or model.shape.max_seq
     if o.f64:
         model.double()
+    model.to(o.device)
     with open(o.out, "w") if o.out else os.fdopen(os.dup(1), "w") as out:
         train(o, model, out)
 

@@ -15,6 +15,7 @@
 #include "core/entropy.h"
 #include "core/new_file.h"
 #include "core/pending_file.h"
+#include "core/whole_file.h"
 #include "folder_lock.h"
 #include "libtrain/checkpoint.h"
 #include "libtrain/error.h"
@@ -230,6 +231,18 @@ void write_run_files(const Config& resolved, const RunIdentity& identity, const 
   write_text("env.json", env.dump(2) + "\n");
   for (const MemoryProgram* program : programs) {
     if (program->name == "step") write_text("arena.svg", arena_svg(*program));
+  }
+}
+
+void add_notices(const std::string& run_dir, const std::vector<std::string>& notices) {
+  const std::string path = run_dir + "/env.json";
+  auto env = nlohmann::ordered_json::parse(read_file(path).text, nullptr, false);
+  if (!env.is_object()) return;
+  env["notices"] = notices;
+  try {
+    write_whole_file("record", path, env.dump(2) + "\n");
+  } catch (const DataError&) {
+    return;
   }
 }
 

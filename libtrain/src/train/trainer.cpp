@@ -13,6 +13,7 @@
 #include "core/fault.h"
 #include "core/lines.h"
 #include "core/pending_file.h"
+#include "kernels/notices.h"
 #include "libtrain/error.h"
 #include "libtrain/generate.h"
 #include "libtrain/progress.h"
@@ -130,6 +131,7 @@ class Trainer {
     // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
     const double step_s = record.step_ms / 1e3;
     mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
+    if (record.step == first_step_) say_notices();
     if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
       run_.log.say(console_line(record, eta_s()));
     }
@@ -137,6 +139,14 @@ class Trainer {
     if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
     if (!is_finite) note_skipped(record);
     saver_.recorded(record.step);
+  }
+
+  // Of kernels that took a slower way in the first step.
+  void say_notices() {
+    const std::vector<std::string> notices = kernels::take_notices();
+    if (notices.empty() || run_.control.rank() > 0) return;
+    for (const std::string& notice : notices) run_.log.say("warning: " + notice);
+    add_notices(run_.config.run.dir, notices);
   }
 
   void note_skipped(const StepRecord& record) {
