@@ -42,8 +42,10 @@ struct KernelSizes {
   Size B, T;  // sequences of a micro-batch, tokens of each
 
   Size M() const { return B * T; }
-  Size row() const { return (spec.heads + 2 * spec.kv_heads) * spec.head_dim; }       // of packed [q | k | v]
-  Size ffn_inputs() const { return nn::find_family(spec.family).gated_ffn ? 2 : 1; }  // products that it begins with
+  Size row() const { return (spec.heads + 2 * spec.kv_heads) * spec.head_dim; }  // of packed [q | k | v]
+  Size ffn_inputs() const {
+    return nn::find_family(spec.family).gated_ffn ? 2 : 1;
+  }  // matrices before the activation: gate and up, or up alone
 };
 
 // A case whose T x T matrices are larger is left out.

@@ -37,9 +37,9 @@ template <class F>
 double time_ms(Device device, F&& f) {
   if (device.type != DeviceType::cuda) return time_ms(f);
   const Stream stream = Stream::compute(device);
-  const Moment begin = Moment::on(stream);
+  const TimePoint begin = TimePoint::on(stream);
   for (int i = 0; i < kCallsInARow; ++i) f();
-  return Moment::on(stream).ms_since(begin) / kCallsInARow;
+  return TimePoint::on(stream).ms_since(begin) / kCallsInARow;
 }
 
 // Calls f `warmup` times and then `iterations` times, whose times it returns. What takes longer than `budget_ms` in one

@@ -32,7 +32,8 @@ constexpr nn::HfEntry kCommon[] = {
     {"torch_dtype", nullptr, "\"float32\""},
 };
 
-// A field of our own description by its name; null: 0, of a window that is none.
+// The entry's constant, or the model's field. An integer field of 0 becomes null: Mistral's sliding_window without a
+// window.
 Json value_of(const Json& model, const nn::HfEntry& entry) {
   if (entry.field == nullptr) return Json::parse(entry.constant);
   const Json value = model.at(entry.field);
@@ -59,7 +60,8 @@ Json config_of(const nn::TransformerSpec& model) {
   return config;
 }
 
-// A field that the format does not have must be what all models of the family have in it, or only matter in training.
+// Refuses what the format cannot express: a field that it lacks must have the family's default. Dropout matters in
+// training alone.
 void require_expressible(const nn::TransformerSpec& model) {
   const nn::ModelFamily& family = nn::find_family(model.family);
   const nn::HfFormat& format = family.hf;

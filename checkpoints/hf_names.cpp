@@ -62,7 +62,7 @@ bool is_there(const Row& row, const nn::TransformerSpec& model) {
   switch (row.where) {
     case Row::Where::always: return true;
     case Row::Where::untied: return !model.tied();
-    case Row::Where::qk_norm: return model.qk_norm.value_or(false);
+    case Row::Where::qk_norm: return model.has_qk_norm();
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// Functions of one element and their derivatives, in the arithmetic type, alike on every device.
+// Elementwise functions and their derivatives in the arithmetic type, one definition for all devices.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Sizes that kernels refuse.
+// The checks of limits.h.
 #include "kernels/limits.h"
 
 #include <string>

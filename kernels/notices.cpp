@@ -1,4 +1,4 @@
-// Notices, from any thread.
+// The list of notices; any thread may add.
 #include "kernels/notices.h"
 
 #include <mutex>

@@ -75,7 +75,7 @@ template <class A, class R>
 LT_INLINE void hide_past(A* s, const AttentionShape& shape, Size q0, Size k0, Size j0, A value) {
   if (shape.first_seen(q0 + kBlock - 1) <= k0 + j0) return;
   for (Size j = 0; j < R::kRows; ++j) {
-    const Size beyond = k0 + j0 + j + shape.window - q0;  // of the block's queries, the first that does not see the key
+    const Size beyond = k0 + j0 + j + shape.window - q0;  // the block's first query that does not see the key
     for (Size i = beyond > 0 ? beyond : 0; i < kBlock; ++i) s[j * kBlock + i] = value;
   }
 }

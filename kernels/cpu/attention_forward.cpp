@@ -40,7 +40,8 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
   using A = Arithmetic<T>;
   using R = Tile<A, kBytes>;
   constexpr A kHidden = -std::numeric_limits<A>::infinity();
-  // A query may see no key of its first block: a finite score leaves numbers there, which the next block rescales by 0.
+  // Finite instead of -inf: a query may see no key of its first block, and exp(-inf - -inf) is NaN. The rescaling by
+  // the next block's maximum discards such a block.
   constexpr A kPast = std::numeric_limits<A>::lowest() / 2;
   const Size T_ = shape.T, D = shape.D, row = shape.row(), out_row = shape.H * D;
   const Size Tp = round_up(T_, kBlock), Dp = round_up(D, R::kColumns);

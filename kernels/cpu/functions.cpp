@@ -1,4 +1,4 @@
-// Functions of each element on the CPU.
+// Elementwise functions on the CPU.
 #include "kernels/functions.h"
 
 #include "kernels/cpu/map.h"

@@ -132,10 +132,10 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
   load_rows<DP, N>(v, x.qkv + v_at, row, k0, s.T, D);
-  const Size after =
-      s.window > 0 && k0 + N - 1 + s.window < s.T ? k0 + N - 1 + s.window : s.T;  // the last that sees it
+  // One past the last query that sees a key of this tile.
+  const Size query_end = s.window > 0 && k0 + N - 1 + s.window < s.T ? k0 + N - 1 + s.window : s.T;
   for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
-    for (Size q0 = k0; q0 < after; q0 += N) {
+    for (Size q0 = k0; q0 < query_end; q0 += N) {
       __syncthreads();  // q, dout and p are free
       load_rows<DP, N>(q, x.qkv + first + h * s.D, row, q0, s.T, D);
       load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);

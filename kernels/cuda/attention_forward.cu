@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
         score[i][j] = key <= query && key < s.T ? score[i][j] * scale : hidden_score<A>();
         highest = score[i][j] > highest ? score[i][j] : highest;
       }
-      if (past) {
+      if (past) {  // rare: masks the keys before the window, then takes the maximum again
         highest = max[i];
 #pragma unroll
         for (int j = 0; j < C; ++j) {

@@ -38,14 +38,15 @@ __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 
-// Finite, so that a tile of keys that a query does not see leaves numbers, which the next tile's rescale makes 0.
+// Finite instead of -inf: a query may see no key of its first tile, and exp(-inf - -inf) is NaN. The rescaling by the
+// next tile's maximum, exp(hidden - max) = 0, discards such a tile.
 template <class A>
 __device__ constexpr A hidden_score() {
   return std::numeric_limits<A>::lowest() / 2;
 }
 
-// Whether any of the queries up to `last` no longer sees a key from `first_key` on. Asked once a tile, so that tiles
-// inside the window cost what they cost without one.
+// Whether some query up to `last` no longer sees some key from `first_key` on. One test a tile keeps tiles inside the
+// window as fast as without one.
 __device__ inline bool hides_past(const AttentionShape& s, Size last, Size first_key) {
   return s.first_seen(last) > first_key;
 }

@@ -1,4 +1,4 @@
-// Functions of each element on the GPU.
+// Elementwise functions on the GPU.
 #include "kernels/functions.h"
 
 #include "kernels/cuda/map.cuh"

@@ -20,7 +20,7 @@
 namespace lt::kernels {
 namespace {
 
-// Of the algorithms that cuBLASLt puts first so many are tried, where one may be chosen by its time.
+// How many of cuBLASLt's top heuristics are timed.
 constexpr int kCandidates = 8;
 constexpr int kTimedCalls = 4;             // of each candidate, after one that is not timed
 constexpr double kBetterThanFirst = 0.98;  // of the first one's time: less of a gain may be noise
@@ -162,9 +162,9 @@ class Cublas {
   static double time_ms(CudaStream stream, Launch&& launch) {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
     launch();
-    const Moment begin = Moment::on(compute);
+    const TimePoint begin = TimePoint::on(compute);
     for (int call = 0; call < kTimedCalls; ++call) launch();
-    return Moment::on(compute).ms_since(begin);
+    return TimePoint::on(compute).ms_since(begin);
   }
 
   // Leaves the candidate that takes least time for this very call. False: not now.

@@ -1,6 +1,7 @@
 // The exported folder: every number in its place, and there whole or not at all. hf_check.py loads it elsewhere.
 #include "libtrain/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -109,18 +110,20 @@ TEST_CASE("hf export: transposed and sliced tensors hold the numbers of the chec
   CHECK(llama.at("tie_word_embeddings") == false);
 }
 
-TEST_CASE("hf export: a window is Mistral's, and none is null", "[checkpoints]") {
+TEST_CASE("hf export: Mistral's sliding_window is the model's window, null without one", "[checkpoints]") {
   const TempFolder temp;
-  for (HfCase item : hf_cases()) {
-    if (item.name != "mistral-window") continue;
-    const auto window = [&](const char* name) {
-      export_hf(save_case(item, temp.path() / name), temp.path() / (std::string(name) + "-hf"));
-      return json::parse(read_file(temp.path() / (std::string(name) + "-hf") / "config.json")).at("sliding_window");
-    };
-    CHECK(window("five") == 5);
-    item.model.erase(item.model.find(R"("window":5,)"), 11);
-    CHECK(window("none").is_null());
-  }
+  const auto cases = hf_cases();
+  const auto found =
+      std::find_if(cases.begin(), cases.end(), [](const HfCase& item) { return item.name == "mistral-window"; });
+  REQUIRE(found != cases.end());
+  HfCase item = *found;
+  const auto window = [&](const char* name) {
+    export_hf(save_case(item, temp.path() / name), temp.path() / (std::string(name) + "-hf"));
+    return json::parse(read_file(temp.path() / (std::string(name) + "-hf") / "config.json")).at("sliding_window");
+  };
+  CHECK(window("five") == 5);
+  item.model.erase(item.model.find(R"("window":5,)"), 11);
+  CHECK(window("none").is_null());
 }
 
 TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[checkpoints]") {

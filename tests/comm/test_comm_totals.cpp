@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::size_t kMany = 20'000, kMostHeld = 4096;
 
-Moment now() { return Moment::on(Stream::compute(kCpu)); }
+TimePoint now() { return TimePoint::on(Stream::compute(kCpu)); }
 
 CollectiveTimes times_of(CollectiveOp op) {
-  const Moment begin = now(), awaited = now();
+  const TimePoint begin = now(), awaited = now();
   return {op, begin, now(), awaited};
 }
 

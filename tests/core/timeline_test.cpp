@@ -7,8 +7,8 @@ using namespace lt;
 
 TEST_CASE("timeline: times count from the origin that is given", "[core]") {
   const Stream stream = Stream::compute(kCpu);
-  const Moment origin = Moment::on(stream);
-  const Moment begin = Moment::on(stream);
+  const TimePoint origin = TimePoint::on(stream);
+  const TimePoint begin = TimePoint::on(stream);
   const auto timeline = make_timeline(kCpu, origin);
   timeline->end(timeline->begin({Lane::compute, "span"}, begin), begin);
   CHECK(timeline->spans()[0].begin_us == begin.ms_since(origin) * 1e3);

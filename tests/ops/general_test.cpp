@@ -236,8 +236,8 @@ TEST_CASE("wrong arguments are named", "[ops]") {
         }) == "rope: head_dim: expected an even number, got 3");
   CHECK(message([&] { ops::dropout(a, 1.0f, 0); }) == "dropout: p: expected a number in [0, 1), got 1.000000");
   CHECK(message([&] { ops::div(a, b); }) == "div: b: expected a shape that broadcasts with [2, 3], got [4, 5]");
-  CHECK(message([&] { ops::concat({}, 0); }) == "concat: parts: expected at least one, got none");
-  CHECK(message([&] { ops::concat({a, b}, 0); }) == "concat: parts[1]: expected shape [4, 3], got [4, 5]");
+  CHECK(message([&] { ops::concat({}, 0); }) == "concat: tensors: expected at least one, got none");
+  CHECK(message([&] { ops::concat({a, b}, 0); }) == "concat: tensors[1]: expected shape [4, 3], got [4, 5]");
   CHECK(message([&] { ops::split(a, {1, 1}, 1); }) == "split: sizes: expected a sum of 3, got 2");
   CHECK(message([&] {
           ops::gather(a, 0, token_ids({5, 2}, 2, 1));

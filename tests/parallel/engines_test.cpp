@@ -14,7 +14,7 @@ namespace {
 
 bool on_cuda() { return device().type == DeviceType::cuda; }
 
-// Writes down under which settings of kernels each of its passes runs.
+// Records the kernel settings of each pass.
 struct Watched final : nn::Gpt2 {
   explicit Watched(const nn::TransformerSpec& spec) : Gpt2(spec) {}
   Tensor loss(const Batch& batch) override {

@@ -1,4 +1,4 @@
-// Functions of each element by itself: exp, log, sqrt, tanh, relu, sigmoid.
+// Elementwise functions, exp, log, sqrt, tanh, relu, sigmoid, and their gradients.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Elements that are picked, and sums that grow, along the middle dimension of [O, R, I].
+// Gather, cumulative sum and selection. Shapes are [O, R, I] around the dimension R.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Sizes that kernels refuse. Operations ask before they launch, on meta for the device that it stands for, so that a
-// plan refuses what a run would refuse, in the same words. All throw UsageError (part "kernels").
+// Sizes that kernels refuse. Operations check them before they launch, and on meta for the device that it stands for,
+// so a plan and a run refuse with the same message. Throws UsageError (component "kernels").
 #pragma once
 
 #include "kernels/common.h"

@@ -1,4 +1,4 @@
-// What kernels want a person to know: that a slower way was taken, and why. Each text counts once a process.
+// Messages of kernels to the user, such as that a slower implementation runs and why. Each text is kept once a process.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace lt::kernels {
 
 void give_notice(const std::string& text);
-// Those since the last call.
+// The notices added since the last call, oldest first.
 std::vector<std::string> take_notices();
 
 }  // namespace lt::kernels

@@ -46,12 +46,12 @@ struct CommTotal {
 // When a collective began and ended, and when the stream that computes came to wait for it.
 struct CollectiveTimes {
   CollectiveOp op;
-  Moment begin, end, awaited;
+  TimePoint begin, end, awaited;
 };
 
 // The collectives of some time, of all groups of the process.
 struct CommLap {
-  // What launches of a CUDA graph did again. Launches share their moments, whose times are those of the last one.
+  // What launches of a CUDA graph did again. Launches share their time points, whose times are those of the last one.
   struct Launches {
     std::shared_ptr<const CommLap> lap;
     Size count = 0;

@@ -1,6 +1,6 @@
-// What a thread computes under: where its spans, times, counts and memory go, what autograd records, how kernels
-// compute where they have a choice. The engine runs each step under its caller's context with its own kernel settings,
-// and each rehearsal under a silent one. So engines of one process, in one thread or several, do not meet.
+// The context of a thread: where its spans, times, counts and memory go, the tape that it records on, and the kernel
+// settings. The engine runs a step under the caller's context with its own kernel settings, and a rehearsal under a
+// silent one, so engines of one process do not affect each other.
 #pragma once
 
 #include <memory>
@@ -26,25 +26,25 @@ struct ForwardContext;
 }
 
 struct Context {
-  // Records. Null: none.
+  // Recorders; null records nothing.
   std::shared_ptr<Timeline> timeline;         // spans
   PartClock* clock = nullptr;                 // times by phase
   WorkCount* work = nullptr;                  // FLOPs and traffic
-  std::vector<std::string>* calls = nullptr;  // collectives of groups on meta, in words
+  std::vector<std::string>* calls = nullptr;  // descriptions of the collectives of meta groups
   bool counts_memory = true, counts_collectives = true;
 
-  // Buffers that the thread makes.
+  // For the buffers that the thread makes.
   MemoryOwner owner = MemoryOwner::activations;
-  std::shared_ptr<BlockSource> blocks;  // of those on blocks_device; null: the device's allocator
+  std::shared_ptr<BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
   Device blocks_device;
-  std::string_view operation;  // what runs, for messages
+  std::string_view operation;  // the running operation, for messages
 
   // Operations.
   Tape* tape = nullptr;  // null: nothing is recorded
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
 
-  // The calling thread's. A thread begins with one that records nothing.
+  // That of the calling thread; a new thread's records nothing.
   static Context& current();
   // Records and counts nothing.
   static Context silent() {
@@ -54,7 +54,7 @@ struct Context {
   }
 };
 
-// The thread's context is `context` until the scope ends, then again the one before.
+// Sets the thread's context, and restores the previous one at the end of the scope.
 class ContextScope {
  public:
   explicit ContextScope(Context context) : previous_(std::exchange(Context::current(), std::move(context))) {}

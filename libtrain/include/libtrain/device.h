@@ -89,14 +89,14 @@ class Event {
   std::shared_ptr<void> handle_;  // null but on CUDA
 };
 
-// The time at which a stream was done with what it held when the moment was made. Copies name the same one.
-class Moment {
+// The time at which a stream was done with what it held when the time point was made. Copies name the same one.
+class TimePoint {
  public:
   // None yet.
-  Moment() = default;
-  static Moment on(const Stream& stream);
+  TimePoint() = default;
+  static TimePoint on(const Stream& stream);
   // Milliseconds from `earlier`, on the same device, to this; waits until both have come.
-  double ms_since(const Moment& earlier) const;
+  double ms_since(const TimePoint& earlier) const;
   // Whether it has come; does not wait.
   bool is_over() const;
 

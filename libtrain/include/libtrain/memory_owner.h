@@ -1,4 +1,4 @@
-// Who holds memory: what every tensor is allocated for.
+// The owners of memory: what an allocation is for.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Differentiable operations. Tensors are contiguous and of one device; floating-point inputs of one call share a dtype
-// (f32, f64 or bf16). Every operation checks its arguments and throws UsageError (part "ops") naming operation,
+// (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError (part "ops") naming operation,
 // argument, expected and actual. On the meta device only shapes are computed.
 // Values are not checked: ids and targets outside [0, V) are read past the table, so whoever makes them must see to it
 // (TokenLoader does, with DataOptions::vocab).
@@ -21,13 +21,13 @@ namespace lt::ops {
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
-// The larger; where they are equal each has half of the gradient.
+// Elementwise maximum; equal elements get half of the gradient each. NaN where either is.
 Tensor maximum(const Tensor& a, const Tensor& b);
-// a where condition (i32) is not 0, else b; the condition broadcasts too.
+// a where condition (i32) is nonzero, else b. All three broadcast; the condition has no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor scale(const Tensor& x, double alpha);
 
-// Functions of each element.
+// Elementwise functions of x, any shape.
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);  // natural
 Tensor sqrt(const Tensor& x);
@@ -42,18 +42,18 @@ Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int dim0, int dim1);
 // Elements [begin, begin + length) of dimension `dim`.
 Tensor slice(const Tensor& x, int dim, Size begin, Size length);
-// One after another along dimension `dim`; all other sizes are equal.
-Tensor concat(const std::vector<Tensor>& parts, int dim);
-// The opposite: pieces of these sizes, which add up to that of the dimension.
+// Concatenates tensors along `dim`. All other sizes are equal. At least one tensor.
+Tensor concat(const std::vector<Tensor>& tensors, int dim);
+// Splits x along `dim` into slices of these sizes, whose sum is x.dim(dim). Each is a copy.
 std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim);
-// Elements along dimension `dim` by index (i32), which has the sizes of x but in that dimension: with dim 0 of two,
-// y[k, i] = x[index[k, i], i]. Indices must be in range, else the behaviour is undefined.
+// y has the shape of `index` (i32), that of x except in `dim`; along `dim`, y takes the element that the index names:
+// for dim 0 of two, y[k, i] = x[index[k, i], i]. Indices must be in range, else the behaviour is undefined.
 Tensor gather(const Tensor& x, int dim, const Tensor& index);
-// y[r] = x[0] + ... + x[r] along dimension `dim`, summed as sum() is.
+// Inclusive cumulative sum along `dim`, y[r] = x[0] + ... + x[r], in f32 (f64 for f64). The same shape.
 Tensor cumulative_sum(const Tensor& x, int dim);
 
-// Over one dimension, which goes away; or over all, which leaves a scalar. Sums run in f32 (f64 for f64) whatever the
-// dtype, and are rounded once.
+// The sum or mean over `dim`, which is removed; without it, over all elements, a scalar. Sums run in f32 (f64 for f64)
+// whatever the dtype, and are rounded once.
 Tensor sum(const Tensor& x, int dim);
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x, int dim);
@@ -114,8 +114,8 @@ Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, co
 // positions i - window + 1 to i alone (Beltagy et al. 2020); 0: all up to i.
 Tensor attention(const Tensor& qkv, const Heads& heads, Size window = 0);
 
-// Pairs of a query and a key that it sees in T tokens, with a query's own key as half a pair: T^2 / 2 without a window.
-// For counts of FLOPs.
+// Query-key pairs that the causal mask and the window leave in T tokens, the diagonal counted half: T^2 / 2 without a
+// window. For FLOPs.
 inline double visible_pairs(Size T, Size window) {
   const Size w = window > 0 && window < T ? window : T;
   return static_cast<double>(w) * (static_cast<double>(T) - static_cast<double>(w) / 2);

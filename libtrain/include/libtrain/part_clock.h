@@ -40,7 +40,7 @@ class Lap {
   friend class PartClock;
   struct Change {
     Part part;
-    Moment moment;
+    TimePoint at;
   };
   std::vector<Change> changes_;  // the last one is the end
 };
@@ -58,7 +58,7 @@ class PartClock {
   void append(const Lap& other);
 
  private:
-  void change_to(Part part) { lap_.changes_.push_back({part, Moment::on(stream_)}); }
+  void change_to(Part part) { lap_.changes_.push_back({part, TimePoint::on(stream_)}); }
   Part part() const { return lap_.changes_.back().part; }
 
   Stream stream_;

@@ -40,18 +40,18 @@ class Timeline {
  public:
   virtual ~Timeline() = default;
   // Returns the handle for end(), which may come in any order.
-  virtual std::size_t begin(Span span, const Moment& moment) = 0;
-  virtual void end(std::size_t handle, const Moment& moment) = 0;
+  virtual std::size_t begin(Span span, const TimePoint& at) = 0;
+  virtual void end(std::size_t handle, const TimePoint& at) = 0;
   // On the stream that computes.
-  virtual Moment now() = 0;
+  virtual TimePoint now() = 0;
   // In the order in which they began, with their times, for which it waits.
   virtual const std::vector<Span>& spans() = 0;
 };
 
-// By the clock of `device`; its origin is the moment of the call.
+// By the clock of `device`; its origin is the time of the call.
 std::shared_ptr<Timeline> make_timeline(Device device = kCpu);
-// The same with an origin that is a moment of the device's compute stream.
-std::shared_ptr<Timeline> make_timeline(Device device, const Moment& origin);
+// The same with an origin that is a time point of the device's compute stream.
+std::shared_ptr<Timeline> make_timeline(Device device, const TimePoint& origin);
 
 // Spans of this thread go to the timeline, or nowhere where it is null, until the scope ends.
 using TimelineScope = ContextMemberScope<&Context::timeline>;

@@ -1,5 +1,5 @@
-// What determines a transformer, as one list of fields, and the table of presets. Configuration, the JSON of
-// checkpoints and plans, presets, reports and the export go through the list: a new field is a member and a row.
+// A transformer's description, its fields as a list, and the presets. Configuration, JSON, reports and the export
+// iterate over the list: a new field is a member and a row.
 #pragma once
 
 #include <optional>
@@ -28,12 +28,15 @@ struct TransformerSpec {
   std::string rope_scaling = {};               // empty: none, the only one so far
   std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
   std::optional<bool> qkv_bias = std::nullopt;
-  Size window = 0;  // positions that a position sees, itself included; 0: itself and all before it
+  Size window = 0;  // keys that a query sees, its own included; 0: all earlier ones
 
-  bool tied() const { return tie_embeddings.value_or(false); }  // of a complete description
+  // Of a complete description.
+  bool tied() const { return tie_embeddings.value(); }
+  bool has_qk_norm() const { return qk_norm.value(); }
+  bool has_qkv_bias() const { return qkv_bias.value(); }
 };
 
-// One field. `low` and `high` bound a number that is set.
+// One field. `low` and `high` bound a value that is set.
 struct SpecField {
   std::string_view name;
   std::variant<std::string TransformerSpec::*, Size TransformerSpec::*, float TransformerSpec::*,
@@ -41,8 +44,9 @@ struct SpecField {
       member;
   double low, high;
   std::string_view help;
-  bool optional = false;     // descriptions of checkpoints have it where it is not the default
-  bool shapes_model = true;  // two models that differ in it are different models
+  // Left out of a checkpoint's JSON at its default, and may be missing there. Set it for every new field.
+  bool optional = false;
+  bool shapes_model = true;  // false: models that differ in it have the same preset
 };
 const std::vector<SpecField>& spec_fields();
 
@@ -52,14 +56,14 @@ void copy_field(TransformerSpec& to, const TransformerSpec& from, const SpecFiel
 // Whether a complete description has what with_defaults() would fill in.
 bool is_default(const TransformerSpec& spec, const SpecField& field);
 
-// Fills in what is not set. Throws UsageError for a family that there is none of.
+// Completes a description. Throws UsageError for an unknown family.
 TransformerSpec with_defaults(TransformerSpec spec);
 // Throws UsageError (part "config", field "model.*") for a complete description that makes no model.
 void validate(const TransformerSpec& spec);
 
 struct Preset {
   std::string name;
-  TransformerSpec spec;  // as the table has it: not complete
+  TransformerSpec spec;  // unset members take the family's defaults
 };
 const std::vector<Preset>& presets();
 // Throws UsageError naming the presets.

@@ -9,7 +9,8 @@ namespace lt {
 
 struct WorkCount {
   double product_flops = 0;  // of matrix products: 2 M N K
-  // Of causal attention at its half: 2 products forward, 5 backward (Dao et al. 2022), each B H T^2 D.
+  // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022), each B H T^2 D without a
+  // window.
   double attention_forward_flops = 0, attention_backward_flops = 0;
   // That everything else reads and writes. Activations count twice, as written once and read once.
   double traffic_bytes = 0;

@@ -20,12 +20,13 @@ namespace lt {
 class Transfer {
  public:
   // Made before the first of its work is given to `stream`.
-  explicit Transfer(Stream stream = Stream::compute(kCpu)) : stream_(std::move(stream)), begin_(Moment::on(stream_)) {}
+  explicit Transfer(Stream stream = Stream::compute(kCpu))
+      : stream_(std::move(stream)), begin_(TimePoint::on(stream_)) {}
   virtual ~Transfer() = default;
   Device device() const { return stream_.device(); }
-  const Moment& begin() const { return begin_; }
+  const TimePoint& begin() const { return begin_; }
   // After wait().
-  virtual Moment end() const { return Moment::on(stream_); }
+  virtual TimePoint end() const { return TimePoint::on(stream_); }
   // Blocks until the results are in place; on CUDA the stream that computes waits instead. Called at most once.
   virtual void wait() = 0;
   // Gives up without waiting, because peers may never come: results no longer arrive, memory may still be read.
@@ -36,7 +37,7 @@ class Transfer {
 
  private:
   Stream stream_;
-  Moment begin_;
+  TimePoint begin_;
 };
 
 // Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.

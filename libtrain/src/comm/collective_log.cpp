@@ -71,7 +71,7 @@ class Lap {
     times_.erase(times_.begin(), end);
   }
 
-  // A graph that is there still may be launched again and move its moments.
+  // A graph that is there still may be launched again and move its time points.
   bool fold_if_gone(const CommLap::Launches& entry) {
     const std::vector<CollectiveTimes>& times = entry.lap->times;
     if (entry.lap.use_count() > 1 || !std::all_of(times.begin(), times.end(), is_over)) return false;

@@ -142,7 +142,7 @@ void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Sta
 template <class Wait>
 void run_barrier(GroupBackend& backend, Wait&& wait) {
   const GroupCounting counting(backend);
-  const Moment begin = Moment::on(Stream::compute(kCpu));
+  const TimePoint begin = TimePoint::on(Stream::compute(kCpu));
   count_collective(CollectiveOp::barrier, 0);
   {
     const CallScope call(backend.log(), CollectiveOp::barrier, "barrier", 0, 0);
@@ -150,7 +150,7 @@ void run_barrier(GroupBackend& backend, Wait&& wait) {
     wait();
   }
   if (backend.is_paper()) return;
-  count_times({CollectiveOp::barrier, begin, Moment::on(Stream::compute(kCpu)), begin});
+  count_times({CollectiveOp::barrier, begin, TimePoint::on(Stream::compute(kCpu)), begin});
 }
 
 }  // namespace
@@ -210,11 +210,11 @@ void Group::all_reduce(std::string_view name, const Tensor& full, DType wire) co
   const SpanScope span(Lane::reduce, name, {bytes, size(), backend_->place().stride, 2});
   const Tensor part = full.narrow(0, part_begin(n, size(), rank()), part_size(n, size(), rank()));
   const Stream stream = Stream::compute(full.device());
-  const Moment begin = Moment::on(stream);
+  const TimePoint begin = TimePoint::on(stream);
   run_half(backend_, CollectiveOp::reduce_scatter,
            [&](Work::State& state) { start_reduce_scatter(state, part, full, wire, false, true); });
   run_half(backend_, CollectiveOp::all_gather, [&](Work::State& state) { start_all_gather(state, full, part); });
-  if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, Moment::on(stream), begin});
+  if (!full.device().is_meta()) count_times({CollectiveOp::all_reduce, begin, TimePoint::on(stream), begin});
 }
 
 Work Group::all_to_all(std::string_view name, Device device, std::span<const Message> outgoing,

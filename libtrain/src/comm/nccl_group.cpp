@@ -30,17 +30,17 @@ class NcclTransfer final : public Transfer {
   NcclTransfer(NcclCommunicator& communicator, const Stream& stream) : Transfer(stream), communicator_(communicator) {}
   // All its work is in the stream.
   void launched() {
-    end_ = Moment::on(stream());
+    end_ = TimePoint::on(stream());
     done_.record(stream());  // last: a graph holds nothing that nobody waits for
   }
-  Moment end() const override { return end_; }
+  TimePoint end() const override { return end_; }
   void wait() override { Stream::compute(device()).wait(done_); }
   void abandon() noexcept override { communicator_.abort(); }
 
  private:
   NcclCommunicator& communicator_;
   Event done_;
-  Moment end_;
+  TimePoint end_;
 };
 
 class NcclBackend final : public DeviceBackend {

@@ -45,12 +45,12 @@ void Work::wait() {
   }
   const GroupCounting counting(*state->backend);
   Transfer& transfer = *state->transfer;
-  const Moment awaited = Moment::on(Stream::compute(transfer.device()));
+  const TimePoint awaited = TimePoint::on(Stream::compute(transfer.device()));
   {
     const WaitingScope waiting;
     transfer.wait();
   }
-  const Moment end = transfer.end();
+  const TimePoint end = transfer.end();
   if (timeline != nullptr) timeline->end(state->span, end);
   if (!state->sequence) return;
   state->backend->log().end(*state->sequence);

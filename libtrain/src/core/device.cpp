@@ -63,21 +63,21 @@ void Event::synchronize() const {
   if (handle_) cuda::synchronize_event({handle_.get()});
 }
 
-Moment Moment::on(const Stream& stream) {
-  Moment moment;
+TimePoint TimePoint::on(const Stream& stream) {
+  TimePoint point;
   if (stream.device().type == DeviceType::cuda) {
-    moment.event_ = cuda::record_timed(stream.cuda());
+    point.event_ = cuda::record_timed(stream.cuda());
   } else {
-    moment.time_ = std::chrono::steady_clock::now();
+    point.time_ = std::chrono::steady_clock::now();
   }
-  return moment;
+  return point;
 }
 
-double Moment::ms_since(const Moment& earlier) const {
+double TimePoint::ms_since(const TimePoint& earlier) const {
   if (event_) return cuda::elapsed_ms({earlier.event_.get()}, {event_.get()});
   return std::chrono::duration<double, std::milli>(time_ - earlier.time_).count();
 }
 
-bool Moment::is_over() const { return !event_ || cuda::is_event_reached({event_.get()}); }
+bool TimePoint::is_over() const { return !event_ || cuda::is_event_reached({event_.get()}); }
 
 }  // namespace lt

@@ -1,5 +1,5 @@
-// One thread at a time gives work to a CUDA device: kernels of its compute stream share scratch memory, and a stream
-// that is captured takes all that comes. On the CPU each thread has scratch memory of its own, and there is no turn.
+// A lock of a CUDA device, held during a step. Kernels of its compute stream share scratch memory, and a stream capture
+// records whatever any thread enqueues. CPU threads have scratch memory of their own and take no lock.
 #pragma once
 
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace lt {
 
-// Waits for the thread that has the device's turn, unless that is this one.
+// Blocks while another thread holds the device's lock. Recursive.
 class DeviceTurn {
  public:
   explicit DeviceTurn(Device device);

@@ -34,7 +34,7 @@ class KernelProfile {
   // Waits for the device, and records what is given to it from then on.
   virtual void start() = 0;
   // The moment since which times count; on the stream that computes, where it takes some 0.1 ms.
-  virtual Moment mark() = 0;
+  virtual TimePoint mark() = 0;
   // Waits for the device; nothing more is recorded. All `lost` where the times cannot be told.
   virtual KernelRecords stop() = 0;
 };

@@ -143,16 +143,16 @@ class CuptiProfile final : public KernelProfile {
     for (const CUpti_ActivityKind kind : kKinds) LT_CUPTI(enable, kind);
   }
 
-  Moment mark() override {
+  TimePoint mark() override {
     const CudaStream stream = stream_.cuda();
     void* scratch = cuda::scratch(stream, kBusyBytes);
     const auto fill = [&](Size bytes) {
       LT_CUDA(cudaMemsetAsync(scratch, 0, static_cast<std::size_t>(bytes), static_cast<cudaStream_t>(stream.handle)));
     };
     for (int i = 0; i < 4; ++i) fill(kBusyBytes);
-    const Moment before = Moment::on(stream_);
+    const TimePoint before = TimePoint::on(stream_);
     fill(kMarkBytes);
-    marks_.push_back({before, Moment::on(stream_)});
+    marks_.push_back({before, TimePoint::on(stream_)});
     return marks_.back().after;
   }
 
@@ -167,7 +167,7 @@ class CuptiProfile final : public KernelProfile {
 
  private:
   struct Mark {
-    Moment before, after;
+    TimePoint before, after;
   };
   // A mark by both clocks: in microseconds since the first mark's end, and in CUPTI's nanoseconds.
   struct Tie {
@@ -196,7 +196,7 @@ class CuptiProfile final : public KernelProfile {
     return taken;
   }
 
-  static Tie tie(const Mark& mark, const Moment& origin, const RawRecord& record) {
+  static Tie tie(const Mark& mark, const TimePoint& origin, const RawRecord& record) {
     const double between_us = mark.after.ms_since(mark.before) * 1e3;
     const double fill_us = static_cast<double>(record.end_ns - record.begin_ns) * 1e-3;
     return {mark.after.ms_since(origin) * 1e3 - between_us / 2, std::max(0.0, between_us - fill_us) / 2,
@@ -216,7 +216,7 @@ class CuptiProfile final : public KernelProfile {
       result.lost += std::max<Size>(1, static_cast<Size>(others.size()));
       return result;
     }
-    const Moment& origin = marks_.front().after;
+    const TimePoint& origin = marks_.front().after;
     const Tie first = tie(marks_.front(), origin, marks.front()), last = tie(marks_.back(), origin, marks.back());
     const double us_of_ns = (last.us - first.us) / static_cast<double>(last.ns - first.ns);
     const auto us = [&](std::uint64_t ns) {

@@ -8,7 +8,7 @@ namespace lt {
 PartTimes Lap::times() const {
   PartTimes ms{};
   for (std::size_t i = 1; i < changes_.size(); ++i) {
-    ms[static_cast<std::size_t>(changes_[i - 1].part)] += changes_[i].moment.ms_since(changes_[i - 1].moment);
+    ms[static_cast<std::size_t>(changes_[i - 1].part)] += changes_[i].at.ms_since(changes_[i - 1].at);
   }
   return ms;
 }

@@ -10,35 +10,33 @@ namespace {
 
 class ClockTimeline final : public Timeline {
  public:
-  ClockTimeline(Device device, const Moment& origin) : stream_(Stream::compute(device)), origin_(origin) {}
+  ClockTimeline(Device device, const TimePoint& origin) : stream_(Stream::compute(device)), origin_(origin) {}
 
-  std::size_t begin(Span span, const Moment& moment) override {
+  std::size_t begin(Span span, const TimePoint& at) override {
     spans_.push_back(std::move(span));
-    moments_.push_back({moment, {}, false});
+    times_.push_back({at, {}, false});
     return spans_.size() - 1;
   }
-  void end(std::size_t handle, const Moment& moment) override {
-    moments_[handle].end = moment, moments_[handle].ended = true;
-  }
-  Moment now() override { return Moment::on(stream_); }
+  void end(std::size_t handle, const TimePoint& at) override { times_[handle].end = at, times_[handle].ended = true; }
+  TimePoint now() override { return TimePoint::on(stream_); }
 
   const std::vector<Span>& spans() override {
     for (std::size_t i = 0; i < spans_.size(); ++i) {
-      spans_[i].begin_us = moments_[i].begin.ms_since(origin_) * 1e3;
-      if (moments_[i].ended) spans_[i].end_us = moments_[i].end.ms_since(origin_) * 1e3;
+      spans_[i].begin_us = times_[i].begin.ms_since(origin_) * 1e3;
+      if (times_[i].ended) spans_[i].end_us = times_[i].end.ms_since(origin_) * 1e3;
     }
     return spans_;
   }
 
  private:
-  struct Moments {
-    Moment begin, end;
+  struct Times {
+    TimePoint begin, end;
     bool ended;
   };
   const Stream stream_;
-  const Moment origin_;
+  const TimePoint origin_;
   std::vector<Span> spans_;
-  std::vector<Moments> moments_;  // beside spans_
+  std::vector<Times> times_;  // beside spans_
 };
 
 }  // namespace
@@ -56,9 +54,9 @@ SpanScope::~SpanScope() {
 }
 
 std::shared_ptr<Timeline> make_timeline(Device device) {
-  return make_timeline(device, Moment::on(Stream::compute(device)));
+  return make_timeline(device, TimePoint::on(Stream::compute(device)));
 }
-std::shared_ptr<Timeline> make_timeline(Device device, const Moment& origin) {
+std::shared_ptr<Timeline> make_timeline(Device device, const TimePoint& origin) {
   return std::make_shared<ClockTimeline>(device, origin);
 }
 

@@ -1,4 +1,4 @@
-// The rows of the table of families, each defined in the file of its name.
+// The rows of the table of families. Each is defined in the family's own file.
 #pragma once
 
 #include "libtrain/model_family.h"

@@ -26,10 +26,10 @@ struct QkvAttention : Module {
   QkvAttention(const TransformerSpec& spec, bool proj_bias)
       : heads{spec.heads, spec.kv_heads, spec.head_dim},
         window(spec.window),
-        qkv(add<Linear>("qkv", spec.width, heads.row(), *spec.qkv_bias, kInit, rows_of(heads))),
+        qkv(add<Linear>("qkv", spec.width, heads.row(), spec.has_qkv_bias(), kInit, rows_of(heads))),
         proj(add<Linear>("proj", spec.heads * spec.head_dim, spec.width, proj_bias, residual_init(spec))),
-        q_norm(*spec.qk_norm ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
-        k_norm(*spec.qk_norm ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
+        q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
+        k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
 
   // The packed rows [B, T, heads.row()] of x [B, T, width].
   Tensor packed(const Tensor& x) const {

@@ -67,7 +67,7 @@ double Transformer::flops_per_token(Size seq) const {
       if (entry.parameter->shape().dims() == 2) weights += static_cast<double>(entry.parameter->shape().elements());
     }
   }
-  const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // on the average
+  const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // keys of a query on average
   return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen +
               2 * static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab));
 }

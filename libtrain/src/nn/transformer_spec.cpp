@@ -33,6 +33,7 @@ const std::vector<SpecField>& spec_fields() {
   using T = TransformerSpec;
   // clang-format off
   static const std::vector<SpecField> fields = {
+      // name, member, low, high, help; optional, shapes_model
       {"family", &T::family, 0, 0, "empty: of the preset"},
       {"layers", &T::layers, 1, kMostLayers, "blocks; 0: of the preset, as in the next seven"},
       {"heads", &T::heads, 1, kMostChannels, "query heads of a block"},

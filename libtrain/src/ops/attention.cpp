@@ -17,7 +17,7 @@ kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads, Size win
   return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim, window};
 }
 
-// Of one product of the scores that the mask leaves.
+// FLOPs of one product over the unmasked scores: 2 D for each visible pair and head.
 double product_flops(const kernels::AttentionShape& shape) {
   return static_cast<double>(shape.B * shape.H) * visible_pairs(shape.T, shape.window) *
          static_cast<double>(2 * shape.D);

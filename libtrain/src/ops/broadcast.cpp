@@ -40,15 +40,12 @@ void reduce_to_slot(const Slot& slot, Tensor gradient) {
   for (int i = 0; i < gradient.dims(); ++i) {
     const int in_slot = i - (gradient.dims() - slot->shape.dims());
     if (gradient.dim(i) == 1 || (in_slot >= 0 && slot->shape[in_slot] == gradient.dim(i))) continue;
-    Size outer = 1, inner = 1;
-    for (int k = 0; k < i; ++k) outer *= gradient.dim(k);
-    for (int k = i + 1; k < gradient.dims(); ++k) inner *= gradient.dim(k);
+    const kernels::Middle m = middle_of(gradient, i);
     Shape reduced = gradient.shape();
     reduced[i] = 1;
     const Tensor sum = Tensor::empty(reduced, gradient_dtype(gradient.dtype()), gradient.device());
     dispatch(sum.device(), [&](auto stream) {
-      kernels::sum_middle(stream, sum.dtype(), sum.data(), gradient.dtype(), gradient.data(),
-                          {outer, gradient.dim(i), inner}, false);
+      kernels::sum_middle(stream, sum.dtype(), sum.data(), gradient.dtype(), gradient.data(), m, false);
     });
     gradient = sum;
   }

@@ -49,7 +49,7 @@ struct Where final : Function {
     return y;
   }
 
-  // Undefined: zeros.
+  // An undefined a or b stands for zeros.
   void select(const Tensor& y, const Tensor& a, const Tensor& b) const {
     dispatch(y.device(), [&](auto s) {
       kernels::select(s, y.dtype(), y.data(), condition_.template data<std::int32_t>(),

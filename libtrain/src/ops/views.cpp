@@ -127,20 +127,20 @@ Tensor slice(const Tensor& x, int dim, Size begin, Size length) {
   return record<Slice>(x, dim, begin, length);
 }
 
-Tensor concat(const std::vector<Tensor>& parts, int dim) {
-  if (parts.empty()) fail("concat", "parts", "at least one", "none");
-  require_float("concat", "parts[0]", parts[0]);
-  dim = require_dim("concat", parts[0], dim);
-  Shape shape = parts[0].shape();
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const std::string name = "parts[" + std::to_string(i) + "]";
-    require_like("concat", name, parts[i], parts[0]);
-    Shape expected = parts[0].shape();
-    if (parts[i].dims() == expected.dims()) expected[dim] = parts[i].dim(dim);
-    require_shape("concat", name, parts[i], expected);
-    shape[dim] += parts[i].dim(dim);
+Tensor concat(const std::vector<Tensor>& tensors, int dim) {
+  if (tensors.empty()) fail("concat", "tensors", "at least one", "none");
+  require_float("concat", "tensors[0]", tensors[0]);
+  dim = require_dim("concat", tensors[0], dim);
+  Shape shape = tensors[0].shape();
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const std::string name = "tensors[" + std::to_string(i) + "]";
+    require_like("concat", name, tensors[i], tensors[0]);
+    Shape expected = tensors[0].shape();
+    if (tensors[i].dims() == expected.dims()) expected[dim] = tensors[i].dim(dim);
+    require_shape("concat", name, tensors[i], expected);
+    shape[dim] += tensors[i].dim(dim);
   }
-  return record<Concat>(parts, dim, shape);
+  return record<Concat>(tensors, dim, shape);
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim) {

@@ -313,6 +313,8 @@ void Engine::Impl::evaluate(const Batch& given) {
 
 void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
+  const DeviceTurn turn(impl.options.device);
+  const ContextScope scope(impl.context(Context::current()));
   struct Restore {  // also where the body throws
     Impl& engine;
     ~Restore() {
@@ -326,8 +328,6 @@ void Engine::with_parameters(const std::function<void()>& body) {
   for (ShardedUnit& unit : impl.units) unit.start_gather();
   for (ShardedUnit& unit : impl.units) unit.finish_gather();
   impl.model.set_observer(nullptr);
-  const DeviceTurn turn(impl.options.device);
-  const ContextScope scope(impl.context(Context::current()));
   const TapeScope no_recording(nullptr);
   body();
 }

@@ -20,7 +20,7 @@ double largest(const std::vector<const StepRow*>& steps, double StepRow::*member
   return result;
 }
 
-// Reads one field of the model from config.toml; false where it does not say what it must.
+// Reads one field from config.toml. False where a required number is missing or out of range.
 bool read_field(const RunData& run, const nn::SpecField& field, nn::TransformerSpec& spec) {
   const std::string key = fmt::format("model.{}", field.name), text = config_text(run, key);
   const double number = config_number(run, key);

@@ -1,4 +1,4 @@
-// Values of a struct in the memory of a device: what kernels read and write of a step without the host.
+// Structs in device memory that kernels read and write without the host.
 #pragma once
 
 #include <cstddef>

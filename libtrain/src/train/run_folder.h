@@ -43,7 +43,7 @@ void open_run_folder(const Config& resolved, RunStart& start);
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryProgram*>& programs);
 
-// Adds `notices` to env.json, on rank 0. A file that cannot be changed stays as it is: the log has them too.
+// Adds notices to env.json; call on rank 0. Failure is ignored, since the log has them too.
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices);
 
 }  // namespace lt

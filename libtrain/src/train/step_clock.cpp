@@ -33,7 +33,7 @@ CollectiveCost StepClock::cost_of(const CollectiveShape& shape) {
   return collective_cost(*use_.device, group->second, shape);
 }
 
-std::size_t StepClock::begin(Span span, const Moment&) {
+std::size_t StepClock::begin(Span span, const TimePoint&) {
   compute();
   span.begin_us = now_ms_ * 1e3;
   std::optional<CollectiveCost> cost;
@@ -53,7 +53,7 @@ std::size_t StepClock::begin(Span span, const Moment&) {
   return spans_.size() - 1;
 }
 
-void StepClock::end(std::size_t handle, const Moment&) {
+void StepClock::end(std::size_t handle, const TimePoint&) {
   compute();
   Span& span = spans_[handle];
   if (costs_[handle]) return wait_for(span, *costs_[handle]);

@@ -26,12 +26,12 @@ class StepClock final : public Timeline {
  public:
   explicit StepClock(const DeviceUse& use) : use_(use) {}
 
-  std::size_t begin(Span span, const Moment& moment) override;
-  void end(std::size_t handle, const Moment& moment) override;
-  Moment now() override { return {}; }  // its own clock says when things happen
+  std::size_t begin(Span span, const TimePoint& at) override;
+  void end(std::size_t handle, const TimePoint& at) override;
+  TimePoint now() override { return {}; }  // its own clock says when things happen
   const std::vector<Span>& spans() override { return spans_; }
 
-  // Where work is to be counted while its spans go to this clock: WorkScope.
+  // The clock's counter. The caller points a WorkScope at it while spans go here.
   WorkCount& work() { return work_; }
   // The time of what ran since the last call. Collectives may be on their way across it.
   StepTime take();

@@ -141,7 +141,7 @@ class Trainer {
     saver_.recorded(record.step);
   }
 
-  // Of kernels that took a slower way in the first step.
+  // Logs which kernels took a slower path in the first step, and adds it to env.json.
   void say_notices() {
     const std::vector<std::string> notices = kernels::take_notices();
     if (notices.empty() || run_.control.rank() > 0) return;
