@@ -189,7 +189,7 @@ void maximum(CpuStream, DType dtype, const Strided& space, void* out, const void
   const Strided s = simplify(space);
   dispatch_float(dtype, [&]<class T>() {
     binary_rows<false>(s, static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b),
-                       [](T, T x, T y) LT_VECTOR_BODY { return !(load(x) <= load(y)) ? x : y; });
+                       [](T, T x, T y) LT_VECTOR_BODY { return load(x) > load(y) || load(x) != load(x) ? x : y; });
   });
 }
 

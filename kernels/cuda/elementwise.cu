@@ -81,7 +81,9 @@ template <class T>
 struct Larger {
   T* out;
   const T *a, *b;
-  __device__ void operator()(const Place& p) const { out[p.out] = !(load(a[p.a]) <= load(b[p.b])) ? a[p.a] : b[p.b]; }
+  __device__ void operator()(const Place& p) const {
+    out[p.out] = load(a[p.a]) > load(b[p.b]) || load(a[p.a]) != load(a[p.a]) ? a[p.a] : b[p.b];
+  }
 };
 template <class T>
 struct LargerShare {

@@ -8,6 +8,7 @@
 #include "libtrain/run_options.h"
 #include "test_main/catch.h"
 #include "train/nearest.h"
+#include "train/same_run.h"
 #include "train/utf8.h"
 
 using lt::Config;
@@ -326,17 +327,42 @@ TEST_CASE("is_utf8: the well-formed ones only", "[config]") {
 TEST_CASE("config: what is not set of a model is the preset's or follows from what is", "[config]") {
   using Given = std::vector<std::pair<std::string, std::string>>;
   const auto resolved = [](const Given& given) { return lt::resolve(lt::load_config("", given), lt::DeviceType::cpu); };
-  const Config qwen = resolved({{"model.preset", "llama-tiny"}, {"model.family", "qwen3"}, {"model.width", "64"}});
-  CHECK(qwen.model.qk_norm == true);
-  CHECK(qwen.model.rope_base == 1e6);
-  CHECK(qwen.model.head_dim == 16);
-  CHECK(qwen.model.ffn == 192);
-  const std::string text = lt::to_toml(qwen);
-  CHECK(text.find("head_dim = 16\n") != std::string::npos);
-  CHECK(text.find("norm_eps = 1e-06\n") != std::string::npos);
-  CHECK(text.find("qk_norm = \"true\"\n") != std::string::npos);
-  CHECK(lt::to_toml(resolved({})) == lt::to_toml(lt::resolve(resolved({}), lt::DeviceType::cpu)));
+  const auto model_of = [&](const Given& given) { return lt::model_spec(resolved(given)); };
+  const Given chosen = {{"model.preset", "llama-tiny"}, {"model.family", "qwen3"}, {"model.width", "64"}};
+  const lt::nn::TransformerSpec qwen = model_of(chosen);
+  CHECK(qwen.qk_norm == true);
+  CHECK(qwen.rope_base == 1e6);
+  CHECK(qwen.head_dim == 16);
+  CHECK(qwen.ffn == 192);
+  // What follows from the rest stays open in the file, and follows another width or family.
+  const std::string text = lt::to_toml(resolved(chosen));
+  CHECK(text.find("head_dim = 0\n") != std::string::npos);
+  CHECK(text.find("norm_eps = 0.0\n") != std::string::npos);
+  CHECK(text.find("qk_norm = \"auto\"\n") != std::string::npos);
   CHECK(lt::to_toml(lt::resolve(lt::config_from_toml(text, "again"), lt::DeviceType::cpu)) == text);
+  Config wider = lt::config_from_toml(text, "again");
+  wider.model.width = 128;
+  CHECK(lt::model_spec(lt::resolve(wider, lt::DeviceType::cpu)).head_dim == 32);
+  const Given given_all = {{"model.head_dim", "10"}, {"model.qk_norm", "true"}, {"model.norm_eps", "1e-3"}};
+  const std::string all = lt::to_toml(resolved(given_all));
+  CHECK(all.find("head_dim = 10\n") != std::string::npos);
+  CHECK(all.find("qk_norm = \"true\"\n") != std::string::npos);
+  CHECK(all.find("norm_eps = 0.001\n") != std::string::npos);
+  // A run from before these keys is the same run.
+  std::string earlier;
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
+    const std::string line = text.substr(begin, text.find('\n', begin) + 1 - begin);
+    bool is_new = false;
+    for (const char* key : {"head_dim", "norm_eps", "rope_base", "rope_scaling", "qk_norm", "qkv_bias", "window"}) {
+      is_new = is_new || line.starts_with(std::string(key) + " = ");
+    }
+    if (!is_new) earlier += line;
+  }
+  CHECK(earlier.size() < text.size());
+  CHECK_NOTHROW(lt::require_same_run(resolved(chosen), earlier, "config.toml"));
+  CHECK(refusal([&] {
+          lt::require_same_run(resolved(given_all), earlier, "config.toml");
+        }).message.find("model.head_dim: 0 there, 10 now") != std::string::npos);
 
   const auto refused = [&](const Given& given) { return refusal([&] { resolved(given); }).message; };
   CHECK(refused({{"model.rope_base", "10000"}}) ==
@@ -345,6 +371,8 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
         "model.rope_scaling: expected none, got \"llama3\" (from the command line)");
   CHECK(refused({{"model.qk_norm", "yes"}}) ==
         "model.qk_norm: expected one of auto, true, false, got \"yes\" (from the command line)");
+  CHECK(refused({{"model.family", "mistral"}, {"model.window", "1000000000"}}) ==
+        "model.window: expected at most 268435456, got 1000000000 (from the command line)");
   CHECK(refused({{"model.norm_eps", "1"}}) ==
         "model.norm_eps: expected a number in [0, 1), got \"1\" (from the command line)");
 }

@@ -91,6 +91,12 @@ void validate(const TransformerSpec& spec) {
   const auto positive = [&](const char* field, Size value) {
     if (value < 1) refuse(std::string("model.") + field + ": expected at least 1, got " + std::to_string(value));
   };
+  for (const SpecField& field : spec_fields()) {
+    const auto* const member = std::get_if<Size TransformerSpec::*>(&field.member);
+    if (member == nullptr || static_cast<double>(spec.**member) <= field.high) continue;
+    refuse("model." + std::string(field.name) + ": expected at most " + std::to_string(static_cast<Size>(field.high)) +
+           ", got " + std::to_string(spec.**member));
+  }
   positive("layers", spec.layers), positive("heads", spec.heads), positive("kv_heads", spec.kv_heads);
   positive("width", spec.width), positive("ffn", spec.ffn), positive("vocab", spec.vocab),
       positive("max_seq", spec.max_seq);

@@ -74,6 +74,7 @@ Tensor gather(const Tensor& x, int dim, const Tensor& index) {
   require_float("gather", "x", x);
   require_i32("gather", "index", index);
   dim = require_dim("gather", x, dim);
+  if (index.device() != x.device()) fail("gather", "index", to_string(x.device()), to_string(index.device()));
   Shape expected = x.shape();
   expected[dim] = index.dims() == x.dims() ? index.dim(dim) : 1;
   require_shape("gather", "index", index, expected);
@@ -84,6 +85,9 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   require_i32("where", "condition", condition);
   require_float("where", "a", a);
   require_like("where", "b", b, a);
+  if (condition.device() != a.device()) {
+    fail("where", "condition", to_string(a.device()), to_string(condition.device()));
+  }
   const Shape shape = broadcast_shape("where", broadcast_shape("where", a, b), condition.shape());
   return record<Where>(condition, a, b, shape);
 }

@@ -41,6 +41,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
   const Sharding sharding = make_sharding(world, parallel, step);
   collectively(control, [&] { impl_ = std::make_unique<Impl>(model, control, sharding, parallel, optimizers, step); });
   collectively(control, [&] {
+    const DeviceTurn turn(step.device);
     impl_->make_parameters();
     for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
     trim(step.device);
@@ -83,6 +84,7 @@ StepResult Engine::step(const Batch& batch) {
   }
   if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
+  const DeviceTurn turn(impl.options.device);
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepProgram, &Impl::step, batch);
   ++impl.steps_of_engine;
@@ -113,14 +115,17 @@ void Engine::Impl::require_sound() const {
                    "make a new engine and load a checkpoint");
 }
 
-Context Engine::Impl::context(Context given) const {
-  given.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
-  return given;
+// A rehearsal has no owner, operation, tape or forward options of a caller, so a step has none either.
+Context Engine::Impl::context(const Context& records) const {
+  Context own;
+  own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
+  own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
+  own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
+  return own;
 }
 
 void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
   require_sound();
-  const DeviceTurn turn(options.device);
   const ContextScope scope(context(Context::current()));
   const auto body = [&] {
     failed = true;
@@ -147,7 +152,6 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
 
 void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
-  const DeviceTurn turn(options.device);
   const Stream stream = Stream::compute(options.device);
   make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
@@ -294,6 +298,7 @@ void Engine::set_learning_rate(double lr) { impl_->optimizers.lr = lr; }
 Tensor Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
   const PhaseScope phase(Phase::evaluation, impl.options.device);
+  const DeviceTurn turn(impl.options.device);
   impl.make_ready(impl.evaluation_slot, batch);
   impl.run(kEvaluationProgram, &Impl::evaluate, batch);
   impl.slot->finish();

@@ -62,8 +62,8 @@ struct Engine::Impl {
   using Program = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
-  // `given` with this engine's settings of kernels.
-  Context context(Context given) const;
+  // What a program runs under: the records of a context, and this engine's settings of kernels.
+  Context context(const Context& records) const;
   // Runs `program` in the arena.
   void run(const char* name, Program program, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;

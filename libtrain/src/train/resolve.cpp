@@ -6,6 +6,7 @@
 #include "libtrain/error.h"
 #include "libtrain/model_family.h"
 #include "libtrain/run_options.h"
+#include "train/open_fields.h"
 #include "train/origin.h"
 
 namespace lt {
@@ -41,6 +42,11 @@ void fill_in(Config& config, DeviceType automatic) {
                      fmt::format("model.rope_base: {} has learned positions, got {}", spec.family, spec.rope_base));
   }
   static_cast<nn::TransformerSpec&>(model) = spec;
+  // What follows from the family or the other fields stays open, so that it follows them where this configuration is
+  // given with another width or family.
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    if (is_left_open(field) && nn::is_default(spec, field)) nn::copy_field(model, {.family = ""}, field);
+  }
 
   if (config.train.seq == 0) config.train.seq = spec.max_seq;
   if (config.train.seq > spec.max_seq) {

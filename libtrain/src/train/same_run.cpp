@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "libtrain/error.h"
 #include "libtrain/random.h"
+#include "train/open_fields.h"
 
 namespace lt {
 namespace {
@@ -37,8 +40,14 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
 
 std::string config_hash(const Config& resolved) {
   std::string text;
+  const auto unset = flatten(Config{});
   for (const auto& [key, value] : flatten(resolved)) {
-    if (decides_the_run(key)) text += key + "=" + value + "\n";
+    // Runs from before these keys have the same hash as those that leave them open.
+    const bool is_open =
+        std::any_of(nn::spec_fields().begin(), nn::spec_fields().end(), [&](const nn::SpecField& field) {
+          return is_left_open(field) && key == fmt::format("model.{}", field.name) && value == unset.at(key);
+        });
+    if (decides_the_run(key) && !is_open) text += key + "=" + value + "\n";
   }
   return fmt::format("{:016x}", derive_key(0, text));
 }

@@ -1,0 +1,118 @@
+// Elementwise functions, gather, cumulative sum, selection, quotient and maximum against their formulas in f64.
+#include "kernels/functions.h"
+
+#include <limits>
+
+#include "kernels/elementwise.h"
+#include "kernels/indexing.h"
+#include "kernels/inputs.h"
+#include "kernels/tolerance.h"
+#include "libtrain/device.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+struct Formula {
+  ElementFunction f;
+  double (*value)(double);
+  double (*derivative)(double);
+};
+const Formula kFormulas[] = {
+    {ElementFunction::exp, [](double x) { return std::exp(x); }, [](double x) { return std::exp(x); }},
+    {ElementFunction::log, [](double x) { return std::log(x); }, [](double x) { return 1 / x; }},
+    {ElementFunction::sqrt, [](double x) { return std::sqrt(x); }, [](double x) { return 0.5 / std::sqrt(x); }},
+    {ElementFunction::tanh, [](double x) { return std::tanh(x); },
+     [](double x) { return 1 - std::tanh(x) * std::tanh(x); }},
+    {ElementFunction::relu, [](double x) { return x > 0 ? x : 0; }, [](double x) { return x > 0 ? 1.0 : 0.0; }},
+    {ElementFunction::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); },
+     [](double x) { return std::exp(-x) / ((1 + std::exp(-x)) * (1 + std::exp(-x))); }},
+};
+
+}  // namespace
+
+TEST_CASE("elementwise functions agree with their formulas, in place and added", "[kernels]") {
+  for (const DType dtype : kFloats) {
+    for (const Formula& formula : kFormulas) {
+      for (const Size N : {Size{0}, Size{1}, Size{33}, Size{1000}}) {
+        CAPTURE(dtype_name(dtype), static_cast<int>(formula.f), N);
+        Array x = random_array(dtype, N, 1, 2), dy = random_array(dtype, N, 2);
+        const bool positive = formula.f == ElementFunction::log || formula.f == ElementFunction::sqrt;
+        for (Size i = 0; i < N && positive; ++i) x.set(i, 0.25 + std::fabs(x[i]));
+        std::vector<double> value, gradient, sum;
+        for (Size i = 0; i < N; ++i) {
+          value.push_back(formula.value(x[i])), gradient.push_back(dy[i] * formula.derivative(x[i]));
+          sum.push_back(x[i] + gradient.back());
+        }
+        Array y(dtype, N, 99), in_place = copy_of(x), dx = copy_of(dy), added = copy_of(x);
+        function_forward(CpuStream{}, formula.f, dtype, y.data(), x.data(), N);
+        CHECK(error_of(y, value) <= tolerance(dtype));
+        function_forward(CpuStream{}, formula.f, dtype, in_place.data(), in_place.data(), N);
+        CHECK(in_place.same_bits(y));
+        function_backward(CpuStream{}, formula.f, dtype, added.data(), dy.data(), x.data(), N, true);
+        CHECK(error_of(added, sum) <= tolerance(dtype));
+        function_backward(CpuStream{}, formula.f, dtype, dx.data(), dx.data(), x.data(), N, false);
+        CHECK(error_of(dx, gradient) <= tolerance(dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("gather, its gradient and cumulative sums agree with their formulas", "[kernels]") {
+  for (const DType dtype : kFloats) {
+    const DType sums = gradient_dtype(dtype);
+    for (const Middle m : {Middle{1, 1, 1}, Middle{3, 5, 7}, Middle{2, 9, 1}}) {
+      const Size K = 4, picked = m.O * K * m.I, n = m.O * m.R * m.I;
+      const std::vector<std::int32_t> index = random_ids(picked, m.R, 3);
+      const Array x = random_array(dtype, n, 1), dy = random_array(dtype, picked, 2), before = random_array(sums, n, 4);
+      std::vector<double> y, dx = before.values(), grown(static_cast<std::size_t>(n)), back = grown;
+      for (Size at = 0; at < picked; ++at) {
+        const Size from = (at / (K * m.I) * m.R + index[static_cast<std::size_t>(at)]) * m.I + at % m.I;
+        y.push_back(x[from]), dx[static_cast<std::size_t>(from)] += dy[at];
+      }
+      for (Size column = 0; column < m.O * m.I; ++column) {
+        double sum = 0, reverse = 0;
+        for (Size r = 0; r < m.R; ++r) {
+          const Size first = column / m.I * m.R * m.I + column % m.I, at = first + r * m.I,
+                     last = first + (m.R - 1 - r) * m.I;
+          grown[static_cast<std::size_t>(at)] = sum += x[at], back[static_cast<std::size_t>(last)] = reverse += x[last];
+        }
+      }
+      CAPTURE(dtype_name(dtype), m.O, m.R, m.I);
+      Array out(dtype, picked, 99), gradient = copy_of(before), total(dtype, n, 99);
+      gather(CpuStream{}, dtype, out.data(), x.data(), index.data(), m, K);
+      CHECK(error_of(out, y) == 0);
+      gather_backward(CpuStream{}, dtype, gradient.data(), true, dy.data(), index.data(), m, K);
+      CHECK(error_of(gradient, dx) <= tolerance(sums));
+      cumulative_sum(CpuStream{}, dtype, total.data(), x.data(), m, false, false);
+      CHECK(error_of(total, grown) <= tolerance(dtype));
+      cumulative_sum(CpuStream{}, dtype, total.data(), x.data(), m, true, false);
+      CHECK(error_of(total, back) <= tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("select takes nulls for zeros; maximum passes NaN on, and shares the gradient of equals", "[kernels]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : kFloats) {
+    CAPTURE(dtype_name(dtype));
+    Array a(dtype, 4), b(dtype, 4), y(dtype, 4, 99), share(dtype, 4, 2);
+    const double of_a[] = {1, 2, nan, 4}, of_b[] = {2, 2, 1, nan};
+    for (Size i = 0; i < 4; ++i) a.set(i, of_a[i]), b.set(i, of_b[i]);
+    const std::int32_t condition[] = {1, 0, 0, -5};
+    select(CpuStream{}, dtype, y.data(), condition, nullptr, b.data(), 2);
+    CHECK((y[0] == 0 && y[1] == 2));
+    select(CpuStream{}, dtype, y.data(), condition, a.data(), nullptr, 4);
+    CHECK((y[0] == 1 && y[1] == 0 && y[2] == 0 && y[3] == 4));
+    const Strided flat{1, {4}, {1}, {1}, {1}};
+    maximum(CpuStream{}, dtype, flat, y.data(), a.data(), b.data());
+    CHECK((y[0] == 2 && y[1] == 2 && std::isnan(y[2]) && std::isnan(y[3])));
+    maximum_backward(CpuStream{}, dtype, flat, share.data(), a.data(), b.data());
+    CHECK((share[0] == 0 && share[1] == 1));
+    divide(CpuStream{}, dtype, flat, y.data(), a.data(), b.data());
+    CHECK((y[0] == 0.5 && y[1] == 1));
+  }
+}
