@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/attention.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt::bench {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "core/buffer.h"
 #include "libtrain/error.h"
+#include "memory/buffer.h"
 #include "record/system_memory.h"
 #include "table.h"
 #include "timing.h"

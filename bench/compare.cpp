@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "core/whole_file.h"
+#include "io/whole_file.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "kernel_case.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/gemm.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 #include "tensor/dispatch.h"
 #include "timing.h"
 

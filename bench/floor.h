@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt::bench {

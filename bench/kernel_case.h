@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/model_family.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
+#include "nn/model_family.h"
 
 namespace lt::bench {
 

@@ -9,7 +9,7 @@
 #include "floor.h"
 #include "kernel_case.h"
 #include "libtrain/error.h"
-#include "libtrain/run_options.h"
+#include "libtrain/train/run_options.h"
 #include "table.h"
 #include "timing.h"
 #include "train/rank_device.h"

@@ -1,7 +1,7 @@
 // Times every kernel at the sizes of a model.
 #pragma once
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "kernel_case.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt::bench {
 namespace {

@@ -7,10 +7,10 @@
 #include <iterator>
 #include <utility>
 
+#include "libtrain/data/prepare.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/prepare.h"
-#include "libtrain/timeline.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/profile/timeline.h"
 #include "timing.h"
 #include "train/step_record.h"
 
@@ -83,7 +83,7 @@ RecordedStep RecordedRun::step(RecordMode mode) {
 
 double RecordedRun::timed_step(RecordMode mode) {
   const double begin = now_ms();
-  const PartClockScope parts(mode == RecordMode::off ? nullptr : &clock_);
+  const ActivityClockScope parts(mode == RecordMode::off ? nullptr : &clock_);
   const StepResult result = run_.engine->step(next_batch());
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());
@@ -99,7 +99,7 @@ double RecordedRun::timed_step(RecordMode mode) {
 }
 
 Batch RecordedRun::next_batch() {
-  const PartScope part(Part::data);
+  const ActivityScope activity(Activity::data);
   const MemoryScope owner(MemoryOwner::data);
   run_.data->seek(0);
   return run_.data->next();

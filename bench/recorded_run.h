@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libtrain/config.h"
-#include "libtrain/part_clock.h"
+#include "libtrain/train/config.h"
+#include "profile/activity_clock.h"
 #include "record/sink.h"
 #include "train/run.h"
 
@@ -63,7 +63,7 @@ class RecordedRun {
   Written written();
 
   Run run_;
-  PartClock clock_{run_.device()};
+  ActivityClock clock_{run_.device()};
   std::vector<std::unique_ptr<Sink>> sinks_;  // of rank 0
   std::map<std::string, Size> seen_;          // files() before the step
 };

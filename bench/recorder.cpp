@@ -1,8 +1,8 @@
 // The recorder's cost, by steps of an open run.
 #include "recorder.h"
 
-#include "libtrain/models.h"
-#include "libtrain/run_options.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/train/run_options.h"
 #include "recorded_run.h"
 #include "table.h"
 #include "training.h"

@@ -1,7 +1,7 @@
 // Times steps with recording and without it, in turn.
 #pragma once
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/pending_file.h"
+#include "io/pending_file.h"
 #include "train/machine.h"
 
 namespace lt::bench {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 namespace lt::bench {
 

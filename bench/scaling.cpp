@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/run_options.h"
-#include "libtrain/strategy.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/parallel/strategy.h"
+#include "libtrain/train/run_options.h"
 #include "table.h"
 #include "train/rank_device.h"
 #include "training.h"
@@ -25,8 +25,9 @@ struct MeasuredGroup {
   Size peak_bytes = 0, tokens = 0;
 };
 
-double exposed(const PartTimes& parts) {
-  return parts[static_cast<std::size_t>(Part::gather_exposed)] + parts[static_cast<std::size_t>(Part::reduce_exposed)];
+double exposed(const ActivityTimes& parts) {
+  return parts[static_cast<std::size_t>(Activity::gather_exposed)] +
+         parts[static_cast<std::size_t>(Activity::reduce_exposed)];
 }
 
 // This rank's part of MeasuredGroup.
@@ -36,7 +37,7 @@ Json time_steps(const Config& config, const Group& group, const StepOptions& ste
   training.time_steps(options.warmup);
   std::vector<double> ms;
   double waited = 0;
-  for (const PartTimes& step : training.time_steps(options.iterations)) {
+  for (const ActivityTimes& step : training.time_steps(options.iterations)) {
     ms.push_back(sum(step));
     waited += exposed(step);
   }

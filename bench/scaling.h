@@ -1,7 +1,7 @@
 // Times training on a growing part of the run's ranks, under each strategy.
 #pragma once
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "libtrain/error.h"
-#include "libtrain/run_options.h"
+#include "libtrain/train/run_options.h"
 #include "train/machine.h"
 #include "train/rank_device.h"
 #include "training.h"
@@ -19,16 +19,16 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
-  std::array<std::vector<double>, kParts> parts;
-  for (const PartTimes& step : training.time_steps(options.iterations)) {
+  std::array<std::vector<double>, kActivities> parts;
+  for (const ActivityTimes& step : training.time_steps(options.iterations)) {
     ms.push_back(sum(step));
-    for (std::size_t p = 0; p < kParts; ++p) parts[p].push_back(step[p]);
+    for (std::size_t p = 0; p < kActivities; ++p) parts[p].push_back(step[p]);
   }
   if (world.rank() != 0) return;
 
   const double median_s = median(ms) / 1e3, tokens = static_cast<double>(training.tokens());
   Json breakdown;
-  for (std::size_t p = 0; p < kParts; ++p) breakdown[std::string(kPartNames[p])] = spread(parts[p]);
+  for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(parts[p]);
   Json result = new_result("step", world, options);
   result.update(Json{{"model", nn::model_name(model_spec(config))},
                      {"dtype", config.train.dtype},
@@ -72,7 +72,7 @@ void serve_steps(const Config& given, const World& world, const Options& options
       throw UsageError("bench", fmt::format("standard input: expected \"run N\", got \"{}\"", line));
     }
     Json ms = Json::array();
-    for (const PartTimes& step : training.time_steps(count)) ms.push_back(sum(step));
+    for (const ActivityTimes& step : training.time_steps(count)) ms.push_back(sum(step));
     if (world.rank() == 0) std::cout << Json{{"ms", ms}}.dump() << std::endl;
   }
 }

@@ -1,7 +1,7 @@
 // Times training steps on synthetic tokens.
 #pragma once
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "result.h"
 
 namespace lt::bench {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt::bench {

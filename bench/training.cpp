@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/random.h"
-#include "libtrain/run_options.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/train/run_options.h"
 #include "train/rank_device.h"
 
 namespace lt::bench {
@@ -30,7 +30,7 @@ Batch random_batch(const BatchShape& shape, Size vocab) {
 
 }  // namespace
 
-double sum(const PartTimes& parts) {
+double sum(const ActivityTimes& parts) {
   double total = 0;
   for (const double ms : parts) total += ms;
   return total;
@@ -42,10 +42,10 @@ Training::Training(const Config& config, const Group& group, const StepOptions& 
               options),
       batch_(random_batch(engine_.batch_shape(), model_->spec().vocab)) {}
 
-std::vector<PartTimes> Training::time_steps(Size count) {
-  PartClock clock(engine_.options().device);
-  const PartClockScope current(&clock);
-  std::vector<PartTimes> times;
+std::vector<ActivityTimes> Training::time_steps(Size count) {
+  ActivityClock clock(engine_.options().device);
+  const ActivityClockScope current(&clock);
+  std::vector<ActivityTimes> times;
   struct Issued {
     StepResult result;
     Lap lap;

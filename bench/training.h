@@ -4,15 +4,15 @@
 #include <memory>
 #include <vector>
 
-#include "libtrain/batch.h"
-#include "libtrain/config.h"
-#include "libtrain/engine.h"
-#include "libtrain/models.h"
-#include "libtrain/part_clock.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/tensor/batch.h"
+#include "libtrain/train/config.h"
+#include "profile/activity_clock.h"
 
 namespace lt::bench {
 
-double sum(const PartTimes& parts);
+double sum(const ActivityTimes& parts);
 
 class Training {
  public:
@@ -20,7 +20,7 @@ class Training {
   Training(const Config& config, const Group& group, const StepOptions& options);
 
   // Steps by their parts; while a CUDA device is at one the host issues the next. Throws NonFiniteError.
-  std::vector<PartTimes> time_steps(Size count);
+  std::vector<ActivityTimes> time_steps(Size count);
 
   Size tokens() const { return engine_.batch_shape().global_tokens(); }  // of a step
   double flops() const;                                                  // of a step

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/shard_map.h"
+#include "libtrain/tensor/shard_map.h"
 
 namespace lt::checkpoint {
 

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/new_file.h"
-#include "core/progress.h"
+#include "device/progress.h"
+#include "io/new_file.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;

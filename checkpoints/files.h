@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/descriptor.h"
+#include "io/descriptor.h"
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "core/crc32c.h"
 #include "files.h"
+#include "io/crc32c.h"
 #include "known_folders.h"
 #include "layout.h"
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "shard_checksums.h"

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/descriptor.h"
+#include "io/descriptor.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {

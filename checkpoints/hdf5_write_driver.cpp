@@ -12,9 +12,9 @@
 #include <H5FDdevelop.h>
 #endif
 
-#include "core/new_file.h"
-#include "core/progress.h"
+#include "device/progress.h"
 #include "files.h"
+#include "io/new_file.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {

@@ -1,5 +1,5 @@
 // Export to the Hugging Face format, one tensor in memory at a time.
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -12,9 +12,10 @@
 #include "files.h"
 #include "hf_names.h"
 #include "layout.h"
-#include "libtrain/model_family.h"
 #include "manifest.h"
 #include "model_json.h"
+#include "nn/model_family.h"
+#include "nn/spec_fields.h"
 #include "read_ranges.h"
 #include "safetensors.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "libtrain/error.h"
-#include "libtrain/model_family.h"
+#include "nn/model_family.h"
 
 namespace lt::checkpoint {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/tensor.h"
-#include "libtrain/transformer_spec.h"
+#include "libtrain/nn/transformer_spec.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt::checkpoint {
 

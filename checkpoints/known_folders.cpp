@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 #include "verify.h"
 
 namespace lt::checkpoint {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 namespace lt::checkpoint {
 

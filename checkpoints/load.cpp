@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/fault.h"
+#include "device/fault.h"
 #include "files.h"
 #include "known_folders.h"
 #include "layout.h"
-#include "libtrain/checkpoint.h"
-#include "libtrain/progress.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/device/progress.h"
 #include "load_shares.h"
 #include "manifest.h"
 #include "read_ranges.h"

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/crc32c.h"
 #include "files.h"
+#include "io/crc32c.h"
 #include "layout.h"
 
 namespace lt::checkpoint {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 namespace lt::checkpoint {
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/crc32c.h"
-#include "core/json_depth.h"
+#include "io/crc32c.h"
+#include "io/json_depth.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "run_id.h"

@@ -15,10 +15,10 @@
 #include <cstring>
 #include <thread>
 
-#include "core/crc32c.h"
-#include "core/descriptor.h"
+#include "io/crc32c.h"
+#include "io/descriptor.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;

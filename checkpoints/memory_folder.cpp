@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/readable.h"
+#include "io/readable.h"
 #include "libtrain/error.h"
 
 namespace lt::checkpoint {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "libtrain/error.h"
+#include "nn/spec_fields.h"
 
 namespace lt::checkpoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "libtrain/transformer_spec.h"
+#include "libtrain/nn/transformer_spec.h"
 
 namespace lt::checkpoint {
 

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/pending_file.h"
 #include "files.h"
+#include "io/pending_file.h"
 #include "known_folders.h"
 #include "layout.h"
 #include "run_id.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 namespace lt::checkpoint {
 

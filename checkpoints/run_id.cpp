@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "core/entropy.h"
-#include "libtrain/checkpoint.h"
+#include "io/entropy.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 namespace lt::checkpoint {
 

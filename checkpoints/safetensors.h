@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "files.h"
-#include "libtrain/shard_map.h"
+#include "libtrain/tensor/shard_map.h"
 
 namespace lt::checkpoint {
 

@@ -9,13 +9,13 @@
 #include <memory>
 #include <unordered_map>
 
-#include "core/fault.h"
+#include "device/fault.h"
 #include "files.h"
 #include "folder_lock.h"
 #include "known_folders.h"
 #include "layout.h"
-#include "libtrain/checkpoint.h"
-#include "libtrain/progress.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/device/progress.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "retention.h"

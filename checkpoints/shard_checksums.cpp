@@ -9,9 +9,9 @@
 #include <span>
 #include <system_error>
 
-#include "core/crc32c.h"
-#include "core/progress.h"
+#include "device/progress.h"
 #include "files.h"
+#include "io/crc32c.h"
 #include "kernels/threads.h"
 #include "layout.h"
 

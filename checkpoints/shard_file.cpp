@@ -12,10 +12,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/crc32c.h"
-#include "core/fault.h"
+#include "device/fault.h"
 #include "files.h"
 #include "hdf5_write_driver.h"
+#include "io/crc32c.h"
 #include "kernels/elementwise.h"
 #include "layout.h"
 #include "shard_checksums.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "libtrain/shard_map.h"
+#include "libtrain/tensor/shard_map.h"
 #include "manifest.h"
 
 namespace lt::checkpoint {

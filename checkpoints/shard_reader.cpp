@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/crc32c.h"
-#include "core/progress.h"
+#include "device/progress.h"
+#include "io/crc32c.h"
 #include "kernels/elementwise.h"
 #include "layout.h"
 #include "shard_checksums.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "tensor/host_memory.h"

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "libtrain/device.h"
-#include "libtrain/shard_map.h"
+#include "libtrain/device/device.h"
+#include "libtrain/tensor/shard_map.h"
 
 namespace lt::checkpoint {
 

@@ -56,4 +56,4 @@ if(MPI_CXX_LIBRARY_VERSION_STRING MATCHES "^([^,\n]+)")  # "Open MPI v4.1.4, pac
   set(LIBTRAIN_MPI_VERSION "${CMAKE_MATCH_1}")
 endif()
 string(APPEND LIBTRAIN_BUILT_WITH ", ${LIBTRAIN_MPI_VERSION}, HDF5 ${HDF5_VERSION}")
-configure_file(${PROJECT_SOURCE_DIR}/libtrain/src/core/version.cpp.in ${PROJECT_BINARY_DIR}/generated/version.cpp @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/libtrain/version.cpp.in ${PROJECT_BINARY_DIR}/generated/version.cpp @ONLY)

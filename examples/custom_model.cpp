@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/layers.h"
+#include "libtrain/kernels/random.h"
 #include "libtrain/libtrain.h"
-#include "libtrain/random.h"
+#include "libtrain/nn/layers.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // `ltrain checkpoint list|inspect|verify|free|export DIR`.
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/comm/world.h"
 #include "libtrain/error.h"
-#include "libtrain/world.h"
 
 namespace CLI {
 class App;

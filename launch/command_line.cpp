@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "libtrain/version.h"
 #include "train/nearest.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "command.h"
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 
 namespace lt::launch {
 

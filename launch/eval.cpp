@@ -30,9 +30,9 @@ auto in_words_of_options(Body&& body) {
   try {
     return body();
   } catch (const DataError& e) {
-    throw DataError(e.part(), std::string("--data ") + e.what(), translated(e.hint()));
+    throw DataError(e.component(), std::string("--data ") + e.what(), translated(e.hint()));
   } catch (const UsageError& e) {
-    throw UsageError(e.part(), translated(e.what()), translated(e.hint()));
+    throw UsageError(e.component(), translated(e.what()), translated(e.hint()));
   }
 }
 

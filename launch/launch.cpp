@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "command_line.h"
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "numbers.h"
 #include "supervisor/supervisor.h"
 

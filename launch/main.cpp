@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "command_line.h"
-#include "libtrain/program.h"
+#include "libtrain/comm/program.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "command.h"
-#include "libtrain/generate.h"
+#include "libtrain/train/generate.h"
 
 namespace lt::launch {
 

@@ -1,5 +1,5 @@
 // `ltrain plan`: memory, FLOPs and communication of a run, without running it.
-#include "libtrain/planner.h"
+#include "libtrain/train/planner.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 #include "command.h"
 #include "config_options.h"
-#include "core/pending_file.h"
+#include "io/pending_file.h"
 #include "numbers.h"
 #include "output_file.h"
 

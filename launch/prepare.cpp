@@ -1,5 +1,5 @@
 // `ltrain prepare`: text to token files. One rank does it; the others wait.
-#include "libtrain/prepare.h"
+#include "libtrain/data/prepare.h"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "command.h"
-#include "libtrain/report.h"
 #include "output_file.h"
+#include "report/report.h"
 
 namespace lt::launch {
 

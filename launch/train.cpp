@@ -3,7 +3,7 @@
 
 #include "command.h"
 #include "config_options.h"
-#include "libtrain/trainer.h"
+#include "libtrain/train/trainer.h"
 
 namespace lt::launch {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/strided.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/element_types.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt::kernels {
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/map.h"
-#include "libtrain/stochastic_rounding.h"
+#include "libtrain/kernels/stochastic_rounding.h"
 
 namespace lt::kernels {
 

@@ -13,8 +13,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/cuda.h"
-#include "core/descriptor.h"
+#include "device/cuda.h"
+#include "io/descriptor.h"
 
 namespace lt::kernels {
 namespace {

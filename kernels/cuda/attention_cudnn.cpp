@@ -15,9 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "kernels/attention_options.h"
 #include "libtrain/error.h"
+#include "memory/workspace.h"
 
 namespace lt::kernels::cudnn {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <limits>
 
-#include "core/cuda_error.h"
+#include "device/cuda_error.h"
 #include "kernels/attention.h"
 #include "kernels/element_types.h"
 #include "kernels/limits.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/common.cuh"
+#include "memory/workspace.h"
 
 namespace lt::kernels {
 

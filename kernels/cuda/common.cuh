@@ -10,8 +10,8 @@
 #include <string>
 #include <type_traits>
 
-#include "core/cuda.h"
-#include "core/cuda_error.h"
+#include "device/cuda.h"
+#include "device/cuda_error.h"
 #include "kernels/common.h"
 #include "kernels/element_types.h"
 #include "libtrain/error.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/map.cuh"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt::kernels {
 namespace {

@@ -2,6 +2,7 @@
 // in order) and added up in chunks of fixed size, so a frequent id takes many blocks: no atomics, and the same bits
 // each time.
 #include "kernels/embedding.h"
+#include "memory/workspace.h"
 
 #include <algorithm>
 #include <bit>

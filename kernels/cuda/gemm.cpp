@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda.h"
-#include "core/cuda_error.h"
+#include "device/cuda.h"
+#include "device/cuda_error.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_in_passes.h"
+#include "memory/workspace.h"
 
 namespace lt::kernels {
 namespace {

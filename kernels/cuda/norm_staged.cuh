@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/columns.cuh"
 #include "kernels/cuda/staged_rows.cuh"
+#include "memory/workspace.h"
 
 namespace lt::kernels {
 

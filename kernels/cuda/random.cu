@@ -2,7 +2,7 @@
 #include "kernels/random.h"
 
 #include "kernels/cuda/common.cuh"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt::kernels {
 namespace {

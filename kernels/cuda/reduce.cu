@@ -1,5 +1,6 @@
 // Sums in a fixed order on the GPU: the order depends on sizes alone.
 #include "kernels/reduce.h"
+#include "memory/workspace.h"
 
 #include "kernels/cuda/columns.cuh"
 

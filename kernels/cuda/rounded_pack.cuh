@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/common.cuh"
-#include "libtrain/stochastic_rounding.h"
+#include "libtrain/kernels/stochastic_rounding.h"
 
 namespace lt::kernels {
 

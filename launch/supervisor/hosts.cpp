@@ -14,7 +14,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/whole_file.h"
+#include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "supervisor/child_process.h"
 #include "supervisor/launcher.h"

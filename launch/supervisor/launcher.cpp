@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <thread>
 
-#include "core/readable.h"
+#include "io/readable.h"
 #include "libtrain/error.h"
 
 namespace lt::launch {

@@ -12,7 +12,7 @@
 
 #include "checkpoints/layout.h"
 #include "checkpoints/memory_folder.h"
-#include "core/readable.h"
+#include "io/readable.h"
 #include "record/line_file.h"
 #include "train/run_identity.h"
 

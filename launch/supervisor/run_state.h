@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "train/restart.h"
 
 namespace lt::launch {

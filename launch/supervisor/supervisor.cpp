@@ -15,8 +15,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/descriptor.h"
-#include "core/entropy.h"
+#include "io/descriptor.h"
+#include "io/entropy.h"
 #include "supervisor/attempt.h"
 #include "supervisor/hosts.h"
 #include "supervisor/run_state.h"

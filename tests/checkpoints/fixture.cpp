@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "libtrain/error.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt_test {
 using namespace lt;

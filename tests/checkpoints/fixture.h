@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 
 namespace lt_test {
 

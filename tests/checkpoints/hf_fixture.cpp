@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "checkpoints/hf_models.h"
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "safetensors.h"
 
 int main(int argc, char** argv) {

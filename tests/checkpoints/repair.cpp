@@ -1,7 +1,7 @@
 // Damage whose checksums fit.
 #include "checkpoints/repair.h"
 
-#include "core/crc32c.h"
+#include "io/crc32c.h"
 #include "shard_checksums.h"
 
 namespace lt_test {

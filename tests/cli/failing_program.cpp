@@ -2,8 +2,8 @@
 #include <new>
 #include <string>
 
+#include "libtrain/comm/program.h"
 #include "libtrain/error.h"
-#include "libtrain/program.h"
 
 namespace {
 

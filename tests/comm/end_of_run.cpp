@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 
+#include "libtrain/comm/group.h"
+#include "libtrain/comm/world.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
-#include "libtrain/world.h"
 
 static bool abort_hangs = false;
 

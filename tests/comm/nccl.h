@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/values.h"
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "test_main/catch.h"
 #include "test_main/world.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "comm/tcp_group.h"
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
 
 namespace lt_test {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 
 namespace lt_test {
 

@@ -2,9 +2,9 @@
 #include <set>
 
 #include "data/temp_folder.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 #include "test_main/catch.h"
 
 using lt::BatchShape;

@@ -1,9 +1,9 @@
 // The order of samples: a bijection for every n, different for every key, and the same in every version.
 #include <vector>
 
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 #include "test_main/catch.h"
 
 namespace {

@@ -1,10 +1,10 @@
 // prepare: the tokens of all files in order, split at the end, and nothing half-written.
-#include "libtrain/prepare.h"
+#include "libtrain/data/prepare.h"
 
 #include <filesystem>
 
 #include "data/temp_folder.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "data/temp_folder.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 

@@ -1,6 +1,6 @@
 // The byte tokenizer, and which files describe a tokenizer.
 #include "data/temp_folder.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 

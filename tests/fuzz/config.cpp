@@ -1,5 +1,5 @@
 // A configuration in TOML; one that is accepted reads back from what it prints.
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,8 +2,8 @@
 #include <array>
 #include <sstream>
 
-#include "core/fault.h"
-#include "libtrain/world.h"
+#include "device/fault.h"
+#include "libtrain/comm/world.h"
 #include "target.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // manifest.json, with a checksum that agrees with the bytes, so that what comes behind it is reached.
 #include "checkpoints/manifest.h"
 
-#include "core/crc32c.h"
+#include "io/crc32c.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,7 @@
 // Token files: the header, every token, and the search for one that is beyond the vocabulary.
 #include <vector>
 
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // tokenizer.json.
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

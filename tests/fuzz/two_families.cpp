@@ -1,5 +1,5 @@
 // A table of two families without models, so that the fuzz target links none.
-#include "libtrain/model_family.h"
+#include "nn/model_family.h"
 
 namespace lt::nn {
 

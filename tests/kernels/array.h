@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libtrain/dtype.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt::test {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "kernels/array.h"
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "test_main/catch.h"
 
 namespace lt::test {

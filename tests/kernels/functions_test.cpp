@@ -7,7 +7,7 @@
 #include "kernels/indexing.h"
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "test_main/catch.h"
 
 using namespace lt;

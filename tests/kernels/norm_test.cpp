@@ -5,7 +5,7 @@
 
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "test_main/catch.h"
 
 using namespace lt;

@@ -1,5 +1,5 @@
 // A model of 8 billion parameters on the meta device: shapes and bytes, no data.
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/autograd.h"
-#include "libtrain/model_family.h"
-#include "libtrain/models.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/tensor/autograd.h"
+#include "nn/model_family.h"
 
 namespace lt_test {
 

@@ -1,6 +1,7 @@
 // The table of presets against the published shapes, FLOPs of a token, and what makes no model.
 #include "libtrain/error.h"
 #include "nn/passes.h"
+#include "nn/spec_fields.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -23,7 +24,7 @@ std::string refusal_of(const F& body) {
   try {
     body();
   } catch (const UsageError& error) {
-    CHECK(error.part() == "config");
+    CHECK(error.component() == "config");
     CHECK_FALSE(error.hint().empty());
     return error.what();
   }

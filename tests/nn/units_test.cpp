@@ -1,7 +1,7 @@
 // Units: their order around both passes, borrowing, and recomputation, which changes no bit of any gradient.
 #include "libtrain/error.h"
-#include "libtrain/layers.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/nn/layers.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
 

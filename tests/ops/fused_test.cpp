@@ -1,6 +1,6 @@
 // Gradients of the fused operations, and their values against the same computation from general operations.
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
 #include "ops/gradient_check.h"
 
 using namespace lt;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/autograd.h"
-#include "libtrain/ops.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/tensor/autograd.h"
 #include "test_main/catch.h"
 
 namespace lt_test {

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "libtrain/error.h"
-#include "libtrain/optim.h"
+#include "libtrain/optim/optimizer.h"
 #include "test_main/catch.h"
 
 using namespace lt;

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "libtrain/engine.h"
 #include "libtrain/error.h"
-#include "libtrain/layers.h"
-#include "libtrain/timeline.h"
+#include "libtrain/nn/layers.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/profile/timeline.h"
 #include "optim/least_loaded.h"
 #include "parallel/layout.h"
 #include "parallel/synthetic.h"

@@ -2,8 +2,8 @@
 #include <array>
 #include <thread>
 
-#include "libtrain/context.h"
-#include "libtrain/engine.h"
+#include "libtrain/device/context.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 

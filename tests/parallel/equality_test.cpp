@@ -1,7 +1,7 @@
 // At a fixed world size every strategy, with and without recomputation, gives the same bits.
-#include "libtrain/engine.h"
-#include "libtrain/layers.h"
-#include "libtrain/ops.h"
+#include "libtrain/nn/layers.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 

@@ -1,15 +1,15 @@
 // An engine whose group has memory of its own for gathers: what lies there, and that it changes no bit and no count.
-// The memory is the CPU's, so that it runs everywhere; windows of NCCL stand in tests/comm/test_nccl_windows.cpp.
+// The memory is the CPU's, so that it runs everywhere; windows of NCCL stand in tests/comm/nccl_windows_test.cpp.
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "comm/backend.h"
 #include "comm/mpi_group.h"
-#include "core/buffer.h"
-#include "core/ledger.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
+#include "memory/buffer.h"
+#include "memory/ledger.h"
 #include "parallel/step_memory.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -143,7 +143,7 @@ TEST_CASE("gather memory: a larger arena comes when the smaller one is back", "[
     memory.run(
         "program", batch,
         [&](const std::string& name, const Batch& shapes) {
-          return record_program(name, kMeta, [&] { Tensor::empty(shapes.inputs.shape(), DType::f32, kMeta); });
+          return record_memory_plan(name, kMeta, [&] { Tensor::empty(shapes.inputs.shape(), DType::f32, kMeta); });
         },
         [&] {
           const Tensor block = Tensor::empty({elements}, DType::f32);
@@ -162,7 +162,7 @@ TEST_CASE("gather memory: a larger arena comes when the smaller one is back", "[
 
 TEST_CASE("programs of an arena in windows have the same places on all ranks", "[parallel]") {
   const auto program = [](Size elements) {
-    return record_program("program", kMeta, [&] {
+    return record_memory_plan("program", kMeta, [&] {
       const Tensor first = Tensor::empty({elements}, DType::f32, kMeta), second = Tensor::empty({1}, DType::f32, kMeta);
     });
   };

@@ -2,8 +2,8 @@
 // with the state of another has its bits.
 #include <cmath>
 
-#include "libtrain/engine.h"
 #include "libtrain/error.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 

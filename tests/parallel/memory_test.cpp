@@ -1,8 +1,8 @@
 // What each strategy holds, from the allocator's marks: the formulas of docs/strategies.md, and their bounds in a step.
 #include <algorithm>
 
-#include "libtrain/engine.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 

@@ -2,8 +2,8 @@
 #include <functional>
 #include <string>
 
-#include "core/allocator.h"
 #include "libtrain/error.h"
+#include "memory/allocator.h"
 #include "parallel/synthetic.h"
 #include "test_main/armed_fault.h"
 #include "test_main/catch.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "parallel/synthetic.h"
 #include "test_main/armed_fault.h"
 #include "test_main/catch.h"

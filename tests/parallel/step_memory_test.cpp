@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <new>
 
-#include "core/allocator.h"
-#include "libtrain/engine.h"
 #include "libtrain/error.h"
-#include "libtrain/layers.h"
-#include "libtrain/ops.h"
+#include "libtrain/nn/layers.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/parallel/engine.h"
+#include "memory/allocator.h"
 #include "parallel/step_memory.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"

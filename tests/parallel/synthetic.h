@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/fault.h"
-#include "libtrain/engine.h"
-#include "libtrain/models.h"
-#include "libtrain/random.h"
+#include "device/fault.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/parallel/engine.h"
 #include "test_main/world.h"
 
 namespace lt_test {

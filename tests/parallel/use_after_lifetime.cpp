@@ -2,10 +2,10 @@
 // come to its end.
 #include <cstdio>
 
-#include "libtrain/autograd.h"
-#include "libtrain/engine.h"
-#include "libtrain/layers.h"
-#include "libtrain/ops.h"
+#include "libtrain/nn/layers.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/tensor/autograd.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The same global batch gives the same losses on any number of ranks, with any accumulation, and hybrid.
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 

@@ -1,10 +1,10 @@
 // arena_svg(): every block stands where the packing puts it; a drawing that is not ours is not taken for one.
-#include "report/arena_drawing.h"
+#include "drawing/arena_drawing.h"
 
 #include <filesystem>
 #include <string>
 
-#include "libtrain/report.h"
+#include "report/report.h"
 #include "run_files.h"
 #include "test_main/catch.h"
 
@@ -12,8 +12,8 @@ namespace {
 
 using fixture::contains;
 
-lt::MemoryProgram program(int blocks) {
-  lt::MemoryProgram p{.name = "step", .lifetimes = {}, .packing = {}};
+lt::MemoryPlan program(int blocks) {
+  lt::MemoryPlan p{.name = "step", .lifetimes = {}, .packing = {}};
   for (int i = 0; i < blocks; ++i) {
     p.lifetimes.push_back({lt::Size{1024} * (1 + i % 7), 2 * i, 2 * i + 5,
                            i % 2 == 0 ? lt::MemoryOwner::activations : lt::MemoryOwner::gradients,
@@ -32,7 +32,7 @@ int count(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("arena_svg: a rectangle a block, with its owner, operation and bytes", "[report]") {
-  lt::MemoryProgram p{.name = "step", .lifetimes = {}, .packing = {}};
+  lt::MemoryPlan p{.name = "step", .lifetimes = {}, .packing = {}};
   p.lifetimes = {{1 << 20, 0, 3, lt::MemoryOwner::parameters, "blocks.0 gather"},
                  {1 << 19, 1, 2, lt::MemoryOwner::activations, "a<b"}};
   p.packing = {{0, 1 << 20}, (1 << 20) + (1 << 19)};

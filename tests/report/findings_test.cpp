@@ -19,9 +19,9 @@ using Parts = std::map<std::string, double>;  // ms of a step
 
 constexpr double kGiB = 1 << 30;
 
-bool waits_for_others(const std::string& part) { return part.ends_with("_exposed"); }
+bool waits_for_others(const std::string& activity) { return activity.ends_with("_exposed"); }
 
-lt::report::PartOverRanks over_ranks(const std::string& name, const std::vector<double>& values) {
+lt::report::ActivityOverRanks over_ranks(const std::string& name, const std::vector<double>& values) {
   double sum = 0;
   for (double v : values) sum += v;
   const auto most = std::max_element(values.begin(), values.end());
@@ -29,7 +29,8 @@ lt::report::PartOverRanks over_ranks(const std::string& name, const std::vector<
           static_cast<double>(most - values.begin())};
 }
 
-// Twenty equal steps of ranks with these parts, on a host with a processor and 4 GiB a rank, of which 3.5 are used.
+// Twenty equal steps of ranks with these activities, on a host with a processor and 4 GiB a rank, of which 3.5 are
+// used.
 RunData run_of(const std::vector<Parts>& ranks) {
   RunData run;
   run.directory = "/runs/a";
@@ -63,7 +64,7 @@ RunData run_of(const std::vector<Parts>& ranks) {
         values.push_back(ranks[r].at(name));
         if (!waits_for_others(name)) own[r] += values.back();
       }
-      row.parts_over_ranks.push_back(over_ranks(name, values));
+      row.breakdown_over_ranks.push_back(over_ranks(name, values));
       row.step_ms += ms;
     }
     const auto busy = over_ranks("own", own);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libtrain/error.h"
-#include "libtrain/report.h"
+#include "report/report.h"
 #include "run_files.h"
 #include "test_main/catch.h"
 

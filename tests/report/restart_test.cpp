@@ -1,9 +1,9 @@
 // Runs that were started more than once in their folder: what counts of their lines, and what a report says of them.
 #include <string>
 
-#include "libtrain/report.h"
 #include "report/metrics.h"
-#include "report/parts.h"
+#include "report/report.h"
+#include "report/segments.h"
 #include "run_files.h"
 #include "test_main/catch.h"
 
@@ -125,26 +125,26 @@ TEST_CASE("restart: a comparison takes the part of a run that it names", "[repor
 
 TEST_CASE("restart: what a part is", "[report]") {
   const Folder folder("part");
-  const auto parts = [&](const std::string& lines) {
+  const auto segments = [&](const std::string& lines) {
     write(folder.path / "metrics.jsonl", lines);
     const auto run = lt::report::read_run(folder.path.string());
     std::string text;
-    for (const auto& part : run.parts) text += lt::report::range_text(part) + "; ";
+    for (const auto& segment : run.segments) text += lt::report::range_text(segment) + "; ";
     return text;
   };
   const std::string first = start_line(2, 0, kZero3) + steps(1, 4, 5, 100);
-  CHECK(parts(first) == "1 to 4; ");
-  // The same settings again are the same part,
-  CHECK(parts(first + start_line(2, 4, kZero3) + steps(5, 6, 5, 100)) == "1 to 6; ");
+  CHECK(segments(first) == "1 to 4; ");
+  // The same settings again are the same segment,
+  CHECK(segments(first + start_line(2, 4, kZero3) + steps(5, 6, 5, 100)) == "1 to 6; ");
   // also where an older version said less of them.
-  CHECK(parts(start_line(2) + steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
-  CHECK(parts(steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
-  CHECK(parts(first + start_line(4, 4, kZero3) + step_line(5, 5, 100)) == "1 to 4; 5; ");
-  // There and back are three parts, and what was superseded is in none.
-  CHECK(parts(first + start_line(2, 4, kDdp) + steps(5, 6, 5, 100) + start_line(2, 6, kZero3) + steps(7, 8, 5, 100)) ==
-        "1 to 4; 5 to 6; 7 to 8; ");
-  CHECK(parts(first + start_line(2, 4, kDdp) + steps(5, 6, 5, 100) + start_line(2, 4, kZero3) + steps(5, 8, 5, 100)) ==
-        "1 to 8; ");
+  CHECK(segments(start_line(2) + steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
+  CHECK(segments(steps(1, 4, 5, 100) + start_line(2, 4, kDdp) + steps(5, 6, 5, 100)) == "1 to 6; ");
+  CHECK(segments(first + start_line(4, 4, kZero3) + step_line(5, 5, 100)) == "1 to 4; 5; ");
+  // There and back are three segments, and what was superseded is in none.
+  CHECK(segments(first + start_line(2, 4, kDdp) + steps(5, 6, 5, 100) + start_line(2, 6, kZero3) +
+                 steps(7, 8, 5, 100)) == "1 to 4; 5 to 6; 7 to 8; ");
+  CHECK(segments(first + start_line(2, 4, kDdp) + steps(5, 6, 5, 100) + start_line(2, 4, kZero3) +
+                 steps(5, 8, 5, 100)) == "1 to 8; ");
 }
 
 TEST_CASE("restart: a start that has no steps yet says nothing of those before it", "[report]") {

@@ -22,7 +22,7 @@ def foreign_includes(text):
     """The includes of a header that are neither of the standard library nor public."""
     found = []
     for bracket, name in re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.MULTILINE):
-        is_public = bracket == '"' and re.fullmatch(r"libtrain/\w+\.h", name)
+        is_public = bracket == '"' and re.fullmatch(r"libtrain/(\w+/)?\w+\.h", name)
         if not is_public and not (bracket == "<" and name in STANDARD):
             found.append(name)
     return found

@@ -10,20 +10,22 @@ import std_includes
 
 IN_ORDER = {
     "libtrain/include/libtrain/error.h": "#include <string>\n",
-    "libtrain/include/libtrain/tensor.h": '#include "libtrain/error.h"\n',
-    "libtrain/include/libtrain/module.h": '#include "libtrain/tensor.h"\n',
-    "libtrain/include/libtrain/group.h": '#include "libtrain/tensor.h"\n',
-    "libtrain/include/libtrain/engine.h": '#include "libtrain/module.h"\n#include "libtrain/group.h"\n',
+    "libtrain/include/libtrain/tensor/tensor.h": '#include "libtrain/error.h"\n',
+    "libtrain/include/libtrain/nn/module.h": '#include "libtrain/tensor/tensor.h"\n',
+    "libtrain/include/libtrain/comm/group.h": '#include "libtrain/tensor/tensor.h"\n',
+    "libtrain/include/libtrain/parallel/engine.h": '#include "libtrain/nn/module.h"\n#include "libtrain/comm/group.h"\n',
     "kernels/include/kernels/gemm.h": '#include "libtrain/error.h"\n',
     "kernels/cpu/gemm.cpp": '#include <oneapi/dnnl/dnnl.hpp>\n#include "kernels/gemm.h"\n#include "tile.h"\n',
     "kernels/cpu/tile.h": "",
-    "libtrain/src/comm/work.h": '#include "libtrain/group.h"\n',
+    "libtrain/src/comm/work.h": '#include "libtrain/comm/group.h"\n',
     "libtrain/src/comm/work.cpp": '#include <mpi.h>\n#include "comm/work.h"\n#include "kernels/gemm.h"\n',
-    "checkpoints/files.h": '#include "libtrain/group.h"\n',
+    "checkpoints/files.h": '#include "libtrain/comm/group.h"\n',
     "checkpoints/files.cpp": '#include "files.h"\n',
-    "bench/step.cpp": '#include "libtrain/engine.h"\n',
+    "libtrain/src/device/cuda.h": "",
+    "bench/step.h": "",
+    "bench/step.cpp": '#include "libtrain/parallel/engine.h"\n',
     "launch/main.cpp": '#include "files.h"\n#include "comm/work.h"\n',
-    "examples/train.cpp": '#include "libtrain/engine.h"\n',
+    "examples/train.cpp": '#include "libtrain/parallel/engine.h"\n',
 }
 
 
@@ -42,15 +44,19 @@ class Includes(unittest.TestCase):
 
     def test_planted(self):
         cases = [
-            ("libtrain/src/tensor/a.cpp", '#include "libtrain/module.h"\n', '"libtrain/module.h" is of nn, right of tensor'),
-            ("libtrain/src/nn/a.cpp", '#include "libtrain/group.h"\n', '"libtrain/group.h" is of comm, a sibling of nn'),
+            ("libtrain/src/tensor/a.cpp", '#include "libtrain/nn/module.h"\n', '"libtrain/nn/module.h" is of nn, right of tensor'),
+            ("libtrain/src/nn/a.cpp", '#include "libtrain/comm/group.h"\n', '"libtrain/comm/group.h" is of comm, a sibling of nn'),
             ("libtrain/src/nn/a.cpp", '#include "comm/work.h"\n', '"comm/work.h" is of comm, a sibling of nn'),
             ("libtrain/src/nn/a.cpp", "#  include <comm/work.h>\n", '"comm/work.h" is of comm, a sibling of nn'),
             ("libtrain/src/nn/a.h", '#include "../comm/work.h"\n', '"../comm/work.h" is of comm, a sibling of nn'),
-            ("checkpoints/a.cpp", '#include "libtrain/engine.h"\n', '"libtrain/engine.h" is of parallel, a sibling of checkpoints'),
+            ("checkpoints/a.cpp", '#include "libtrain/parallel/engine.h"\n', '"libtrain/parallel/engine.h" is of parallel, a sibling of checkpoints'),
             ("libtrain/src/parallel/a.cpp", '#include "files.h"\n', '"files.h" is of checkpoints, a sibling of parallel'),
-            ("kernels/cuda/a.cu", '#include "libtrain/tensor.h"\n', '"libtrain/tensor.h" is of tensor, right of kernels'),
-            ("libtrain/src/core/v.cpp.in", '#include "kernels/gemm.h"\n', '"kernels/gemm.h" is of kernels, right of core'),
+            ("kernels/cuda/a.cu", '#include "libtrain/tensor/tensor.h"\n', '"libtrain/tensor/tensor.h" is of tensor, right of kernels'),
+            ("libtrain/src/device/v.cpp.in", '#include "kernels/gemm.h"\n', '"kernels/gemm.h" is of kernels, right of device'),
+            ("libtrain/src/io/a.cpp", '#include "device/cuda.h"\n', '"device/cuda.h" is of device, a sibling of io'),
+            ("libtrain/include/libtrain/dtype.h", '#include "libtrain/tensor/tensor.h"\n',
+             '"libtrain/tensor/tensor.h" is of tensor: a header of no layer includes none'),
+            ("report/a.cpp", '#include "bench/step.h"\n', '"bench/step.h" is of bench, a sibling of report'),
             ("libtrain/src/ops/a.cpp", '#include "gone.h"\n', '"gone.h" is no file of the tree'),
             ("examples/a.cpp", '#include "comm/work.h"\n', '"comm/work.h" is private: examples include public headers alone'),
             ("libtrain/src/train/a.cpp", "#include <mpi.h>\n", "<mpi.h> belongs to comm, not to train"),
@@ -62,8 +68,8 @@ class Includes(unittest.TestCase):
     def test_a_header_that_cmake_makes(self):
         template, user = {"libtrain/src/tensor/b.h.in": "// Planted.\n"}, '// Planted.\n#include "tensor/b.h"\n'
         self.assertEqual(check({**template, "libtrain/src/ops/a.cpp": user}), [])
-        self.assertEqual(check({**template, "libtrain/src/core/a.cpp": user}),
-                         ['libtrain/src/core/a.cpp:2: "tensor/b.h" is of tensor, right of core'])
+        self.assertEqual(check({**template, "libtrain/src/io/a.cpp": user}),
+                         ['libtrain/src/io/a.cpp:2: "tensor/b.h" is of tensor, right of io'])
 
     def test_standard_headers(self):
         for text, found in (("std::vector<int> v;", ["libtrain/src/nn/a.cpp:2: std::vector needs <vector>"]),
@@ -71,7 +77,7 @@ class Includes(unittest.TestCase):
                             ('auto text = "std::vector";\n', []),
                             ("#include <vector>\nstd::vector<int> v;\n", [])):
             with self.subTest(text):
-                planted = {"libtrain/src/nn/a.cpp": '#include "libtrain/module.h"\n' + text}
+                planted = {"libtrain/src/nn/a.cpp": '#include "libtrain/nn/module.h"\n' + text}
                 self.assertEqual(check(planted, std_includes.violations)[0], found)
 
     def test_classes_that_are_defined_twice(self):
@@ -85,7 +91,8 @@ class Includes(unittest.TestCase):
                 self.assertEqual(check(planted, definitions.violations)[0], found)
 
     def test_files_of_no_layer(self):
-        for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/src/other/a.cpp"]:
+        for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/include/libtrain/tensor/detail/a.h",
+                     "libtrain/src/other/a.cpp"]:
             with self.subTest(name):
                 self.assertEqual(check({name: ""}), [f"{name}:1: the file is of no layer (tests/structure/includes.py)"])
 

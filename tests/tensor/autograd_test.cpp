@@ -1,9 +1,9 @@
 // Gradient slots, the order of the tape, and the recomputation of released outputs.
-#include "libtrain/autograd.h"
+#include "libtrain/tensor/autograd.h"
 
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/ops.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/ops/ops.h"
 #include "tensor/ramp.h"
 #include "test_main/catch.h"
 

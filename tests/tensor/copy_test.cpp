@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "libtrain/error.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 #include "tensor/ramp.h"
 #include "test_main/catch.h"
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt_test {
 

@@ -1,6 +1,6 @@
 // Shapes: sizes, products, equality, text, and what is no shape.
 #include "libtrain/error.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 #include "test_main/catch.h"
 
 using namespace lt;

@@ -1,7 +1,8 @@
 // Storage that comes and goes: unbound tensors, rebinding, and values that a recipe brings back.
+#include "tensor/storage.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/tensor.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/tensor.h"
 #include "tensor/ramp.h"
 #include "test_main/catch.h"
 
@@ -28,33 +29,33 @@ TEST_CASE("rebind makes every copy of the handle name a range of the storage; un
   Tensor weight = Tensor::unbound({2, 3}, DType::f32, kCpu, "weight");
   const Tensor copy_of_handle = weight;
   Tensor storage = ramp({10});
-  weight.rebind(storage, 4);
+  TensorStorage::rebind(weight, storage, 4);
   CHECK(copy_of_handle.is_bound());
   CHECK(copy_of_handle.to_vector<float>() == std::vector<float>{4, 5, 6, 7, 8, 9});
   CHECK(copy_of_handle.data<float>() == storage.data<float>() + 4);
-  weight.rebind(storage.narrow(0, 2, 7), 1);  // an offset of an offset
+  TensorStorage::rebind(weight, storage.narrow(0, 2, 7), 1);  // an offset of an offset
   CHECK(copy_of_handle.data<float>() == storage.data<float>() + 3);
   const MemoryUse bound = memory_live(kCpu);
   storage = Tensor();
   CHECK(memory_live(kCpu).total == bound.total);
-  weight.unbind();
+  TensorStorage::unbind(weight);
   CHECK(memory_live(kCpu).total == bound.total - kAllocationAlignment);
   CHECK_THROWS_AS(copy_of_handle.data(), InternalError);
 }
 
 TEST_CASE("rebind refuses what does not fit", "[tensor]") {
   Tensor weight = Tensor::unbound({2, 3}, DType::f32, kCpu, "weight");
-  CHECK_THROWS_WITH(weight.rebind(ramp({10}), 5), "weight: cannot bind 6 elements at 5 of 10");
-  CHECK_THROWS_AS(weight.rebind(ramp({10}), -1), InternalError);
-  CHECK_THROWS_AS(weight.rebind(Tensor::zeros({6}, DType::bf16), 0), InternalError);
-  CHECK_THROWS_AS(weight.rebind(ramp({3, 4}).transposed(0, 1), 0), InternalError);
+  CHECK_THROWS_WITH(TensorStorage::rebind(weight, ramp({10}), 5), "weight: cannot bind 6 elements at 5 of 10");
+  CHECK_THROWS_AS(TensorStorage::rebind(weight, ramp({10}), -1), InternalError);
+  CHECK_THROWS_AS(TensorStorage::rebind(weight, Tensor::zeros({6}, DType::bf16), 0), InternalError);
+  CHECK_THROWS_AS(TensorStorage::rebind(weight, ramp({3, 4}).transposed(0, 1), 0), InternalError);
   CHECK_FALSE(weight.is_bound());
 }
 
 TEST_CASE("released values come back through the recipe, once for each release", "[tensor]") {
   int runs = 0;
   const Tensor x = ramp({3});
-  x.set_recipe([&runs](const Tensor& out) {
+  TensorStorage::set_recipe(x, [&runs](const Tensor& out) {
     ++runs;
     for (int i = 0; i < 3; ++i) out.data<float>()[i] = static_cast<float>(10 * i);
   });
@@ -74,7 +75,7 @@ TEST_CASE("released values come back through the recipe, once for each release",
 
 TEST_CASE("a view of values that are released later keeps them", "[tensor]") {
   const Tensor x = ramp({3});
-  x.set_recipe([](const Tensor& out) { fill_zero(out); });
+  TensorStorage::set_recipe(x, [](const Tensor& out) { fill_zero(out); });
   const Tensor view = x.narrow(0, 1, 2);
   x.release_values();
   CHECK(view.to_vector<float>() == std::vector<float>{1, 2});

@@ -1,6 +1,6 @@
 // Views: which elements narrow, transposed and view name, that they share storage, and what they refuse.
 #include "libtrain/error.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 #include "tensor/ramp.h"
 #include "test_main/catch.h"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/fault.h"
+#include "device/fault.h"
 #include "test_main/world.h"
 
 namespace lt_test {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 namespace lt_test {
 

@@ -3,13 +3,13 @@
 #include <set>
 
 #include "data/temp_folder.h"
-#include "libtrain/config.h"
+#include "io/utf8.h"
 #include "libtrain/error.h"
-#include "libtrain/run_options.h"
+#include "libtrain/train/config.h"
+#include "libtrain/train/run_options.h"
 #include "test_main/catch.h"
 #include "train/nearest.h"
 #include "train/same_run.h"
-#include "train/utf8.h"
 
 using lt::Config;
 using lt::load_config;
@@ -41,7 +41,7 @@ Refusal refusal(Body&& body) {
   try {
     body();
   } catch (const UsageError& error) {
-    CHECK(error.part() == "config");
+    CHECK(error.component() == "config");
     return {error.what(), error.hint()};
   }
   return {"no error was thrown", ""};

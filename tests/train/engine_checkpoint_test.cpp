@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "libtrain/checkpoint.h"
-#include "libtrain/generate.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/libtrain.h"
+#include "libtrain/train/generate.h"
 #include "test_main/catch.h"
 
 using namespace lt;

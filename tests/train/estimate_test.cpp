@@ -1,7 +1,7 @@
 // The planner's estimate: the clock by hand-made work, collectives by their formula, counted work by the model's own
 // formula, and whole steps against measured ones.
 #include "libtrain/libtrain.h"
-#include "libtrain/planner.h"
+#include "libtrain/train/planner.h"
 #include "test_main/catch.h"
 #include "train/device_model.h"
 #include "train/step_clock.h"
@@ -35,7 +35,7 @@ Plan planned(const std::string& preset, int micro_batch, int seq, const std::str
 TEST_CASE("estimate: how groups lie on nodes", "[estimate]") {
   const auto placed = [](int run_ranks, int ranks_per_node, int ranks, int stride) {
     const GroupPlacement group = place_groups({run_ranks, ranks_per_node}, ranks, stride);
-    return std::pair(group.smallest_part, group.nodes);
+    return std::pair(group.smallest_share, group.nodes);
   };
   CHECK(placed(8, 8, 8, 1) == std::pair(8, 1));
   CHECK(placed(16, 8, 16, 1) == std::pair(8, 2));
@@ -89,13 +89,13 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
     const StepTime time = clock.take();
     CHECK(time.products_ms == Approx(0.75).epsilon(kTolerance));
     CHECK(time.collectives_ms == Approx(2).epsilon(kTolerance));
-    CHECK(time.parts_ms[static_cast<std::size_t>(Part::gather_exposed)] ==
+    CHECK(time.breakdown_ms[static_cast<std::size_t>(Activity::gather_exposed)] ==
           Approx(device->overlaps ? 0.75 : 1).epsilon(kTolerance));
-    CHECK(time.parts_ms[static_cast<std::size_t>(Part::forward)] ==
+    CHECK(time.breakdown_ms[static_cast<std::size_t>(Activity::forward)] ==
           Approx(0.75 + (device->overlaps ? 0.5 : 1)).epsilon(kTolerance));
     CHECK(time.total_ms() == Approx(device->overlaps ? 2 : 2.75).epsilon(kTolerance));
     double parts = 0;
-    for (const double ms : time.parts_ms) parts += ms;
+    for (const double ms : time.breakdown_ms) parts += ms;
     CHECK(parts == Approx(time.total_ms()).epsilon(kTolerance));
   }
 }
@@ -179,8 +179,12 @@ TEST_CASE("estimate: what strategies and recomputation do to it", "[estimate]") 
   const auto step = [&](int ranks, const std::string& strategy, const std::string& recompute = "none") {
     return planned("gpt2-1.5b", 8, 1024, "bf16", nodes, ranks, strategy, recompute).step_time;
   };
-  const auto forward = [](const StepTime& time) { return time.parts_ms[static_cast<std::size_t>(Part::forward)]; };
-  const auto again = [](const StepTime& time) { return time.parts_ms[static_cast<std::size_t>(Part::recompute)]; };
+  const auto forward = [](const StepTime& time) {
+    return time.breakdown_ms[static_cast<std::size_t>(Activity::forward)];
+  };
+  const auto again = [](const StepTime& time) {
+    return time.breakdown_ms[static_cast<std::size_t>(Activity::recompute)];
+  };
   const StepTime alone = step(1, "ddp");
   CHECK(alone.exposed_ms() == 0);
   CHECK(again(alone) == 0);

@@ -2,8 +2,8 @@
 // time.
 #include <chrono>
 
-#include "libtrain/engine.h"
-#include "libtrain/models.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/parallel/engine.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -17,7 +17,7 @@ TEST_CASE("packer: at most 3 % above what lives at one time, on every preset", "
                       {.micro_batch = 1, .seq = preset.spec.max_seq, .dtype = DType::bf16, .device = kMeta});
         const Tensor tokens = Tensor::empty({1, preset.spec.max_seq}, DType::i32, kMeta);
         engine.rehearse({tokens, tokens});
-        const MemoryProgram& step = *engine.memory_programs().at(0);
+        const MemoryPlan& step = *engine.memory_plans().at(0);
         const auto start = std::chrono::steady_clock::now();
         const Packing packing = pack(step.lifetimes);
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

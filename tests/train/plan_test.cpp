@@ -1,9 +1,10 @@
 // plan = run: peak, ledger and communication of an engine on these ranks equal, to the byte, what the planner says of
 // them.
-#include "libtrain/planner.h"
+#include "libtrain/train/planner.h"
 
-#include "core/cuda.h"
-#include "libtrain/run_options.h"
+#include "device/cuda.h"
+#include "libtrain/train/run_options.h"
+#include "memory/workspace.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
 
@@ -49,7 +50,7 @@ Use run(const Config& config) {
   const auto model = nn::make_transformer(model_spec(config));
   StepOptions options = step_options(config);
   options.device = device();
-  const Stream first_use = Stream::compute(device());  // what a device takes for all its work belongs to the first run
+  if (device().type == DeviceType::cuda) cuda::make_workspace(device().index);  // else the first run's alone
   const Size fixed_bytes = cuda::workspace_bytes(device().type);
   MemoryUse before = memory_live(device());
   before.total -= fixed_bytes;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/whole_file.h"
+#include "io/whole_file.h"
 #include "test_main/catch.h"
 #include "test_main/world.h"
 

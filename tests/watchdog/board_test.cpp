@@ -2,7 +2,7 @@
 #include "watchdog/board.h"
 
 #include "comm/call_log.h"
-#include "core/progress.h"
+#include "device/progress.h"
 #include "test_main/catch.h"
 
 using namespace lt;

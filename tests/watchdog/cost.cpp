@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "comm/call_log.h"
-#include "core/progress.h"
+#include "device/progress.h"
 #include "watchdog/diagnosis.h"
 #include "watchdog/monitor.h"
 

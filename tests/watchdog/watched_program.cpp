@@ -11,11 +11,11 @@
 #include <string>
 #include <thread>
 
-#include "core/progress.h"
+#include "device/progress.h"
+#include "libtrain/comm/program.h"
+#include "libtrain/device/progress.h"
 #include "libtrain/error.h"
-#include "libtrain/program.h"
-#include "libtrain/progress.h"
-#include "libtrain/watchdog.h"
+#include "libtrain/watchdog/watchdog.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 // outputs do not alias inputs unless said.
 #pragma once
 
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt {

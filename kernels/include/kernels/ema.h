@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/common.h"
-#include "libtrain/step_numbers.h"
+#include "libtrain/kernels/step_numbers.h"
 
 namespace lt::kernels {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/common.h"
-#include "libtrain/kernel_settings.h"
+#include "libtrain/device/kernel_settings.h"
 
 namespace lt::kernels {
 

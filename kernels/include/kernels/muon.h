@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/common.h"
-#include "libtrain/step_numbers.h"
-#include "libtrain/stochastic_rounding.h"
+#include "libtrain/kernels/step_numbers.h"
+#include "libtrain/kernels/stochastic_rounding.h"
 
 namespace lt::kernels {
 

@@ -1,4 +1,4 @@
-// Random numbers of libtrain/random.h, by all threads of a device.
+// Random numbers of libtrain/kernels/random.h, by all threads of a device.
 #pragma once
 
 #include <cstdint>

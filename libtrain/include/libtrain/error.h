@@ -19,14 +19,14 @@ enum class ExitCode : int {
   restart = 75,       // stopped for a restart
 };
 
-// The base of all errors: `part` names the component ("config", "data", "checkpoint", "comm", "ops", ...).
+// The base of all errors: `component` says where it arose ("config", "data", "checkpoint", "comm", "ops", ...).
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, std::string part, const std::string& message, std::string hint = {})
-      : std::runtime_error(message), code_(code), part_(std::move(part)), hint_(std::move(hint)) {}
+  Error(ExitCode code, std::string component, const std::string& message, std::string hint = {})
+      : std::runtime_error(message), code_(code), component_(std::move(component)), hint_(std::move(hint)) {}
 
   ExitCode code() const { return code_; }
-  const std::string& part() const { return part_; }
+  const std::string& component() const { return component_; }
   const std::string& hint() const { return hint_; }
 
   // True where every rank throws this same error, so that one of them prints it. Set by collectively().
@@ -37,21 +37,21 @@ class Error : public std::runtime_error {
 
  private:
   ExitCode code_;
-  std::string part_, hint_;
+  std::string component_, hint_;
   bool shared_ = false;
   int rank_ = -1;
 };
 
 // Wrong options, configuration, shapes or dtypes: the caller's input, known before anything ran.
 struct UsageError : Error {
-  UsageError(std::string part, const std::string& message, std::string hint = {})
-      : Error(ExitCode::usage, std::move(part), message, std::move(hint)) {}
+  UsageError(std::string component, const std::string& message, std::string hint = {})
+      : Error(ExitCode::usage, std::move(component), message, std::move(hint)) {}
 };
 
 // A file of data or a checkpoint that is missing, unreadable, corrupt or does not match.
 struct DataError : Error {
-  DataError(std::string part, const std::string& message, std::string hint = {})
-      : Error(ExitCode::data, std::move(part), message, std::move(hint)) {}
+  DataError(std::string component, const std::string& message, std::string hint = {})
+      : Error(ExitCode::data, std::move(component), message, std::move(hint)) {}
 };
 
 // Communication that cannot be set up or broke.
@@ -68,7 +68,8 @@ struct NonFiniteError : Error {
 
 // A defect of the library itself: an invariant that did not hold.
 struct InternalError : Error {
-  InternalError(std::string part, const std::string& message) : Error(ExitCode::internal, std::move(part), message) {}
+  InternalError(std::string component, const std::string& message)
+      : Error(ExitCode::internal, std::move(component), message) {}
 };
 
 }  // namespace lt

@@ -1,13 +1,13 @@
 // Everything that a training program needs.
 #pragma once
 
-#include "libtrain/data.h"
-#include "libtrain/engine.h"
-#include "libtrain/engine_checkpoint.h"
+#include "libtrain/comm/program.h"
+#include "libtrain/comm/world.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
-#include "libtrain/layers.h"
-#include "libtrain/models.h"
-#include "libtrain/ops.h"
-#include "libtrain/program.h"
-#include "libtrain/trainer.h"
-#include "libtrain/world.h"
+#include "libtrain/nn/layers.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/ops/ops.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/train/engine_checkpoint.h"
+#include "libtrain/train/trainer.h"

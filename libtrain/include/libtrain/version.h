@@ -10,10 +10,10 @@ std::string version();     // "0.1.0"
 std::string commit();      // of git, with "+" where the tree had changes; "unknown" outside a checkout
 std::string built_with();  // "cpu, oneDNN 2.6, Open MPI 4.1, HDF5 1.10": devices and libraries
 
-// A part that the build was made with, and its version; empty where the build has none.
-struct BuiltPart {
+// A library or tool that the build was made with, and its version; empty where the build has none.
+struct BuildComponent {
   std::string name, version;
 };
-std::vector<BuiltPart> built_parts();  // compiler, cuda, nccl, cudnn, onednn, mpi, hdf5
+std::vector<BuildComponent> build_components();  // compiler, cuda, nccl, cudnn, onednn, mpi, hdf5
 
 }  // namespace lt

@@ -11,7 +11,7 @@
 #include "comm/call_log.h"
 #include "comm/collective_log.h"
 #include "comm/group_place.h"
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/progress.h"
+#include "device/progress.h"
 
 namespace lt {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/group_place.h"
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 
 namespace lt {
 

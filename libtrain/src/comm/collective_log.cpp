@@ -15,8 +15,6 @@ constexpr auto kOps = static_cast<std::size_t>(CollectiveOp::exchange);  // thos
 // Times that are held one by one; of more, those that are over are added up.
 constexpr std::size_t kMostHeld = 4096;
 
-double exposed_ms(const CollectiveTimes& times) { return std::max(0.0, times.end.ms_since(times.awaited)); }
-
 bool is_over(const CollectiveTimes& times) {
   return times.begin.is_over() && times.awaited.is_over() && times.end.is_over();
 }
@@ -61,7 +59,7 @@ class Lap {
  private:
   void add_up(const CollectiveTimes& times, Size count) {
     of(times.op).busy_ms += static_cast<double>(count) * times.end.ms_since(times.begin);
-    of(times.op).exposed_ms += static_cast<double>(count) * exposed_ms(times);
+    of(times.op).exposed_ms += static_cast<double>(count) * times.exposed_ms();
   }
 
   // From the oldest to the first that is not over: sums in the same order as in CommLap::totals() have the same bits.
@@ -99,19 +97,6 @@ Totals& totals() {
 }
 
 }  // namespace
-
-std::string_view to_string(CollectiveOp op) {
-  switch (op) {
-    case CollectiveOp::all_gather: return "all_gather";
-    case CollectiveOp::reduce_scatter: return "reduce_scatter";
-    case CollectiveOp::all_reduce: return "all_reduce";
-    case CollectiveOp::all_to_all: return "all_to_all";
-    case CollectiveOp::broadcast: return "broadcast";
-    case CollectiveOp::barrier: return "barrier";
-    case CollectiveOp::exchange: return "exchange";
-  }
-  return "?";
-}
 
 void count_collective(CollectiveOp op, Size bytes) {
   if (!Context::current().counts_collectives) return;
@@ -169,23 +154,6 @@ void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap) {
   Totals& all = totals();
   const std::lock_guard lock(all.mutex);
   all.lap.add_launch(lap);
-}
-
-std::vector<CommTotal> CommLap::totals() const {
-  std::vector<CommTotal> totals = counts;
-  const auto add = [&](const CollectiveTimes& entry, Size count) {
-    auto found =
-        std::find_if(totals.begin(), totals.end(), [&](const CommTotal& total) { return total.op == entry.op; });
-    // The collective began in an earlier lap.
-    if (found == totals.end()) found = totals.insert(found, {entry.op});
-    found->busy_ms += static_cast<double>(count) * entry.end.ms_since(entry.begin);
-    found->exposed_ms += static_cast<double>(count) * exposed_ms(entry);
-  };
-  for (const CollectiveTimes& entry : times) add(entry, 1);
-  for (const Launches& graph : launches) {
-    for (const CollectiveTimes& entry : graph.lap->times) add(entry, graph.count);
-  }
-  return totals;
 }
 
 }  // namespace lt

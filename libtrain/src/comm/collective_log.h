@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 
 namespace lt {
 

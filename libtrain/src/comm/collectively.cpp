@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "comm/backend.h"
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
 
 namespace lt {
 namespace {
@@ -50,7 +50,8 @@ std::optional<Failure> run(const std::function<void()>& body, int run_rank) {
     body();
     return std::nullopt;
   } catch (const Error& error) {
-    return Failure{error.code(), error.shared() ? error.rank() : run_rank, error.part(), error.what(), error.hint()};
+    return Failure{error.code(), error.shared() ? error.rank() : run_rank, error.component(), error.what(),
+                   error.hint()};
   } catch (const std::exception& error) {
     return Failure{ExitCode::internal, run_rank, "internal", error.what(), ""};
   } catch (...) {

@@ -1,6 +1,6 @@
 // The front of all back ends: checks arguments, takes staging memory, logs and counts. What it allocates and counts
 // depends on sizes alone, so a meta group agrees with a real one.
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,10 @@
 
 #include "comm/backend.h"
 #include "comm/work.h"
-#include "core/copy_bytes.h"
+#include "device/copy_bytes.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/profile/operation.h"
 
 namespace lt {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "comm/device_backend.h"
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt {

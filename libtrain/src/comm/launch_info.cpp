@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "libtrain/comm/world.h"
 #include "libtrain/error.h"
-#include "libtrain/world.h"
 
 namespace lt {
 namespace {

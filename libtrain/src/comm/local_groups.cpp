@@ -3,7 +3,7 @@
 #include <string>
 
 #include "comm/backend.h"
-#include "core/copy_bytes.h"
+#include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "tensor/dispatch.h"
 

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/descriptor.h"
-#include "core/entropy.h"
-#include "core/new_file.h"
+#include "io/descriptor.h"
+#include "io/entropy.h"
+#include "io/new_file.h"
 #include "libtrain/error.h"
 
 namespace lt {

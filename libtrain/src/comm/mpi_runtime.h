@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 namespace lt {
 

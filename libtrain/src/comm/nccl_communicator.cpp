@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/cuda_error.h"
+#include "device/cuda_error.h"
 #include "libtrain/error.h"
 
 namespace lt {

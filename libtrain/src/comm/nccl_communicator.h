@@ -11,7 +11,7 @@
 
 #include "comm/backend.h"
 #include "comm/nccl_error.h"
-#include "core/wait_checks.h"
+#include "device/wait_checks.h"
 
 namespace lt {
 

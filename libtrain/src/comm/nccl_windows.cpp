@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/buffer.h"
-#include "core/cuda.h"
-#include "core/cuda_error.h"
-#include "core/fault.h"
-#include "core/ledger.h"
+#include "device/cuda.h"
+#include "device/cuda_error.h"
+#include "device/fault.h"
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
+#include "memory/buffer.h"
+#include "memory/ledger.h"
 
 namespace lt {
 namespace {

@@ -1,6 +1,6 @@
 // A build without NCCL: groups take tensors on the CPU alone.
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
 
 namespace lt {
 

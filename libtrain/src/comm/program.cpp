@@ -1,5 +1,5 @@
 // One message for a run, whatever the number of ranks.
-#include "libtrain/program.h"
+#include "libtrain/comm/program.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kPatience{2};
 
 // Without a rank where `rank` is negative.
 std::string error_text(const Error& error, int rank) {
-  std::string text = fmt::format("error: [{}] ", error.part());
+  std::string text = fmt::format("error: [{}] ", error.component());
   if (rank >= 0) text += fmt::format("rank {}: ", rank);
   text += fmt::format("{}\n", error.what());
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());

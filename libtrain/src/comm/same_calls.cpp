@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/crc32c.h"
-#include "core/lines.h"
+#include "io/crc32c.h"
+#include "io/lines.h"
 #include "libtrain/error.h"
 
 namespace lt {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "comm/backend.h"
+#include "libtrain/comm/world.h"
 #include "libtrain/error.h"
-#include "libtrain/world.h"
 
 namespace lt {
 

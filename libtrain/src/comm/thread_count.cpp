@@ -7,9 +7,9 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "core/cgroup.h"
-#include "core/host.h"
-#include "core/lines.h"
+#include "device/cgroup.h"
+#include "device/host.h"
+#include "io/lines.h"
 #include "kernels/threads.h"
 #include "libtrain/error.h"
 

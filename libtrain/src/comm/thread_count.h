@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 namespace lt {
 

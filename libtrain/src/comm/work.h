@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "comm/backend.h"
-#include "libtrain/group.h"
-#include "libtrain/timeline.h"
+#include "libtrain/comm/group.h"
+#include "libtrain/profile/timeline.h"
 
 namespace lt {
 

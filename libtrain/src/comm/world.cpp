@@ -1,5 +1,5 @@
 // The ranks of this run. One rank needs no MPI, and ranks on GPUs may do without.
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@
 #include "comm/mpi_runtime.h"
 #include "comm/tcp_world.h"
 #include "comm/thread_count.h"
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "libtrain/error.h"
 
 namespace lt {

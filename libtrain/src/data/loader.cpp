@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "data/file_list.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/memory/memory.h"
 
 namespace lt {
 namespace {

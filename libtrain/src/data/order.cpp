@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 
 namespace lt {
 namespace {

@@ -1,5 +1,5 @@
 // Text to token files.
-#include "libtrain/prepare.h"
+#include "libtrain/data/prepare.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/whole_file.h"
 #include "data/file_list.h"
 #include "data/token_writer.h"
-#include "libtrain/data.h"
+#include "io/whole_file.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 
 namespace lt {

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/descriptor.h"
 #include "data/token_header.h"
-#include "libtrain/data.h"
+#include "io/descriptor.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 
 namespace lt {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/token_header.h"
-#include "libtrain/data.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 
 namespace lt {

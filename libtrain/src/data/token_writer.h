@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "core/pending_file.h"
+#include "io/pending_file.h"
 
 namespace lt {
 

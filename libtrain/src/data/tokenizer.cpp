@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json_depth.h"
-#include "core/whole_file.h"
-#include "libtrain/data.h"
+#include "io/json_depth.h"
+#include "io/whole_file.h"
+#include "libtrain/data/data.h"
 #include "libtrain/error.h"
 
 namespace lt {

@@ -1,7 +1,7 @@
 // The context of a forward pass, and dropout keyed by it.
-#include "libtrain/module.h"
-#include "libtrain/ops.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/nn/module.h"
+#include "libtrain/ops/ops.h"
 
 namespace lt::nn {
 

@@ -1,7 +1,7 @@
 // The rows of the table of families. Each is defined in the family's own file.
 #pragma once
 
-#include "libtrain/model_family.h"
+#include "nn/model_family.h"
 
 namespace lt::nn {
 

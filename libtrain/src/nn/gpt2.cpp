@@ -1,7 +1,7 @@
 // GPT-2 (Radford et al. 2019): x += proj(attention(qkv(norm1(x)))), x += down(gelu(up(norm2(x)))).
 #include "libtrain/error.h"
 #include "nn/families.h"
-#include "nn/parts.h"
+#include "nn/sublayers.h"
 
 namespace lt::nn {
 namespace {

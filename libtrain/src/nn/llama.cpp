@@ -3,7 +3,7 @@
 #include "nn/llama.h"
 
 #include "nn/families.h"
-#include "nn/parts.h"
+#include "nn/sublayers.h"
 
 namespace lt::nn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "libtrain/model_family.h"
+#include "nn/model_family.h"
 
 namespace lt::nn {
 

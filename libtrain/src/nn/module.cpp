@@ -1,15 +1,15 @@
 // The tree of modules, its parameters by name, and their initial values.
-#include "libtrain/module.h"
+#include "libtrain/nn/module.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "kernels/random.h"
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/autograd.h"
 #include "tensor/dispatch.h"
 
 namespace lt::nn {

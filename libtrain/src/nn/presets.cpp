@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "libtrain/error.h"
-#include "libtrain/transformer_spec.h"
+#include "libtrain/nn/transformer_spec.h"
+#include "nn/spec_fields.h"
 
 namespace lt::nn {
 

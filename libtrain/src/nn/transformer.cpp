@@ -1,8 +1,8 @@
 // The chain that all families share: embedding, blocks, head with the loss in chunks; and generation with a cache.
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/model_family.h"
-#include "libtrain/models.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/tensor/autograd.h"
+#include "nn/model_family.h"
 
 namespace lt::nn {
 

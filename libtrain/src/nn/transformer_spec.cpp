@@ -1,10 +1,11 @@
 // The list of a transformer's fields, families by name, and what makes a description valid.
-#include "libtrain/transformer_spec.h"
+#include "libtrain/nn/transformer_spec.h"
 
 #include <type_traits>
 
 #include "libtrain/error.h"
-#include "libtrain/model_family.h"
+#include "nn/model_family.h"
+#include "nn/spec_fields.h"
 
 namespace lt::nn {
 namespace {

@@ -1,10 +1,10 @@
 // How a unit runs: observer calls around both passes, and recomputation. Each unit records on a tape of its own, which
 // is one node of the enclosing tape.
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/module.h"
-#include "libtrain/part_clock.h"
-#include "libtrain/timeline.h"
+#include "libtrain/nn/module.h"
+#include "libtrain/profile/timeline.h"
+#include "libtrain/tensor/autograd.h"
+#include "profile/activity_clock.h"
 
 namespace lt::nn {
 namespace {
@@ -32,7 +32,7 @@ struct UnitNode final : TapeNode {
   }
 
   void run_forward_again() {
-    const PartScope part(Part::recompute);
+    const ActivityScope activity(Activity::recompute);
     const ForwardScope first_context(context);
     const TapeScope recording(&tape);
     const Tensor again = body();

@@ -1,6 +1,6 @@
 // gelu, silu and swiglu: cheap to recompute from their input.
 #include "kernels/elementwise.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

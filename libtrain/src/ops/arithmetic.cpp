@@ -1,6 +1,6 @@
 // add, mul, div, maximum and scale.
 #include "kernels/elementwise.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/broadcast.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"

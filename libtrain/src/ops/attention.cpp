@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "kernels/limits.h"
-#include "libtrain/memory.h"
-#include "libtrain/ops.h"
-#include "libtrain/work_count.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "kernels/elementwise.h"
-#include "libtrain/autograd.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/autograd.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt::ops {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "kernels/indexing.h"
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/autograd.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt::ops {
 

@@ -1,6 +1,6 @@
 // Inverted dropout: nothing is saved, the mask is a function of the key.
 #include "kernels/elementwise.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/limits.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

@@ -1,7 +1,7 @@
 // exp, log, sqrt, tanh, relu and sigmoid: cheap to recompute from their input.
 #include "kernels/functions.h"
 
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

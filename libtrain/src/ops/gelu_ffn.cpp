@@ -1,12 +1,12 @@
 // gelu_ffn: gelu(x W1^T + b1) W2^T + b2 + residual as one operation, so that GELU and its gradient can be part of the
 // products beside them. The storage of the hidden values takes their gradient.
 #include "kernels/elementwise.h"
-#include "libtrain/memory.h"
-#include "libtrain/ops.h"
-#include "libtrain/part_clock.h"
-#include "libtrain/work_count.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
+#include "profile/activity_clock.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
@@ -57,7 +57,7 @@ struct GeluFfn final : Function {
   }
 
   void recompute_hidden() {
-    const PartScope part(Part::recompute);
+    const ActivityScope activity(Activity::recompute);
     hidden_ = Tensor::empty(pre_.shape(), pre_.dtype(), pre_.device());
     dispatch(pre_.device(),
              [&](auto s) { kernels::gelu_forward(s, pre_.dtype(), hidden_.data(), pre_.data(), pre_.elements()); });

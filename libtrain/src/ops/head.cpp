@@ -7,11 +7,11 @@
 #include "kernels/elementwise.h"
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
-#include "libtrain/memory.h"
-#include "libtrain/ops.h"
-#include "libtrain/work_count.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {

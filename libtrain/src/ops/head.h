@@ -1,7 +1,7 @@
 // How the head cuts its rows: for whoever measures it at the size of a step.
 #pragma once
 
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt::ops {

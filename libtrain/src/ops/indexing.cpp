@@ -1,7 +1,7 @@
 // gather and where: elements that are picked by numbers.
 #include "kernels/indexing.h"
 
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/broadcast.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"

@@ -1,6 +1,6 @@
 // linear: x W^T + bias + residual, with bias and residual in the product's epilogue.
 // W's gradient is accumulated by the product straight into its slot.
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
 

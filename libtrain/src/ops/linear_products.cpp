@@ -2,8 +2,8 @@
 #include "ops/linear_products.h"
 
 #include "kernels/reduce.h"
-#include "libtrain/work_count.h"
 #include "ops/check.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {

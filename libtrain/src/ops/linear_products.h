@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/gemm.h"
-#include "libtrain/autograd.h"
+#include "libtrain/tensor/autograd.h"
 
 namespace lt::ops {
 

@@ -1,7 +1,7 @@
 // Mean cross-entropy of given logits.
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

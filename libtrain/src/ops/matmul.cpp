@@ -1,8 +1,8 @@
 // Matrix product of the general set. A right factor without leading dimensions is shared by all items.
 #include "kernels/gemm.h"
-#include "libtrain/ops.h"
-#include "libtrain/work_count.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {

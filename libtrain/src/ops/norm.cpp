@@ -1,6 +1,6 @@
 // layer_norm and rms_norm over the last dimension: cheap to recompute from their input.
 #include "kernels/norm.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

@@ -1,7 +1,7 @@
 // QK-norm of packed rows.
 #include "kernels/qk_norm.h"
 
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

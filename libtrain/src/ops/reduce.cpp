@@ -3,7 +3,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/indexing.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

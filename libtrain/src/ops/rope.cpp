@@ -2,7 +2,7 @@
 // back, in place.
 #include "kernels/rope.h"
 
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

@@ -1,6 +1,6 @@
 // softmax over the last dimension; its gradient needs the output alone.
 #include "kernels/loss.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

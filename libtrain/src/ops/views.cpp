@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
-#include "libtrain/ops.h"
+#include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
 

@@ -1,8 +1,8 @@
 // The row of AdamW.
 #include "kernels/adamw.h"
 
-#include "libtrain/optim.h"
-#include "libtrain/work_count.h"
+#include "libtrain/optim/optimizer.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "kernels/ema.h"
-#include "libtrain/optim.h"
-#include "libtrain/work_count.h"
+#include "libtrain/optim/optimizer.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {

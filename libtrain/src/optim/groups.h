@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/optimizer_groups.h"
+#include "libtrain/optim/optimizer_groups.h"
 
 namespace lt {
 

@@ -1,7 +1,7 @@
 // The row of Muon.
 #include "kernels/muon.h"
 
-#include "libtrain/optim.h"
+#include "libtrain/optim/optimizer.h"
 #include "optim/newton_schulz.h"
 #include "tensor/dispatch.h"
 

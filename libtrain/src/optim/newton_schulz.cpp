@@ -10,8 +10,8 @@
 #include "kernels/gemm.h"
 #include "kernels/muon.h"
 #include "kernels/reduce.h"
-#include "libtrain/work_count.h"
 #include "optim/least_loaded.h"
+#include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {

@@ -1,7 +1,7 @@
 // Newton-Schulz steps towards the nearest semi-orthogonal matrix: all singular values of a matrix come near 1.
 #pragma once
 
-#include "libtrain/optim.h"
+#include "libtrain/optim/optimizer.h"
 
 namespace lt {
 

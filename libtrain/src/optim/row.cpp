@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "libtrain/error.h"
-#include "libtrain/shard_map.h"
+#include "libtrain/tensor/shard_map.h"
 
 namespace lt {
 

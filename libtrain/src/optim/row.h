@@ -1,7 +1,7 @@
 // What an optimizer's row must say.
 #pragma once
 
-#include "libtrain/optim.h"
+#include "libtrain/optim/optimizer.h"
 
 namespace lt {
 

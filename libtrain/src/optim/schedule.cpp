@@ -5,7 +5,7 @@
 #include <string>
 
 #include "libtrain/error.h"
-#include "libtrain/optim.h"
+#include "libtrain/optim/optimizer.h"
 
 namespace lt {
 namespace {

@@ -1,5 +1,5 @@
 // The engine: builds the units' buffers and runs steps. What a strategy does is in ShardedUnit, when in UnitSchedule.
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 
 #include <algorithm>
 #include <array>
@@ -10,25 +10,25 @@
 
 #include "comm/call_log.h"
 #include "comm/same_calls.h"
-#include "core/allocator.h"
-#include "core/device_turn.h"
-#include "core/fault.h"
-#include "core/progress.h"
+#include "device/device_turn.h"
+#include "device/fault.h"
+#include "device/progress.h"
 #include "kernels/reduce.h"
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/part_clock.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/autograd.h"
+#include "memory/allocator.h"
 #include "parallel/engine_impl.h"
 #include "parallel/group_member.h"
 #include "parallel/transform_scope.h"
+#include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
 namespace {
 
-constexpr const char* kStepProgram = "step";
-constexpr const char* kEvaluationProgram = "evaluation";
+constexpr const char* kStepName = "step";
+constexpr const char* kEvaluationName = "evaluation";
 
 }  // namespace
 
@@ -60,18 +60,18 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
   Impl& impl = *impl_;
   if (!impl.options.arena) return;
   collectively(impl.control, [&] {
-    impl.memory.prepare(kStepProgram, step, impl.rehearsal(&Impl::step));
-    if (evaluation) impl.memory.prepare(kEvaluationProgram, *evaluation, impl.rehearsal(&Impl::evaluate));
+    impl.memory.prepare(kStepName, step, impl.rehearsal(&Impl::step));
+    if (evaluation) impl.memory.prepare(kEvaluationName, *evaluation, impl.rehearsal(&Impl::evaluate));
   });
-  impl.compare_programs();
+  impl.compare_plans();
   collectively(impl.control, [&] { impl.memory.reserve(); });
 }
 
-void Engine::Impl::compare_programs() {
-  for (const ProgramCalls& program : std::exchange(uncompared, {})) {
-    require_same_calls(program.name, program.calls, control);
+void Engine::Impl::compare_plans() {
+  for (const PlannedCalls& planned : std::exchange(uncompared, {})) {
+    require_same_calls(planned.name, planned.calls, control);
     if (sharding.arena_source() == nullptr) continue;
-    for (const auto& [key, known] : memory.programs()) require_same_places(*known, sharding.gather);
+    for (const auto& [key, known] : memory.plans()) require_same_places(*known, sharding.gather);
   }
 }
 
@@ -86,7 +86,7 @@ StepResult Engine::step(const Batch& batch) {
   const PhaseScope phase(Phase::step, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
-  impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepProgram, &Impl::step, batch);
+  impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepName, &Impl::step, batch);
   ++impl.steps_of_engine;
   ++impl.steps;
   impl.samples += shape.global_samples();
@@ -124,17 +124,17 @@ Context Engine::Impl::context(const Context& records) const {
   return own;
 }
 
-void Engine::Impl::run(const char* name, Program program, const Batch& batch) {
+void Engine::Impl::run(const char* name, StepFunction function, const Batch& batch) {
   require_sound();
   const ContextScope scope(context(Context::current()));
   const auto body = [&] {
     failed = true;
-    (this->*program)(batch);
+    (this->*function)(batch);
     failed = false;
   };
   if (!options.arena) return body();
-  make_room(name, program, batch);
-  memory.run(name, batch, rehearsal(program), body);
+  make_room(name, function, batch);
+  memory.run(name, batch, rehearsal(function), body);
 }
 
 // After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
@@ -153,7 +153,7 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
 void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
   const Stream stream = Stream::compute(options.device);
-  make_room(kStepProgram, &Impl::step, batch);  // not while the graph is captured
+  make_room(kStepName, &Impl::step, batch);  // not while the graph is captured
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
   // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
   // evaluation before it may have gathered them.
@@ -163,15 +163,15 @@ void Engine::Impl::run_graph(const Batch& batch) {
   if (!slot->graph || slot->graph->key() != key) {
     slot->graph.reset();
     defer_update_gathers();
-    slot->graph.emplace(key, stream, [&] { run(kStepProgram, &Impl::step, batch); });
+    slot->graph.emplace(key, stream, [&] { run(kStepName, &Impl::step, batch); });
   }
   slot->graph->launch(stream);
   ++graph_launches;
   defer_update_gathers();
 }
 
-StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
-  return [this, program](const std::string& name, const Batch& shapes) {
+StepMemory::Rehearsal Engine::Impl::rehearsal(StepFunction function) {
+  return [this, function](const std::string& name, const Batch& shapes) {
     struct Restore {  // also where the rehearsal throws
       Impl& engine;
       ~Restore() { engine.bind_model(); }
@@ -182,11 +182,11 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(Program program) {
     const Group group = control.on_meta(options.device);
     Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_parameters();
-    (twin.*program)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
+    (twin.*function)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
     std::vector<std::string> calls;
-    MemoryProgram recorded = record_program(name, on_meta.device, [&] {
+    MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
       const CallListScope list(&calls);
-      (twin.*program)(shapes);
+      (twin.*function)(shapes);
     });
     uncompared.push_back({name, std::move(calls)});
     return recorded;
@@ -201,7 +201,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
   Tape tape;
   Tensor result;
   {
-    const PartScope part(Part::forward);
+    const ActivityScope activity(Activity::forward);
     const PhaseScope phase(Phase::forward, options.device);
     fault_point("forward");
     const TapeScope recording(&tape);
@@ -209,7 +209,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
     if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
   }
   schedule->end_pass();
-  const PartScope part(Part::backward);
+  const ActivityScope activity(Activity::backward);
   const PhaseScope phase(Phase::backward, options.device);
   fault_point("backward");
   lt::backward(tape, result, seed_gradient);
@@ -217,7 +217,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
 }
 
 void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
-  const PartScope part(Part::reduce_exposed);
+  const ActivityScope activity(Activity::reduce_exposed);
   const Size own = all.elements() / control.size();
   control.all_gather("loss", all, all.narrow(0, own * control.rank(), own)).wait();
   dispatch(options.device, [&](auto stream) {
@@ -231,16 +231,16 @@ void Engine::Impl::update() {
   const PhaseScope phase(Phase::update, options.device);
   const Size count = static_cast<Size>(units.size());
   {
-    const PartScope part(Part::optimizer);
+    const ActivityScope activity(Activity::optimizer);
     const Tensor own = scalars.partials.narrow(0, count * sharding.reduce.rank(), count);
     for (Size i = 0; i < count; ++i) {
       const ShardedUnit& unit = units[static_cast<std::size_t>(i)];
       if (unit.is_trained()) unit.sum_squares(static_cast<double*>(own.narrow(0, i, 1).data()));
     }
-    const PartScope waiting(Part::reduce_exposed);
+    const ActivityScope waiting(Activity::reduce_exposed);
     sharding.reduce.all_gather("norm", scalars.partials, own).wait();
   }
-  const PartScope part(Part::optimizer);
+  const ActivityScope activity(Activity::optimizer);
   pass_update_gate();
   fault_point("optimizer", Stream::compute(options.device));
   const StepNumbers* const numbers = scalars.update.get();
@@ -288,7 +288,7 @@ kernels::GroupRates Engine::Impl::group_rates() const {
 
 void Engine::Impl::pass_update_gate() {
   if (!update_gate) return;
-  const PartScope part(Part::checkpoint);
+  const ActivityScope activity(Activity::checkpoint);
   Stream::compute(options.device).wait(*update_gate);
   update_gate.reset();
 }
@@ -300,7 +300,7 @@ Tensor Engine::evaluate(const Batch& batch) {
   const PhaseScope phase(Phase::evaluation, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.make_ready(impl.evaluation_slot, batch);
-  impl.run(kEvaluationProgram, &Impl::evaluate, batch);
+  impl.run(kEvaluationName, &Impl::evaluate, batch);
   impl.slot->finish();
   return impl.scalars.evaluation;
 }

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "kernels/step_numbers.h"
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 #include "optim/least_loaded.h"
 #include "parallel/loss_scaling.h"
 #include "parallel/sharded_unit.h"
@@ -59,27 +59,27 @@ struct Engine::Impl {
 
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
-  using Program = void (Impl::*)(const Batch&);
+  using StepFunction = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
-  // What a program runs under: the records of a context, and this engine's settings of kernels.
+  // What a step runs under: the records of a context, and this engine's settings of kernels.
   Context context(const Context& records) const;
-  // Runs `program` in the arena.
-  void run(const char* name, Program program, const Batch& batch);
+  // Runs `function` in the arena.
+  void run(const char* name, StepFunction function, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
   // The step as a graph, which is captured where the slot has none for such batches.
   void run_graph(const Batch& batch);
-  // Rehearses `program` for batches like `batch` and reserves the arena, where that is not done.
-  void make_room(const char* name, Program program, const Batch& batch) {
-    memory.prepare(name, batch, rehearsal(program));
-    compare_programs();
+  // Rehearses `function` for batches like `batch` and reserves the arena, where that is not done.
+  void make_room(const char* name, StepFunction function, const Batch& batch) {
+    memory.prepare(name, batch, rehearsal(function));
+    compare_plans();
     memory.reserve();
   }
-  // Whether new programs make the same collectives on all ranks and, with an arena in windows, have the same places.
-  // Throws UsageError and InternalError, on all ranks.
-  void compare_programs();
-  // `program` of an engine like this one on the meta device.
-  StepMemory::Rehearsal rehearsal(Program program);
+  // Whether what was rehearsed since the last call makes the same collectives on all ranks and, with an arena in
+  // windows, has the same places. Throws UsageError and InternalError, on all ranks.
+  void compare_plans();
+  // `function` of an engine like this one on the meta device.
+  StepMemory::Rehearsal rehearsal(StepFunction function);
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
@@ -108,16 +108,16 @@ struct Engine::Impl {
   StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
-  StepSlot* slot = &evaluation_slot;  // of the program that runs
+  StepSlot* slot = &evaluation_slot;  // of the step that runs
   Size steps = 0, samples = 0;
   RunIds run_ids;
   Size steps_of_engine = 0;  // not of checkpoints
   Size graph_launches = 0;
-  struct ProgramCalls {
+  struct PlannedCalls {
     std::string name;
     std::vector<std::string> calls;  // its collectives, a line each
   };
-  std::vector<ProgramCalls> uncompared;  // of programs that were rehearsed since compare_programs()
+  std::vector<PlannedCalls> uncompared;  // rehearsed since the last compare_plans()
   std::optional<Event> update_gate;      // of hold_update_for(), for the next update
   bool failed = false;                   // a step or an evaluation threw half-way
 };

@@ -56,10 +56,10 @@ void Engine::initialise() {
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
-std::vector<const MemoryProgram*> Engine::memory_programs() const {
-  std::vector<const MemoryProgram*> programs;
-  for (const auto& [key, program] : impl_->memory.programs()) programs.push_back(program.get());
-  return programs;
+std::vector<const MemoryPlan*> Engine::memory_plans() const {
+  std::vector<const MemoryPlan*> plans;
+  for (const auto& [key, plan] : impl_->memory.plans()) plans.push_back(plan.get());
+  return plans;
 }
 
 std::string Engine::gather_memory() const {

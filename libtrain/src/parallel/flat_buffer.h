@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "core/buffer.h"
-#include "libtrain/memory.h"
-#include "libtrain/tensor.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/tensor.h"
+#include "memory/buffer.h"
 
 namespace lt {
 

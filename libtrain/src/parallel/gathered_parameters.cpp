@@ -3,10 +3,11 @@
 
 #include <utility>
 
-#include "core/fault.h"
-#include "libtrain/memory.h"
-#include "libtrain/part_clock.h"
+#include "device/fault.h"
+#include "libtrain/memory/memory.h"
 #include "parallel/flat_buffer.h"
+#include "profile/activity_clock.h"
+#include "tensor/storage.h"
 
 namespace lt {
 
@@ -39,7 +40,7 @@ void GatheredParameters::bind_model() {
 }
 
 void GatheredParameters::bind(const Tensor& full) {
-  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].rebind(full, layout_.ranges()[i].begin);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) TensorStorage::rebind(tensors_[i], full, layout_.ranges()[i].begin);
 }
 
 void GatheredParameters::make_room() {
@@ -58,7 +59,7 @@ void GatheredParameters::start_gather() {
 
 void GatheredParameters::finish_gather() {
   if (!gather_.pending()) return;
-  const PartScope part(Part::gather_exposed);
+  const ActivityScope activity(Activity::gather_exposed);
   fault_point("collective");
   gather_.wait();
 }
@@ -66,7 +67,7 @@ void GatheredParameters::finish_gather() {
 void GatheredParameters::release() {
   if (!exist() || !are_sharded()) return;
   finish_gather();
-  for (Tensor& tensor : tensors_) tensor.unbind();
+  for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);
   full_ = Tensor();
   gathered_ = false;
 }

@@ -41,7 +41,7 @@ class GatheredParameters {
   void release();
   // Where parameters are replicated and each rank has changed its shard: the others get it, ended by finish_gather().
   void start_update_gather();
-  // Where a program begins: what start_update_gather() put off.
+  // At the beginning of a step: what start_update_gather() put off.
   void start_late_gather();
 
  private:

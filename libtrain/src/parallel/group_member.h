@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "libtrain/module.h"
+#include "libtrain/nn/module.h"
 #include "optim/groups.h"
 #include "parallel/layout.h"
 

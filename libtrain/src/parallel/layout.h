@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/module.h"
+#include "libtrain/nn/module.h"
 
 namespace lt {
 

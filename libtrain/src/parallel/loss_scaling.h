@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/step_numbers.h"
-#include "libtrain/autograd.h"
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/tensor/autograd.h"
 #include "tensor/device_value.h"
 
 namespace lt {

@@ -5,15 +5,15 @@
 #include <limits>
 #include <utility>
 
-#include "core/fault.h"
+#include "device/fault.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
-#include "libtrain/part_clock.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/autograd.h"
 #include "optim/groups.h"
 #include "parallel/flat_buffer.h"
+#include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -119,7 +119,7 @@ void ShardedUnit::start_reduce(bool first_reduction) {
 
 void ShardedUnit::finish_reduce() {
   if (reduction_.pending()) {
-    const PartScope part(Part::reduce_exposed);
+    const ActivityScope activity(Activity::reduce_exposed);
     fault_point("collective");
     reduction_.wait();
   }
@@ -131,7 +131,7 @@ void ShardedUnit::finish_reduce() {
 
 void ShardedUnit::start_gradient_exchange() {
   if (sharding_.replicas.size() > 1) {
-    const PartScope part(Part::reduce_exposed);
+    const ActivityScope activity(Activity::reduce_exposed);
     sharding_.replicas.all_reduce(trained_.layout().name() + " gradients across replicas", gradient_part_,
                                   sharding_.reduce_dtype);
   }
@@ -142,7 +142,7 @@ void ShardedUnit::start_gradient_exchange() {
 
 void ShardedUnit::finish_gradient_exchange() {
   if (!exchange_.pending()) return;
-  const PartScope part(Part::reduce_exposed);
+  const ActivityScope activity(Activity::reduce_exposed);
   exchange_.wait();
 }
 

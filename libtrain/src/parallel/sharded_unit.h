@@ -13,8 +13,8 @@
 #include <array>
 #include <vector>
 
-#include "libtrain/optimizer_groups.h"
-#include "libtrain/shard_map.h"
+#include "libtrain/optim/optimizer_groups.h"
+#include "libtrain/tensor/shard_map.h"
 #include "parallel/gathered_parameters.h"
 #include "parallel/sharding.h"
 #include "parallel/unit_matrices.h"
@@ -70,7 +70,7 @@ class ShardedUnit {
   void return_matrices();
   void end_update(const StepNumbers* numbers);
   void start_update_gather() { trained_.start_update_gather(); }
-  // Where a program begins: what start_update_gather() put off.
+  // At the beginning of a step: what start_update_gather() put off.
   void start_late_gather() { trained_.start_late_gather(); }
 
   // Writes initial values into the masters.

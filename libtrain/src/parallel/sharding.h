@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 
 namespace lt {
 
@@ -16,7 +16,7 @@ struct Sharding {
   // Each micro-batch is reduced as it comes, also where gradients are replicated.
   bool reduce_each_micro_batch;
   bool accumulates;  // more than one micro-batch a step
-  // New parameters go to the other ranks when the next program begins, not when they are there. So a program waits for
+  // New parameters go to the other ranks when the next step begins, not when they are there. So a step waits for
   // every collective that it started.
   bool gathers_update_late;
   // On which optimizers transform matrices, beside the stream of the operations.

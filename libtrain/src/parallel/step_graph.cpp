@@ -4,16 +4,16 @@
 #include <optional>
 #include <utility>
 
-#include "core/cuda.h"
-#include "core/progress.h"
+#include "device/cuda.h"
+#include "device/progress.h"
 
 namespace lt {
 
 StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>& body) : key_(std::move(key)) {
   collectives_ = std::make_shared<const CommLap>(comm_lap_of([&] {
     graph_ = cuda::capture(stream.cuda(), [&] {
-      PartClock clock(stream.device());
-      const PartClockScope current(&clock);
+      ActivityClock clock(stream.device());
+      const ActivityClockScope current(&clock);
       body();
       lap_ = clock.lap();
     });
@@ -23,7 +23,7 @@ StepGraph::StepGraph(Key key, const Stream& stream, const std::function<void()>&
 void StepGraph::launch(const Stream& stream) const {
   count_launch(stream);
   cuda::launch(graph_.get(), stream.cuda());
-  if (PartClock* const clock = Context::current().clock) clock->append(lap_);
+  if (ActivityClock* const clock = Context::current().clock) clock->append(lap_);
   repeat_comm_lap(collectives_);
 }
 

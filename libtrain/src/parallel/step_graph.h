@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "libtrain/group.h"
-#include "libtrain/part_clock.h"
+#include "libtrain/comm/group.h"
+#include "profile/activity_clock.h"
 
 namespace lt {
 

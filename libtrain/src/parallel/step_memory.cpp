@@ -1,10 +1,10 @@
-// The programs of an engine and their arena.
+// The memory plans of an engine and their arena.
 #include "parallel/step_memory.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/crc32c.h"
+#include "io/crc32c.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -27,25 +27,25 @@ std::string shapes_of(const Batch& batch) {
   return text;
 }
 
-void require_same_places(const MemoryProgram& program, const Group& group) {
-  const std::vector<Size>& offsets = program.packing.offsets;
+void require_same_places(const MemoryPlan& plan, const Group& group) {
+  const std::vector<Size>& offsets = plan.packing.offsets;
   const auto all = group.all_gather_bytes(crc_text(crc32c(0, offsets.data(), offsets.size() * sizeof(Size))));
   const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& crc) { return crc != all[0]; });
   if (other == all.end()) return;
-  throw InternalError("memory", program.name + ": expected the places of rank 0's program on all ranks, rank " +
+  throw InternalError("memory", plan.name + ": expected the places of rank 0's program on all ranks, rank " +
                                     std::to_string(other - all.begin()) + " has others: do batches differ in shape?");
 }
 
-std::shared_ptr<const MemoryProgram> StepMemory::prepare(const std::string& name, const Batch& batch,
-                                                         const Rehearsal& rehearse) {
+std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, const Batch& batch,
+                                                      const Rehearsal& rehearse) {
   const std::string key = name + shapes_of(batch);
-  const auto found = programs_.find(key);
-  if (found != programs_.end()) return found->second;
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
   const AllocationScope plain(nullptr, device_);
   const Batch shapes{shape_of(batch.inputs), shape_of(batch.targets)};
-  const auto program = std::make_shared<const MemoryProgram>(rehearse(name, shapes));
-  largest_bytes_ = std::max(largest_bytes_, program->packing.bytes);
-  return programs_.emplace(key, program).first->second;
+  const auto plan = std::make_shared<const MemoryPlan>(rehearse(name, shapes));
+  largest_bytes_ = std::max(largest_bytes_, plan->packing.bytes);
+  return plans_.emplace(key, plan).first->second;
 }
 
 void StepMemory::reserve() {

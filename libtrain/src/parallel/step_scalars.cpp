@@ -1,7 +1,7 @@
 // Allocates what the scalars of a step take.
 #include "parallel/step_scalars.h"
 
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
 
 namespace lt {
 namespace {

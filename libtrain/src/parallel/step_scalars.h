@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/step_numbers.h"
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 #include "tensor/device_value.h"
 
 namespace lt {

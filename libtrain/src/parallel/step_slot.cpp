@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "libtrain/error.h"
-#include "libtrain/memory.h"
+#include "libtrain/memory/memory.h"
 
 namespace lt {
 

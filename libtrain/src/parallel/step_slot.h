@@ -1,11 +1,11 @@
-// StepSlot: what the host makes ready for one run of a program, and what it gets from it. With two of them the host
+// StepSlot: what the host makes ready for one step, and what it gets from it. With two of them the host
 // prepares a step while the device is at the one before.
 #pragma once
 
 #include <optional>
 
 #include "kernels/step_numbers.h"
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/step_graph.h"
 #include "tensor/device_value.h"
 #include "tensor/host_stage.h"
@@ -19,7 +19,7 @@ class StepSlot {
 
   // Waits until the last run is over, and takes what the next one needs.
   void make_ready(const Batch& batch, const kernels::StepRates& rates);
-  // In the program: a batch that came on the CPU on its way to the device, and the rates.
+  // In the step: a batch that came on the CPU on its way to the device, and the rates.
   Batch on_device(const Batch& batch) const;
   void send_rates(const DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
   // After it: what came out of the step comes to the host.

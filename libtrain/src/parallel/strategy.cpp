@@ -1,5 +1,5 @@
 // Strategies by name.
-#include "libtrain/strategy.h"
+#include "libtrain/parallel/strategy.h"
 
 #include "libtrain/error.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstddef>
 
-#include "libtrain/memory.h"
-#include "libtrain/optim.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/optim/optimizer.h"
 #include "parallel/flat_buffer.h"
 #include "parallel/sharding.h"
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/fault.h"
-#include "libtrain/memory.h"
-#include "libtrain/part_clock.h"
+#include "device/fault.h"
+#include "libtrain/memory/memory.h"
 #include "optim/groups.h"
 #include "parallel/flat_buffer.h"
 #include "parallel/group_member.h"
+#include "profile/activity_clock.h"
 
 namespace lt {
 UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding,
@@ -132,7 +132,7 @@ Tensor UnitMatrices::finish() {
 
 void UnitMatrices::wait_for_exchange() {
   if (!exchange_.pending()) return;
-  const PartScope part(Part::reduce_exposed);
+  const ActivityScope activity(Activity::reduce_exposed);
   exchange_.wait();
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/optimizer_groups.h"
+#include "libtrain/optim/optimizer_groups.h"
 #include "optim/least_loaded.h"
 #include "parallel/gathered_parameters.h"
 

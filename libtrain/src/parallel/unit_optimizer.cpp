@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "libtrain/memory.h"
-#include "libtrain/work_count.h"
+#include "libtrain/memory/memory.h"
 #include "optim/row.h"
 #include "parallel/group_member.h"
+#include "profile/work_count.h"
 
 namespace lt {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/optimizer_groups.h"
+#include "libtrain/optim/optimizer_groups.h"
 #include "parallel/gathered_parameters.h"
 
 namespace lt {

@@ -11,7 +11,7 @@
 #include <deque>
 #include <vector>
 
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 #include "parallel/sharded_unit.h"
 
 namespace lt {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/descriptor.h"
+#include "io/descriptor.h"
 
 namespace lt {
 

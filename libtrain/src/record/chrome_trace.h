@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/kernel_profile.h"
-#include "libtrain/timeline.h"
+#include "libtrain/profile/timeline.h"
+#include "profile/kernel_profile.h"
 
 namespace lt {
 

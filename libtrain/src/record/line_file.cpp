@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/new_file.h"
+#include "io/new_file.h"
 #include "libtrain/error.h"
 
 namespace lt {

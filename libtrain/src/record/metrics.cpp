@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "libtrain/record.h"
+#include "libtrain/record/record.h"
 #include "record/short_text.h"
 
 namespace lt {
@@ -30,10 +30,10 @@ OverRanks over_ranks(const std::vector<double>& values) {
 std::string to_json_line(const StepRecord& r) {
   Json breakdown, comm = Json::array();
   Json parts;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    const std::string name(kPartNames[i]);
+  for (std::size_t i = 0; i < kActivities; ++i) {
+    const std::string name(kActivityNames[i]);
     breakdown[name] = r.breakdown_ms[i];
-    const OverRanks& part = r.parts_over_ranks[i];
+    const OverRanks& part = r.breakdown_over_ranks[i];
     parts[name] = {{"min", part.min}, {"mean", part.mean}, {"max", part.max}, {"rank", part.rank_of_max}};
   }
   for (const CommTotal& total : r.comm) {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "libtrain/record.h"
+#include "libtrain/record/record.h"
 
 namespace lt {
 

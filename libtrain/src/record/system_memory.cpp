@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "core/cgroup.h"
-#include "core/cuda.h"
+#include "device/cgroup.h"
+#include "device/cuda.h"
 
 namespace lt {
 namespace {

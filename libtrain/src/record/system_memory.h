@@ -1,7 +1,7 @@
 // Memory as the system counts it, in bytes.
 #pragma once
 
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
 namespace lt {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/crc32c.h"
+#include "io/crc32c.h"
 #include "libtrain/error.h"
 #include "record/append_file.h"
 #include "record/sink.h"
@@ -76,8 +76,8 @@ class TensorBoardSink final : public Sink {
                           scalar("train/lr", r.lr) + scalar("speed/step_ms", r.step_ms) +
                           scalar("speed/tokens_per_s", r.tokens_per_s) +
                           scalar("memory/peak_bytes", static_cast<double>(r.memory_peak_bytes));
-    for (std::size_t i = 0; i < kParts; ++i) {
-      summary += scalar(fmt::format("breakdown_ms/{}", kPartNames[i]), r.breakdown_ms[i]);
+    for (std::size_t i = 0; i < kActivities; ++i) {
+      summary += scalar(fmt::format("breakdown_ms/{}", kActivityNames[i]), r.breakdown_ms[i]);
     }
     summary +=
         scalar("ranks/own_ms_max", r.own_ms_over_ranks.max) + scalar("ranks/own_ms_min", r.own_ms_over_ranks.min);

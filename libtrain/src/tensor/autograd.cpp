@@ -1,9 +1,11 @@
 // The tape: gradient slots, nodes in order, and the pass backward over them.
-#include "libtrain/autograd.h"
+#include "libtrain/tensor/autograd.h"
 
 #include "kernels/elementwise.h"
 #include "libtrain/error.h"
+#include "libtrain/profile/operation.h"
 #include "tensor/dispatch.h"
+#include "tensor/storage.h"
 
 namespace lt {
 
@@ -87,7 +89,7 @@ Tensor record_output(std::shared_ptr<Function> function, Tensor output) {
   function->set_output(output);
   Tape* const tape = Context::current().tape;
   if (!tape->keeps_values() && function->is_cheap()) {
-    output.set_recipe([function](const Tensor& out) {
+    TensorStorage::set_recipe(output, [function](const Tensor& out) {
       const OperationScope operation(function->name());
       function->recompute(out);
     });

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "libtrain/memory.h"
-#include "libtrain/tensor.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt {
 

@@ -1,8 +1,8 @@
 // The one place that turns a tensor's device into a call of the right back end.
 #pragma once
 
-#include "core/build.h"
-#include "libtrain/tensor.h"
+#include "device/build.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt {
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "core/buffer.h"
-#include "core/cuda.h"
+#include "device/cuda.h"
+#include "memory/buffer.h"
 
 namespace lt {
 namespace {

@@ -1,7 +1,7 @@
 // Copies in stream order, through memory that the stage holds.
 #include "tensor/host_stage.h"
 
-#include "core/copy_bytes.h"
+#include "device/copy_bytes.h"
 #include "libtrain/error.h"
 #include "tensor/host_memory.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "libtrain/error.h"
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 
 namespace lt {
 

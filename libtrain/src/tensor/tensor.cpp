@@ -1,15 +1,16 @@
 // Tensor handles, their storage and views.
-#include "libtrain/tensor.h"
+#include "libtrain/tensor/tensor.h"
 
 #include <cstring>
 
-#include "core/buffer.h"
-#include "core/copy_bytes.h"
+#include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
-#include "libtrain/autograd.h"
 #include "libtrain/error.h"
-#include "libtrain/part_clock.h"
+#include "libtrain/tensor/autograd.h"
+#include "memory/buffer.h"
+#include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
+#include "tensor/storage.h"
 
 namespace lt {
 
@@ -124,7 +125,7 @@ void Tensor::require_values() const {
                                         " are not here: its unit is not gathered at this point");
     }
     impl_->buffer = std::make_shared<Buffer>(elements() * dtype_bytes(impl_->dtype), impl_->device);
-    const PartScope recompute(Part::recompute);
+    const ActivityScope recompute(Activity::recompute);
     impl_->recipe(*this);
   }
 }
@@ -235,17 +236,18 @@ Tensor Tensor::detach() const {
   return Tensor(std::move(impl));
 }
 
-void Tensor::rebind(const Tensor& storage, Size offset) {
-  if (storage.dtype() != dtype() || !storage.is_contiguous() || offset < 0 ||
-      offset + elements() > storage.elements()) {
-    throw InternalError("tensor", impl_->name + ": cannot bind " + std::to_string(elements()) + " elements at " +
+void TensorStorage::rebind(const Tensor& tensor, const Tensor& storage, Size offset) {
+  Tensor::Impl& impl = *tensor.impl_;
+  if (storage.dtype() != tensor.dtype() || !storage.is_contiguous() || offset < 0 ||
+      offset + tensor.elements() > storage.elements()) {
+    throw InternalError("tensor", impl.name + ": cannot bind " + std::to_string(tensor.elements()) + " elements at " +
                                       std::to_string(offset) + " of " + std::to_string(storage.elements()));
   }
-  impl_->buffer = storage.impl_->buffer;
-  impl_->offset = storage.impl_->offset + offset * dtype_bytes(dtype());
+  impl.buffer = storage.impl_->buffer;
+  impl.offset = storage.impl_->offset + offset * dtype_bytes(tensor.dtype());
 }
 
-void Tensor::unbind() { impl_->buffer.reset(); }
+void TensorStorage::unbind(const Tensor& tensor) { tensor.impl_->buffer.reset(); }
 bool Tensor::is_bound() const { return impl_->buffer != nullptr; }
 
 bool Tensor::requires_grad() const { return impl_ != nullptr && impl_->gradient != nullptr; }
@@ -274,7 +276,9 @@ bool Tensor::is_sole_owner() const { return impl_.use_count() == 1 && impl_->buf
 
 bool Tensor::shares_storage(const Tensor& other) const { return impl_->buffer == other.impl_->buffer; }
 
-void Tensor::set_recipe(std::function<void(const Tensor&)> recipe) const { impl_->recipe = std::move(recipe); }
+void TensorStorage::set_recipe(const Tensor& tensor, std::function<void(const Tensor&)> recipe) {
+  tensor.impl_->recipe = std::move(recipe);
+}
 
 void Tensor::release_values() const {
   if (impl_->recipe) impl_->buffer.reset();

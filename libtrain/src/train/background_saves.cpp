@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "core/fault.h"
-#include "libtrain/progress.h"
+#include "device/fault.h"
+#include "libtrain/device/progress.h"
 #include "train/seconds.h"
 
 namespace lt {

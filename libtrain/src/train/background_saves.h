@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
 #include "train/background_thread.h"
 
 namespace lt {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "libtrain/progress.h"
+#include "libtrain/device/progress.h"
 
 namespace lt {
 namespace {

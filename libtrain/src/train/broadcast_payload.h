@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
 #include "memory_copy.h"
 
 namespace lt {

@@ -1,5 +1,5 @@
 // The layers of a configuration and its text. Whatever a layer says is checked, also where a later one overrides it.
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "libtrain/device.h"
+#include "libtrain/device/device.h"
 #include "libtrain/error.h"
 #include "train/config_schema.h"
 #include "train/config_toml.h"

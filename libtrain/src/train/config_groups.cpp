@@ -9,11 +9,11 @@
 #include <optional>
 #include <type_traits>
 
-#include "core/json_depth.h"
+#include "io/json_depth.h"
+#include "io/utf8.h"
 #include "libtrain/error.h"
-#include "libtrain/step_numbers.h"
+#include "libtrain/kernels/step_numbers.h"
 #include "train/nearest.h"
-#include "train/utf8.h"
 
 namespace lt::config {
 namespace {

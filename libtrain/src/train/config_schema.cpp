@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "libtrain/model_family.h"
-#include "libtrain/strategy.h"
+#include "libtrain/parallel/strategy.h"
+#include "nn/model_family.h"
+#include "nn/spec_fields.h"
 
 namespace lt::config {
 namespace {

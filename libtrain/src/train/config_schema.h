@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 
 namespace lt::config {
 

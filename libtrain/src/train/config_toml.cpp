@@ -23,7 +23,7 @@
 
 #include <utility>
 
-#include "core/whole_file.h"
+#include "io/whole_file.h"
 #include "libtrain/error.h"
 
 namespace lt::config {

@@ -9,10 +9,10 @@
 #include <optional>
 #include <type_traits>
 
+#include "io/utf8.h"
 #include "libtrain/error.h"
 #include "train/config_groups.h"
 #include "train/config_schema.h"
-#include "train/utf8.h"
 
 namespace lt::config {
 namespace {

@@ -57,10 +57,10 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {
     for (int i = 0; i < ranks; ++i) {
       const int node = (first + i * stride) / layout.ranks_per_node;
       const int previous = i == 0 ? node : (first + (i - 1) * stride) / layout.ranks_per_node;
-      if (node != previous) result.smallest_part = std::min(result.smallest_part, part), part = 0, ++nodes;
+      if (node != previous) result.smallest_share = std::min(result.smallest_share, part), part = 0, ++nodes;
       ++part;
     }
-    result.smallest_part = std::min(result.smallest_part, part);
+    result.smallest_share = std::min(result.smallest_share, part);
     result.nodes = std::max(result.nodes, nodes);
   }
   return result;
@@ -68,7 +68,7 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {
 
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape) {
   if (shape.ranks < 2) return {};
-  const double ranks = shape.ranks, part = group.smallest_part;
+  const double ranks = shape.ranks, part = group.smallest_share;
   const double sent = static_cast<double>(shape.bytes), whole = sent * ranks / (ranks - 1);
   const double local_s = group.nodes < shape.ranks ? sent / (device.local_gb_s * 1e9) : 0;
   const double network_s = whole * (1 - part / ranks) / (part * device.network_gb_s * 1e9);

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "libtrain/dtype.h"
-#include "libtrain/timeline.h"
+#include "libtrain/profile/timeline.h"
 
 namespace lt {
 
@@ -41,7 +41,7 @@ struct NodeLayout {
 // node of its own, `ranks` where each group is on one node; and the most nodes of a group. A part that is smaller than
 // the others takes what the whole group holds through fewer network cards, and the others wait for it.
 struct GroupPlacement {
-  int smallest_part = 1, nodes = 1;
+  int smallest_share = 1, nodes = 1;
 };
 GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride);
 

@@ -1,8 +1,8 @@
 // Saving and loading an engine: its shard map handed to the checkpoint format.
 #include <cstdio>
 
-#include "libtrain/engine_checkpoint.h"
-#include "libtrain/models.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/train/engine_checkpoint.h"
 #include "model_json.h"
 #include "train/engine_checkpoint.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/checkpoint.h"
-#include "libtrain/engine.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/parallel/engine.h"
 
 namespace lt {
 

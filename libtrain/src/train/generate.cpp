@@ -1,12 +1,12 @@
 // Sampling with a cache of keys and values.
-#include "libtrain/generate.h"
+#include "libtrain/train/generate.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numeric>
 
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
 #include "parallel/step_memory.h"
 #include "train/seconds.h"
 
@@ -30,7 +30,7 @@ StepMemory::Rehearsal rehearsal(const nn::TransformerSpec& spec, Device device, 
     state.length = length;
     for (ops::KvCache& cache : state.layers) cache.length = length;
     const Tensor row = Tensor::empty({1, 1, spec.vocab}, DType::f32, meta);
-    return record_program(name, meta, [&] { copy(row, twin->logits(shapes.inputs, &state)); });
+    return record_memory_plan(name, meta, [&] { copy(row, twin->logits(shapes.inputs, &state)); });
   };
 }
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "files.h"
-#include "libtrain/autograd.h"
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
-#include "libtrain/generate.h"
+#include "libtrain/tensor/autograd.h"
+#include "libtrain/train/generate.h"
 #include "model_json.h"
 
 namespace lt {

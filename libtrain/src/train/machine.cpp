@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/cuda.h"
-#include "libtrain/record.h"
+#include "device/cuda.h"
+#include "libtrain/record/record.h"
 #include "libtrain/version.h"
 #include "record/system_memory.h"
 
@@ -43,8 +43,9 @@ std::string c_library() {
 // Versions by name; null for what this build does without.
 nlohmann::ordered_json libraries() {
   nlohmann::ordered_json versions;
-  for (const BuiltPart& part : built_parts()) {
-    versions[part.name] = part.version.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(part.version);
+  for (const BuildComponent& component : build_components()) {
+    versions[component.name] =
+        component.version.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(component.version);
   }
   versions["c_library"] = c_library();
   return versions;

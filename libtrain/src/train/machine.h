@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 namespace lt {
 

@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
-#include "core/cuda.h"
-#include "core/readable.h"
+#include "device/cuda.h"
+#include "io/readable.h"
+#include "libtrain/device/progress.h"
 #include "libtrain/error.h"
-#include "libtrain/progress.h"
 #include "memory_folder.h"
 
 namespace lt {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 #include "train/background_thread.h"
 #include "train/memory_mirror.h"
 #include "train/recorded_steps.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "core/host.h"
+#include "device/host.h"
 
 namespace lt {
 namespace {

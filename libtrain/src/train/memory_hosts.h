@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 
 namespace lt {
 

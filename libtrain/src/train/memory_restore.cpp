@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/copy_bytes.h"
+#include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "libtrain/error.h"
 #include "memory_folder.h"

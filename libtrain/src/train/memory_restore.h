@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/engine.h"
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
+#include "libtrain/parallel/engine.h"
 #include "memory_copy.h"
 #include "train/memory_hosts.h"
 

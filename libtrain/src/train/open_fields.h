@@ -1,7 +1,8 @@
 // Fields of a model that a resolved configuration leaves unset where they have their default.
 #pragma once
 
-#include "libtrain/transformer_spec.h"
+#include "libtrain/nn/transformer_spec.h"
+#include "nn/spec_fields.h"
 
 namespace lt {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "libtrain/config.h"
 #include "libtrain/error.h"
+#include "libtrain/train/config.h"
 
 namespace lt {
 
@@ -17,7 +17,7 @@ void name_origin(const Config& config, Body&& body) {
     const std::string message = e.what();
     const auto origin = config.origins.find(message.substr(0, message.find(':')));
     if (origin == config.origins.end()) throw;
-    throw UsageError(e.part(), message + " (" + origin->second + ")", e.hint());
+    throw UsageError(e.component(), message + " (" + origin->second + ")", e.hint());
   }
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libtrain/planner.h"
-#include "libtrain/run_options.h"
-#include "libtrain/strategy.h"
+#include "libtrain/parallel/strategy.h"
+#include "libtrain/train/planner.h"
+#include "libtrain/train/run_options.h"
 #include "record/short_text.h"
 #include "train/plan_text.h"
 

@@ -5,9 +5,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "libtrain/planner.h"
+#include "drawing/arena_drawing.h"
+#include "libtrain/train/planner.h"
 #include "record/short_text.h"
-#include "report/arena_drawing.h"
 #include "train/device_model.h"
 #include "train/plan_text.h"
 
@@ -36,7 +36,7 @@ std::string products_advice(const Plan& plan) {
 
 std::string traffic_advice(const Plan& plan) {
   const StepTime& time = plan.step_time;
-  if (2 * time.parts_ms[static_cast<std::size_t>(Part::optimizer)] > time.traffic_ms) {
+  if (2 * time.breakdown_ms[static_cast<std::size_t>(Activity::optimizer)] > time.traffic_ms) {
     return "memory traffic, most of it the optimizer's: a larger train.micro_batch or train.accum spreads it over more "
            "tokens";
   }
@@ -67,7 +67,7 @@ std::array<Bound, 5> bounds(const Plan& plan) {
 nlohmann::ordered_json estimate_json(const Plan& plan) {
   const StepTime& time = plan.step_time;
   nlohmann::ordered_json parts;
-  for (std::size_t i = 0; i < kParts; ++i) parts[std::string(kPartNames[i])] = time.parts_ms[i];
+  for (std::size_t i = 0; i < kActivities; ++i) parts[std::string(kActivityNames[i])] = time.breakdown_ms[i];
   nlohmann::ordered_json json = {
       {"compute", time.compute_ms()}, {"exposed_comm", time.exposed_ms()},
       {"total", time.total_ms()},     {"device", plan.machine.device},
@@ -150,7 +150,7 @@ std::string to_json(const Plan& plan) {
       .dump(2);
 }
 
-std::string to_svg(const Plan& plan) { return arena_svg(plan.step_program); }
+std::string to_svg(const Plan& plan) { return arena_svg(plan.step_memory); }
 
 std::string to_text(const Plan& plan) {
   const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };

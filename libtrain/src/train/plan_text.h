@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libtrain/planner.h"
+#include "libtrain/train/planner.h"
 #include "record/short_text.h"
 
 namespace lt {

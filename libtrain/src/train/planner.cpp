@@ -1,15 +1,16 @@
 // The planner: the real engine and model, on the meta device.
-#include "libtrain/planner.h"
+#include "libtrain/train/planner.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/cuda.h"
-#include "libtrain/engine.h"
+#include "device/cuda.h"
 #include "libtrain/error.h"
-#include "libtrain/generate.h"
-#include "libtrain/run_options.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/train/generate.h"
+#include "libtrain/train/run_options.h"
+#include "memory/workspace.h"
 #include "model_json.h"
 #include "record/short_text.h"
 #include "train/copy_slots.h"
@@ -150,10 +151,10 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.per_rank[0] = plan.peak_bytes;
   plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(engine.shard_map().owned);
   plan.arena_bytes = engine.arena_bytes();
-  for (const MemoryProgram* program : engine.memory_programs()) {
-    if (program->name == "step") plan.step_program = *program;
-    plan.arena_live_bytes = std::max(plan.arena_live_bytes, most_live_bytes(program->lifetimes));
-    plan.without_arena_bytes = std::max(plan.without_arena_bytes, bytes_without_arena(program->lifetimes));
+  for (const MemoryPlan* memory : engine.memory_plans()) {
+    if (memory->name == "step") plan.step_memory = *memory;
+    plan.arena_live_bytes = std::max(plan.arena_live_bytes, most_live_bytes(memory->lifetimes));
+    plan.without_arena_bytes = std::max(plan.without_arena_bytes, bytes_without_arena(memory->lifetimes));
   }
   plan.parameters = model->parameter_count();
   plan.flops_per_token = model->flops_per_token(shape.seq);

@@ -1,8 +1,9 @@
 // Ranks and devices.
 #include "train/rank_device.h"
 
-#include "core/cuda.h"
+#include "device/cuda.h"
 #include "libtrain/error.h"
+#include "memory/workspace.h"
 #include "train/device_model.h"
 #include "train/origin.h"
 
@@ -27,9 +28,11 @@ StepOptions step_options_of_rank(const Config& resolved, const World& world) {
 std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device device) {
   if (resolved.record.profile_steps == 0) return nullptr;
   std::unique_ptr<KernelProfile> profile;
+  std::byte* const memory =
+      device.type == DeviceType::cuda ? cuda::scratch(Stream::compute(device).cuda(), kKernelProfileBytes) : nullptr;
   name_origin(resolved, [&] {
     try {
-      profile = make_kernel_profile(device);
+      profile = make_kernel_profile(device, memory);
     } catch (const UsageError& error) {
       throw UsageError("config", std::string("record.profile_steps: ") + error.what(), error.hint());
     }

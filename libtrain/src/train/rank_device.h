@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "core/kernel_profile.h"
-#include "libtrain/engine.h"
-#include "libtrain/run_options.h"
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/train/run_options.h"
+#include "profile/kernel_profile.h"
 
 namespace lt {
 

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "libtrain/error.h"
-#include "libtrain/model_family.h"
-#include "libtrain/run_options.h"
+#include "libtrain/train/run_options.h"
+#include "nn/model_family.h"
+#include "nn/spec_fields.h"
 #include "train/open_fields.h"
 #include "train/origin.h"
 

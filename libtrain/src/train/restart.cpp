@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "core/last_lines.h"
+#include "io/last_lines.h"
 #include "libtrain/error.h"
 #include "train/seconds.h"
 

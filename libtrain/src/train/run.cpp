@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/cuda.h"
-#include "core/entropy.h"
-#include "core/whole_file.h"
-#include "libtrain/checkpoint.h"
+#include "device/cuda.h"
+#include "io/entropy.h"
+#include "io/whole_file.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
-#include "libtrain/planner.h"
+#include "libtrain/train/planner.h"
 #include "libtrain/version.h"
 #include "record/short_text.h"
 #include "record/system_memory.h"
@@ -77,10 +77,10 @@ Run::Run(const Config& resolved, const World& world)
   reset_memory_peak(device());
 }
 
-void Run::started(const char* part) {
+void Run::started(const char* stage) {
   const auto now = std::chrono::steady_clock::now();
-  start_parts.push_back({part, std::chrono::duration<double>(now - part_begin_).count()});
-  part_begin_ = now;
+  start_stages.push_back({stage, std::chrono::duration<double>(now - stage_begin_).count()});
+  stage_begin_ = now;
 }
 
 // FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16 and f16.
@@ -122,7 +122,7 @@ void Run::open_data() {
                                            BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
                                            DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
     } catch (const DataError& e) {
-      throw DataError(e.part(), std::string(key) + " " + e.what(), e.hint());
+      throw DataError(e.component(), std::string(key) + " " + e.what(), e.hint());
     }
   };
   if (!config.data.train.empty()) {
@@ -214,7 +214,7 @@ void announce(Run& run, const std::string& command) {
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
     if (run.world.rank() == 0)
-      write_run_files(config, run.start.identity, run.world, command, run.engine->memory_programs());
+      write_run_files(config, run.start.identity, run.world, command, run.engine->memory_plans());
   });
   if (run.world.rank() != 0) return;
   const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
@@ -269,10 +269,10 @@ void announce(Run& run, const std::string& command) {
   Json start_seconds;
   std::string start_text;
   double start_total = 0;
-  for (const StartPart& part : run.start_parts) {
-    start_seconds[part.name] = part.seconds;
-    start_text += fmt::format("{}{} {:.2f}", start_text.empty() ? "" : ", ", part.name, part.seconds);
-    start_total += part.seconds;
+  for (const StartStage& stage : run.start_stages) {
+    start_seconds[stage.name] = stage.seconds;
+    start_text += fmt::format("{}{} {:.2f}", start_text.empty() ? "" : ", ", stage.name, stage.seconds);
+    start_total += stage.seconds;
   }
   say("opened in {:.2f} s: {}", start_total, start_text);
   Json ledger;

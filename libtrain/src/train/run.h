@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "core/kernel_profile.h"
-#include "libtrain/data.h"
-#include "libtrain/engine.h"
-#include "libtrain/models.h"
-#include "libtrain/planner.h"
-#include "libtrain/run_options.h"
+#include "libtrain/data/data.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/train/planner.h"
+#include "libtrain/train/run_options.h"
+#include "profile/kernel_profile.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
 
@@ -22,7 +22,7 @@ namespace lt {
 class MemoryRestore;
 
 // What a run does before its first step, and how long that took.
-struct StartPart {
+struct StartStage {
   std::string name;
   double seconds;
 };
@@ -49,13 +49,13 @@ struct Run {
   std::unique_ptr<Tokenizer> tokenizer;  // null where this version cannot read it
   RunStart start;
   RunLog log;
-  std::vector<StartPart> start_parts;
+  std::vector<StartStage> start_stages;
   std::optional<double> eval_loss;  // where this run has evaluated the state as it is
   Size device_memory_bytes = 0;     // of the machine, or of the CUDA device
 
  private:
-  // Ends the part of the start that began where the last one ended.
-  void started(const char* part);
+  // Ends the stage of the start that began where the last one ended.
+  void started(const char* stage);
   void require_memory(Device device) const;
   void open_data();
   void load_state();
@@ -63,7 +63,7 @@ struct Run {
   void require_same_data() const;
 
   double dense_flops_ = 0;  // of the device; 0: not known
-  std::chrono::steady_clock::time_point part_begin_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point stage_begin_ = std::chrono::steady_clock::now();
 };
 
 // Writes config.toml, env.json and arena.svg, says the lines at the start of a run and the event `start`; all ranks

@@ -12,14 +12,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/entropy.h"
-#include "core/new_file.h"
-#include "core/pending_file.h"
-#include "core/whole_file.h"
+#include "drawing/arena_drawing.h"
 #include "folder_lock.h"
-#include "libtrain/checkpoint.h"
+#include "io/entropy.h"
+#include "io/new_file.h"
+#include "io/pending_file.h"
+#include "io/whole_file.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
-#include "report/arena_drawing.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
 #include "train/same_run.h"
@@ -209,7 +209,7 @@ void open_run_folder(const Config& resolved, RunStart& start) {
 }
 
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
-                     const std::string& command, const std::vector<const MemoryProgram*>& programs) {
+                     const std::string& command, const std::vector<const MemoryPlan*>& plans) {
   // A full disk does not keep a run from going on: the file of its earlier start stays.
   const auto attempt = [&](const std::string& name, const auto& write) {
     const std::string path = resolved.run.dir + "/" + name;
@@ -229,8 +229,8 @@ void write_run_files(const Config& resolved, const RunIdentity& identity, const 
   attempt("run.json", [&](const std::string&) { write_identity(resolved.run.dir, identity); });
   write_text("config.toml", to_toml(resolved));
   write_text("env.json", env.dump(2) + "\n");
-  for (const MemoryProgram* program : programs) {
-    if (program->name == "step") write_text("arena.svg", arena_svg(*program));
+  for (const MemoryPlan* plan : plans) {
+    if (plan->name == "step") write_text("arena.svg", arena_svg(*plan));
   }
 }
 

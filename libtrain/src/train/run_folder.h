@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/config.h"
-#include "libtrain/memory_program.h"
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
+#include "libtrain/memory/memory_plan.h"
+#include "libtrain/train/config.h"
 #include "train/run_identity.h"
 
 namespace lt {
@@ -38,10 +38,10 @@ RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds pa
 // of checkpoint.resume=FOLDER was whole and where checkpoint.dir cannot be written to.
 void open_run_folder(const Config& resolved, RunStart& start);
 
-// Writes run.json, config.toml, env.json and, of the training step among `programs`, arena.svg, each beside and
+// Writes run.json, config.toml, env.json and, of the training step among `plans`, arena.svg, each beside and
 // renamed. Throws DataError; a run that goes on keeps a file that cannot be replaced, with a warning.
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
-                     const std::string& command, const std::vector<const MemoryProgram*>& programs);
+                     const std::string& command, const std::vector<const MemoryPlan*>& plans);
 
 // Adds notices to env.json; call on rank 0. Failure is ignored, since the log has them too.
 void add_notices(const std::string& run_dir, const std::vector<std::string>& notices);

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/json_depth.h"
-#include "core/pending_file.h"
-#include "core/whole_file.h"
+#include "io/json_depth.h"
+#include "io/pending_file.h"
+#include "io/whole_file.h"
 #include "run_id.h"
 
 namespace lt {

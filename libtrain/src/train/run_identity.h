@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "libtrain/checkpoint.h"
-#include "libtrain/config.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/train/config.h"
 
 namespace lt {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/record.h"
+#include "libtrain/record/record.h"
 #include "record/lossy_lines.h"
 #include "record/lost_rows.h"
 #include "record/sink.h"

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <string>
 
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 
 namespace lt {
 

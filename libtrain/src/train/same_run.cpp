@@ -6,7 +6,8 @@
 #include <algorithm>
 
 #include "libtrain/error.h"
-#include "libtrain/random.h"
+#include "libtrain/kernels/random.h"
+#include "nn/spec_fields.h"
 #include "train/open_fields.h"
 
 namespace lt {

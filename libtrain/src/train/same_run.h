@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libtrain/config.h"
+#include "libtrain/train/config.h"
 
 namespace lt {
 

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "files.h"
+#include "libtrain/device/progress.h"
 #include "libtrain/error.h"
-#include "libtrain/part_clock.h"
-#include "libtrain/progress.h"
 #include "model_json.h"
+#include "profile/activity_clock.h"
 #include "record/short_text.h"
 #include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
@@ -133,7 +133,7 @@ bool Saver::minutes_are_over() {
 void Saver::save() {
   const Size step = run_.steps_done();
   if (last_begun_ == step) return;
-  const PartScope part(Part::checkpoint);
+  const ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
   last_begun_ = step;
   last_begin_ = Clock::now();
@@ -157,7 +157,7 @@ void Saver::start_copies(bool saves) {
   const bool to_disk = saves && background_ != nullptr && last_begun_ != run_.steps_done();
   const bool to_memory = memory_ != nullptr && run_.steps_done() % run_.config.checkpoint.memory_every == 0;
   if (!to_disk && !to_memory) return;
-  const PartScope part(Part::checkpoint);
+  const ActivityScope activity(Activity::checkpoint);
   const PhaseScope phase(Phase::save);
   if (to_disk) start_copy();
   if (to_memory) memory_->copy();

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "libtrain/checkpoint.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "train/background_saves.h"
 #include "train/memory_checkpoints.h"
 #include "train/recorded_steps.h"

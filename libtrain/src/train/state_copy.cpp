@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/copy_bytes.h"
+#include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
 #include "tensor/host_memory.h"
 

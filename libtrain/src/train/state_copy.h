@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "copy_format.h"
-#include "libtrain/engine.h"
+#include "libtrain/parallel/engine.h"
 
 namespace lt {
 

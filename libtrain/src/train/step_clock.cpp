@@ -23,7 +23,7 @@ void StepClock::compute() {
   counted_ = now;
   time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
   const double ms = products + attention + traffic;
-  time_.parts_ms[static_cast<std::size_t>(parts_.back())] += ms;
+  time_.breakdown_ms[static_cast<std::size_t>(activities_.back())] += ms;
   now_ms_ += ms;
 }
 
@@ -44,9 +44,9 @@ std::size_t StepClock::begin(Span span, const TimePoint&) {
       link_free_ms_ = std::max(link_free_ms_, now_ms_) + cost->ms;
       span.end_us = link_free_ms_ * 1e3;
     }
-  } else if (span.is_part) {
-    const auto name = std::find(kPartNames.begin(), kPartNames.end(), span.name);
-    parts_.push_back(static_cast<Part>(name - kPartNames.begin()));
+  } else if (span.is_activity) {
+    const auto name = std::find(kActivityNames.begin(), kActivityNames.end(), span.name);
+    activities_.push_back(static_cast<Activity>(name - kActivityNames.begin()));
   }
   spans_.push_back(std::move(span));
   costs_.push_back(cost);
@@ -58,14 +58,14 @@ void StepClock::end(std::size_t handle, const TimePoint&) {
   Span& span = spans_[handle];
   if (costs_[handle]) return wait_for(span, *costs_[handle]);
   span.end_us = now_ms_ * 1e3;
-  if (span.is_part) parts_.pop_back();
+  if (span.is_activity) activities_.pop_back();
 }
 
 void StepClock::wait_for(Span& span, const CollectiveCost& cost) {
   if (!use_.device->overlaps) span.end_us = (now_ms_ + cost.ms) * 1e3;
   const double wait_ms = std::max(0.0, span.end_us / 1e3 - now_ms_);
   (cost.over_network ? time_.exposed_network_ms : time_.exposed_local_ms) += wait_ms;
-  time_.parts_ms[static_cast<std::size_t>(parts_.back())] += wait_ms;
+  time_.breakdown_ms[static_cast<std::size_t>(activities_.back())] += wait_ms;
   now_ms_ += wait_ms;
 }
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "libtrain/planner.h"
-#include "libtrain/timeline.h"
-#include "libtrain/work_count.h"
+#include "libtrain/profile/timeline.h"
+#include "libtrain/train/planner.h"
+#include "profile/work_count.h"
 #include "train/device_model.h"
 
 namespace lt {
@@ -44,8 +44,8 @@ class StepClock final : public Timeline {
   DeviceUse use_;
   WorkCount work_, counted_;
   double now_ms_ = 0;
-  double link_free_ms_ = 0;               // collectives share the links: one at a time gets all of them
-  std::vector<Part> parts_{Part::other};  // those that are open, innermost last
+  double link_free_ms_ = 0;                            // collectives share the links: one at a time gets all of them
+  std::vector<Activity> activities_{Activity::other};  // those that are open, innermost last
   std::vector<Span> spans_;
   std::vector<std::optional<CollectiveCost>> costs_;      // beside spans_
   std::map<std::pair<int, int>, GroupPlacement> groups_;  // by ranks and stride

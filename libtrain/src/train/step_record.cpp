@@ -16,7 +16,7 @@ namespace {
 // What a rank tells the others of its step.
 struct RankReport {
   double step_ms = 0, own_ms = 0;
-  std::array<double, kParts> parts_ms{};
+  std::array<double, kActivities> breakdown_ms{};
   Size memory_peak_bytes = 0;
   int stop_signal = 0;
 };
@@ -41,14 +41,14 @@ void gather_ranks(FinishedStep& finished, const RankReport& mine, const Group& c
   if (reports.size() <= kRanksListed) {
     for (const RankReport& report : reports) record.own_ms.push_back(report.own_ms);
   }
-  for (std::size_t i = 0; i < kParts; ++i) {
-    record.parts_over_ranks[i] = column([i](const RankReport& report) { return report.parts_ms[i]; });
+  for (std::size_t i = 0; i < kActivities; ++i) {
+    record.breakdown_over_ranks[i] = column([i](const RankReport& report) { return report.breakdown_ms[i]; });
   }
 }
 
 }  // namespace
 
-IssuedStep issued_step(const Run& run, const StepResult& result, double lr, PartClock& clock) {
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, ActivityClock& clock) {
   return {run.steps_done(), result, lr, clock.lap(), take_comm_lap(), take_waiting_ms()};
 }
 

@@ -1,8 +1,9 @@
 // The row of metrics.jsonl that describes one step.
 #pragma once
 
-#include "libtrain/engine.h"
-#include "libtrain/record.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/record/record.h"
+#include "profile/activity_clock.h"
 #include "train/run.h"
 
 namespace lt {
@@ -16,7 +17,7 @@ struct IssuedStep {
   CommLap comm;
   double waiting_ms = 0;  // of the host, for other ranks
 };
-IssuedStep issued_step(const Run& run, const StepResult& result, double lr, PartClock& clock);
+IssuedStep issued_step(const Run& run, const StepResult& result, double lr, ActivityClock& clock);
 
 struct FinishedStep {
   StepRecord record;

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "core/kernel_profile.h"
-#include "libtrain/timeline.h"
+#include "libtrain/profile/timeline.h"
+#include "profile/kernel_profile.h"
 #include "train/run.h"
 
 namespace lt {

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/pending_file.h"
+#include "io/pending_file.h"
+#include "libtrain/comm/group.h"
 #include "libtrain/error.h"
-#include "libtrain/group.h"
 #include "train/run_log.h"
 
 namespace lt {

@@ -1,5 +1,5 @@
 // A training run from its first step to its last checkpoint.
-#include "libtrain/trainer.h"
+#include "libtrain/train/trainer.h"
 
 #include <fmt/format.h>
 
@@ -10,15 +10,16 @@
 #include <optional>
 #include <string>
 
-#include "core/fault.h"
-#include "core/lines.h"
-#include "core/pending_file.h"
+#include "device/fault.h"
+#include "io/lines.h"
+#include "io/pending_file.h"
 #include "kernels/notices.h"
+#include "libtrain/device/progress.h"
 #include "libtrain/error.h"
-#include "libtrain/generate.h"
-#include "libtrain/progress.h"
-#include "libtrain/run_options.h"
-#include "libtrain/watchdog.h"
+#include "libtrain/train/generate.h"
+#include "libtrain/train/run_options.h"
+#include "libtrain/watchdog/watchdog.h"
+#include "profile/activity_clock.h"
 #include "record/short_text.h"
 #include "train/memory_checkpoints.h"
 #include "train/restart.h"
@@ -64,7 +65,7 @@ class Trainer {
 
   End run_steps() {
     const TrainConfig& train = run_.config.train;
-    const PartClockScope parts(&clock_);
+    const ActivityClockScope parts(&clock_);
     set_fault_step(steps_done());
     fault_point("start");
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
@@ -157,7 +158,7 @@ class Trainer {
   }
 
   Batch next_batch() {
-    const PartScope part(Part::data);
+    const ActivityScope activity(Activity::data);
     const PhaseScope phase(Phase::data);
     fault_point("data");
     const MemoryScope owner(MemoryOwner::data);
@@ -244,7 +245,7 @@ class Trainer {
   Saver saver_{run_};
   Trace trace_{run_};
   RestartRecord& restart_;
-  PartClock clock_{run_.device()};
+  ActivityClock clock_{run_.device()};
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
   const Size first_step_ = run_.steps_done() + 1;
@@ -297,7 +298,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   try {
     return Trainer(run, restarted).train();
   } catch (const Error& error) {
-    run.log.note(fmt::format("error: [{}] {}", error.part(), error.what()));
+    run.log.note(fmt::format("error: [{}] {}", error.component(), error.what()));
     throw;
   }
 }

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "comm/call_log.h"
-#include "core/progress.h"
+#include "device/progress.h"
 
 namespace lt::watchdog {
 namespace {

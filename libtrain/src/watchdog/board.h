@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libtrain/collectives.h"
-#include "libtrain/progress.h"
+#include "libtrain/device/progress.h"
+#include "libtrain/profile/collectives.h"
 
 namespace lt::watchdog {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "libtrain/world.h"
+#include "libtrain/comm/world.h"
 
 namespace lt::watchdog {
 

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/entropy.h"
+#include "io/entropy.h"
 #include "libtrain/error.h"
 
 namespace lt::watchdog {

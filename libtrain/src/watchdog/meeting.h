@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/group.h"
+#include "libtrain/comm/group.h"
 #include "watchdog/channel.h"
 #include "watchdog/place.h"
 

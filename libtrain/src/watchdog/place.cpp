@@ -13,7 +13,7 @@
 #include <fstream>
 #include <memory>
 
-#include "core/host.h"
+#include "device/host.h"
 
 namespace lt::watchdog {
 namespace {

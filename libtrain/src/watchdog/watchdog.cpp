@@ -1,6 +1,6 @@
 // The thread of a rank: it beats, listens, and on the two monitors looks at all. Rank 0's monitor decides; the other
 // one speaks only where rank 0 cannot, and where both are gone each of the rest for itself.
-#include "libtrain/watchdog.h"
+#include "libtrain/watchdog/watchdog.h"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,0 +1,84 @@
+// The context of a thread: where its spans, times, counts and memory go, the tape that it records on, and the kernel
+// settings. The engine runs a step under the caller's context with its own kernel settings, and a rehearsal under a
+// silent one, so engines of one process do not affect each other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "libtrain/device/device.h"
+#include "libtrain/device/kernel_settings.h"
+#include "libtrain/device/memory_owner.h"
+
+namespace lt {
+
+class BlockSource;
+class ActivityClock;
+class Tape;
+class Timeline;
+struct WorkCount;
+namespace nn {
+struct ForwardContext;
+}
+
+struct Context {
+  // Recorders; null records nothing.
+  std::shared_ptr<Timeline> timeline;         // spans
+  ActivityClock* clock = nullptr;             // times by phase
+  WorkCount* work = nullptr;                  // FLOPs and traffic
+  std::vector<std::string>* calls = nullptr;  // descriptions of the collectives of meta groups
+  bool counts_memory = true, counts_collectives = true;
+
+  // For the buffers that the thread makes.
+  MemoryOwner owner = MemoryOwner::activations;
+  std::shared_ptr<BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
+  Device blocks_device;
+  std::string_view operation;  // the running operation, for messages
+
+  // Operations.
+  Tape* tape = nullptr;  // null: nothing is recorded
+  const nn::ForwardContext* forward = nullptr;
+  KernelSettings kernels;
+
+  // That of the calling thread; a new thread's records nothing.
+  static Context& current();
+  // Records and counts nothing.
+  static Context silent() {
+    Context context;
+    context.counts_memory = context.counts_collectives = false;
+    return context;
+  }
+};
+
+// Sets the thread's context, and restores the previous one at the end of the scope.
+class ContextScope {
+ public:
+  explicit ContextScope(Context context) : previous_(std::exchange(Context::current(), std::move(context))) {}
+  ~ContextScope() { Context::current() = std::move(previous_); }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  Context previous_;
+};
+
+// The same for one member.
+template <auto kMember>
+class ContextMemberScope {
+ public:
+  using Value = std::remove_reference_t<decltype(std::declval<Context&>().*kMember)>;
+
+  explicit ContextMemberScope(Value value) : previous_(std::exchange(Context::current().*kMember, std::move(value))) {}
+  ~ContextMemberScope() { Context::current().*kMember = std::move(previous_); }
+  ContextMemberScope(const ContextMemberScope&) = delete;
+  ContextMemberScope& operator=(const ContextMemberScope&) = delete;
+
+ private:
+  Value previous_;
+};
+
+}  // namespace lt

@@ -1,0 +1,72 @@
+// Stochastic rounding of f32 to bf16: a value becomes one of its two neighbours, each with a chance in proportion to
+// its nearness. So what many small updates add is kept on average, where rounding to nearest would lose it (Gupta et
+// al. 2015, "Deep learning with limited numerical precision", section 3). The random bits of an element are a pure
+// function of (seed, step, parameter, state, element), so they depend on no rank count and no strategy: eight elements
+// share the 128 bits of one counter.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "libtrain/kernels/random.h"
+
+namespace lt {
+
+inline constexpr Size kRoundedTogether = 8;  // elements of one counter
+
+// The bits of the eight elements from 8 * group on.
+constexpr std::array<std::uint32_t, 4> rounding_words(std::uint64_t key, Size group, std::int32_t step,
+                                                      std::uint32_t state) {
+  return philox(key, static_cast<std::uint64_t>(group), std::uint64_t{state} << 32 | static_cast<std::uint32_t>(step));
+}
+
+// The 16 bits of the lane-th of eight elements.
+constexpr std::uint32_t rounding_bits(const std::array<std::uint32_t, 4>& words, int lane) {
+  return words[static_cast<std::size_t>(lane / 2)] >> (16 * (lane % 2)) & 0xffffu;
+}
+
+// Infinities and NaN stay what they are.
+constexpr bf16 round_stochastically(float value, std::uint32_t bits) {
+  const std::uint32_t u = std::bit_cast<std::uint32_t>(value);
+  if ((u & 0x7f800000u) == 0x7f800000u) return bf16(value);
+  return std::bit_cast<bf16>(static_cast<std::uint16_t>((u + bits) >> 16));
+}
+
+inline std::uint64_t rounding_key(std::uint64_t seed, const std::string& parameter) {
+  return derive_key(seed, "rounding of " + parameter);
+}
+inline std::uint32_t rounding_state(std::string_view name) {
+  return static_cast<std::uint32_t>(derive_key(0, name) >> 32);
+}
+
+// Which elements of which parameters a flat range holds.
+struct RoundingPlaces {
+  static constexpr int kMost = 16;
+  struct Place {
+    Size begin;         // in the range
+    Size element;       // of the parameter, which stands there
+    std::uint64_t key;  // rounding_key() of the parameter
+  };
+  int count = 0;  // at least 1
+  Place places[kMost] = {};
+
+  // The place of element i. Elements before the first place belong to it.
+  constexpr const Place& at(Size i) const {
+    int last = 0;
+    while (last + 1 < count && places[last + 1].begin <= i) ++last;
+    return places[last];
+  }
+  // Eight elements from a multiple of eight on share a counter.
+  constexpr bool are_aligned() const {
+    for (int k = 0; k < count; ++k) {
+      if (places[k].begin % kRoundedTogether != 0 || places[k].element % kRoundedTogether != 0) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace lt

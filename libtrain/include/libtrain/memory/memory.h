@@ -1,0 +1,37 @@
+// Who holds how many bytes of a device. Every tensor is allocated for an owner; the ledger keeps live bytes and the
+// high-water mark per device, counted in blocks of kAllocationAlignment bytes. The `meta` device counts the same
+// bytes as a real one, which is how memory is known before a run.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "libtrain/device/context.h"
+#include "libtrain/device/device.h"
+#include "libtrain/device/memory_owner.h"
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// Every block starts at, and occupies, a multiple of this many bytes.
+inline constexpr Size kAllocationAlignment = 128;
+
+struct MemoryUse {
+  std::array<Size, kMemoryOwners> by_owner{};
+  Size total = 0;
+
+  Size of(MemoryOwner owner) const { return by_owner[static_cast<std::size_t>(owner)]; }
+};
+
+// Bytes held now, and the breakdown at the moment of the highest total since the last reset.
+MemoryUse memory_live(Device device);
+MemoryUse memory_peak(Device device);
+// The highest value that each owner reached on its own since the last reset, whenever that was.
+MemoryUse memory_peak_by_owner(Device device);
+// The high-water marks start again from what is live now.
+void reset_memory_peak(Device device);
+
+// Tensors that this thread allocates during the scope belong to the owner; scopes nest. Outside: activations.
+using MemoryScope = ContextMemberScope<&Context::owner>;
+
+}  // namespace lt

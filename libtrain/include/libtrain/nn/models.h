@@ -1,0 +1,74 @@
+// Transformers: what all families share, and how one is made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libtrain/nn/module.h"
+#include "libtrain/nn/transformer_spec.h"
+#include "libtrain/ops/ops.h"
+
+namespace lt::nn {
+
+// The keys and values of all layers for generation.
+struct DecodeState {
+  std::vector<ops::KvCache> layers;
+  Size length = 0;
+};
+
+// A causal language model on token ids: batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
+// loss() and logits() throw UsageError for more than max_seq tokens.
+class Transformer : public Model {
+ public:
+  explicit Transformer(const TransformerSpec& spec);
+
+  const TransformerSpec& spec() const { return spec_; }
+  Tensor loss(const Batch& batch) override;
+  // Logits [B, T, V] of tokens [B, T]. With `state`, the tokens follow those it holds, only the last position's logits
+  // [B, 1, V] are computed, and the state advances. No gradient is recorded.
+  Tensor logits(const Tensor& tokens, DecodeState* state = nullptr);
+  DecodeState decode_state(Size batch, Size capacity) const;
+
+  // FLOPs of training on one token of a sequence of `seq`:
+  // 3 * (2 * matmul weights of all blocks + 2 * layers * seq * heads * head_dim + 2 * width * vocab), where a window
+  // leaves fewer of the seq.
+  double flops_per_token(Size seq) const;
+
+  // The parts in which the families differ.
+  struct Block : Module {
+    virtual Tensor forward(const Tensor& x, ops::KvCache* cache) const = 0;
+  };
+  struct Embed : Module {
+    virtual Tensor forward(const Tensor& tokens, Size first) const = 0;
+    virtual const Tensor& table() const = 0;
+  };
+  struct Head : Module {
+    virtual Tensor norm(const Tensor& x) const = 0;
+    // Undefined where the embedding's table is used.
+    virtual Tensor weight() const = 0;
+  };
+
+ protected:
+  void set_parts(Embed& embed, std::vector<Block*> blocks, Head& head);
+
+ private:
+  Tensor hidden(const Tensor& tokens, DecodeState* state);
+
+  TransformerSpec spec_;
+  Embed* embed_ = nullptr;
+  std::vector<Block*> blocks_;
+  Head* head_ = nullptr;
+};
+
+// Radford et al. 2019: LayerNorm before attention and feed-forward network, learned positions, biases, tanh GELU, tied
+// head.
+class Gpt2 : public Transformer {
+ public:
+  explicit Gpt2(TransformerSpec spec);
+};
+
+// The model of `spec.family`. Throws UsageError.
+std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec);
+
+}  // namespace lt::nn

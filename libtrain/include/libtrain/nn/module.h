@@ -1,0 +1,180 @@
+// Modules and models. A model is a chain of *units* (embedding, blocks, head): what an engine gathers, frees and
+// recomputes as a whole. A model does not know how it is sharded; it tells an observer when a unit starts and ends.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "libtrain/tensor/autograd.h"
+#include "libtrain/tensor/batch.h"
+#include "libtrain/tensor/tensor.h"
+
+namespace lt::nn {
+
+// Initial values: normal with this mean and deviation. Element i is a pure function of (seed, parameter name, i).
+struct Init {
+  float mean = 0, deviation = 0;
+  static Init constant(float value) { return {value, 0}; }
+  static Init normal(float deviation) { return {0, deviation}; }
+};
+
+// A parameter knows its shape from the start; its tensor exists once the model is bound to a device and dtype.
+class Parameter {
+ public:
+  Parameter(const Shape& shape, Init init) : shape_(shape), init_(init) {}
+
+  const Shape& shape() const { return shape_; }
+  Init init() const { return init_; }
+  // Weight decay is for tensors of two or more dimensions.
+  bool decays() const { return shape_.dims() >= 2; }
+  // A parameter [rows, columns] may hold several matrices, one below the other, that mean something alone, as q, k and
+  // v. Their rows; those of the whole where nothing was said, none where it is no matrix.
+  std::vector<Size> matrix_rows() const;
+  // Throws InternalError for rows that are not the parameter's.
+  void set_matrix_rows(std::vector<Size> rows);
+  // Whether it is a matrix of a block (Model::add_block()).
+  bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
+  void put_in_block() { in_block_ = true; }
+  // Throws InternalError before bind().
+  const Tensor& tensor() const;
+  void bind(Tensor tensor) { tensor_ = std::move(tensor); }
+
+ private:
+  Shape shape_;
+  Init init_;
+  std::vector<Size> matrix_rows_;
+  bool in_block_ = false;
+  Tensor tensor_;
+};
+
+struct NamedParameter {
+  std::string name;  // "blocks.3.attention.qkv.weight"
+  Parameter* parameter;
+};
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // Its own parameters and those of its children, depth first in the order of registration; names start with `prefix`.
+  std::vector<NamedParameter> parameters(const std::string& prefix = "") const;
+
+ protected:
+  Parameter& add_parameter(std::string name, const Shape& shape, Init init);
+  // Makes a child of type M and owns it.
+  template <class M, class... Args>
+  M& add(std::string name, Args&&... args) {
+    auto child = std::make_unique<M>(std::forward<Args>(args)...);
+    M& reference = *child;
+    children_.emplace_back(std::move(name), std::move(child));
+    return reference;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::unique_ptr<Parameter>>> parameters_;
+  std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
+};
+
+// What of a unit's forward pass is kept for its backward pass.
+enum class Recompute : std::uint8_t {
+  none,       // everything
+  selective,  // outputs of products and attention; norms and activations are computed again
+  full,       // the unit's inputs; everything is computed again (Chen et al. 2016)
+};
+
+// Called around the passes of each unit, by its index in Model::units().
+class UnitObserver {
+ public:
+  virtual ~UnitObserver() = default;
+  virtual void before_forward(int unit) = 0;
+  virtual void after_forward(int unit) = 0;
+  virtual void before_backward(int unit) = 0;
+  virtual void after_backward(int unit) = 0;
+  virtual Recompute recompute(int unit) const = 0;
+  // Whether it or a unit before it has parameters that want gradients.
+  virtual bool wants_backward(int unit) const { return (void)unit, true; }
+};
+
+struct UnitInfo {
+  std::string name;
+  Module* module;
+  bool is_block;             // one of a row of equals: what recomputation applies to
+  std::vector<int> borrows;  // units whose parameters this one uses as well (tied embeddings)
+};
+
+class Model : public Module {
+ public:
+  // In the order in which loss() runs them. Every parameter belongs to exactly one.
+  const std::vector<UnitInfo>& units() const { return units_; }
+  // All parameters by full name, units in order.
+  std::vector<NamedParameter> all_parameters() const;
+  Size parameter_count() const;
+
+  // Mean loss of a batch, a scalar. Runs every unit once, in order, through run().
+  virtual Tensor loss(const Batch& batch) = 0;
+
+  // Allocates all parameters on a device, for use without an engine, with initial values for `seed`.
+  void materialize(Device device, DType dtype, std::uint64_t seed);
+  void set_observer(UnitObserver* observer) { observer_ = observer; }
+
+ protected:
+  template <class M, class... Args>
+  M& add_unit(std::string name, Args&&... args) {
+    M& module = add<M>(name, std::forward<Args>(args)...);
+    units_.push_back({std::move(name), &module, false, {}});
+    return module;
+  }
+  template <class M, class... Args>
+  M& add_block(std::string name, Args&&... args) {
+    M& module = add_unit<M>(std::move(name), std::forward<Args>(args)...);
+    units_.back().is_block = true;
+    for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
+    return module;
+  }
+  // `user` needs the parameters of `owner` too.
+  void borrow(const Module& user, const Module& owner);
+  // Runs one unit's forward pass and records its backward pass. `body` may run a second time (recomputation), so it
+  // captures its inputs by value.
+  Tensor run(const Module& unit, const std::function<Tensor()>& body);
+
+ private:
+  int index_of(const Module& unit) const;
+
+  std::vector<UnitInfo> units_;
+  UnitObserver* observer_ = nullptr;
+};
+
+// `values`, contiguous and of any floating dtype, become elements [begin, begin + values.elements()) of the initial
+// values of parameter `name`, on their device.
+void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
+
+// What a forward pass needs beside its inputs; the same for every rank count.
+struct ForwardContext {
+  bool training = false;                      // dropout is on
+  std::uint64_t seed = 0;                     // of dropout
+  std::uint64_t first_sample = 0;             // index, in the run, of the batch's first sample
+  std::optional<LossGradient> loss_gradient;  // what backward() will be seeded with, where known
+  static const ForwardContext& current();
+};
+
+class ForwardScope {
+ public:
+  explicit ForwardScope(ForwardContext context) : context_(std::move(context)), current_(&context_) {}
+
+ private:
+  const ForwardContext context_;
+  const ContextMemberScope<&lt::Context::forward> current_;
+};
+
+// Dropout of x [samples, ...] at the place called `site`; the mask of a sample depends on (seed, site, its index).
+Tensor dropout(const Tensor& x, double p, std::string_view site);
+
+}  // namespace lt::nn

@@ -1,0 +1,53 @@
+// A transformer's description, and the presets.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libtrain/dtype.h"
+
+namespace lt::nn {
+
+// A member that is zero, empty or unset takes the default of the family (model_family.h).
+struct TransformerSpec {
+  std::string family = "gpt2";
+  Size layers = 0, heads = 0;
+  Size kv_heads = 0;  // 0: heads
+  Size width = 0;
+  Size ffn = 0;  // 0: 4 width, or 8/3 width rounded up to a multiple of 32 where the network is gated
+  Size vocab = 0, max_seq = 0;
+  std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table
+  double dropout = 0;
+  float norm_eps = 0;
+  double rope_base = 0;                        // of rotary positions (Su et al. 2021)
+  Size head_dim = 0;                           // 0: width / heads
+  std::string rope_scaling = {};               // empty: none, the only one so far
+  std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
+  std::optional<bool> qkv_bias = std::nullopt;
+  Size window = 0;  // keys that a query sees, its own included; 0: all earlier ones
+
+  // Of a complete description.
+  bool tied() const { return tie_embeddings.value(); }
+  bool has_qk_norm() const { return qk_norm.value(); }
+  bool has_qkv_bias() const { return qkv_bias.value(); }
+};
+
+// Completes a description. Throws UsageError for an unknown family.
+TransformerSpec with_defaults(TransformerSpec spec);
+// Throws UsageError (component "config", field "model.*") for a complete description that makes no model.
+void validate(const TransformerSpec& spec);
+
+struct Preset {
+  std::string name;
+  TransformerSpec spec;  // unset members take the family's defaults
+};
+const std::vector<Preset>& presets();
+// Throws UsageError naming the presets.
+const TransformerSpec& preset(const std::string& name);
+// The preset of this shape, whatever its dropout, epsilon and base of rotary positions; null where there is none.
+const Preset* preset_of(const TransformerSpec& spec);
+// That preset's name; of any other shape its family, layers and width: "gpt2-2x32".
+std::string model_name(const TransformerSpec& spec);
+
+}  // namespace lt::nn

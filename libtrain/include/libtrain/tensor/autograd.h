@@ -1,0 +1,149 @@
+// Reverse-mode differentiation on a tape. Operations append a node as they run; backward() visits the nodes in reverse
+// and destroys each after its use, so that activations go as early as possible.
+// Gradients are never returned: an operation writes each into its *slot*, which says where (a range of a unit's flat
+// gradient buffer for a parameter) and whether to overwrite or accumulate. So there is no temporary per parameter.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "libtrain/device/context.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/profile/operation.h"
+#include "libtrain/tensor/tensor.h"
+
+namespace lt {
+
+// What the next contribution to a gradient does with `dst`: add to it, or overwrite it.
+struct GradientTarget {
+  Tensor dst;
+  bool accumulate;
+};
+
+// The place where the gradient of one tensor gathers.
+struct GradientSlot {
+  Shape shape;
+  DType dtype;  // of `value`; for a leaf it may differ from the tensor's (f32 gradients of bf16 parameters)
+  Device device;
+  Tensor value;  // allocated by the first contribution, or bound beforehand to a range of a flat buffer
+  bool written = false;
+
+  // For an operation that can accumulate: where to write. Counts as written from now on.
+  GradientTarget next();
+  // For one that cannot: adds `gradient` (same shape, any float dtype), or takes it over where it is the first
+  // and the caller's only copy.
+  void add(Tensor gradient);
+};
+
+// Null where no gradient is wanted. An operation that needs no values of an input keeps only this.
+using Slot = std::shared_ptr<GradientSlot>;
+
+// One entry of the tape.
+class TapeNode {
+ public:
+  virtual ~TapeNode() = default;
+  virtual void run_backward() = 0;
+};
+
+class Tape {
+ public:
+  // keep_values = false: outputs marked as cheap to recompute are dropped by release_values() and recomputed when the
+  // backward pass asks for them (selective recomputation).
+  explicit Tape(bool keep_values = true) : keep_values_(keep_values) {}
+
+  void push(std::shared_ptr<TapeNode> node) { nodes_.push_back(std::move(node)); }
+  // Runs all nodes in reverse; the tape is empty afterwards.
+  void run_backward();
+  // An output that selective recomputation may drop.
+  void mark_recomputable(const Tensor& output);
+  // Drops the values of all outputs so marked, but for `except` (the output that leaves the unit).
+  void release_values(const Tensor& except);
+  bool keeps_values() const { return keep_values_; }
+  bool empty() const { return nodes_.empty(); }
+
+ private:
+  bool keep_values_;
+  std::vector<std::shared_ptr<TapeNode>> nodes_;
+  std::vector<Tensor> recomputable_;
+};
+
+// Operations of this thread append to the tape during the scope; null records nothing.
+using TapeScope = ContextMemberScope<&Context::tape>;
+
+// What a backward pass begins with: d(loss) = factor * scale[0].
+struct LossGradient {
+  LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
+  double factor;
+  Tensor scale;  // [1], f32, on the loss's device; undefined: 1
+};
+// Runs `tape` backward from the scalar `loss`.
+void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});
+
+// A tensor that backward needs. get() recomputes the values first where selective recomputation dropped them.
+class Saved {
+ public:
+  Saved() = default;
+  Saved(const Tensor& tensor) : tensor_(tensor) {}
+  const Tensor& get() const {
+    tensor_.require_values();
+    return tensor_;
+  }
+  // The storage, for a gradient of the same shape and dtype, where nobody else sees the values any more; else
+  // undefined. For a backward pass whose kernel may read the values and write the gradient in place.
+  Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
+  const Slot& slot() const { return tensor_.gradient_slot(); }
+  bool defined() const { return tensor_.defined(); }
+
+ private:
+  Tensor tensor_;
+};
+
+// A differentiable operation: forward stores what backward needs in the object. See CONTRIBUTING.md.
+class Function : public TapeNode {
+ public:
+  // For messages: "rms_norm".
+  virtual const char* name() const = 0;
+  // Writes the gradients of the inputs, given that of the output, which is this call's own: it may overwrite it or pass
+  // it on to one input's slot.
+  virtual void backward(const Tensor& dy) = 0;
+  // Recomputes the values of `output` from saved inputs; only for operations that say is_cheap().
+  virtual void recompute(const Tensor& output) { (void)output; }
+  virtual bool is_cheap() const { return false; }
+
+  void run_backward() final;
+  void set_output(const Tensor& output) { output_gradient_ = output.gradient_slot(); }
+
+ private:
+  Slot output_gradient_;
+};
+
+namespace detail {
+Tensor record_output(std::shared_ptr<Function> function, Tensor output);
+bool wants_gradient(const Tensor& tensor);
+inline bool wants_gradient_any() { return false; }
+template <class A, class... Rest>
+bool wants_gradient_any(const A& first, const Rest&... rest) {
+  if constexpr (std::is_same_v<A, Tensor>) {
+    if (wants_gradient(first)) return true;
+  } else if constexpr (std::is_same_v<A, std::vector<Tensor>>) {
+    for (const Tensor& tensor : first) {
+      if (wants_gradient(tensor)) return true;
+    }
+  }
+  return wants_gradient_any(rest...);
+}
+}  // namespace detail
+
+// Runs F{}.forward(args...) and, where a Tensor among them wants a gradient and a tape is current, records the node.
+template <class F, class... Args>
+Tensor record(const Args&... args) {
+  auto function = std::make_shared<F>();
+  const OperationScope operation(function->name());
+  Tensor output = function->forward(args...);
+  if (Context::current().tape == nullptr || !detail::wants_gradient_any(args...)) return output;
+  return detail::record_output(std::move(function), std::move(output));
+}
+
+}  // namespace lt

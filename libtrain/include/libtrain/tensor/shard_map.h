@@ -1,0 +1,78 @@
+// ShardMap: which rank owns which flat range of which tensor. The engine makes it, checkpoints read it; neither knows
+// the other. Ranges are in elements of a parameter's own flat (row-major) index, never offsets in a padded buffer, so a
+// file of one strategy and rank count can be read under any other.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "libtrain/tensor/tensor.h"
+
+namespace lt {
+
+// Kinds of state are names, of 1 to 32 of a to z, 0 to 9 and _: this one, and what the optimizer keeps
+// (Optimizer::states). They are links in a checkpoint's files.
+inline constexpr const char* kMaster = "master";
+// The average of the masters over the updates, where a run keeps one.
+inline constexpr const char* kAverage = "ema";
+
+inline constexpr std::size_t kMaxKinds = 32;
+
+inline bool is_kind_name(std::string_view name) {
+  const auto may_stand = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), may_stand);
+}
+
+// A kind, the element type of its values, and whether some parameters have none of it, because parameters may have
+// different optimizers.
+struct StateKind {
+  std::string name;
+  DType dtype = DType::f32;
+  bool partial = false;
+
+  StateKind() = default;
+  StateKind(std::string name_, DType dtype_ = DType::f32) : name(std::move(name_)), dtype(dtype_) {}
+  StateKind(const char* name_) : name(name_) {}
+  bool operator==(const StateKind&) const = default;
+};
+
+inline constexpr DType kStateDTypes[] = {DType::f32, DType::bf16, DType::f16};
+
+constexpr bool is_state_dtype(DType dtype) {
+  return std::find(std::begin(kStateDTypes), std::end(kStateDTypes), dtype) != std::end(kStateDTypes);
+}
+
+// By dtype_name(); none where no state has a dtype of that name.
+inline std::optional<DType> find_state_dtype(std::string_view name) {
+  const auto found = std::find_if(std::begin(kStateDTypes), std::end(kStateDTypes),
+                                  [&](DType dtype) { return dtype_name(dtype) == name; });
+  return found == std::end(kStateDTypes) ? std::nullopt : std::optional(*found);
+}
+
+struct ParameterInfo {
+  std::string name;
+  Shape shape;
+};
+
+// Elements [begin, end) of `parameter`, which `values` (flat, end - begin elements) holds: of the kind's dtype, or of a
+// narrower one, which a file widens.
+struct StateRange {
+  std::string parameter;
+  std::string kind;
+  Size begin, end;
+  Tensor values;
+};
+
+struct ShardMap {
+  std::vector<ParameterInfo> parameters;     // all of the model, the same on every rank
+  std::vector<StateRange> owned;             // what this rank writes; over all ranks each element exactly once
+  std::vector<StateRange> needed;            // what this rank reads on a load: owned, and the replicas it holds besides
+  std::vector<StateKind> kinds = {kMaster};  // all that occur, the masters first; at most kMaxKinds
+};
+
+}  // namespace lt

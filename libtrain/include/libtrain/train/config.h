@@ -1,0 +1,135 @@
+// The configuration of a run: one struct per section, bound to names by one table (src/train/config_schema.cpp).
+// Layers, later ones win: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line (--section.key=value).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libtrain/dtype.h"
+#include "libtrain/nn/transformer_spec.h"
+
+namespace lt {
+
+// A field of the description that is not set is the preset's.
+struct ModelConfig : nn::TransformerSpec {
+  ModelConfig() { family.clear(); }
+
+  std::string preset = "gpt-tiny";
+  std::string from;                 // initial weights: a checkpoint
+  std::vector<std::string> freeze;  // patterns of parameters that are not trained
+};
+
+struct DataConfig {
+  std::vector<std::string> train, val;
+  std::uint64_t seed = 1337;
+  bool shuffle = true;
+  std::string format = "auto";
+};
+
+struct ParallelConfig {
+  std::string strategy = "ddp";
+  Size shard_size = 0;  // 0: all ranks
+  std::string recompute = "none";
+  Size recompute_every = 1;
+  std::string reduce_dtype = "f32";
+  std::string backend = "auto";
+};
+
+struct TrainConfig {
+  Size steps = 1000;
+  double max_minutes = 0;                             // 0: no limit
+  Size micro_batch = 8, accum = 1, global_batch = 0;  // global_batch 0: ranks x micro_batch x accum
+  Size seq = 0;                                       // 0: max_seq of the model
+  std::string dtype = "f32";
+  std::string device = "auto";
+  std::uint64_t seed = 1337;
+  bool deterministic = false;
+  Size eval_every = 0, eval_steps = 20, sample_every = 0;
+  bool cuda_graph = false, tf32 = false;
+};
+
+// What differs for the parameters whose names `match` matches.
+struct OptimGroupConfig {
+  std::string match;  // * stands for any text
+  double lr_scale = 1;
+  double weight_decay = -1;  // negative: optim.weight_decay
+  std::string optimizer;     // empty: optim.name
+};
+
+struct OptimConfig {
+  std::string name = "adamw";
+  double lr = 3e-4, min_lr = -1;  // min_lr < 0: lr / 10
+  Size warmup = 0;
+  std::string schedule = "cosine";
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
+  std::string state_dtype = "f32", master = "f32";
+  double ema = 0;                        // decay of the average of the weights; 0: none
+  std::vector<OptimGroupConfig> groups;  // a parameter has the first that matches
+};
+
+struct CheckpointConfig {
+  std::string dir;  // empty: <run.dir>/checkpoints
+  Size every = 0;   // 0: at the end only
+  double every_minutes = 0;
+  Size keep = 3;
+  Size keep_every = 0;  // 0: none
+  bool best = false;
+  bool async = false;
+  Size memory_every = 0;  // 0: none
+  std::string resume = "auto";
+};
+
+struct RecordConfig {
+  Size every = 10;
+  Size trace_steps = 0, profile_steps = 0;
+  bool tensorboard = false, csv = false;
+};
+
+struct WatchdogConfig {
+  double heartbeat_s = 5, collective_s = 60, init_s = 120;
+};
+
+struct RunConfig {
+  std::string dir = "runs/default", name;
+  bool force = false;
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  ParallelConfig parallel;
+  TrainConfig train;
+  OptimConfig optim;
+  CheckpointConfig checkpoint;
+  RecordConfig record;
+  WatchdogConfig watchdog;
+  RunConfig run;
+
+  std::map<std::string, std::string> origins;  // of keys that a layer set, for errors: "from run.toml:3"
+};
+
+// One key as `--help` shows it.
+struct ConfigKey {
+  std::string name;      // "train.micro_batch"
+  std::string fallback;  // the default, as TOML text
+  std::string help;      // meaning, unit, choices
+};
+const std::vector<ConfigKey>& config_keys();
+
+// Builds a configuration from its layers. `file` may be empty; `command_line` are ("section.key", "value") pairs in
+// the order given. Throws UsageError (component "config") for an unknown key (naming the nearest valid one), a wrong
+// type or value, or broken TOML (file and line), in every layer, also where a later layer overrides it.
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line);
+
+// The configuration that to_toml() wrote as `text`; `source` is what errors call it.
+Config config_from_toml(const std::string& text, const std::string& source);
+
+// The whole configuration as TOML; load_config() of it gives the same configuration.
+std::string to_toml(const Config& config);
+// Values by "section.key", as TOML text.
+std::map<std::string, std::string> flatten(const Config& config);
+
+}  // namespace lt

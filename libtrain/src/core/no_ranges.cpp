@@ -1,9 +1,0 @@
-// A build without CUDA has no profiler to tell.
-#include "core/ranges.h"
-
-namespace lt {
-
-void push_range(std::string_view) {}
-void pop_range() {}
-
-}  // namespace lt

@@ -1,0 +1,108 @@
+// Reads /proc/self/cgroup and the folders below /sys/fs/cgroup. A file that is missing or says "max" sets no limit.
+#include "device/cgroup.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace lt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A line of /proc/self/cgroup: "4:cpu,cpuacct:/jobs/7" in version 1, "0::/jobs/7" in version 2.
+struct Membership {
+  std::string controllers, path;
+};
+
+std::vector<Membership> memberships(const fs::path& root) {
+  std::vector<Membership> all;
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    all.push_back({line.substr(first + 1, second - first - 1), line.substr(second + 1)});
+  }
+  return all;
+}
+
+bool names(const std::string& controllers, const std::string& controller) {
+  return ("," + controllers + ",").find("," + controller + ",") != std::string::npos;
+}
+
+// From the group up to the mount. Inside a container the path may be the host's: folders that are not there are left
+// out.
+void append_upwards(std::vector<fs::path>& folders, const fs::path& mount, const std::string& path) {
+  std::error_code ignored;
+  for (fs::path below = fs::path(path).relative_path();; below = below.parent_path()) {
+    if (fs::is_directory(mount / below, ignored)) folders.push_back(below.empty() ? mount : mount / below);
+    if (below.empty()) return;
+  }
+}
+
+std::optional<double> read_number(std::istream& file) {
+  double value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+// Microseconds of processor time in each period, over the period: cpu.max in version 2, two files in version 1.
+std::optional<double> quota_of(const fs::path& folder) {
+  std::ifstream both(folder / "cpu.max"), quota_file(folder / "cpu.cfs_quota_us"),
+      period_file(folder / "cpu.cfs_period_us");
+  const auto quota = read_number(both.is_open() ? both : quota_file);
+  const auto period = quota ? read_number(both.is_open() ? both : period_file) : std::nullopt;
+  if (!period || *quota <= 0 || *period <= 0) return std::nullopt;
+  return *quota / *period;
+}
+
+// Version 1 writes "unlimited" as a number close to 2^63, version 2 as "max", which is no number.
+std::optional<Size> memory_limit_in(const fs::path& folder) {
+  constexpr Size kUnlimited = Size{1} << 62;
+  std::ifstream file(folder / "memory.max"), version_1(folder / "memory.limit_in_bytes");
+  Size bytes = 0;
+  (file.is_open() ? file : version_1) >> bytes;
+  return bytes > 0 && bytes < kUnlimited ? std::optional(bytes) : std::nullopt;
+}
+
+// The inode, which is the same from inside and outside of a container.
+std::string identity(const fs::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return folder;
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+}  // namespace
+
+std::vector<fs::path> cgroup_folders(const std::string& controller, const fs::path& root) {
+  const fs::path mounts = root / "sys/fs/cgroup";
+  std::vector<fs::path> folders;
+  for (const auto& [controllers, path] : memberships(root)) {
+    if (names(controllers, controller)) append_upwards(folders, mounts / controllers, path);
+  }
+  for (const auto& [controllers, path] : memberships(root)) {
+    if (controllers.empty()) append_upwards(folders, mounts, path);
+  }
+  return folders;
+}
+
+std::optional<Size> memory_limit_bytes(const fs::path& root) {
+  std::optional<Size> least;
+  for (const fs::path& folder : cgroup_folders("memory", root)) {
+    const std::optional<Size> limit = memory_limit_in(folder);
+    if (limit) least = std::min(*limit, least.value_or(*limit));
+  }
+  return least;
+}
+
+std::vector<CpuQuota> cpu_quotas(const fs::path& root) {
+  std::vector<CpuQuota> quotas;
+  for (const fs::path& folder : cgroup_folders("cpu", root)) {
+    if (const auto cores = quota_of(folder)) quotas.push_back({identity(folder), *cores});
+  }
+  return quotas;
+}
+
+}  // namespace lt

@@ -1,0 +1,20 @@
+// Bytes between the host and a device, or on it.
+#pragma once
+
+#include <cstring>
+
+#include "device/cuda.h"
+
+namespace lt {
+
+// On CUDA in the order of the stream; on the CPU at once.
+inline void copy_bytes(const Stream& stream, void* to, const void* from, Size bytes) {
+  if (stream.device().type == DeviceType::cuda) return cuda::copy(to, from, bytes, stream.cuda());
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+// In the order of the stream that computes.
+inline void copy_bytes(Device device, void* to, const void* from, Size bytes) {
+  copy_bytes(Stream::compute(device), to, from, bytes);
+}
+
+}  // namespace lt

@@ -1,0 +1,22 @@
+// The turns of all devices.
+#include "device/device_turn.h"
+
+#include <map>
+
+namespace lt {
+namespace {
+
+std::recursive_mutex& turn_of(int device) {
+  static std::mutex mutex;
+  static auto& turns = *new std::map<int, std::recursive_mutex>;  // also used by objects that end late
+  const std::lock_guard lock(mutex);
+  return turns[device];
+}
+
+}  // namespace
+
+DeviceTurn::DeviceTurn(Device device) {
+  if (device.type == DeviceType::cuda) lock_ = std::unique_lock(turn_of(device.index));
+}
+
+}  // namespace lt

@@ -1,0 +1,216 @@
+// The faults of this process: parsed once, then looked up at each point.
+#include "device/fault.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/cuda.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+enum Action : unsigned { kKill, kStop, kSegv, kExit, kSleep, kNan, kNoSpace, kInputOutput, kOom, kDeviceSleep };
+constexpr std::string_view kActionNames[] = {"kill", "stop",   "segv", "exit", "sleep",
+                                             "nan",  "enospc", "eio",  "oom",  "device-sleep"};
+
+template <class... A>
+constexpr unsigned set_of(A... actions) {
+  return ((1u << actions) | ...);
+}
+constexpr unsigned kProcess = set_of(kKill, kStop, kSegv, kExit, kSleep);
+constexpr unsigned kComputes = kProcess | set_of(kNan), kWrites = kProcess | set_of(kNoSpace, kInputOutput);
+
+struct Point {
+  std::string_view name;
+  unsigned actions;
+  bool inside_step = false;  // a CUDA graph does not come to it
+};
+constexpr Point kPoints[] = {
+    {"start", kProcess},                        // the run is open, its first step has not begun
+    {"step", kProcess},                         // before its batch
+    {"data", kProcess},                         // while it waits for its batch
+    {"forward", kComputes, true},               // of each micro-batch
+    {"backward", kComputes, true},              //
+    {"collective", kProcess, true},             // started, and not yet awaited
+    {"evaluate", kProcess},                     // before the evaluation after the step
+    {"save-begin", kWrites},                    // before anything is written
+    {"save-shard", kWrites},                    // a rank's file
+    {"save-manifest", kWrites},                 //
+    {"save-rename", kWrites},                   // all is written, the checkpoint has not its name yet
+    {"save-gc", kWrites},                       // older checkpoints are removed
+    {"load", kProcess | set_of(kInputOutput)},  //
+    {"allocate", set_of(kOom)},                 // a block of a device's memory
+    {"gather", set_of(kDeviceSleep)},           // on the device's stream
+    {"reduce", set_of(kDeviceSleep)},           //
+    {"all_to_all", set_of(kDeviceSleep)},       //
+    {"transform", set_of(kDeviceSleep)},        //
+    {"optimizer", set_of(kDeviceSleep)},        //
+};
+
+constexpr double kSleepSeconds = 0.05;
+constexpr std::chrono::milliseconds kDeviceDelay{100};
+
+struct Fault {
+  const Point* point;
+  std::int64_t rank, step;
+  Action action;
+  double seconds = kSleepSeconds;
+  std::int64_t countdown = 1;  // of oom: to the allocation that fails
+  bool armed = false;          // of this rank, and it has not struck
+};
+std::vector<Fault> faults;
+std::mutex faults_mutex;  // of their `armed`: checkpoints are written by a thread of their own
+std::atomic<int> hits{0};
+thread_local std::int64_t current_step = 0;  // a background save has its own
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+template <class T>
+bool parse(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0;
+}
+
+std::string names_of_actions(unsigned actions) {
+  std::string names;
+  for (unsigned i = 0; i < std::size(kActionNames); ++i) {
+    if (actions >> i & 1u) names += (names.empty() ? "" : ", ") + std::string(kActionNames[i]);
+  }
+  return names;
+}
+
+Fault parse_fault(const std::string& text) {
+  const auto refuse = [&](const std::string& what, const std::string& hint) {
+    return UsageError("config", "LTRAIN_FAULT: " + text + ": " + what, hint);
+  };
+  const auto parts = split(text, ':');
+  Fault fault{};
+  if (parts.size() != 4 || !parse(parts[1], fault.rank) || !parse(parts[2], fault.step)) {
+    throw refuse("expected <point>:<rank>:<step>:<action>", "for example forward:1:6:kill");
+  }
+  const auto point = std::find_if(std::begin(kPoints), std::end(kPoints),
+                                  [&](const Point& candidate) { return candidate.name == parts[0]; });
+  if (point == std::end(kPoints)) {
+    std::string names;
+    for (const Point& known : kPoints) names += (names.empty() ? "" : ", ") + std::string(known.name);
+    throw refuse("unknown point " + parts[0], "points: " + names);
+  }
+  fault.point = point;
+  const auto named = split(parts[3], '=');
+  const auto action = std::find(std::begin(kActionNames), std::end(kActionNames), named[0]);
+  if (action == std::end(kActionNames)) {
+    throw refuse("unknown action " + parts[3], "actions at " + parts[0] + ": " + names_of_actions(point->actions));
+  }
+  fault.action = static_cast<Action>(action - std::begin(kActionNames));
+  if ((point->actions >> fault.action & 1u) == 0) {
+    throw refuse(named[0] + " makes no sense at " + parts[0],
+                 "actions at " + parts[0] + ": " + names_of_actions(point->actions));
+  }
+  if (named.size() == 1) return fault;
+  const bool is_understood = named.size() == 2 && ((fault.action == kSleep && parse(named[1], fault.seconds)) ||
+                                                   (fault.action == kOom && parse(named[1], fault.countdown)));
+  if (!is_understood) {
+    throw refuse("expected an action, sleep=SECONDS or oom=NUMBER",
+                 "for example step:0:3:sleep=2.5, or allocate:0:3:oom=7");
+  }
+  return fault;
+}
+
+// The fault of this rank and step at `point` with one of `actions`, which has struck with that unless it is to stay.
+const Fault* strike(std::string_view point, unsigned actions, bool stays = false) {
+  if (faults.empty()) return nullptr;
+  const std::lock_guard lock(faults_mutex);
+  for (Fault& fault : faults) {
+    if (!fault.armed || fault.step != current_step || fault.point->name != point) continue;
+    if ((actions >> fault.action & 1u) == 0 || --fault.countdown > 0) continue;
+    fault.armed = stays;
+    ++hits;
+    return &fault;
+  }
+  return nullptr;
+}
+
+// An access that the processor refuses, and not a signal that was sent.
+void violate_memory() {
+  void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *static_cast<volatile char*>(page) = 0;
+}
+
+[[noreturn]] void fail_with(const Fault& fault, int error) {
+  const std::string what = fault.point->name == "load" ? "cannot read: " : "cannot write: ";
+  throw DataError("checkpoint", what + std::strerror(error));
+}
+
+}  // namespace
+
+void arm_fault(int rank) {
+  faults.clear();
+  hits = 0;
+  const char* given = std::getenv("LTRAIN_FAULT");
+  if (given == nullptr) return;
+  for (const std::string& text : split(given, ',')) {
+    faults.push_back(parse_fault(text));
+    faults.back().armed = faults.back().rank == rank;
+  }
+}
+
+int fault_hits() { return hits; }
+void set_fault_step(std::int64_t step) { current_step = step; }
+
+void fault_point(std::string_view point) {
+  const Fault* const fault = strike(point, ~set_of(kNan, kOom, kDeviceSleep));
+  if (fault == nullptr) return;
+  switch (fault->action) {
+    case kKill: ::raise(SIGKILL); break;
+    case kStop: ::raise(SIGSTOP); break;
+    case kSegv: violate_memory(); break;
+    case kExit: ::_exit(1);
+    case kSleep: std::this_thread::sleep_for(std::chrono::duration<double>(fault->seconds)); break;
+    case kNoSpace: fail_with(*fault, ENOSPC);
+    case kInputOutput: fail_with(*fault, EIO);
+    case kNan:
+    case kOom:
+    case kDeviceSleep: break;  // of the functions below
+  }
+}
+
+void fault_point(std::string_view point, const Stream& stream) {
+  if (strike(point, set_of(kDeviceSleep), true) == nullptr) return;
+  if (stream.device().type == DeviceType::cuda) return cuda::sleep(stream.cuda(), kDeviceDelay);
+  std::this_thread::sleep_for(kDeviceDelay);
+}
+
+bool fault_makes_nan(std::string_view point) { return strike(point, set_of(kNan)) != nullptr; }
+
+bool fault_fails_allocation() { return strike("allocate", set_of(kOom)) != nullptr; }
+
+bool fault_in_this_step() {
+  return std::any_of(faults.begin(), faults.end(),
+                     [](const Fault& fault) { return fault.point->inside_step && fault.step == current_step; });
+}
+
+}  // namespace lt

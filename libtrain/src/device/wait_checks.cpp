@@ -1,0 +1,49 @@
+// Waits that poll, and the checks of each thread.
+#include "device/wait_checks.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "device/progress.h"
+
+namespace lt {
+namespace {
+
+using WaitClock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kEager{1}, kBetweenChecks{5};
+constexpr std::chrono::microseconds kNap{50}, kBackgroundNap{1000};
+
+thread_local WaitCheck* newest = nullptr;  // of this thread; it can be used to the end of the process
+
+}  // namespace
+
+WaitCheck::WaitCheck(std::function<void()> check) : check_(std::move(check)), older_(newest) { newest = this; }
+
+WaitCheck::~WaitCheck() {
+  WaitCheck** link = &newest;
+  while (*link != this) link = &(*link)->older_;
+  *link = older_;
+}
+
+void wait_until(const std::function<bool()>& ready) {
+  if (ready()) return;
+  const bool patient = is_in_background();
+  const auto begin = WaitClock::now();
+  auto next_check = begin + kBetweenChecks;
+  while (!ready()) {
+    const auto now = WaitClock::now();
+    if (now >= next_check) {
+      for (const WaitCheck* check = newest; check != nullptr; check = check->older_) check->check_();
+      next_check = WaitClock::now() + kBetweenChecks;
+    }
+    if (!patient && now - begin < kEager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(patient ? kBackgroundNap : kNap);
+    }
+  }
+}
+
+}  // namespace lt

@@ -1,0 +1,47 @@
+// Where things stand in an arena's drawing, and its texts, which are drawn once for each kind of screen.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lt::arena {
+
+inline constexpr double kWidth = 860, kHeight = 720;
+inline constexpr double kLeft = 84, kRight = 844;  // of the area between the axes
+
+// The texts of one kind of screen: `size` is how much larger than 12 units they are.
+struct Texts {
+  const char* css_class;
+  double size;
+  std::size_t characters;  // of a line
+  std::size_t columns;     // of the legend
+
+  double line() const { return 15 * size; }
+  double bottom() const { return kHeight - 2.6 * line(); }  // of the area between the axes
+};
+inline constexpr Texts kWide = {"arena-wide", 1, 116, 6}, kNarrow = {"arena-narrow", 7.0 / 3, 48, 3};
+
+struct Scales {
+  double end = 1;   // of time
+  double unit = 1;  // bytes of a unit of the y axis
+  const char* unit_name = "B";
+  std::vector<double> y_ticks;              // in units
+  double top = 0, bottom = kWide.bottom();  // of the area between the axes
+
+  double x(double time) const { return kLeft + time / end * (kRight - kLeft); }
+  double y(double bytes) const { return bottom - bytes / unit / y_ticks.back() * (bottom - top); }
+};
+
+// What stands above the area, note, legend and name of the y axis, and where the area may begin.
+struct Head {
+  std::string drawn;
+  double bottom = 0;
+};
+// `owners` are indices of kMemoryOwnerNames.
+Head draw_head(const Texts& texts, const std::string& note, const std::vector<std::size_t>& owners,
+               const std::string& y_label);
+
+// Ticks of both axes and the name of the x axis.
+std::string draw_axes(const Texts& texts, const Scales& scales);
+
+}  // namespace lt::arena

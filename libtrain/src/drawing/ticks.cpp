@@ -1,0 +1,62 @@
+// Steps of 1, 2 and 5 times a power of ten.
+#include "drawing/ticks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lt::drawing {
+namespace {
+
+constexpr double kCharacter = 7.2;  // widest usual digit of the 12 px font
+
+double nice_step(double span, int count) {
+  const double raw = span / count, power = std::pow(10, std::floor(std::log10(raw)));
+  for (double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power * (1 + 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+std::vector<double> multiples(double step, double first, double last) {
+  std::vector<double> ticks;
+  for (double i = first; i <= last; ++i) ticks.push_back(i * step);
+  return ticks;
+}
+
+}  // namespace
+
+std::vector<double> outer_ticks(Range range, int count) {
+  if (!(range.high > range.low)) {
+    const double room = range.low == 0 ? 1 : std::abs(range.low) * 0.05;
+    range = {range.low == 0 ? 0 : range.low - room, range.high + room};
+  }
+  const double step = nice_step(range.high - range.low, count);
+  return multiples(step, std::floor(range.low / step + 1e-9), std::ceil(range.high / step - 1e-9));
+}
+
+std::vector<double> inner_ticks(Range range, int count, bool whole) {
+  if (!(range.high > range.low)) return {range.low};
+  double step = nice_step(range.high - range.low, std::max(1, count));
+  if (whole) step = std::max(1.0, step);
+  return multiples(step, std::ceil(range.low / step - 1e-9), std::floor(range.high / step + 1e-9));
+}
+
+std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
+  double largest = 0, step = 0;
+  for (std::size_t i = 0; i < ticks.size(); ++i) {
+    largest = std::max(largest, std::abs(ticks[i]));
+    if (i == 1) step = ticks[1] - ticks[0];
+  }
+  const double scale = largest >= 1e9 ? 1e9 : largest >= 1e6 ? 1e6 : largest >= 1e4 ? 1e3 : 1;
+  const char* suffix = scale == 1e9 ? "G" : scale == 1e6 ? "M" : scale == 1e3 ? "k" : "";
+  const int digits = step > 0 ? std::clamp(static_cast<int>(-std::floor(std::log10(step / scale) + 1e-9)), 0, 9) : 0;
+  std::vector<std::string> texts;
+  for (double tick : ticks) texts.push_back(tick == 0 ? "0" : fmt::format("{:.{}f}{}", tick / scale, digits, suffix));
+  return texts;
+}
+
+double text_width(const std::string& text) { return kCharacter * static_cast<double>(text.size()); }
+
+}  // namespace lt::drawing

@@ -1,0 +1,18 @@
+// O_EXCL, and fsync of folders.
+#include "io/new_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace lt {
+
+Descriptor create_new(const std::string& path, unsigned mode) {
+  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+}
+
+bool sync_folder(const std::filesystem::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return opened.is_open() && ::fsync(opened.get()) == 0;
+}
+
+}  // namespace lt

@@ -1,0 +1,154 @@
+// The allocators of the CPU, of CUDA devices and of meta. A freed block is kept for the next request of the same size.
+#include "memory/allocator.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "device/cuda.h"
+#include "device/fault.h"
+#include "libtrain/error.h"
+#include "memory/poison.h"
+#include "memory/workspace.h"
+
+namespace lt {
+namespace {
+
+// Large blocks start at a huge page and ask for some: a pass over an activation then misses no small page's entry.
+constexpr Size kHugePage = Size{2} << 20;
+
+std::atomic<Size> asked_system{0};
+
+InternalError no_memory(Size bytes) { return {"memory", "the system has no " + std::to_string(bytes) + " bytes left"}; }
+
+void* allocate_from_system(Size bytes) {
+  const Size alignment = bytes >= kHugePage ? kHugePage : kAllocationAlignment;
+  void* block = nullptr;
+  if (::posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
+    throw no_memory(bytes);
+  }
+  if (alignment == kHugePage) ::madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  return block;
+}
+
+// A freed block is kept for the next request of its size.
+class CachingAllocator : public Allocator {
+ public:
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [bytes, blocks] : free_) {
+      for (void* block : blocks) give_to_system(block, bytes);
+    }
+    free_.clear();
+  }
+
+  void* allocate(Size bytes) override {
+    if (fault_fails_allocation()) throw no_memory(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      auto found = free_.find(bytes);
+      if (found != free_.end() && !found->second.empty()) {
+        void* block = found->second.back();
+        found->second.pop_back();
+        reuse(block, bytes);
+        return block;
+      }
+    }
+    ++asked_system;
+    return take_from_system(bytes);
+  }
+
+  void deallocate(void* block, Size bytes) override {
+    keep(block, bytes);
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(block);
+  }
+
+ private:
+  virtual void* take_from_system(Size bytes) = 0;
+  virtual void give_to_system(void* block, Size bytes) = 0;
+  // A block goes to the kept ones, and comes back from them.
+  virtual void keep(void*, Size) {}
+  virtual void reuse(void*, Size) {}
+
+  std::mutex mutex_;
+  std::unordered_map<Size, std::vector<void*>> free_;
+};
+
+class CpuAllocator final : public CachingAllocator {
+ public:
+  ~CpuAllocator() override { trim(); }
+
+ private:
+  void* take_from_system(Size bytes) override { return allocate_from_system(bytes); }
+  void give_to_system(void* block, Size bytes) override {
+    unpoison(block, bytes);
+    std::free(block);
+  }
+  void keep(void* block, Size bytes) override { poison(block, bytes); }
+  void reuse(void* block, Size bytes) override { unpoison(block, bytes); }
+};
+
+// Addresses that are distinct and never read.
+class MetaAllocator final : public Allocator {
+ public:
+  void* allocate(Size bytes) override {
+    const std::lock_guard lock(mutex_);
+    void* block = reinterpret_cast<void*>(next_);
+    next_ += static_cast<std::uintptr_t>(bytes);
+    return block;
+  }
+  void deallocate(void*, Size) override {}
+
+ private:
+  std::mutex mutex_;
+  std::uintptr_t next_ = std::uintptr_t{1} << 46;
+};
+
+// Blocks are kept also because cudaFree() would wait for the whole device. All their users are on the compute stream,
+// or that stream waits for them before the block is freed, so the next user comes after them.
+class CudaAllocator final : public CachingAllocator {
+ public:
+  explicit CudaAllocator(int device) : device_(device) { cuda::make_workspace(device); }
+
+ private:
+  void* take_from_system(Size bytes) override { return cuda::allocate(device_, bytes); }
+  void give_to_system(void* block, Size) override { cuda::deallocate(device_, block); }
+
+  int device_;
+};
+
+CudaAllocator& cuda_allocator(int device) {
+  static auto& allocators = *new std::unordered_map<int, CudaAllocator>;
+  static auto& mutex = *new std::mutex;
+  const std::lock_guard lock(mutex);
+  return allocators.try_emplace(device, device).first->second;
+}
+
+CpuAllocator& cpu_allocator() {
+  static auto& instance = *new CpuAllocator;
+  return instance;
+}
+
+}  // namespace
+
+Allocator& allocator(Device device) {
+  static auto& meta = *new MetaAllocator;
+  require_device(device);
+  if (device.is_meta()) return meta;
+  if (device.type == DeviceType::cuda) return cuda_allocator(device.index);
+  return cpu_allocator();
+}
+
+void trim(Device device) {
+  if (device.type == DeviceType::cpu) cpu_allocator().trim();
+  if (device.type == DeviceType::cuda) cuda_allocator(device.index).trim();
+}
+
+Size system_allocations() { return asked_system; }
+
+}  // namespace lt

@@ -1,0 +1,94 @@
+// Nothing is allocated in a step: a training step or an evaluation is run once on shapes alone, which records what it
+// allocates; from then on its k-th allocation gets the k-th place in one arena.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "libtrain/memory/memory_plan.h"
+#include "memory/buffer.h"
+
+namespace lt {
+
+// Runs `body` and writes down what this thread allocates on `device` and when it lets go; blocks come from the device's
+// allocator meanwhile. Throws InternalError for a block that outlives the body.
+template <class F>
+MemoryPlan record_memory_plan(std::string name, Device device, F&& body);
+
+// Memory for one step at a time. Its bytes are in the ledger: as slack, but for what a running step holds.
+class Arena {
+ public:
+  // Takes its storage from `source`, or from the device's allocator where that is null.
+  Arena(Size bytes, Device device, std::shared_ptr<BlockSource> source = nullptr)
+      : storage_(make_storage(bytes, device, std::move(source))), bytes_(bytes), device_(device) {}
+
+  Size bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+  // Runs `body`, whose k-th allocation gets the k-th place of `plan`. Throws InternalError, naming the operation,
+  // for an allocation that was not recorded so, and where fewer come than recorded or one outlives the body. `plan`
+  // must fit.
+  template <class F>
+  void run(std::shared_ptr<const MemoryPlan> plan, F&& body) const;
+
+ private:
+  friend class Replay;
+  static std::shared_ptr<Buffer> make_storage(Size bytes, Device device, std::shared_ptr<BlockSource> source);
+
+  std::shared_ptr<Buffer> storage_;
+  Size bytes_;
+  Device device_;
+};
+
+class Recorder final : public BlockSource {
+ public:
+  explicit Recorder(Device device) : device_(device) {}
+  Block allocate(Size bytes, MemoryOwner owner) override;
+  void release(std::size_t index) noexcept override;
+  // Throws InternalError where a block is not released yet.
+  MemoryPlan finish(std::string name);
+
+ private:
+  Device device_;
+  bool counted_ = Context::current().counts_memory;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<void*> blocks_;
+  std::int64_t time_ = 0;
+};
+
+class Replay final : public BlockSource {
+ public:
+  // Nothing lives in the arena when it starts.
+  Replay(const Arena& arena, std::shared_ptr<const MemoryPlan> plan);
+  Block allocate(Size bytes, MemoryOwner owner) override;
+  void release(std::size_t index) noexcept override;
+  void finish() const;
+
+ private:
+  std::shared_ptr<Buffer> storage_;
+  Device device_;
+  std::shared_ptr<const MemoryPlan> plan_;  // blocks of a body that threw may outlive the engine
+  std::size_t next_ = 0, live_ = 0;
+};
+
+template <class F>
+MemoryPlan record_memory_plan(std::string name, Device device, F&& body) {
+  const auto recorder = std::make_shared<Recorder>(device);
+  {
+    const AllocationScope scope(recorder, device);
+    body();
+  }
+  return recorder->finish(std::move(name));
+}
+
+template <class F>
+void Arena::run(std::shared_ptr<const MemoryPlan> plan, F&& body) const {
+  const auto replay = std::make_shared<Replay>(*this, std::move(plan));
+  {
+    const AllocationScope scope(replay, device_);
+    body();
+  }
+  replay->finish();
+}
+
+}  // namespace lt

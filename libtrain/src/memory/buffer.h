@@ -1,0 +1,63 @@
+// Buffer: a block of device memory, its entry in the ledger, and its way back. Where an AllocationScope is active the
+// block comes from the scope's source (an arena, a record of what is allocated), otherwise from the device's allocator.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "libtrain/device/context.h"
+#include "libtrain/memory/memory.h"
+#include "memory/allocator.h"
+
+namespace lt {
+
+// Gives blocks to the Buffers of one thread, in the order in which they ask.
+class BlockSource {
+ public:
+  struct Block {
+    std::byte* data;
+    std::size_t index;  // handed to release()
+  };
+  virtual ~BlockSource() = default;
+  // `bytes` is a positive multiple of kAllocationAlignment.
+  virtual Block allocate(Size bytes, MemoryOwner owner) = 0;
+  virtual void release(std::size_t index) noexcept = 0;
+};
+
+// Buffers that this thread makes on `device` during the scope come from `source`; each keeps it until it is gone.
+class AllocationScope {
+ public:
+  AllocationScope(std::shared_ptr<BlockSource> source, Device device) : source_(std::move(source)), device_(device) {}
+
+ private:
+  const ContextMemberScope<&Context::blocks> source_;
+  const ContextMemberScope<&Context::blocks_device> device_;
+};
+
+// Buffers that this thread makes during the scope are in no ledger: a rehearsal takes no memory.
+class UncountedMemoryScope {
+ private:
+  const ContextMemberScope<&Context::counts_memory> counts_{false};
+};
+
+class Buffer {
+ public:
+  Buffer(Size bytes, Device device);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(block_); }
+  Size bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<BlockSource> source_;  // null: the device's allocator
+  std::size_t index_ = 0;
+  void* block_ = nullptr;
+  Size bytes_;
+  Device device_;
+  MemoryOwner owner_;
+  bool counted_ = false;
+};
+
+}  // namespace lt

@@ -1,0 +1,43 @@
+// The workspace of each CUDA device. It lives as long as the process: the driver takes it back.
+#include "memory/workspace.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "device/cuda.h"
+#include "libtrain/error.h"
+#include "memory/ledger.h"
+
+namespace lt::cuda {
+namespace {
+
+// Scratch memory, then that of cuBLASLt.
+std::byte* workspace(int device) {
+  static std::mutex mutex;
+  static auto& workspaces = *new std::map<int, std::byte*>;
+  const std::lock_guard lock(mutex);
+  std::byte*& memory = workspaces[device];
+  if (memory == nullptr) {
+    const Size bytes = workspace_bytes(DeviceType::cuda);
+    memory = static_cast<std::byte*>(allocate(device, bytes));
+    ledger_add({DeviceType::cuda, device}, MemoryOwner::workspace, bytes);
+  }
+  return memory;
+}
+
+}  // namespace
+
+void make_workspace(int device) { workspace(device); }
+
+std::byte* scratch(CudaStream stream, Size bytes) {
+  if (bytes > kScratchBytes) {
+    throw InternalError("memory", "expected at most " + std::to_string(kScratchBytes) +
+                                      " bytes of scratch memory, got " + std::to_string(bytes));
+  }
+  return workspace(stream.device);
+}
+
+std::byte* product_workspace(CudaStream stream) { return workspace(stream.device) + kScratchBytes; }
+
+}  // namespace lt::cuda

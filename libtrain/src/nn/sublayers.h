@@ -1,0 +1,72 @@
+// The sublayers that several families are made of. Initial weights: normal 0.02, residual projections 0.02 / sqrt(2
+// layers) (Radford et al. 2019), biases 0, norms 1.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "libtrain/nn/layers.h"
+#include "libtrain/nn/models.h"
+
+namespace lt::nn {
+
+inline constexpr Init kInit{0, 0.02f};
+
+inline Init residual_init(const TransformerSpec& spec) {
+  return Init::normal(kInit.deviation / std::sqrt(2.0f * static_cast<float>(spec.layers)));
+}
+
+// The rows of the matrices of queries, keys and values.
+inline std::vector<Size> rows_of(const ops::Heads& heads) {
+  const Size keys = heads.kv_heads * heads.head_dim;
+  return {heads.heads * heads.head_dim, keys, keys};
+}
+
+struct QkvAttention : Module {
+  QkvAttention(const TransformerSpec& spec, bool proj_bias)
+      : heads{spec.heads, spec.kv_heads, spec.head_dim},
+        window(spec.window),
+        qkv(add<Linear>("qkv", spec.width, heads.row(), spec.has_qkv_bias(), kInit, rows_of(heads))),
+        proj(add<Linear>("proj", spec.heads * spec.head_dim, spec.width, proj_bias, residual_init(spec))),
+        q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
+        k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
+
+  // The packed rows [B, T, heads.row()] of x [B, T, width].
+  Tensor packed(const Tensor& x) const {
+    Tensor rows = qkv(x);
+    return q_norm == nullptr ? rows : ops::qk_norm(rows, heads, q_norm->weight(), k_norm->weight(), q_norm->eps());
+  }
+  Tensor attend(const Tensor& rows, ops::KvCache* cache) const {
+    return cache != nullptr ? ops::attention_cached(rows, heads, *cache, window) : ops::attention(rows, heads, window);
+  }
+
+  ops::Heads heads;
+  Size window;
+  Linear &qkv, &proj;
+  RmsNorm *q_norm, *k_norm;  // null where there are none
+};
+
+// x + dropout(linear(h)); without dropout the sum is part of the product.
+inline Tensor add_residual(const Linear& linear, const Tensor& h, const Tensor& x, double dropout_p,
+                           const std::string& site) {
+  if (dropout_p == 0) return linear(h, x);
+  return ops::add(x, dropout(linear(h), dropout_p, site));
+}
+
+// The final norm and, where untied, the head's own table.
+template <class Norm>
+struct LmHead final : Transformer::Head {
+  explicit LmHead(const TransformerSpec& spec)
+      : final_norm(add<Norm>("norm", spec.width, spec.norm_eps)),
+        lm(spec.tied() ? nullptr : &add<Embedding>("lm", spec.vocab, spec.width, kInit)) {}
+
+  Tensor norm(const Tensor& x) const override { return final_norm(x); }
+  Tensor weight() const override { return lm != nullptr ? lm->weight() : Tensor(); }
+
+  Norm& final_norm;
+  Embedding* lm;
+};
+
+inline std::string block_name(Size i) { return "blocks." + std::to_string(i); }
+
+}  // namespace lt::nn

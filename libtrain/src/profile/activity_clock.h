@@ -1,0 +1,72 @@
+// A clock that is in exactly one activity at any time, so the times of the activities add up to the whole. A scope
+// enters an activity and returns to the enclosing one; what no scope covers is `other`.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "libtrain/device/context.h"
+#include "libtrain/device/device.h"
+#include "libtrain/profile/activity.h"
+#include "libtrain/profile/timeline.h"
+
+namespace lt {
+
+// What a clock saw between two of its laps.
+class Lap {
+ public:
+  // Waits until the device has come to the lap's end.
+  ActivityTimes times() const;
+
+ private:
+  friend class ActivityClock;
+  struct Change {
+    Activity activity;
+    TimePoint at;
+  };
+  std::vector<Change> changes_;  // the last one is the end
+};
+
+// By the compute stream of a device: on CUDA an activity lasts from the end of the work before it to the end of its
+// own, and the host waits for nothing.
+class ActivityClock {
+ public:
+  explicit ActivityClock(Device device = kCpu);
+  // Enters `activity` and returns the one that was current.
+  Activity enter(Activity activity);
+  // Ends the lap, and begins the next one in the same activity.
+  Lap lap();
+  // What another clock of the device saw belongs to this lap, just now; then the activity is again the one before.
+  void append(const Lap& other);
+
+ private:
+  void change_to(Activity activity) { lap_.changes_.push_back({activity, TimePoint::on(stream_)}); }
+  Activity activity() const { return lap_.changes_.back().activity; }
+
+  Stream stream_;
+  Lap lap_;
+};
+
+// The clock, which outlives the scope, is that of this thread's step until the scope ends; null: none is.
+using ActivityClockScope = ContextMemberScope<&Context::clock>;
+
+class ActivityScope {
+ public:
+  explicit ActivityScope(Activity activity)
+      : clock_(Context::current().clock),
+        span_(Lane::compute, kActivityNames[static_cast<std::size_t>(activity)], {}, true) {
+    if (clock_ != nullptr) previous_ = clock_->enter(activity);
+  }
+  ~ActivityScope() {
+    if (clock_ != nullptr) clock_->enter(previous_);
+  }
+  ActivityScope(const ActivityScope&) = delete;
+  ActivityScope& operator=(const ActivityScope&) = delete;
+
+ private:
+  ActivityClock* clock_;
+  const SpanScope span_;
+  Activity previous_ = Activity::other;
+};
+
+}  // namespace lt

@@ -1,0 +1,9 @@
+// A build without CUDA has no profiler to tell.
+#include "profile/ranges.h"
+
+namespace lt {
+
+void push_range(std::string_view) {}
+void pop_range() {}
+
+}  // namespace lt

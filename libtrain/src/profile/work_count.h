@@ -1,0 +1,38 @@
+// What this thread computes, counted where an operation is dispatched, on every device: so one run on shapes alone
+// tells the FLOPs and the bytes of a step.
+#pragma once
+
+#include "libtrain/device/context.h"
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+struct WorkCount {
+  double product_flops = 0;  // of matrix products: 2 M N K
+  // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022), each B H T^2 D without a
+  // window.
+  double attention_forward_flops = 0, attention_backward_flops = 0;
+  // That everything else reads and writes. Activations count twice, as written once and read once.
+  double traffic_bytes = 0;
+};
+
+// What this thread computes during the scope is added to the count.
+using WorkScope = ContextMemberScope<&Context::work>;
+
+inline void count_products(double flops) {
+  if (WorkCount* const work = Context::current().work) work->product_flops += flops;
+}
+inline void count_product(Size M, Size N, Size K, Size batch = 1) {
+  count_products(2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K * batch));
+}
+inline void count_attention_forward(double flops) {
+  if (WorkCount* const work = Context::current().work) work->attention_forward_flops += flops;
+}
+inline void count_attention_backward(double flops) {
+  if (WorkCount* const work = Context::current().work) work->attention_backward_flops += flops;
+}
+inline void count_traffic(Size bytes) {
+  if (WorkCount* const work = Context::current().work) work->traffic_bytes += static_cast<double>(bytes);
+}
+
+}  // namespace lt

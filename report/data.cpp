@@ -1,0 +1,134 @@
+// Reads a run's folder for the report. Invariant: nothing here trusts a file, and all but metrics.jsonl may be missing.
+#include "report/data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+#include "drawing/arena_drawing.h"
+#include "report/files.h"
+#include "report/json.h"
+#include "report/metrics.h"
+#include "report/report.h"
+#include "report/segments.h"
+
+namespace lt::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSamplesShown = 3;
+constexpr std::size_t kSampleBytes = 4000;
+constexpr std::size_t kArenaBytes = 4'000'000;
+
+// The TOML that to_toml() writes: sections of `key = value` lines. Values stay text.
+void read_config(RunData& run, const std::string& toml) {
+  std::istringstream lines(toml);
+  std::string section;
+  const auto trimmed = [](std::string_view s) {
+    const std::size_t first = s.find_first_not_of(" \t\r"), last = s.find_last_not_of(" \t\r");
+    return first == std::string_view::npos ? std::string() : std::string(s.substr(first, last - first + 1));
+  };
+  for (std::string line; std::getline(lines, line);) {
+    line = trimmed(line);
+    const std::size_t equals = line.find('=');
+    if (line.starts_with('[') && line.ends_with(']')) {
+      section = line.substr(1, line.size() - 2) + ".";
+    } else if (!line.starts_with('#') && equals != std::string::npos) {
+      run.config[section + trimmed(std::string_view(line).substr(0, equals))] =
+          trimmed(std::string_view(line).substr(equals + 1));
+    }
+  }
+}
+
+void flatten(const Json& value, const std::string& name, std::vector<std::pair<std::string, std::string>>& out) {
+  if (!value.is_object()) {
+    out.emplace_back(name, json_text(value));
+    return;
+  }
+  for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, out);
+}
+
+void read_samples(RunData& run, const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.is_regular_file(none)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.size() > kSamplesShown) files.erase(files.begin(), files.end() - kSamplesShown);
+  for (const fs::path& file : files) {
+    if (auto text = file_text(file.string()))
+      run.samples.emplace_back(file.filename().string(), text->substr(0, kSampleBytes));
+  }
+}
+
+std::vector<const StepRow*> without_warm_up(std::vector<const StepRow*> steps) {
+  const std::size_t n = steps.size(), skipped = n < 3 ? 0 : std::clamp<std::size_t>(n / 10, 1, 10);
+  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(skipped));
+  return steps;
+}
+
+}  // namespace
+
+RunData read_run(const std::string& directory) {
+  RunData run;
+  run.directory = run_folder(directory);
+  const fs::path folder = run.directory;
+  const bool named = folder.has_filename() && folder != "." && folder.filename() != "..";
+  run.name = (named ? folder : fs::weakly_canonical(folder)).filename().string();
+  read_metrics(run, (folder / "metrics.jsonl").string());
+  divide_into_segments(run);
+  if (const auto toml = file_text((folder / "config.toml").string())) {
+    read_config(run, *toml);
+    if (run.config.empty()) run.unreadable.push_back("config.toml");
+  }
+  if (const auto text = file_text((folder / "env.json").string())) {
+    const Json environment = parsed_json(*text);
+    if (environment.is_object()) flatten(environment, "", run.environment);
+    if (!environment.is_object()) run.unreadable.push_back("env.json");
+  }
+  if (auto drawing = file_text((folder / "arena.svg").string(), kArenaBytes)) {
+    if (is_arena_svg(*drawing)) {
+      run.arena_svg = std::move(*drawing);
+    } else {
+      run.unreadable.push_back("arena.svg");
+    }
+  }
+  read_samples(run, folder / "samples");
+  if (std::isnan(run.ranks) && !run.steps.empty()) {
+    run.ranks = std::round(run.steps.back().tokens_per_s / run.steps.back().tokens_per_s_per_rank);
+  }
+  return run;
+}
+
+std::vector<const StepRow*> steps_of(const RunData& run, const Segment& segment) {
+  std::vector<const StepRow*> steps;
+  for (const StepRow& row : run.steps) {
+    if (row.step >= segment.first && row.step <= segment.last) steps.push_back(&row);
+  }
+  return steps;
+}
+
+std::vector<const StepRow*> measured_steps(const RunData& run) {
+  if (!run.segments.empty()) return steps_of(run, run.segments.back());
+  std::vector<const StepRow*> steps;
+  for (const StepRow& row : run.steps) steps.push_back(&row);
+  return steps;
+}
+
+std::vector<const StepRow*> steady_steps(const RunData& run) { return without_warm_up(measured_steps(run)); }
+
+std::vector<const StepRow*> steady_steps(const RunData& run, const Segment& segment) {
+  return without_warm_up(steps_of(run, segment));
+}
+
+std::string event_field(const Event& event, const std::string& name) {
+  for (const auto& [key, value] : event.fields) {
+    if (key == name) return value;
+  }
+  return "–";
+}
+
+}  // namespace lt::report

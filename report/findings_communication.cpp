@@ -1,0 +1,136 @@
+// Findings about waiting for other ranks: transfers that no computation hides, and ranks that are late.
+#include <algorithm>
+#include <cmath>
+
+#include "report/evidence.h"
+
+namespace lt::report {
+namespace {
+
+// A share from which on waiting is worth a change.
+constexpr double kExposed = 0.03;
+constexpr double kGathered = 0.015;  // where another strategy costs nothing but memory
+
+// What the collectives of a kind did: "all_gather sends 3.15 MiB in 12 calls a step and is in flight 40.6 ms: 0.08
+// GB/s".
+std::string collective_text(const Evidence& e, const char* op) {
+  for (const CommRow& c : e.comm) {
+    if (c.op != op) continue;
+    return fmt::format(" {} sends {} in {:g} calls a step and is in flight {:.1f} ms: {:.2g} GB/s.", op,
+                       bytes_text(c.bytes), std::round(c.calls * 10) / 10, c.busy_ms, c.busbw_gbps);
+  }
+  return {};
+}
+
+// Ways to send less for each token, of those that the run does not use yet.
+std::string fewer_transfers(const Evidence& e) {
+  const bool zero3 = e.summary.strategy == "zero3";
+  const double accum = config_number(e.run, "train.accum");
+  if (e.has_room(0.3)) {
+    return fmt::format(" A larger micro-batch computes more for the same transfers: {}, and {}.",
+                       e.setting("train.micro_batch"), e.free_memory());
+  }
+  if (zero3 && accum > 1) {
+    return fmt::format(" {}, and zero3 gathers and reduces in each micro-batch: fewer and larger ones would wait less.",
+                       e.setting("train.accum"));
+  }
+  if (zero3) return {};
+  return fmt::format(" More micro-batches a step ({}) share one gather, at the price of more tokens a step.",
+                     e.setting("train.accum"));
+}
+
+void add_gather(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.gather;
+  const double width = e.summary.dtype == "f32" ? 4 : 2;
+  const double more = e.run.parameters * width * (1 - 1 / std::max(1.0, e.run.ranks));
+  const bool could_keep = e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more;
+  if (e.share(ms) < (could_keep ? kGathered : kExposed)) return;
+  std::string text = fmt::format(
+      "Parameters are waited for {}; gather exposed in Time, without what a "
+      "late rank explains).{} {}",
+      e.of_step(ms), collective_text(e, "all_gather"), e.without(ms));
+  if (could_keep) {
+    text +=
+        " parallel.strategy=zero2 keeps the parameters on each rank and gathers them once a step instead of twice in "
+        "each micro-batch." +
+        e.plan_with("parallel.strategy=zero2");
+  }
+  const double on_host = environment_number(e.run, "ranks_on_host");
+  const double shard_size = config_number(e.run, "parallel.shard_size");
+  if (on_host > 1 && on_host < e.run.ranks && !(shard_size > 0 && shard_size <= on_host) &&
+      e.summary.strategy != "ddp") {
+    text += fmt::format(" {:g} of {:g} ranks share a host: parallel.shard_size={:g} keeps gathers on it.", on_host,
+                        e.run.ranks, on_host);
+  }
+  findings.push_back({"gather", e.share(ms), "Gathered parameters arrive late", text + fewer_transfers(e)});
+}
+
+void add_reduce(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.reduce;
+  if (e.share(ms) < kExposed) return;
+  std::string text = fmt::format(
+      "Reduced gradients are waited for {}; reduce exposed in Time, without what "
+      "a late rank explains).{} {}",
+      e.of_step(ms), collective_text(e, "reduce_scatter"), e.without(ms));
+  if (config_text(e.run, "parallel.reduce_dtype") == "f32") {
+    text += " parallel.reduce_dtype=bf16 halves the bytes of the reduction (it rounds what is sent; it is f32 now).";
+  }
+  const bool said = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.kind == "gather"; });
+  findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", said ? text : text + fewer_transfers(e)});
+}
+
+// The activity in which the rank is furthest above the mean, of what it does itself.
+std::string longest_activity(const Evidence& e, int rank) {
+  ActivityOverRanks worst;
+  double excess = 0;
+  for (const ActivityOverRanks& activity : mean_breakdown_over_ranks(e.steady)) {
+    if (activity.name.ends_with("_exposed") || activity.rank != rank || activity.max - activity.mean <= excess)
+      continue;
+    excess = activity.max - activity.mean;
+    worst = activity;
+  }
+  if (!(excess > 0)) return {};
+  std::string text = fmt::format(" It is furthest from the others in {}: {:.1f} ms, the mean is {:.1f}.", worst.name,
+                                 worst.max, worst.mean);
+  if (worst.name == "data") return text + " Look at the disk that it reads its tokens from.";
+  if (worst.name == "checkpoint") return text + " Look at the disk that it saves to.";
+  if (environment_number(e.run, "ranks_on_host") == e.run.ranks) {
+    return text + " All ranks are on one host, so look at what else runs there, and on which processors.";
+  }
+  return text + " Look at its host: other programs, fewer or slower processors, throttling.";
+}
+
+void add_straggler(Findings& findings, const Evidence& e) {
+  const double ms = e.costs.straggler;
+  if (e.share(ms) < kExposed) return;
+  const SlowestRank slowest = slowest_rank(e.steady);
+  if (slowest.rank < 0) return;
+  if (e.share(slowest.excess_ms) >= kSlow) {
+    findings.push_back(
+        {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", slowest.rank),
+         fmt::format("Rank {} is busy itself {} ms a step longer than the mean of the ranks (own_ms), and "
+                     "the slowest in {} of the steps; the others wait for the slowest {}).{} {}",
+                     slowest.rank, fixed_text(slowest.excess_ms, 1), percent_text(slowest.often), e.of_step(ms),
+                     longest_activity(e, slowest.rank), e.without(ms))});
+    return;
+  }
+  findings.push_back(
+      {"straggler", e.share(ms), "The ranks are uneven, but none is slow",
+       fmt::format("The slowest rank of a step is busy itself {} ms, the mean of the ranks {} ms (own_ms), "
+                   "and the others wait for it {}). Over all steps no rank is slow: in one step it is "
+                   "this, in another that one. Other programs on the hosts and unpinned threads do that. "
+                   "{}",
+                   fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
+                   fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1), e.of_step(ms), e.without(ms))});
+}
+
+}  // namespace
+
+void add_communication(Findings& findings, const Evidence& e) {
+  if (!(e.run.ranks > 1)) return;
+  add_gather(findings, e);
+  add_reduce(findings, e);
+  add_straggler(findings, e);
+}
+
+}  // namespace lt::report

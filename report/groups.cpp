@@ -1,0 +1,171 @@
+// Runs in groups of the same model and sequence length, and what can be said of a group.
+#include "report/groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/findings.h"
+#include "report/segments.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+// What decides the work of a token. A preset stands for its shape where a configuration has no more.
+std::string work_of(const RunData& run) {
+  std::string text;
+  for (const char* key : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn",
+                          "model.vocab", "train.seq"}) {
+    text += config_text(run, key) + " ";
+  }
+  return config_text(run, "model.layers") == "–" ? text + config_text(run, "model.preset") : text;
+}
+
+std::string name_of(const RunData& run) {
+  const std::string model = model_of(run), seq = config_text(run, "train.seq");
+  if (model == "–") return {};
+  return seq == "–" ? model : model + ", sequences of " + seq + " tokens";
+}
+
+void choose_base(RunGroup& group) {
+  for (std::size_t i = 0; i < group.summaries.size(); ++i) {
+    const Summary &s = group.summaries[i], &base = group.summaries[group.base];
+    if (!(s.ranks > 0) || std::isnan(s.tokens_per_s)) continue;
+    if (!group.has_base || s.ranks < base.ranks || (s.ranks == base.ranks && s.tokens_per_s > base.tokens_per_s)) {
+      group.base = i;
+    }
+    group.has_base = true;
+  }
+}
+
+// How the runs differ in what would make efficiency unfair.
+std::string caveats(const RunGroup& group) {
+  const auto differ = [&](auto&& value) {
+    std::set<std::string> values;
+    for (std::size_t i = 0; i < group.runs.size(); ++i) values.insert(value(*group.runs[i], group.summaries[i]));
+    std::string text;
+    for (const std::string& v : values) text += (text.empty() ? "" : ", ") + v;
+    return values.size() > 1 ? text : std::string();
+  };
+  const auto environment = [](const char* key) {
+    return [key](const RunData& run, const Summary&) {
+      for (const auto& [name, value] : run.environment) {
+        if (name == key) return value;
+      }
+      return std::string("–");
+    };
+  };
+  const auto tokens_a_step = [](const RunData& run) { return run.steps.empty() ? kMissing : run.steps.back().tokens; };
+  std::string text;
+  const auto say = [&](const std::string& what, const std::string& values) {
+    if (!values.empty()) text += fmt::format(" The runs differ in {} ({}).", what, values);
+  };
+  if (const auto values = differ([&](const RunData& run, const Summary&) { return whole_text(tokens_a_step(run)); });
+      values.empty()) {
+    text += " All take the same number of tokens a step, so more ranks have less each (strong scaling).";
+  } else if (differ([&](const RunData& run, const Summary& s) {
+               return whole_text(tokens_a_step(run) / s.ranks);
+             }).empty()) {
+    text += " All take the same number of tokens a step and rank, so a step grows with the ranks (weak scaling).";
+  } else {
+    say("tokens a step", values);
+  }
+  say("dtype", differ([](const RunData&, const Summary& s) { return s.dtype; }));
+  say("recomputation", differ([](const RunData&, const Summary& s) { return s.recompute; }));
+  say("processor", differ(environment("processor")));
+  say("threads of a rank",
+      differ([](const RunData& run, const Summary&) { return whole_text(threads_per_rank(run)); }));
+  say("the version of the program", differ(environment("commit")));
+  return text;
+}
+
+std::string described(const RunGroup& group, std::size_t i) {
+  const Summary& s = group.summaries[i];
+  return fmt::format("{} ({} on {:g} rank{})", group.runs[i]->name, strategy_of(s), s.ranks, s.ranks == 1 ? "" : "s");
+}
+
+// The fastest and the smallest of the runs, against the base.
+std::string conclusion(const RunGroup& group) {
+  std::size_t fastest = group.base, smallest = group.base;
+  for (std::size_t i = 0; i < group.runs.size(); ++i) {
+    const Summary& s = group.summaries[i];
+    if (s.tokens_per_s > group.summaries[fastest].tokens_per_s) fastest = i;
+    if (s.memory_peak_bytes < group.summaries[smallest].memory_peak_bytes) smallest = i;
+  }
+  const Summary& base = group.summaries[group.base];
+  std::string text = fmt::format("Fastest is {} with {} tokens a second", described(group, fastest),
+                                 count_text(group.summaries[fastest].tokens_per_s));
+  if (fastest != group.base) {
+    text += fmt::format(", {:.2f} times those of {}", group.summaries[fastest].tokens_per_s / base.tokens_per_s,
+                        described(group, group.base));
+  }
+  const double least = group.summaries[smallest].memory_peak_bytes;
+  if (!std::isfinite(least)) return text + ".";
+  text += fmt::format("; least memory on a rank takes {} with {}", described(group, smallest), bytes_text(least));
+  if (smallest != group.base) text += fmt::format(", {} of the base's", percent_text(least / base.memory_peak_bytes));
+  return text + ".";
+}
+
+void add_group(Document& document, const RunGroup& group) {
+  if (group.has_base && group.runs.size() > 1) {
+    document.add(Paragraph{conclusion(group)});
+    const Summary& base = group.summaries[group.base];
+    document.add(Paragraph{fmt::format(
+        "Efficiency is tokens a second and rank against those of {} ({}, {:g} rank{}, {} tokens a second and rank). "
+        "Exposed is the share of a step in which a rank waits for communication, on average; peak memory is the "
+        "fullest rank's.{}",
+        group.runs[group.base]->name, strategy_of(base), base.ranks, base.ranks == 1 ? "" : "s",
+        count_text(base.tokens_per_s_per_rank), caveats(group))});
+  }
+  add_scaling(document, group);
+}
+
+}  // namespace
+
+std::string strategy_of(const Summary& s) { return s.ranks == 1 ? "single" : s.strategy; }
+
+std::vector<RunGroup> group_runs(const std::vector<RunData>& runs) {
+  std::vector<RunGroup> groups;
+  std::vector<std::string> works;
+  for (const RunData& run : runs) {
+    const std::string work = work_of(run);
+    const auto i = static_cast<std::size_t>(std::find(works.begin(), works.end(), work) - works.begin());
+    if (i == works.size()) {
+      works.push_back(work);
+      groups.push_back({.name = name_of(run), .runs = {}, .summaries = {}});
+    }
+    groups[i].runs.push_back(&run);
+    groups[i].summaries.push_back(summarize(run));
+  }
+  for (RunGroup& group : groups) choose_base(group);
+  return groups;
+}
+
+void add_groups(Document& document, const std::vector<RunData>& runs) {
+  const std::vector<RunGroup> groups = group_runs(runs);
+  if (groups.size() > 1) {
+    document.add(
+        Paragraph{fmt::format("These runs are of {} different models or sequence lengths. A token is not the same work "
+                              "in all of them, so speeds "
+                              "and memory are compared within each group alone.",
+                              groups.size())});
+  }
+  for (const RunData& run : runs) {
+    if (!has_segments(run)) continue;
+    document.add(Paragraph{fmt::format("Of {} steps {} are compared, which ran with other settings than those before.",
+                                       run.name, measured_range(run))});
+  }
+  for (const RunGroup& group : groups) {
+    document.add(Heading{2, group.name.empty() ? "Speed and memory" : group.name});
+    add_group(document, group);
+  }
+  List bounds;
+  for (const RunData& run : runs) bounds.items.push_back({run.name, verdict(run)});
+  document.add(Heading{2, "What bounds each run"});
+  document.add(bounds);
+}
+
+}  // namespace lt::report

@@ -1,0 +1,214 @@
+// Reads metrics.jsonl, line by line: rows of steps and events, docs/metrics.md. Invariant: nothing here trusts the
+// file; a wrong type is an error with its place.
+#include "report/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "libtrain/error.h"
+#include "report/files.h"
+#include "report/json.h"
+#include "report/segments.h"
+
+namespace lt::report {
+namespace {
+
+// One line of a metrics file, for messages.
+struct Place {
+  std::string file;
+  std::size_t line;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw DataError("report", file + ": line " + std::to_string(line) + ": " + what);
+  }
+};
+
+// The number of a field; missing and null (how JSON writes NaN) are kMissing.
+double number(const Json& object, const char* key, const Place& place) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return kMissing;
+  if (!found->is_number()) place.fail(std::string(key) + ": expected a number, got " + found->dump());
+  return found->get<double>();
+}
+
+const Json* child(const Json& object, const char* key, bool array, const Place& place) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return nullptr;
+  if (array ? !found->is_array() : !found->is_object()) {
+    place.fail(std::string(key) + ": expected an " + (array ? "array" : "object") + ", got " + found->dump());
+  }
+  return &*found;
+}
+
+std::vector<std::pair<std::string, double>> numbers(const Json& object, const Place& place) {
+  std::vector<std::pair<std::string, double>> result;
+  for (const auto& [key, value] : object.items()) result.emplace_back(key, number(object, key.c_str(), place));
+  return result;
+}
+
+std::vector<ActivityOverRanks> breakdown_over_ranks(const Json& o, const Place& place) {
+  std::vector<ActivityOverRanks> activities;
+  for (const auto& [name, over] : o.items()) {
+    if (!over.is_object()) place.fail("ranks.parts_ms: expected objects, got " + over.dump());
+    const auto of = [&, &over = over](const char* key) { return number(over, key, place); };
+    activities.push_back({name, of("min"), of("mean"), of("max"), of("rank")});
+  }
+  return activities;
+}
+
+StepRow step_row(const Json& o, const Place& place) {
+  const auto get = [&](const char* key) { return number(o, key, place); };
+  StepRow row{.step = get("step"),
+              .tokens = get("tokens"),
+              .loss = get("loss"),
+              .grad_norm = get("grad_norm"),
+              .lr = get("lr"),
+              .step_ms = get("step_ms"),
+              .tokens_per_s = get("tokens_per_s"),
+              .tokens_per_s_per_rank = get("tokens_per_s_per_rank"),
+              .mfu = get("mfu"),
+              .memory_peak_bytes = get("memory_peak_bytes"),
+              .memory_outside_bytes = get("memory_outside_bytes"),
+              .breakdown_ms = {},
+              .comm = {}};
+  if (std::isnan(row.step)) place.fail("step: expected a number in a line that is no event");
+  if (const Json* activities = child(o, "breakdown_ms", false, place)) row.breakdown_ms = numbers(*activities, place);
+  if (const Json* comm = child(o, "comm", true, place)) {
+    for (const Json& c : *comm) {
+      if (!c.is_object()) place.fail("comm: expected objects, got " + c.dump());
+      const auto of = [&](const char* key) { return number(c, key, place); };
+      row.comm.push_back({c.contains("op") ? json_text(c["op"]) : "", of("bytes"), of("calls"), of("busy_ms"),
+                          of("exposed_ms"), of("busbw_gbps")});
+    }
+  }
+  if (const Json* ranks = child(o, "ranks", false, place)) {
+    row.slowest = number(*ranks, "slowest", place);
+    row.step_ms_min = number(*ranks, "step_ms_min", place);
+    row.step_ms_mean = number(*ranks, "step_ms_mean", place);
+    row.step_ms_max = number(*ranks, "step_ms_max", place);
+    row.own_ms_min = number(*ranks, "own_ms_min", place);
+    row.own_ms_mean = number(*ranks, "own_ms_mean", place);
+    row.own_ms_max = number(*ranks, "own_ms_max", place);
+    if (const Json* own = child(*ranks, "own_ms", true, place)) {
+      for (const Json& ms : *own) {
+        if (!ms.is_number() && !ms.is_null()) place.fail("ranks.own_ms: expected numbers, got " + ms.dump());
+        row.own_ms.push_back(ms.is_null() ? kMissing : ms.get<double>());
+      }
+    }
+    if (const Json* activities = child(*ranks, "parts_ms", false, place))
+      row.breakdown_over_ranks = breakdown_over_ranks(*activities, place);
+  }
+  return row;
+}
+
+// A start at `step` goes on from the state after it: what an earlier attempt did beyond is of another trajectory. Its
+// restarts and the saves that failed are still the run's.
+void drop_what_a_start_supersedes(RunData& run, double step) {
+  const auto beyond = [step](const auto& line) { return line.step > step; };
+  std::erase_if(run.steps, beyond);
+  std::erase_if(run.evals, beyond);
+  std::erase_if(run.events, [&](const Event& event) {
+    return beyond(event) && event.kind != "restart" && event.kind != "checkpoint_failed";
+  });
+  std::erase_if(run.starts, beyond);
+}
+
+Start start_of(const Event& event, const Json& o, int number_of_start, const Place& place) {
+  Start start{.number = number_of_start,
+              .step = event.step,
+              .ranks = number(o, "ranks", place),
+              .predicted_peak_bytes = number(o, "predicted_peak_bytes", place),
+              .flops_per_token = number(o, "flops_per_token", place),
+              .parameters = number(o, "parameters", place)};
+  if (const Json* ledger = child(o, "ledger", false, place)) start.ledger = numbers(*ledger, place);
+  for (const auto& [key, value] : event.fields) {
+    const auto same = [&key = key](const Setting& setting) { return key == setting.field; };
+    if (std::any_of(std::begin(kSettings), std::end(kSettings), same)) start.settings.emplace(key, value);
+  }
+  return start;
+}
+
+RestartRow restart_of(const Json& o, const Place& place) {
+  RestartRow row{.attempt = number(o, "attempt", place),
+                 .step = number(o, "step", place),
+                 .lost_steps = number(o, "lost_steps", place)};
+  if (o.contains("cause")) row.cause = json_text(o["cause"]);
+  if (const Json* down = child(o, "down_seconds", false, place)) {
+    row.notice_s = number(*down, "notice", place), row.backoff_s = number(*down, "backoff", place);
+    row.start_s = number(*down, "start", place), row.total_s = number(*down, "total", place);
+  }
+  return row;
+}
+
+// `number_of_start` is that of the event, where it is one.
+void add_event(RunData& run, const Json& o, int number_of_start, const Place& place) {
+  Event event{.kind = json_text(o["event"]), .step = number(o, "step", place), .line = place.line};
+  for (const auto& [key, value] : o.items()) {
+    if (key != "event" && key != "step" && !value.is_structured() && !value.is_null())
+      event.fields.emplace_back(key, json_text(value));
+  }
+  if (event.kind == "eval") {
+    event.loss = number(o, "loss", place);
+    run.evals.push_back(std::move(event));
+    return;
+  }
+  if (const auto seconds = o.find("seconds"); seconds != o.end() && seconds->is_number()) {
+    event.seconds = seconds->get<double>();
+  }
+  if (event.kind == "start") {
+    drop_what_a_start_supersedes(run, event.step);
+    run.starts.push_back(start_of(event, o, number_of_start, place));
+  }
+  if (event.kind == "restart") run.restarts.push_back(restart_of(o, place));
+  run.events.push_back(std::move(event));
+}
+
+// Sorts by step and keeps, of equal steps, the row that came last.
+template <class Row>
+void keep_last_of_equal_steps(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });
+  std::vector<Row> kept;
+  for (Row& row : rows) {
+    if (!kept.empty() && kept.back().step == row.step) kept.pop_back();
+    kept.push_back(std::move(row));
+  }
+  rows = std::move(kept);
+}
+
+}  // namespace
+
+void read_metrics(RunData& run, const std::string& path) {
+  const auto content = file_text(path);
+  if (!content) {
+    throw DataError("report", path + ": no such file", "a run's folder is what --run.dir named: " + run.directory);
+  }
+  const std::string& text = *content;
+  std::size_t line = 0;
+  int starts = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t newline = text.find('\n', begin);
+    const std::size_t end = newline == std::string::npos ? text.size() : newline;
+    const std::string_view row(text.data() + begin, end - begin);
+    const Place place{path, ++line};
+    begin = end + 1;
+    if (row.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const Json o = parsed_json(row);
+    if (o.is_discarded() && begin >= text.size()) {
+      run.torn = true;
+    } else if (!o.is_object()) {
+      place.fail("expected a JSON object, got " + std::string(row.substr(0, 60)));
+    } else if (o.contains("event")) {
+      starts += o["event"] == "start" ? 1 : 0;
+      add_event(run, o, starts, place);
+    } else {
+      run.steps.push_back(step_row(o, place));
+      run.steps.back().start = starts;
+    }
+  }
+  std::erase_if(run.evals, [](const Event& e) { return std::isnan(e.step); });
+  keep_last_of_equal_steps(run.steps);
+  keep_last_of_equal_steps(run.evals);
+}
+
+}  // namespace lt::report

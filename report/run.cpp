@@ -1,0 +1,173 @@
+// Shows one run: what it is, what bounds it, and its sections.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "record/short_text.h"
+#include "report/findings.h"
+#include "report/sections.h"
+#include "report/segments.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+// How many saves failed, and why the last one did.
+std::string failed_saves(const RunData& run) {
+  Size count = 0;
+  std::string last = "–";
+  for (const Event& event : run.events) {
+    if (event.kind != "checkpoint_failed") continue;
+    last = fmt::format("{}, the last at step {}: {}", ++count, whole_text(event.step), event_field(event, "error"));
+  }
+  return last;
+}
+
+Table key_figures(const RunData& run, const Summary& s) {
+  Table t;
+  const auto row = [&](const char* name, const std::string& value) {
+    if (value != "–") t.rows.push_back({name, value});
+  };
+  const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
+  row("Model", s.model);
+  row("Steps", whole_text(s.steps));
+  if (has_segments(run)) row("Steps of the figures of speed and memory", measured_range(run));
+  row("Strategy", s.strategy);
+  row("Recomputation", s.recompute);
+  row("Dtype", s.dtype);
+  row("Ranks", whole_text(s.ranks));
+  row("Tokens", count_text(s.tokens));
+  row("Training loss at the first step", with_unit(fixed_text(s.first_loss, 4), " nats"));
+  row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), " nats"));
+  row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), " nats"));
+  row("Evaluation loss, best",
+      std::isnan(s.best_eval_loss) ? "–" : fmt::format("{:.4f} nats at step {:g}", s.best_eval_loss, s.best_eval_step));
+  row("Step, median", with_unit(fixed_text(s.step_ms, 1), " ms"));
+  row("Tokens a second, median", count_text(s.tokens_per_s));
+  row("Tokens a second and rank, median", count_text(s.tokens_per_s_per_rank));
+  row("MFU", percent_text(s.mfu, 1));
+  row("Peak memory of tensors, fullest rank", bytes_text(s.memory_peak_bytes));
+  row("Peak memory of tensors, predicted", bytes_text(s.predicted_peak_bytes));
+  row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
+      bytes_text(s.memory_outside_bytes));
+  row("Saves that failed", failed_saves(run));
+  row("Time of all steps", s.train_s < 100 ? with_unit(fixed_text(s.train_s, 1), " s") : duration_text(s.train_s));
+  return t;
+}
+
+// One sentence for a reader who knows nothing of the run.
+std::string subject(const RunData& run, const Summary& s) {
+  std::string text = s.model == "–" ? "A model" : s.model;
+  if (std::isfinite(run.parameters)) text += fmt::format(" ({} parameters)", count_text(run.parameters));
+  text += fmt::format(", trained for {} step{}", whole_text(s.steps), s.steps == 1 ? "" : "s");
+  if (has_segments(run)) text += fmt::format(", the last {} of them", measured_steps(run).size());
+  if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
+  if (run.ranks > 1 && s.strategy != "–") text += " with " + s.strategy;
+  if (std::isfinite(s.tokens_per_s)) {
+    text += fmt::format(": {} tokens a second, {} ms a step (medians)", count_text(s.tokens_per_s),
+                        fixed_text(s.step_ms, 1));
+  }
+  return text + ".";
+}
+
+// Whether it came to its end, and what was left out.
+std::string status(const RunData& run, const Summary& s) {
+  bool ended = false, stopped_by_skip = false;
+  std::string reason, skipped;
+  int skips = 0;
+  for (const Event& event : run.events) {
+    if (event.kind == "start") ended = stopped_by_skip = false;
+    if (event.kind == "skip") {
+      // One of f16 with a scale to halve did not stop the run.
+      const bool goes_on = std::any_of(event.fields.begin(), event.fields.end(),
+                                       [](const auto& field) { return field.first == "loss_scale"; });
+      ++skips, stopped_by_skip = !goes_on && event.step == s.steps;
+      skipped += (skipped.empty() ? "" : ", ") + whole_text(event.step);
+    }
+    if (event.kind != "end") continue;
+    ended = true;
+    reason = event_field(event, "reason");
+  }
+  const double steps = config_number(run, "train.steps");
+  const bool short_of = steps > s.steps;
+  const std::string count = whole_text(s.steps) + (short_of ? " of " + whole_text(steps) : "") + " steps";
+  if (!ended && stopped_by_skip)
+    return fmt::format("The run stopped after {}: loss or gradient was not finite.", count);
+  std::string text;
+  if (!ended && !run.starts.empty()) {
+    text = fmt::format(
+        "The record ends after {} without saying that the run did: it is still going on, or was ended "
+        "from outside or by an error.",
+        count);
+  } else if (ended && short_of) {
+    const std::string_view of_signal = "signal ";
+    if (reason.starts_with(of_signal)) {
+      text = fmt::format("The run was stopped after {}, by {}; its state was saved.", count,
+                         reason.substr(of_signal.size()));
+    } else {
+      text = fmt::format("The run ended after {}{}.", count,
+                         reason == "max_minutes" ? ", the limit of train.max_minutes" : "");
+    }
+  }
+  if (skips > 0) {
+    text += fmt::format("{}Loss or gradient was not finite in {}, whose update was left out: {}.",
+                        text.empty() ? "" : " ", counted(skips, "step"), skips > 10 ? "see Record" : skipped);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_findings(Document& document, const RunData& run, int level) {
+  document.add(Heading{level, "What bounds this run, and what would be faster"});
+  document.add(Paragraph{verdict(run)});
+  List list;
+  for (const Finding& finding : findings(run)) list.items.push_back({finding.headline, finding.text});
+  if (document.add(list)) {
+    const std::size_t steady = steady_steps(run).size(), first = measured_steps(run).size() - steady;
+    document.add(
+        Paragraph{fmt::format("Means over ranks and over {} steps, {}; from "
+                              "metrics.jsonl, config.toml and env.json of the run. Speeds above and in the key figures "
+                              "are medians.",
+                              steady,
+                              first > 0 ? fmt::format("without the first {}, which warm up", first)
+                                        : std::string("with the first, which warm up: too few to judge speed"))});
+  }
+}
+
+void add_run(Document& document, const RunData& run, int level) {
+  const Summary summary = summarize(run);
+  document.add(Heading{level, level == 1 ? document.title : run.name});
+  if (run.torn)
+    document.add(
+        Paragraph{"The last line of metrics.jsonl was cut off, as a killed run leaves it, and does not count."});
+  for (const std::string& file : run.unreadable) {
+    document.add(Paragraph{file + " of the run is damaged and was left out."});
+  }
+  if (run.steps.empty()) {
+    document.add(Paragraph{"No step has been recorded yet."});
+  } else {
+    document.add(Paragraph{subject(run, summary)});
+    if (const std::string text = status(run, summary); !text.empty()) document.add(Paragraph{text});
+    add_segments(document, run);
+    add_findings(document, run, level + 1);
+    document.add(Heading{level + 1, "Key figures"});
+  }
+  document.add(key_figures(run, summary));
+  if (std::isfinite(summary.mfu)) {
+    document.add(
+        Paragraph{"MFU = tokens a second × FLOPs a token / dense peak of the compute dtype, with FLOPs a token = "
+                  "3 × (2 × matmul weights of all blocks + 2 × layers × T × width + 2 × width × vocab); recomputation "
+                  "does not count."});
+  }
+  add_training(document, run, level + 1);
+  add_time(document, run, level + 1);
+  add_restarts(document, run, level + 1);
+  add_ranks(document, run, level + 1);
+  add_collectives(document, run, level + 1);
+  add_memory(document, run, level + 1);
+  add_record(document, run, level + 1);
+}
+
+}  // namespace lt::report

@@ -1,0 +1,28 @@
+// The key figures of a run.
+#pragma once
+
+#include <string>
+
+#include "report/data.h"
+
+namespace lt::report {
+
+// Of the whole run: model, steps, tokens, losses and train_s. The rest is of its last segment (segments.h): figures of
+// speed are medians over the steady steps, memory the maximum over all of the segment.
+struct Summary {
+  std::string model, strategy, recompute, dtype;  // "–" where the run does not say
+  double ranks = kMissing, steps = 0, tokens = kMissing;
+  double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
+  double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;
+  double step_ms = kMissing, tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing;
+  double memory_peak_bytes = kMissing, memory_outside_bytes = kMissing, predicted_peak_bytes = kMissing;
+  double train_s = kMissing;  // sum of all steps' times
+};
+
+Summary summarize(const RunData& run);
+
+// "gpt-tiny: gpt2, 4 layers x width 128", "gpt2, 2 layers x width 32" for a shape that is no preset; the name of the
+// preset, or the family, where config.toml has no more; "–" where it does not say.
+std::string model_of(const RunData& run);
+
+}  // namespace lt::report

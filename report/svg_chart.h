@@ -1,0 +1,39 @@
+// Charts as inline SVG. Each is drawn twice, for wide and for narrow screens, so that text keeps its size on a phone;
+// the style sheet of the page (html.cpp) shows one of them and gives the colours .s0 ... (lines), .f0 ...
+// (areas) and .k0 ... (legend). Points that are not finite are left out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lt::report {
+
+inline constexpr int kChartColors = 9;
+
+struct Series {
+  std::string name;
+  std::vector<double> x, y;  // x ascending
+  bool dots = false;         // a dot at each point too, for few points
+  bool dashed = false;
+};
+
+struct LineChart {
+  std::string title, x_label, y_label;  // with units
+  std::vector<Series> series;
+  bool from_zero = false;
+  std::vector<double> x_ticks = {};  // where not empty: these, as far as they fit
+};
+
+// Columns of layers, one on top of the other.
+struct StackedChart {
+  std::string title, x_label, y_label, unit;
+  std::vector<std::string> names;
+  std::vector<double> x;
+  std::vector<std::vector<double>> values;  // [layer][i], not negative
+};
+
+// A <figure> with caption, legend and drawing; empty where there is nothing to draw.
+std::string figure(const LineChart& chart);
+std::string figure(const StackedChart& chart);
+
+}  // namespace lt::report

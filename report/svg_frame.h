@@ -1,0 +1,57 @@
+// The frame of a chart: the area between the margins, its axes with ticks that never overlap, and the scales.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "drawing/ticks.h"
+
+namespace lt::report {
+
+using drawing::inner_ticks;
+using drawing::outer_ticks;
+using drawing::Range;
+using drawing::text_width;
+using drawing::tick_texts;
+
+struct Canvas {
+  const char* css_class;  // "wide" or "narrow"
+  double width, height;
+  int columns;  // at most, of hover areas and of stacked columns
+};
+inline constexpr Canvas kCanvases[] = {{"wide", 860, 300, 120}, {"narrow", 360, 260, 45}};
+
+// A value in a hover text: four digits.
+std::string number_text(double value);
+// <figure>, its caption and the legend of the colours in their order.
+std::string open_figure(const std::string& title, const std::vector<std::string>& names);
+
+class Frame {
+ public:
+  // y runs over the whole of `y_ticks`.
+  Frame(const Canvas& canvas, Range x, std::vector<double> y_ticks);
+
+  double x(double value) const { return left_ + (value - x_.low) / (x_.high - x_.low) * plot_width(); }
+  double y(double value) const { return bottom_ - (value - y_.low) / (y_.high - y_.low) * (bottom_ - top_); }
+  double left() const { return left_; }
+  double right() const { return right_; }
+  double top() const { return top_; }
+  double bottom() const { return bottom_; }
+  double plot_width() const { return right_ - left_; }
+  double y_high() const { return y_.high; }
+
+  // Opens the <svg>: grid, y ticks and labels.
+  std::string open(const std::string& title, const std::string& x_label, const std::string& y_label) const;
+  std::string x_tick(double position, const std::string& text) const;
+  // An invisible area with its values, from `from` to `to`, that the page shows on hover.
+  std::string hover(double from, double to, const std::string& text) const;
+
+ private:
+  const Canvas& canvas_;
+  Range x_, y_;
+  std::vector<double> y_ticks_;
+  std::vector<std::string> y_texts_;
+  double left_, right_, top_, bottom_;
+};
+
+}  // namespace lt::report

@@ -1,0 +1,31 @@
+// Numbers as a report writes them. A missing value (NaN) is a dash.
+#pragma once
+
+#include <string>
+
+#include "drawing/text.h"
+
+namespace lt::report {
+
+using drawing::bytes_text;
+using drawing::escaped;
+using drawing::kDash;
+
+// "1.27M", "35.0k", "812".
+std::string count_text(double count);
+// With `digits` after the point.
+std::string fixed_text(double value, int digits);
+// "2m05s".
+std::string duration_text(double seconds);
+// "2026-11-21 15:41:02 UTC".
+std::string time_text(double unix_seconds);
+// "37%".
+std::string percent_text(double fraction, int digits = 0);
+// A whole number.
+std::string whole_text(double value);
+// "12.35", "0.50", "0.0037": two digits, more after the point where the value is small.
+std::string rate_text(double value);
+// "gather_exposed" as words.
+std::string spaced(std::string name);
+
+}  // namespace lt::report

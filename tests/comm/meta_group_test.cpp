@@ -1,0 +1,141 @@
+// A meta group counts what the MPI back end of the same rank and size counts: bytes, calls, memory.
+#include <tuple>
+#include <vector>
+
+#include "comm/values.h"
+#include "libtrain/error.h"
+#include "libtrain/memory/memory.h"
+#include "test_main/catch.h"
+#include "test_main/world.h"
+
+using lt::DType;
+using lt::Group;
+using lt::MemoryOwner;
+using lt::Size;
+
+namespace {
+
+struct Count {
+  std::vector<std::tuple<lt::CollectiveOp, Size, Size>> totals;      // op, bytes, calls
+  std::vector<std::tuple<lt::CollectiveOp, std::string, Size>> log;  // op, name, bytes
+  Size peak = 0, staged_while_pending = 0, left = 0;
+  double busy_ms = 0;
+};
+
+// The same calls on any group and device.
+Count count_calls(const Group& group, lt::Device device, Size n, DType dtype, DType wire) {
+  const Size part_size = Group::part_size(n, group.size(), group.rank());
+  const lt::Tensor full = lt::Tensor::zeros({n}, dtype, device), part = lt::Tensor::zeros({part_size}, dtype, device);
+  const Size before = lt::memory_live(device).of(MemoryOwner::communication);
+  Count count;
+  lt::take_comm_totals();
+  lt::reset_memory_peak(device);
+  {
+    lt::Work gather = group.all_gather("weights", full, part);
+    lt::Work first = group.reduce_scatter("first", part, full, wire);
+    lt::Work second = group.reduce_scatter("second", part, full, dtype);
+    count.staged_while_pending = lt::memory_live(device).of(MemoryOwner::communication) - before;
+    gather.wait();
+  }
+  group.all_reduce("norm", full, wire);
+  group.broadcast("start", full, group.size() - 1).wait();
+  group.barrier();
+  count.peak = lt::memory_peak_by_owner(device).of(MemoryOwner::communication) - before;
+  count.left = lt::memory_live(device).of(MemoryOwner::communication) - before;
+  for (const lt::CommTotal& total : lt::take_comm_totals()) {
+    count.totals.emplace_back(total.op, total.bytes, total.calls);
+    count.busy_ms += total.busy_ms;
+  }
+  for (const lt::CollectiveRecord& record : group.log()) count.log.emplace_back(record.op, record.name, record.bytes);
+  return count;
+}
+
+Size in_blocks(Size bytes) {
+  return (bytes + lt::kAllocationAlignment - 1) / lt::kAllocationAlignment * lt::kAllocationAlignment;
+}
+
+}  // namespace
+
+TEST_CASE("meta group: the same bytes, calls, names and memory as the real one", "[comm]") {
+  const int rank = lt_test::world().rank(), size = lt_test::world().size();
+  for (const Size n : lt_test::kSizes) {
+    for (const auto& [dtype, wire] : {std::pair{DType::f32, DType::f32}, std::pair{DType::f32, DType::bf16}}) {
+      const Count real = count_calls(lt_test::world().group().duplicate("real"), lt::kCpu, n, dtype, wire);
+      const Count meta = count_calls(Group::meta(rank, size), lt::kMeta, n, dtype, wire);
+      CHECK(meta.totals == real.totals);
+      CHECK(meta.log == real.log);
+      CHECK(meta.peak == real.peak);
+      CHECK(meta.staged_while_pending == real.staged_while_pending);
+      CHECK(meta.left == 0);
+      CHECK(real.left == 0);
+      CHECK(meta.busy_ms == 0);
+      const Size incoming = (size - 1) * Group::part_size(n, size, rank);
+      const Size converted = dtype == wire || size == 1 ? 0 : n;
+      CHECK(meta.staged_while_pending == in_blocks(incoming * lt::dtype_bytes(wire)) +
+                                             in_blocks(converted * lt::dtype_bytes(wire)) +
+                                             in_blocks(incoming * lt::dtype_bytes(dtype)));
+    }
+  }
+}
+
+TEST_CASE("meta group: any size, nothing moves", "[comm]") {
+  const Group group = Group::meta(700, 1024);
+  CHECK(group.rank() == 700);
+  CHECK(group.size() == 1024);
+  const lt::Tensor full = lt::Tensor::empty({Size{1} << 40}, DType::bf16, lt::kMeta);
+  group.all_gather("huge", full, full.narrow(0, Size{700} << 30, Size{1} << 30)).wait();
+  CHECK(group.log().back().bytes == Size{1023} * 2 * (Size{1} << 30));
+
+  const lt::Tensor values = lt_test::contribution(3, 10, DType::f32);
+  Group::meta(1, 2).all_reduce("nothing", values, DType::f32);
+  CHECK(values.to_vector<double>() == lt_test::contribution(3, 10, DType::f32).to_vector<double>());
+
+  CHECK(Group::meta(1, 3).all_gather_bytes("mine") == std::vector<std::string>(3, "mine"));
+  CHECK(Group::meta(1, 3).broadcast_bytes("mine", 0) == "mine");
+  CHECK_THROWS_AS(Group::meta(2, 2), lt::UsageError);
+}
+
+TEST_CASE("meta group: split by a function of the rank, by a color only where it is alone", "[comm]") {
+  const Group group = Group::meta(7, 12);
+  const Group shard = group.split([](int r) { return r / 4; }, "shard");
+  CHECK(shard.rank() == 3);
+  CHECK(shard.size() == 4);
+  const Group replica = group.split([](int r) { return r % 4; }, "replica");
+  CHECK(replica.rank() == 1);
+  CHECK(replica.size() == 3);
+  CHECK(group.duplicate("other").size() == 12);
+  CHECK_THROWS_AS(group.split(0, "unknown"), lt::UsageError);
+  CHECK(Group::meta(0, 1).split(4, "alone").size() == 1);
+}
+
+TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
+  const auto staged = [](const Group& group, Size n, DType dtype, DType wire, bool accumulate) {
+    const lt::Tensor full = lt::Tensor::empty({n}, dtype, lt::kMeta);
+    const lt::Tensor part = full.narrow(0, Group::part_begin(n, group.size(), group.rank()),
+                                        Group::part_size(n, group.size(), group.rank()));
+    const Size before = lt::memory_live(lt::kMeta).of(MemoryOwner::communication);
+    const lt::Work work = group.reduce_scatter("r", part, full, wire, accumulate);
+    return lt::memory_live(lt::kMeta).of(MemoryOwner::communication) - before;
+  };
+  const Group cuda = Group::meta(1, 4, lt::DeviceType::cuda), cpu = Group::meta(1, 4);
+  for (const Group& group : {cuda, cuda.duplicate("other"), cuda.on_meta(lt::kMeta)}) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      CHECK(staged(group, 4096, dtype, dtype, false) == 0);
+      CHECK(staged(group, 4096, dtype, dtype, true) == 1024 * lt::dtype_bytes(dtype));
+    }
+  }
+  // All values reach this rank, as on the CPU: parts that differ, sums of bf16, types that differ.
+  for (const Group& group : {cuda, cpu}) {
+    for (const bool accumulate : {false, true}) {
+      CHECK(staged(group, 4097, DType::f32, DType::f32, accumulate) == in_blocks(3 * 1025 * 4));
+      CHECK(staged(group, 4096, DType::bf16, DType::bf16, accumulate) == 3 * 1024 * 2);
+      CHECK(staged(group, 4096, DType::f32, DType::bf16, accumulate) == 4096 * 2 + 3 * 1024 * 2);
+    }
+  }
+  // A group that runs plans for the device that is named, one on meta for what it was made for.
+  const Group ranks = lt_test::world().group();
+  const Size size = ranks.size(), others = size == 1 ? 0 : 1;
+  CHECK(staged(ranks.on_meta({lt::DeviceType::cuda, 1}), 1024 * size, DType::f32, DType::f32, true) == others * 4096);
+  CHECK(staged(ranks.on_meta(lt::kCpu), 1024 * size, DType::f32, DType::f32, true) == (size - 1) * 4096);
+  CHECK(staged(cpu.on_meta({lt::DeviceType::cuda, 1}), 4096, DType::f32, DType::f32, true) == 3 * 4096);
+}

@@ -1,0 +1,100 @@
+// Gathers in symmetric windows of NCCL, and the memory of windows.
+#include <cstdio>
+
+#include "comm/nccl.h"
+#include "libtrain/error.h"
+#include "libtrain/memory/memory.h"
+#include "memory/buffer.h"
+#include "test_main/armed_fault.h"
+
+using namespace lt_test;
+using lt::DType;
+using lt::Group;
+using lt::Size;
+using lt::Tensor;
+
+// Where the machine has no windows, gathers in plain memory are compared, and the cases below return at once.
+TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl().duplicate("gather");
+  const lt::GatherMemory memory = group.gather_memory(gpu());
+  CHECK((memory.windows == nullptr) == !memory.why_none.empty());
+  const lt::GatherMemory again = group.gather_memory(gpu());
+  CHECK(again.windows == memory.windows);
+  CHECK(group.gather_memory(lt::kCpu).windows == nullptr);
+  if (memory.windows == nullptr) {
+    if (world().rank() == 0) std::printf("no symmetric windows: %s\n", memory.why_none.c_str());
+  }
+  const Size live = lt::memory_live(gpu()).total;
+  for (const Size n : sizes()) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+      INFO("n " << n << " dtype " << lt::dtype_name(dtype));
+      const Tensor mine = contribution(world().rank(), n, dtype), expected = contribution(world().rank(), n, dtype);
+      cpu().all_gather("cpu", expected, part_of(expected)).wait();
+      // Parts of ranks may differ in size, blocks may not.
+      const Size most = Group::part_size(n, world().size(), 0);
+      Tensor full, part, in_place;
+      {
+        const lt::AllocationScope scope(memory.windows, gpu());
+        full = Tensor::empty({n}, dtype, gpu()), in_place = Tensor::empty({n}, dtype, gpu());
+        part = Tensor::empty({most}, dtype, gpu()).narrow(0, 0, part_of(mine).elements());
+      }
+      copy_bytes(full, like(mine, 0)), copy_bytes(part, part_of(mine)), copy_bytes(in_place, mine);
+      group.all_gather("apart", full, part).wait();
+      group.all_gather("in place", in_place, part_of(in_place)).wait();
+      CHECK(values_of(full) == values_of(expected));
+      CHECK(values_of(in_place) == values_of(expected));
+      // One side in a window, the other not; and what is no gather.
+      const Tensor plain = on_device(like(mine, 0));
+      group.all_gather("to plain", plain, part).wait();
+      CHECK(values_of(plain) == values_of(expected));
+      group.broadcast("in a window", full, world().size() - 1).wait();
+      CHECK(values_of(full) == values_of(expected));
+    }
+  }
+  CHECK(lt::memory_live(gpu()).total == live);
+}
+
+TEST_CASE("nccl: a window that is released makes room for a larger one", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl().duplicate("gather");
+  const lt::GatherMemory memory = group.gather_memory(gpu());
+  if (memory.windows == nullptr) return;
+  const Size live = lt::memory_live(gpu()).total;
+  for (const Size n : {Size{840} << 10, Size{840} << 12, Size{840}, Size{840} << 12}) {
+    const Tensor expected = contribution(world().rank(), n, DType::f32);
+    cpu().all_gather("cpu", expected, part_of(expected)).wait();
+    const lt::AllocationScope scope(memory.windows, gpu());
+    const Tensor full = Tensor::empty({n}, DType::f32, gpu());
+    const Size blocks = (full.bytes() + lt::kAllocationAlignment - 1) / lt::kAllocationAlignment;
+    CHECK(lt::memory_live(gpu()).total == live + blocks * lt::kAllocationAlignment);
+    copy_bytes(full, contribution(world().rank(), n, DType::f32));
+    for (int round = 0; round < 3; ++round) group.all_gather("in place", full, part_of(full)).wait();
+    const lt::AllocationScope plain(nullptr, gpu());
+    CHECK(values_of(full) == values_of(expected));
+  }
+  CHECK(lt::memory_live(gpu()).total == live);
+}
+
+TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl().duplicate("gather");
+  const lt::GatherMemory memory = group.gather_memory(gpu());
+  if (memory.windows == nullptr) return;
+  const auto allocate = [&](Size bytes) { memory.windows->release(memory.windows->allocate(bytes, {}).index); };
+  CHECK_THROWS_AS(allocate(lt::kAllocationAlignment * (1 + world().rank())), lt::InternalError);
+  allocate(lt::kAllocationAlignment);  // as good as before
+}
+
+TEST_CASE("nccl: a window opens on all ranks or on none", "[comm][nccl]") {
+  if (skipped()) return;
+  const Group group = nccl().duplicate("gather");
+  const lt::GatherMemory memory = group.gather_memory(gpu());
+  if (memory.windows == nullptr) return;
+  const auto allocate = [&] { memory.windows->release(memory.windows->allocate(lt::kAllocationAlignment, {}).index); };
+  {
+    const ArmedFault fault(out_of_memory(1));
+    CHECK_THROWS_WITH(allocate(), Catch::Matchers::ContainsSubstring("bytes left for a window"));
+  }
+  allocate();  // as good as before
+}

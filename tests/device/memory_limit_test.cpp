@@ -1,0 +1,65 @@
+// Limits of control groups, in made-up folders.
+#include "device/cgroup.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Root {
+  Root() {
+    std::string name = (fs::temp_directory_path() / "lt-cgroup-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Root() { fs::remove_all(path); }
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text << "\n";
+  }
+  std::optional<Size> limit() const { return memory_limit_bytes(path); }
+  fs::path path;
+};
+
+}  // namespace
+
+TEST_CASE("memory limit: the smallest on the way up counts", "[device]") {
+  const Root root;
+  CHECK(root.limit() == std::nullopt);  // no control groups at all
+  root.write("proc/self/cgroup", "0::/jobs/42/task");
+  CHECK(root.limit() == std::nullopt);
+  root.write("sys/fs/cgroup/jobs/42/task/memory.max", "max");
+  CHECK(root.limit() == std::nullopt);
+  root.write("sys/fs/cgroup/jobs/memory.max", "3000");
+  CHECK(root.limit() == 3000);
+  root.write("sys/fs/cgroup/jobs/42/memory.max", "5000");
+  CHECK(root.limit() == 3000);
+  root.write("sys/fs/cgroup/jobs/42/task/memory.max", "2000");
+  CHECK(root.limit() == 2000);
+}
+
+TEST_CASE("memory limit: in a container with a namespace of its own it stands at the mount", "[device]") {
+  const Root root;
+  root.write("proc/self/cgroup", "0::/");
+  root.write("sys/fs/cgroup/memory.max", "1073741824");
+  CHECK(root.limit() == Size{1} << 30);
+}
+
+TEST_CASE("memory limit: version 1", "[device]") {
+  const Root root;
+  root.write("proc/self/cgroup", "12:cpu,cpuacct:/a\n7:memory:/docker/abc\n1:name=systemd:/x\n0::/");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");  // unlimited
+  CHECK(root.limit() == std::nullopt);
+  root.write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "4096000");
+  CHECK(root.limit() == 4096000);
+  fs::remove_all(root.path / "sys/fs/cgroup/memory/docker");  // the host's path, from inside the container
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "8192000");
+  CHECK(root.limit() == 8192000);
+}

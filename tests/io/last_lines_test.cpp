@@ -1,0 +1,57 @@
+// A text file, read from its end.
+#include "io/last_lines.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "io/entropy.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct File {
+  explicit File(const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  ~File() { fs::remove(path); }
+  fs::path path = fs::temp_directory_path() / ("lt-lines-" + random_hex(16));
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  const File file(text);
+  LastLines lines(file.path);
+  std::vector<std::string> found;
+  while (const auto line = lines.next()) {
+    CHECK(text.compare(line->begin, line->text.size(), line->text) == 0);
+    found.push_back(line->text);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("last lines: every line once, the last one first", "[io]") {
+  using Lines = std::vector<std::string>;
+  CHECK(lines_of("").empty());
+  CHECK(lines_of("\n") == Lines{""});
+  CHECK(lines_of("one") == Lines{"one"});
+  CHECK(lines_of("one\n\ncut") == Lines{"cut", "", "one"});
+  const std::string longer(200'000, 'x'), piece((std::size_t{64} << 10) - 1, 'y');
+  CHECK(lines_of(longer + "\n" + piece + "\n" + piece + "\n") == Lines{piece, piece, longer});
+  CHECK_FALSE(LastLines("/nonexistent/file").next());
+}
+
+TEST_CASE("last lines: the length of the file does not matter", "[io]") {
+  const File file("");
+  fs::resize_file(file.path, std::uintmax_t{4} << 30);  // of zeros that take no room
+  std::ofstream(file.path, std::ios::app) << "\nrow\n";
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(LastLines(file.path).next()->text == "row");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));
+}

@@ -1,0 +1,138 @@
+// Files and their descriptors: what takes its name when it is whole, what is read whole, and nothing that was planted.
+#include "io/pending_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "io/entropy.h"
+#include "io/new_file.h"
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "lt-pending-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
+  }
+  fs::path path;
+};
+
+}  // namespace
+
+TEST_CASE("pending file: what a killed writer left goes, and nothing else does", "[io]") {
+  const Folder folder;
+  const std::string path = (folder.path / "env.json").string();
+  for (const char* name : {".tmp-0123456789abcdef", ".tmp-fedcba9876543210", "", ".bak", "2.tmp-0123456789abcdef"}) {
+    REQUIRE(create_new(path + name).is_open());
+  }
+  remove_pending(path);
+  CHECK(folder.files() == 3);
+  CHECK(fs::exists(path));
+  CHECK(fs::exists(path + ".bak"));
+  CHECK(fs::exists(path + "2.tmp-0123456789abcdef"));
+  remove_pending((folder.path / "none" / "env.json").string());
+}
+
+TEST_CASE("pending file: a link under the name that this process would choose is left alone", "[io]") {
+  const Folder folder;
+  const std::string path = (folder.path / "config.toml").string(), victim = (folder.path / "victim").string();
+  write_whole_file("record", victim, "mine");
+  fs::create_symlink(victim, path + ".tmp-" + std::to_string(::getpid()));
+  write_whole_file("record", path, "text");
+  CHECK(read_whole_file("record", path) == "text");
+  CHECK(read_whole_file("record", victim) == "mine");
+}
+
+TEST_CASE("pending file: two of one name do not meet, and what is not committed is gone", "[io]") {
+  const Folder folder;
+  const std::string path = (folder.path / "a").string();
+  {
+    PendingFile first("record", path), second("record", path);
+    CHECK(folder.files() == 2);
+    first.write("first", 5);
+    second.write("second", 6);
+    second.commit();
+  }
+  CHECK(folder.files() == 1);
+  CHECK(read_whole_file("record", path) == "second");
+  CHECK_THROWS_AS(PendingFile("record", (folder.path / "none/a").string()), DataError);
+}
+
+TEST_CASE("new file: what stands under the name is neither followed nor overwritten", "[io]") {
+  const Folder folder;
+  const std::string victim = (folder.path / "victim").string(), link = (folder.path / "link").string();
+  write_whole_file("record", victim, "mine");
+  fs::create_symlink(victim, link);
+  fs::create_symlink(folder.path / "nothing", folder.path / "dangling");
+  for (const char* name : {"victim", "link", "dangling"}) {
+    CHECK(!create_new((folder.path / name).string()).is_open());
+    CHECK(errno == EEXIST);
+  }
+  CHECK(read_whole_file("record", victim) == "mine");
+  CHECK(create_new((folder.path / "new").string()).is_open());
+}
+
+TEST_CASE("whole file: grown files and those of no size are read, others told apart", "[io]") {
+  const Folder folder;
+  const std::string path = (folder.path / "text").string(), pipe = (folder.path / "pipe").string();
+  for (const std::size_t bytes : {0u, 1u, 4095u, 4096u, 100000u}) {
+    const std::string text(bytes, 'x');
+    write_whole_file("record", path, text);
+    CHECK(read_file(path, true, bytes).text == text);
+    CHECK(read_file(path).problem.empty());
+  }
+  CHECK(read_file(path, true, 99999).problem == "more than 99999 bytes");
+  CHECK(read_file("/proc/self/status").text.starts_with("Name:"));
+  CHECK(read_file("/proc/self/status", true, 8).problem == "more than 8 bytes");
+  CHECK(read_file(folder.path.string()).problem == "a folder");
+  CHECK(read_file(path + "2").problem == "No such file or directory");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(read_file(pipe, true).problem == "a device or pipe");
+}
+
+TEST_CASE("descriptor: one owner at a time closes it, once", "[io]") {
+  const auto is_valid = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
+  Descriptor first(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const int fd = first.get();
+  Descriptor second(std::move(first));
+  CHECK((!first.is_open() && second.get() == fd && is_valid(fd)));
+  second = Descriptor();
+  CHECK(!is_valid(fd));
+  CHECK(second.close());  // there is nothing to close
+  Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  CHECK(!full.write("x", 1));
+  CHECK(errno == ENOSPC);
+  CHECK(full.close());
+  CHECK(!full.is_open());
+}
+
+TEST_CASE("entropy: digits differ", "[io]") {
+  std::set<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.insert(random_hex(16));
+  CHECK(names.size() == 1000);
+  std::string all;
+  for (const std::string& name : names) all += name;
+  CHECK(all.find_first_not_of("0123456789abcdef") == std::string::npos);
+  for (const char digit : std::string("0123456789abcdef")) CHECK(all.find(digit) != std::string::npos);
+  CHECK(random_hex(0).empty());
+  CHECK(random_hex(513).size() == 513);  // more than the kernel must give at once
+}

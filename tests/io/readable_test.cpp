@@ -1,0 +1,22 @@
+// Reading what may be gone: a failure throws nothing.
+#include "io/readable.h"
+
+#include "data/temp_folder.h"
+#include "test_main/catch.h"
+
+TEST_CASE("readable: a file's text, and nothing where reading fails", "[readable]") {
+  const TempFolder folder;
+  folder.write("text", "one\ntwo");
+  CHECK(lt::readable_text(folder / "text") == "one\ntwo");
+  CHECK(lt::readable_text(folder / "missing").empty());
+  CHECK(lt::readable_text(folder / "")
+            .empty());  // opened like a file; the first read fails, as in /proc of an ended process
+}
+
+TEST_CASE("readable: a folder's entries, and none where there is no folder", "[readable]") {
+  const TempFolder folder;
+  folder.write("text", "");
+  CHECK(lt::readable_entries(folder / "") == std::vector<std::filesystem::path>{folder / "text"});
+  CHECK(lt::readable_entries(folder / "text").empty());
+  CHECK(lt::readable_entries(folder / "missing").empty());
+}
