@@ -35,7 +35,7 @@ void divide_into_segments(RunData& run);
 
 bool has_segments(const RunData& run);           // more than one
 std::string range_text(const Segment& segment);  // "201 to 250"
-// Of the segment that figures of speed and memory are from.
+// The steps of the segment that figures of speed and memory are from, as range_text() has them.
 std::string measured_range(const RunData& run);
 // A setting of that segment, else of config.toml; "–" where neither says.
 std::string measured_setting(const RunData& run, const char* field, const char* config_key);

@@ -7,7 +7,7 @@
 
 namespace lt::report {
 
-// Of the whole run: model, steps, tokens, losses and train_s. The rest is of its last segment (segments.h): figures of
+// Model, steps, tokens, losses and train_s describe the whole run, the rest its last segment (segments.h): figures of
 // speed are medians over the steady steps, memory the maximum over all of the segment.
 struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" where the run does not say

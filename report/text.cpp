@@ -11,6 +11,7 @@
 #include "record/short_text.h"
 
 namespace lt::report {
+
 std::string count_text(double count) {
   static constexpr std::array<const char*, 5> kUnits = {"", "k", "M", "G", "T"};
   if (!std::isfinite(count)) return kDash;

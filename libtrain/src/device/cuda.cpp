@@ -17,8 +17,6 @@
 namespace lt::cuda {
 namespace {
 
-constexpr int kMostDevices = 64;
-
 // What a process keeps of a device until its end: the driver takes it back.
 struct DeviceState {
   std::once_flag once;

@@ -17,11 +17,12 @@ bool is_built();
 // Why device `index` cannot be used; empty where it can.
 std::string why_not(int index);
 
-int count();                            // of devices
-std::string bus_id(int device);         // tells the devices of a host apart, "0000:1b:00.0"
-std::string name(int device);           // as the driver says it
-double multiply_add_flops(int device);  // f32, FLOP/s that its multiprocessors start at their highest clock
-std::string driver_version();           // of CUDA that the driver serves, "13.0"; empty where there is none
+inline constexpr int kMostDevices = 64;  // that a process uses
+int count();                             // of devices
+std::string bus_id(int device);          // tells the devices of a host apart, "0000:1b:00.0"
+std::string name(int device);            // as the driver says it
+double multiply_add_flops(int device);   // f32, FLOP/s that its multiprocessors start at their highest clock
+std::string driver_version();            // of CUDA that the driver serves, "13.0"; empty where there is none
 
 std::shared_ptr<void> create_stream(int device);
 // The stream of all operations; it lives as long as the process.

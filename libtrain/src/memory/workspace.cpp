@@ -1,7 +1,8 @@
 // The workspace of each CUDA device. It lives as long as the process: the driver takes it back.
 #include "memory/workspace.h"
 
-#include <map>
+#include <array>
+#include <cstddef>
 #include <mutex>
 #include <string>
 
@@ -12,18 +13,20 @@
 namespace lt::cuda {
 namespace {
 
-// Scratch memory, then that of cuBLASLt.
+struct Workspace {
+  std::once_flag once;
+  std::byte* memory = nullptr;  // scratch memory, then that of cuBLASLt
+};
+
 std::byte* workspace(int device) {
-  static std::mutex mutex;
-  static auto& workspaces = *new std::map<int, std::byte*>;
-  const std::lock_guard lock(mutex);
-  std::byte*& memory = workspaces[device];
-  if (memory == nullptr) {
+  static auto& workspaces = *new std::array<Workspace, kMostDevices>;
+  Workspace& entry = workspaces[static_cast<std::size_t>(device)];
+  std::call_once(entry.once, [&] {
     const Size bytes = workspace_bytes(DeviceType::cuda);
-    memory = static_cast<std::byte*>(allocate(device, bytes));
+    entry.memory = static_cast<std::byte*>(allocate(device, bytes));
     ledger_add({DeviceType::cuda, device}, MemoryOwner::workspace, bytes);
-  }
-  return memory;
+  });
+  return entry.memory;
 }
 
 }  // namespace

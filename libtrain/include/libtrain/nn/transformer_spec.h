@@ -27,7 +27,7 @@ struct TransformerSpec {
   std::optional<bool> qkv_bias = std::nullopt;
   Size window = 0;  // keys that a query sees, its own included; 0: all earlier ones
 
-  // Of a complete description.
+  // Only complete descriptions have these.
   bool tied() const { return tie_embeddings.value(); }
   bool has_qk_norm() const { return qk_norm.value(); }
   bool has_qkv_bias() const { return qkv_bias.value(); }
