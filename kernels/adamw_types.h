@@ -1,4 +1,4 @@
-// The element types of an update by AdamW, and what tells its random bits apart.
+// The element types of AdamW's update and the rounding states of its arrays.
 #pragma once
 
 #include <string>
@@ -8,13 +8,12 @@
 
 namespace lt::kernels {
 
-// rounding_state() of each array that may be bf16.
+// The rounding_state() of each array that may be bf16.
 struct AdamWRoundingStates {
   std::uint32_t w = rounding_state("master"), m = rounding_state("m"), v = rounding_state("v");
 };
 
-// f.operator()<W, State>(copy) with the types of weights and of states and the typed pointer to the copy; null for
-// none.
+// Calls f.operator()<W, State>(copy) with the types of weights and states and the typed copy pointer (or null).
 template <class F>
 void dispatch_adamw(const AdamWRange& r, F&& f) {
   const auto fail = [](const char* what, DType dtype) {

@@ -1,4 +1,4 @@
-// The size of attention's workspace on CUDA, which a plan asks on hosts without a device.
+// Workspace size of attention's backward on CUDA. A plan computes it on hosts without a device.
 #include "kernels/attention_options.h"
 
 #include <algorithm>
@@ -13,15 +13,15 @@ Size padded(Size n, Size step) { return (n + step - 1) / step * step; }
 // cuDNN pads lengths to its tiles of at most 128 tokens.
 Size padded_length(const AttentionShape& s) { return padded(s.T, 128); }
 
-// Of one sequence: the gradients of its scores, two bytes each.
+// Gradients of the scores of one sequence, two bytes each.
 Size score_gradient_bytes(const AttentionShape& s) { return 2 * s.H * padded_length(s) * padded_length(s); }
 
-// delta = sum_D(dout * out), in the type of the arithmetic.
+// delta = sum_D(dout * out), in the arithmetic type.
 Size own_bytes(DType dtype, const AttentionShape& s) { return s.B * s.H * s.T * dtype_bytes(gradient_dtype(dtype)); }
 
-// What cuDNN 9.19 with cudnn-frontend 1.18 asks on processors 9.0 and 10.0 for each query: dq in f32 to add to, delta,
-// and with grouped heads dk and dv of each query head; in deterministic mode the gradients of the scores in
-// place of dq. Lengths and heads are padded here, and a MiB added, as room for other versions.
+// Workspace of cuDNN 9.19 with cudnn-frontend 1.18 on compute capability 9.0 and 10.0. For each query: dq in f32 to
+// accumulate into, delta, and with grouped heads dk and dv of each query head; in deterministic mode the gradients of
+// the scores instead of dq. Lengths and head sizes are padded here, and a MiB is added as room for other versions.
 Size cudnn_bytes(const AttentionShape& s, bool deterministic) {
   constexpr Size kRoom = Size{1} << 20;
   const Size full = 4 * padded(s.D, 64), per_row = 4 + full + (s.G < s.H ? full : 0);
@@ -42,7 +42,7 @@ Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
 
 Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic) {
   switch (target) {
-    case DeviceType::cpu: return 0;  // each thread keeps its blocks in memory of its own
+    case DeviceType::cpu: return 0;  // each thread keeps its blocks in its own memory
     case DeviceType::cuda:
       return std::max(own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape, deterministic) : 0);
     case DeviceType::meta: break;

@@ -1,20 +1,21 @@
-// From the dtype and the options of a call to types: what the kernels of every device choose their code by.
+// Dispatch from the dtype and options of a call to types, for the kernels of every device.
 #pragma once
 
 #include <string>
 #include <type_traits>
 
+#include "kernels/common.h"
 #include "libtrain/dtype.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
 
-// The type in which numbers stored as T are computed: f64 for f64, otherwise f32.
+// The type of arithmetic on numbers stored as T: f64 for f64, otherwise f32.
 template <class T>
 using Arithmetic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Calls f.template operator()<T>() with the element type of a floating dtype that kernels compute with.
-// Throws InternalError for any other.
+// Calls f.template operator()<T>() with the element type of a floating dtype that kernels compute with. Throws
+// InternalError for any other dtype.
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {
   switch (dtype) {
@@ -27,12 +28,25 @@ decltype(auto) dispatch_float(DType dtype, F&& f) {
   throw InternalError("kernels", "expected f32, f64, bf16 or f16, found " + std::string(dtype_name(dtype)));
 }
 
-// The same for what may be f32 or bf16 alone.
+// The same for f32 and bf16 only.
 template <class F>
 decltype(auto) dispatch_f32_bf16(DType dtype, F&& f) {
   if (dtype == DType::f32) return f.template operator()<float>();
   if (dtype == DType::bf16) return f.template operator()<bf16>();
   throw InternalError("kernels", "expected f32 or bf16, found " + std::string(dtype_name(dtype)));
+}
+
+// Calls f(out) with an output of sums over T in its own type: T, or that of its gradients. Throws InternalError, naming
+// `kernel`, for any other dtype.
+template <class T, class F>
+void dispatch_output(const char* kernel, DType out_dtype, void* out, DType dtype, F f) {
+  if (out_dtype == dtype) return f(static_cast<T*>(out));
+  if (out_dtype != gradient_dtype(dtype)) {
+    throw InternalError("kernels", std::string(kernel) + ": expected sums in " +
+                                       std::string(dtype_name(gradient_dtype(dtype))) + ", found " +
+                                       std::string(dtype_name(out_dtype)));
+  }
+  f(static_cast<Arithmetic<T>*>(out));
 }
 
 // Calls f(std::true_type) or f(std::false_type).

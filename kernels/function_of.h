@@ -1,4 +1,4 @@
-// Elementwise functions and their derivatives in the arithmetic type, one definition for all devices.
+// Elementwise functions and their derivatives in the arithmetic type, defined once for all devices.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A product, and what belongs to it, in passes of their own.
+// A matrix product whose GELU and sums of A run as separate passes.
 #pragma once
 
 #include "kernels/elementwise.h"
@@ -8,12 +8,12 @@
 
 namespace lt::kernels {
 
-// Whether `g` asks for more than a product with what is added to it.
+// Whether `g` asks for more than a product with terms added to it.
 inline bool has_passes(const Gemm& g) {
   return g.gelu_input_MN != nullptr || g.gelu_gradient_of_MN != nullptr || g.sum_a_M != nullptr;
 }
 
-// Throws InternalError for a factor of a product that something is added to, or that has no contiguous output.
+// Throws InternalError if alpha is not 1 and `g` adds anything or has no contiguous output.
 inline void require_plain_factor(const Gemm& g) {
   const bool plain =
       !has_passes(g) && g.bias_N == nullptr && g.add_MN == nullptr && !g.accumulate && (g.ldd == 0 || g.ldd == g.N);

@@ -1,4 +1,4 @@
-// The checks of limits.h.
+// Implements the checks of limits.h.
 #include "kernels/limits.h"
 
 #include <string>
@@ -26,6 +26,11 @@ void require_head_size(DeviceType target, Size channels) {
 void require_embedding_ids(DeviceType target, Size ids) {
   require_at_most(target, "embedding: tokens of a micro-batch", kMostEmbeddingIds, ids,
                   "a smaller train.micro_batch with a larger train.accum takes as many tokens a step");
+}
+
+void require_summed_ranks(DeviceType target, int ranks) {
+  require_at_most(target, "reduce-scatter: ranks of a group", kMostSummedRanks, ranks,
+                  "parallel.shard_size makes the groups smaller (hybrid sharding)");
 }
 
 }  // namespace lt::kernels

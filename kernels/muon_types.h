@@ -1,4 +1,4 @@
-// The element types of Muon's update, and what tells its random bits apart.
+// The element types of Muon's update and the rounding states of its arrays.
 #pragma once
 
 #include "kernels/element_types.h"
@@ -9,8 +9,7 @@ namespace lt::kernels {
 inline std::uint32_t muon_momentum_bits() { return rounding_state("momentum"); }
 inline std::uint32_t muon_weight_bits() { return rounding_state("master"); }
 
-// f.operator()<W, Direction>(copy) with the types of weights and directions and the typed pointer to the copy; null for
-// none.
+// Calls f.operator()<W, Direction>(copy) with the types of weights and directions and the typed copy pointer (or null).
 template <class F>
 void dispatch_muon(const MuonUpdate& r, F&& f) {
   dispatch_f32_bf16(r.direction_dtype, [&]<class Direction>() {

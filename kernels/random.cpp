@@ -6,7 +6,7 @@
 
 namespace lt {
 
-// FNV-1a over the name, then a finaliser that spreads every bit (Steele, Lea, Flood 2014: SplitMix64).
+// FNV-1a over the name, then a finaliser that mixes every bit (Steele, Lea, Flood 2014: SplitMix64).
 std::uint64_t derive_key(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;

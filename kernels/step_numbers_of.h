@@ -1,4 +1,4 @@
-// The numbers of a step, computed alike on every device.
+// The numbers of a step, with the same arithmetic on every device.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,7 @@
 
 namespace lt::kernels {
 
-// Fills the numbers of each group and the norm from the norm of the scaled gradients, and moves the loss scale, where
-// there is one, on.
+// Computes the norm and each group's numbers from the norm of the scaled gradients. Updates a dynamic loss scale.
 LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_norm) {
   const GroupRates& groups = of.groups;
   const StepRates rates = *of.rates;
@@ -23,8 +22,7 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
   const float scale = scaling != nullptr ? scaling->scale : 1.0f;
   const float value = static_cast<float>(scaled_norm / static_cast<double>(scale));
   const bool finite = std::isfinite(value) && std::isfinite(loss);
-  // Updates so far, this one included: moving averages know no other steps. (Where the steps were counted anew, at
-  // least this one.)
+  // Updates so far with this one: skipped steps do not enter moving averages. At least 1, even if the count restarts.
   const std::int32_t counted = rates.step - (scaling != nullptr ? scaling->skipped : 0);
   const double updates = counted > 1 ? counted : 1;
   *of.norm = value;

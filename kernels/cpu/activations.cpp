@@ -1,19 +1,19 @@
-// GELU, SiLU and SwiGLU on the CPU. Both activations are x times a sigmoid, so one exponential and one division each.
+// GELU, SiLU and SwiGLU on the CPU. Both activations are x times a sigmoid: one exponential and one division each.
 #include "kernels/cpu/map.h"
 #include "kernels/elementwise.h"
 
 namespace lt::kernels {
 namespace {
 
-// The smaller of x and a constant; NaN gives NaN. Written with bits: of a select GCC makes two paths, works out that of
-// the constant by itself, and then runs both in the vector, with subnormal products on the one not taken.
+// The smaller of x and a constant; NaN stays NaN. Written with bits: GCC splits a select into two paths, precomputes
+// the constant one and runs both in the vector loop, with subnormal products on the path not taken.
 LT_INLINE float at_most(float x, float bound) {
   const std::uint32_t above = -static_cast<std::uint32_t>(x > bound);
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) & ~above) |
                               (std::bit_cast<std::uint32_t>(bound) & above));
 }
 
-// 1 / (1 + e^-z), where e^-z stops at e^87 in f32: what is left, 2e-38, is nothing times any activation.
+// 1 / (1 + e^-z). In f32, e^-z is capped at e^87: the remaining 2e-38 is negligible times any activation.
 LT_INLINE float sigmoid(float z) { return 1.0f / (1.0f + fast_exp_negative(at_most(-z, 87.0f))); }
 LT_INLINE double sigmoid(double z) { return 1.0 / (1.0 + std::exp(-z)); }
 
@@ -30,7 +30,7 @@ template <class A>
 LT_INLINE A gelu_derivative(A x) {
   const A square = x * x;
   const A s = sigmoid(x * (A(2 * kSqrt2OverPi) + A(2 * kSqrt2OverPi * kCubic) * square));
-  const A slope = A(2 * kSqrt2OverPi) + A(6 * kSqrt2OverPi * kCubic) * square;  // of the sigmoid's argument
+  const A slope = A(2 * kSqrt2OverPi) + A(6 * kSqrt2OverPi * kCubic) * square;  // derivative of the sigmoid's argument
   return s + x * s * (A(1) - s) * slope;
 }
 

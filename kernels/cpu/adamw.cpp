@@ -1,4 +1,4 @@
-// AdamW on the CPU, one pass over memory.
+// AdamW on the CPU in one pass over memory.
 #include "kernels/adamw.h"
 
 #include <cmath>

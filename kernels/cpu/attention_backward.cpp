@@ -1,6 +1,6 @@
-// Attention backward: one (sequence, key/value head) pair to a thread at a time, so that the gradients of a shared key
-// are summed by one thread in the order of heads and query blocks. With P = exp(scale q k^T - lse) recomputed in blocks
-// and delta = sum_D(dout * out):  dv = P^T dout,  dS = P * (dout v^T - delta),  dq = scale dS k,  dk = scale dS^T q
+// Attention backward. A thread takes one (sequence, key/value head) pair at a time, so one thread sums the gradients of
+// a shared key in the order of heads and query blocks. P = exp(scale q k^T - lse) is recomputed in blocks.
+// With delta = sum_D(dout * out):  dv = P^T dout,  dS = P * (dout v^T - delta),  dq = scale dS k,  dk = scale dS^T q
 // (Dao et al. 2022, algorithm 4).
 #include "kernels/cpu/attention_blocks.h"
 
@@ -23,7 +23,7 @@ LT_INLINE void store_rows(T* y, Size stride, const Arithmetic<T>* x, Size width,
   }
 }
 
-// p[key][query] = exp(p - lse) from scores, ds = p * (ds - delta) from dout v^T, for the keys of one strip.
+// From scores in p and dout v^T in ds, for the keys of one strip: p[key][query] = exp(p - lse), ds = p * (ds - delta).
 template <class A, class R>
 LT_INLINE void score_gradients(A* p, A* ds, const A* lse, const A* delta, Size columns) {
   for (Size j = 0; j < R::kRows; ++j) {
@@ -55,14 +55,14 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
   A* const dout_t = dout + kBlock * Dp;
   A* const dq = dout_t + kBlock * Dp;
   A* const out = dq + kBlock * Dp;
-  A* const p = out + kBlock * Dp;  // of one strip
+  A* const p = out + kBlock * Dp;  // one strip
   A* const ds = p + R::kRows * kBlock;
   A* const lse = ds + kBlock * kBlock;
   A* const delta = lse + kBlock;
 
   const Size first = b * T_ * row, k_at = first + (s.H + g) * D, v_at = k_at + s.G * D;
   const Size first_head = g * s.H / s.G, last_head = (g + 1) * s.H / s.G - 1, out_row = s.H * D;
-  // Rows [begin, end) of head h, and of the keys and values where they are new.
+  // Prefetches rows [begin, end) of head h, and of the keys and values if h is the first head.
   const auto fetch = [=](Size h, Size begin, Size end) LT_VECTOR_BODY {
     const Size out_at = (b * T_ * s.H + h) * D;
     prefetch_rows(x.qkv + first + h * D, row, begin, end, D);
@@ -74,13 +74,13 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
       prefetch_rows(x.qkv + v_at, row, begin, end, D);
     }
   };
-  for (Size i = 0; i < 2 * Tp * Dp; ++i) dk[i] = 0;  // and dv
+  for (Size i = 0; i < 2 * Tp * Dp; ++i) dk[i] = 0;  // clears dv too
   for (Size h = first_head; h <= last_head; ++h) {
     for (Size q0 = 0; q0 < T_; q0 += kBlock) {
       const Size queries = T_ - q0 < kBlock ? T_ - q0 : kBlock, rows = round_up(queries, R::kRows);
       const Size columns = round_up(queries, R::kColumns);
       const Size q_at = first + q0 * row + h * D, out_at = ((b * T_ + q0) * s.H + h) * D;
-      const bool last = q0 + kBlock >= T_;  // of this head
+      const bool last = q0 + kBlock >= T_;  // last block of this head
       const Size next_head = last ? h + 1 : h, next_q0 = last ? 0 : q0 + kBlock;
       if (h == first_head) {
         pack_rows(k + q0 * Dp, kBlock, Dp, x.qkv + k_at + q0 * row, row, queries, D, A(1));
@@ -125,7 +125,7 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
       store_rows(x.dqkv + q_at, row, dq, Dp, queries, D, scale);
     }
   }
-  store_rows(x.dqkv + k_at, row, dk, Dp, T_, D, A(1));  // q was packed with its scale
+  store_rows(x.dqkv + k_at, row, dk, Dp, T_, D, A(1));  // q was packed times `scale`
   store_rows(x.dqkv + v_at, row, dv, Dp, T_, D, A(1));
 }
 

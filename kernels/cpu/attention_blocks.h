@@ -1,5 +1,5 @@
-// What attention's forward and backward share. Scores are kept transposed, s[key][query], so that the softmax of many
-// queries runs down the lanes of a register. Blocks have kBlock keys and kBlock queries, in the arithmetic type.
+// Packing, masking and prefetching for attention. Scores are transposed, s[key][query], so the softmax of many queries
+// runs down the lanes of a register. Blocks have kBlock keys and queries, in the arithmetic type.
 #pragma once
 
 #include <limits>
@@ -26,8 +26,7 @@ LT_INLINE void pack_rows(Arithmetic<T>* packed, Size rows, Size width, const T* 
   }
 }
 
-// Asks for the first D columns of rows [begin, end) of x ahead of their use: the rows of one head lie too far apart for
-// the processor to foresee them.
+// Prefetches D columns of rows [begin, end) of x: one head's rows are too far apart for the hardware prefetcher.
 template <bool kWrite = false, class T>
 LT_INLINE void prefetch_rows(const T* x, Size stride, Size begin, Size end, Size D) {
   constexpr Size kLine = 64 / static_cast<Size>(sizeof(T));
@@ -55,7 +54,7 @@ LT_INLINE void transpose_rows(A* packed, const A* rows, Size width, Size D) {
   }
 }
 
-// The queries that keys j0.. of a block are computed for begin here: on the diagonal the earlier ones do not see them.
+// First query that keys j0.. of a block are computed for: on the diagonal, earlier queries do not see them.
 template <class R>
 LT_INLINE Size first_query(bool diagonal, Size j0) {
   return diagonal ? j0 / R::kColumns * R::kColumns : 0;

@@ -1,10 +1,10 @@
-// Attention of new queries against a cache of keys and values: for generation, where there are few queries.
+// Attention of new queries against a cache of keys and values. Made for generation, which has few queries at a time.
 #include "kernels/cpu/attention_blocks.h"
 
 namespace lt::kernels {
 namespace {
 
-// One query against `keys` keys from k and v on, whose rows are `stride` apart.
+// One query against `keys` keys; k and v point to the first, and their rows are `stride` apart.
 template <class T>
 LT_INLINE void attend_one(T* out, const T* q, const T* k, const T* v, Size stride, Size keys, Size D,
                           Arithmetic<T> scale, Arithmetic<T>* scores, Arithmetic<T>* sums) {

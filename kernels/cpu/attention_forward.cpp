@@ -1,12 +1,12 @@
-// Attention forward: one (sequence, head) pair to a thread at a time. A block of queries meets the blocks of keys in
-// order with a running softmax, so the sums' order depends on the shape alone.
+// Attention forward. A thread takes one (sequence, head) pair at a time. A block of queries visits the blocks of keys
+// in order with a running softmax, so the order of the sums depends only on the shape.
 #include "kernels/cpu/attention_blocks.h"
 
 namespace lt::kernels {
 namespace {
 
-// Turns the scores s[key][query] of `keys` keys into exp(score - the query's running maximum), and brings the running
-// maxima and sums of kQueries queries up to date. `rescale` is what earlier sums must be multiplied by.
+// Turns the scores s[key][query] of `keys` keys into exp(score - the query's running maximum), and updates the running
+// maxima and sums of kQueries queries. `rescale` receives the factor for earlier sums.
 template <Size kQueries, class A>
 LT_INLINE void softmax_step(A* s, Size keys, A* max, A* sum, A* rescale) {
   A new_max[kQueries], new_sum[kQueries];
@@ -40,8 +40,8 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
   using A = Arithmetic<T>;
   using R = Tile<A, kBytes>;
   constexpr A kHidden = -std::numeric_limits<A>::infinity();
-  // Finite instead of -inf: a query may see no key of its first block, and exp(-inf - -inf) is NaN. The rescaling by
-  // the next block's maximum discards such a block.
+  // Finite instead of -inf: a query may see no key of its first block, and exp(-inf - -inf) is NaN. Rescaling by the
+  // next block's maximum discards such a block.
   constexpr A kPast = std::numeric_limits<A>::lowest() / 2;
   const Size T_ = shape.T, D = shape.D, row = shape.row(), out_row = shape.H * D;
   const Size Tp = round_up(T_, kBlock), Dp = round_up(D, R::kColumns);

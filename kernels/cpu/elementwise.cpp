@@ -1,5 +1,5 @@
-// Copies, conversions, arithmetic with broadcasting and dropout on the CPU. Each output element is a function of its
-// own inputs alone, so the bits do not depend on the number of threads.
+// Copies, conversions, arithmetic with broadcasting and dropout on the CPU. Each output element depends only on its own
+// inputs, so the bits do not depend on the number of threads.
 #include "kernels/elementwise.h"
 
 #include <cstring>
@@ -10,13 +10,13 @@
 namespace lt::kernels {
 namespace {
 
-// A transposition: dimension `d` is contiguous in a, the last in out. Square tiles use whole cache lines of both.
+// Transposing copy: dimension `d` is contiguous in a, the last in out. Square tiles use whole cache lines of both.
 template <class T>
 void copy_tiles(const Strided& s, std::size_t d, T* out, const T* a) {
   constexpr Size kTile = 64 / static_cast<Size>(sizeof(T));
   const std::size_t last = static_cast<std::size_t>(s.dims - 1);
   const Size I = s.sizes[d], J = s.sizes[last], tiles = (I + kTile - 1) / kTile;
-  Strided outer = s;  // the other dimensions, of which d counts tiles and the last is one
+  Strided outer = s;  // the outer dimensions: d counts tiles, the last has size 1
   outer.sizes[d] = tiles, outer.sizes[last] = 1;
   parallel_for(outer.elements(), kGrain / (kTile * J) + 1, [=](Size begin, Size end) LT_VECTOR_BODY {
     for (Size item = begin; item < end; ++item) {
@@ -84,7 +84,7 @@ void binary_rows(Strided s, T* out, const T* a, const T* b, F f) {
 
 template <class T>
 void add_to_rows(const Strided& s, T* out, const T* a) {
-  // With b = a: the same walk, and b is not used.
+  // With b = a the walk is the same; b is unused.
   Strided both = s;
   both.b = both.a;
   binary_rows(both, out, a, a, [](T y, T x, T) LT_VECTOR_BODY {
@@ -207,6 +207,19 @@ void maximum_backward(CpuStream, DType dtype, const Strided& space, void* out, c
 }
 
 template <>
+void select(CpuStream, DType dtype, void* y_N, const std::int32_t* condition_N, const void* a_N, const void* b_N,
+            Size N) {
+  dispatch_float(dtype, [&]<class T>() {
+    using A = Arithmetic<T>;
+    const T *const a = static_cast<const T*>(a_N), *const b = static_cast<const T*>(b_N);
+    map(static_cast<T*>(y_N), N, false, [=](Size i) LT_VECTOR_BODY {
+      const T* const from = condition_N[i] != 0 ? a : b;
+      return from != nullptr ? load(from[i]) : A(0);
+    });
+  });
+}
+
+template <>
 void scale(CpuStream, DType dtype, void* y_N, const void* x_N, double alpha, Size N, bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
     const T* x = static_cast<const T*>(x_N);
@@ -231,7 +244,7 @@ void dropout(CpuStream, const Dropout& k) {
         const std::uint64_t stream_key = key;
         const std::uint32_t least = least_word(p);
         const A kept_factor = factor;
-        constexpr Size kCounters = 64, kWords = 4 * kCounters;  // one counter value gives the words of four elements
+        constexpr Size kCounters = 64, kWords = 4 * kCounters;  // one counter gives the words of four elements
         alignas(64) std::uint32_t words[kWords];
         for (Size i = begin; i < end;) {
           const std::uint64_t index = first + static_cast<std::uint64_t>(i), counter = index / 4;

@@ -1,4 +1,4 @@
-// The average of weights on the CPU.
+// Exponential moving average of weights on the CPU.
 #include "kernels/ema.h"
 
 #include "kernels/cpu/map.h"

@@ -1,5 +1,5 @@
-// Embedding look-up and its gradient on the CPU. Backward, each row of a table belongs to one thread, which walks the
-// rows of dy in order: no two threads write one row, and no thread count changes a sum.
+// Embedding look-up and its gradient on the CPU. In the backward each row of a table belongs to one thread, which walks
+// the rows of dy in order: no two threads write the same row, and the thread count does not change any sum.
 #include "kernels/embedding.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void embedding_backward(CpuStream stream, const EmbeddingBackward& k) {
     using A = Arithmetic<E>;
     const E* const dy = static_cast<const E*>(k.dy_MC);
     if (dtable_VC) {
-      // The owner of an id is taken from its scrambled bits: the frequent tokens of a text are neighbours.
+      // Hash the id to choose its owner: the frequent tokens of a text have neighbouring ids.
       A* const dtable = static_cast<A*>(dtable_VC);
       const Size owners = std::min<Size>(omp_get_max_threads(), M * C / (32 * kGrain) + 1);
       parallel_for(owners, 1, [=](Size begin, Size end) LT_VECTOR_BODY {

@@ -1,4 +1,4 @@
-// The CPU's matrix product: oneDNN where it is built and knows the processor, own loops otherwise and for f64 and
+// The CPU's matrix product: oneDNN if it is built in and supports the processor, own loops otherwise and for f64 and
 // f16.
 #include "kernels/gemm.h"
 
@@ -17,7 +17,7 @@ void multiply(const Gemm& g) {
   gemm_loops(g);
 }
 
-// The product, then the factor in a pass of its own.
+// The product, then the factor in a separate pass.
 void multiply_with_factor(const Gemm& g) {
   multiply(g);
   dispatch_float(g.out, [&]<class T>() {

@@ -1,5 +1,5 @@
-// The own matrix product: square tiles of the output, one thread each, with packed operands and sums in the arithmetic
-// type until the tile is complete, so that it is rounded once (blocking after Goto & van de Geijn 2008).
+// The own matrix product (blocking after Goto & van de Geijn 2008). Each thread computes a square tile of the output
+// from packed operands. Sums stay in the arithmetic type until the tile is complete, so it is rounded once.
 #include "kernels/cpu/gemm_loops.h"
 
 #include "kernels/cpu/math.h"
@@ -9,11 +9,11 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kDepth = 256;  // products of one pass over packed operands
+constexpr Size kDepth = 256;  // products per pass over packed operands
 constexpr Size kLargeEdge = 128, kSmallEdge = 64;
 
-// packed[strip][k][i] = x of `count` lines i and `depth` positions k, in strips of kStrip lines, the last padded with
-// 0. Element (i, k) is x[i * line + k * step].
+// packed[strip][k][i] = x for `count` lines i and `depth` positions k, in strips of kStrip lines; the last strip is
+// padded with 0. Element (i, k) is x[i * line + k * step].
 template <Size kStrip, class A, class T>
 LT_INLINE void pack(A* packed, const T* x, Size line, Size step, Size count, Size depth) {
   for (Size first = 0; first < count; first += kStrip, packed += depth * kStrip) {
@@ -27,7 +27,7 @@ LT_INLINE void pack(A* packed, const T* x, Size line, Size step, Size count, Siz
   }
 }
 
-// One tile of rows [m, m + rows) and columns [n, n + columns) of the item whose arrays are a, b and d.
+// Computes the tile at row m and column n, up to edge x edge, of the item whose arrays are a, b and d.
 template <class T, class Out, int kBytes>
 LT_INLINE void gemm_tile(const Gemm& g, const T* a, const T* b, Out* d, Size edge, Size m, Size n) {
   using A = Arithmetic<T>;

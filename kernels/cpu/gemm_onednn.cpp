@@ -1,5 +1,5 @@
-// Matrix products through oneDNN: sgemm for f32 where it is the faster of the two, and the matmul primitive otherwise.
-// Primitives are made once per shape and kept, up to kMostPrimitives of them, by each thread.
+// Matrix products through oneDNN: sgemm for the f32 products that it computes faster, the matmul primitive for the
+// rest. Each thread makes a primitive once per shape and caches up to kMostPrimitives of them.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostPrimitives = 1024;
 
-// All that a primitive depends on.
+// Everything that a primitive depends on.
 struct Key {
   std::array<Size, 12> words;
 
@@ -40,7 +40,7 @@ struct KeyHash {
   }
 };
 
-// A primitive with its arguments, whose addresses are set at each call; without primitive: oneDNN cannot do it fast.
+// A primitive with its arguments; each call sets their addresses. No primitive: oneDNN has no fast implementation.
 struct Product {
   dnnl::matmul primitive;
   std::unordered_map<int, dnnl::memory> arguments;
@@ -59,7 +59,7 @@ dnnl::memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-// [batch, rows, columns], or with one item [rows, columns]. Items that are 0 elements apart are one broadcast item.
+// [batch, rows, columns], or [rows, columns] for one item. A stride of 0 between items makes them one broadcast item.
 Desc matrix(const Gemm& g, DType dtype, Size rows, Size columns, Size ld, bool transposed, Size stride) {
   const Size line = ld ? ld : (transposed ? rows : columns);
   const Size row_step = transposed ? 1 : line, column_step = transposed ? line : 1;

@@ -1,5 +1,5 @@
-// Reductions along a row in a fixed number of interleaved partial results, so that they vectorise for every storage
-// type and the order of additions is the same at every vector width.
+// Reductions along a row into a fixed number of interleaved partial results. They vectorise for every storage type, and
+// the order of additions is the same at every vector width.
 #pragma once
 
 #include "kernels/cpu/parallel.h"
@@ -8,8 +8,8 @@ namespace lt::kernels {
 
 inline constexpr Size kLanes = 32;
 
-// f(i, i % kLanes) for i in [0, n). f is a lambda marked LT_VECTOR_BODY that updates element i % kLanes of arrays of
-// kLanes partial results, and may write arrays at i.
+// Calls f(i, i % kLanes) for i in [0, n). f is a lambda marked LT_VECTOR_BODY that updates element i % kLanes of arrays
+// of kLanes partial results, and may write arrays at i.
 template <class F>
 LT_INLINE void for_lanes(Size n, F f) {
   Size i = 0;
@@ -21,7 +21,7 @@ LT_INLINE void for_lanes(Size n, F f) {
   for (Size k = 0; k < n - i; ++k) f(i + k, k);
 }
 
-// The combination of the partial results, by halving. Destroys them.
+// Combines the partial results by halving. Destroys them.
 template <Size kHalf, class A, class F>
 LT_INLINE A fold_by(A (&lanes)[kLanes], F combine) {
 #pragma omp simd
@@ -35,7 +35,7 @@ LT_INLINE A fold(A (&lanes)[kLanes]) {
   return fold_by<kLanes / 2>(lanes, [](A a, A b) LT_VECTOR_BODY { return a + b; });
 }
 
-// The larger; what is not a number may pass unseen.
+// Maximum of the partial results; may miss a NaN.
 template <class A>
 LT_INLINE A fold_max(A (&lanes)[kLanes]) {
   return fold_by<kLanes / 2>(lanes, [](A a, A b) LT_VECTOR_BODY { return a > b ? a : b; });

@@ -1,5 +1,5 @@
-// Softmax and cross-entropy on the CPU: rows are independent. The largest element is subtracted before the exponential;
-// a NaN in a row passes that search unseen and comes back through the exponentials.
+// Softmax and cross-entropy on the CPU; rows are independent. The largest element is subtracted before the exponential.
+// The search for it may miss a NaN in the row, but the exponentials bring it back.
 #include "kernels/loss.h"
 
 #include <limits>
@@ -101,7 +101,7 @@ void cross_entropy_backward(CpuStream, const CrossEntropyBackward& k) {
         for (Size m = begin; m < end; ++m) {
           const T* const x = logits + m * V;
           T* const dx = dlogits + m * V;
-          // The target's element, from what stood there before the row is written: rounded once.
+          // Computed from the old values before the row is overwritten, so the target's element is rounded once.
           const Size target = targets_M[m];
           const A at_target = factor * (fast_exp_negative(load(x[target]) - lse[m]) - A(1));
           const T kept = store<T>(flag ? load(dx[target]) + at_target : at_target);

@@ -1,5 +1,5 @@
-// The exponential of the kernels, and access to arrays whose storage type differs from the type of the arithmetic.
-// Compile without -ffast-math: rounding relies on the order of additions.
+// The exponential of the CPU kernels, and access to arrays whose storage type differs from the arithmetic type. Compile
+// without -ffast-math: rounding relies on the order of additions.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace lt::kernels {
 
-// x as a number of the arithmetic type, and back: a bf16 result is rounded to nearest even.
+// Converts x to the arithmetic type, and back: a bf16 result is rounded to nearest even.
 template <class T>
 LT_INLINE Arithmetic<T> load(const T& x) {
   return static_cast<Arithmetic<T>>(x);

@@ -1,4 +1,4 @@
-// Muon's work on single elements on the CPU, one pass over memory each.
+// Muon's elementwise kernels on the CPU, each in one pass over memory.
 #include "kernels/muon.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Stands in for gemm_onednn.cpp in a build without oneDNN.
+// Replaces gemm_onednn.cpp in a build without oneDNN.
 #include "kernels/cpu/gemm_loops.h"
 
 namespace lt::kernels {

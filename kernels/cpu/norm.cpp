@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm on the CPU. A row stays in the first-level cache for its passes, so memory is read once; the
-// gradients of the parameters are summed beside it, in fixed blocks of rows.
+// LayerNorm and RMSNorm on the CPU. A row stays in the first-level cache for all its passes, so memory is read once.
+// The same passes sum the gradients of the parameters, in fixed blocks of rows.
 #include "kernels/norm.h"
 
 #include "kernels/cpu/lanes.h"
@@ -8,7 +8,7 @@
 namespace lt::kernels {
 namespace {
 
-// The backward of y = h * w (+ b) with h = (x - mean) * rstd, and mean = 0 where the norm does not centre.
+// Backward of y = h * w (+ b) with h = (x - mean) * rstd; mean = 0 if the norm does not centre.
 // With g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)), dw = sum_R(dy * h), db = sum_R(dy).
 template <class T, bool kCentred>
 struct Backward {

@@ -1,4 +1,4 @@
-// What the sources that use oneDNN share: the difference between its versions 2 and 3, and the path of f32.
+// Shared by the sources that use oneDNN: hides the difference between its versions 2 and 3, and declares the f32 path.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -7,11 +7,11 @@
 
 namespace lt::kernels {
 
-// f32 without batch and epilogue. False, and nothing written, for any other.
+// Computes f32 products without batch and epilogue. For any other, returns false and writes nothing.
 bool sgemm_onednn(const Gemm& g);
 
-// The description of dst = src weights (+ bias). `bias` may be a default-constructed desc for none.
-// Throws dnnl::error where oneDNN has no implementation.
+// Describes dst = src weights (+ bias). A default-constructed `bias` means none.
+// Throws dnnl::error if oneDNN has no implementation.
 inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& src,
                                                     const dnnl::memory::desc& weights, const dnnl::memory::desc& bias,
                                                     const dnnl::memory::desc& dst, const dnnl::primitive_attr& attr) {

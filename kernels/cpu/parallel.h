@@ -1,14 +1,14 @@
-// Loops over an OpenMP team, compiled once for each x86-64 level and picked at run time, so that one binary built
-// without -march flags uses the full vector width of any processor.
+// Loops over an OpenMP team. Each body is compiled once per x86-64 level, and the level is picked at run time, so one
+// binary built without -march flags uses the full vector width of any processor.
 //
 //   parallel_for(n, grain, [=](Size begin, Size end) LT_VECTOR_BODY {
 //     for (Size i = begin; i < end; ++i) y[i] = a * x[i];
 //   });
 //
 // The body must be a lambda with LT_VECTOR_BODY: it is inlined into one function per level. A function that the body
-// calls in its inner loop needs LT_INLINE (or be trivially inlined), else it runs at the baseline level.
-// Capture by value: the compiler then knows that the pointers do not change. `#pragma omp simd` is fine inside.
-// A body with a third parameter is handed a VectorBytes<n>: the width of the level's registers at compile time.
+// calls in its inner loop needs LT_INLINE (or must be trivially inlined); otherwise it runs at the baseline level.
+// Capture by value, so that the compiler knows that the pointers do not change. `#pragma omp simd` is fine inside.
+// A body with a third parameter receives a VectorBytes<n>: the register width of the level, known at compile time.
 #pragma once
 
 #include <omp.h>
@@ -53,7 +53,7 @@ inline CpuLevel detect_cpu_level() {
 #endif
 }
 
-// The copy of the body is in registers: no store of the body can change what it captured.
+// The local copy of the body stays in registers: no store in the body can change its captures.
 template <int kBytes, class F>
 LT_INLINE void call(const F& body, Size begin, Size end) {
   const F local = body;
@@ -89,13 +89,13 @@ inline CpuLevel cpu_level() {
   return level;
 }
 
-// body(begin, end) on the calling thread, compiled for the processor.
+// Runs body(begin, end) on the calling thread, compiled for the processor.
 template <class F>
 void run_vectorised(Size begin, Size end, const F& body) {
 #if defined(__x86_64__)
   switch (cpu_level()) {
     case CpuLevel::v4: return detail::run_v4(body, begin, end);
-#if !defined(__SANITIZE_ADDRESS__)  // the build with sanitizers has two levels, and compiles in two thirds of the time
+#if !defined(__SANITIZE_ADDRESS__)  // the sanitizer build has two levels and compiles in two thirds of the time
     case CpuLevel::v3: return detail::run_v3(body, begin, end);
 #endif
     default: break;
@@ -104,16 +104,16 @@ void run_vectorised(Size begin, Size end, const F& body) {
   detail::run_v1(body, begin, end);
 }
 
-// The number of ranges into which parallel_for(n, grain, ...) cuts [0, n).
+// How many ranges parallel_for(n, grain, ...) splits [0, n) into.
 inline Size parallel_ranges(Size n, Size grain) {
   if (n <= grain || omp_in_parallel()) return n > 0 ? 1 : 0;
   const Size threads = omp_get_max_threads(), most = grain > 0 ? (n + grain - 1) / grain : n;
   return threads < most ? threads : most;
 }
 
-// Cuts [0, n) into contiguous ranges, one per thread and none much shorter than `grain`, and runs body(begin, end) once
-// for each. The cut is a function of n, grain and the number of threads alone. Inside a parallel region it is serial.
-// The body must not throw.
+// Splits [0, n) into contiguous ranges, one per thread and none much shorter than `grain`, and runs body(begin, end)
+// once for each. The split depends only on n, grain and the number of threads. Inside a parallel region it runs
+// serially. The body must not throw.
 template <class F>
 void parallel_for(Size n, Size grain, const F& body) {
   const Size ranges = parallel_ranges(n, grain);
@@ -121,7 +121,7 @@ void parallel_for(Size n, Size grain, const F& body) {
     if (n > 0) run_vectorised(0, n, body);
     return;
   }
-  // The whole team starts even where there are fewer ranges: libgomp ends the threads that a smaller team leaves out.
+  // The whole team starts even for fewer ranges: libgomp ends the threads that a smaller team leaves out.
 #pragma omp parallel
   for (Size r = omp_get_thread_num(); r < ranges; r += omp_get_num_threads()) {
     run_vectorised(n / ranges * r + (n % ranges < r ? n % ranges : r),
@@ -129,8 +129,8 @@ void parallel_for(Size n, Size grain, const F& body) {
   }
 }
 
-// body(begin, end) for items of unequal cost: each thread takes the next item when it is done with one. Items must
-// not share outputs, so that the result does not depend on who computes which. The body must not throw.
+// Runs body(begin, end) for items of unequal cost: each thread takes the next item when it finishes one. Items must not
+// share outputs, so that the result does not depend on the schedule. The body must not throw.
 template <class F>
 void parallel_items(Size n, const F& body) {
   if (n <= 1 || omp_in_parallel() || omp_get_max_threads() == 1) {

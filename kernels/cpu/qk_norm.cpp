@@ -1,4 +1,4 @@
-// QK-norm on the CPU: a thread takes whole rows; the weights' gradients are summed in fixed blocks of rows.
+// QK-norm on the CPU. Each thread takes whole rows; the gradients of the weights are summed in fixed blocks of rows.
 #include "kernels/qk_norm.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ LT_INLINE void normalise_head(T* y, Arithmetic<T>* rstd, const T* x, const T* w,
   for (Size d = 0; d < D; ++d) y[d] = store<T>(load(x[d]) * factor * load(w[d]));
 }
 
-// With h = x * rstd and g = dy * w: dx = rstd * (g - h * mean_D(g * h)); dy * h is added to dw. dx may be dy.
+// With h = x * rstd and g = dy * w: dx = rstd * (g - h * mean_D(g * h)). Adds dy * h to dw. dx may be dy.
 template <class T>
 LT_INLINE void differentiate_head(T* dx, Arithmetic<T>* dw, const T* dy, const T* x, const T* w, Size D,
                                   Arithmetic<T> rstd) {
@@ -69,7 +69,7 @@ void qk_norm_backward(CpuStream, const QkNormBackward& norm) {
     using A = Arithmetic<T>;
     const Size D = norm.shape.D;
     const RowBlocks blocks(norm.shape.rows);
-    A* const partial = scratch<A>(blocks.count * 2 * D);  // of a block: dwq, then dwk
+    A* const partial = scratch<A>(blocks.count * 2 * D);  // for each block: dwq, then dwk
     parallel_for(blocks.count, blocks.grain(norm.shape.row()), [=](Size begin, Size end) LT_VECTOR_BODY {
       const QkNormShape s = norm.shape;
       const Size normalised = s.heads() * s.D;

@@ -1,4 +1,4 @@
-// Each value is a function of its index, so threads share the work as they like.
+// Normal random numbers on the CPU. Each value depends only on its index, so threads may split the work in any way.
 #include "kernels/random.h"
 
 #include <algorithm>

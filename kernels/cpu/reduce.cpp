@@ -1,4 +1,4 @@
-// Sums on the CPU. What is cut over the team is fixed by the shape; threads only choose who computes which part.
+// Sums on the CPU. The shape alone fixes the blocks that are summed; threads only decide who computes which block.
 #include "kernels/reduce.h"
 
 #include "kernels/cpu/lanes.h"
@@ -33,7 +33,7 @@ void add_rows(Out* out_C, const T* x_RC, Size R, Size C, bool accumulate) {
   combine_blocks(out_C, partial, C, blocks.count, C, accumulate);
 }
 
-// The sum of each contiguous row.
+// Sums each contiguous row.
 template <class Out, class T>
 void add_within_rows(Out* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
   using A = Arithmetic<T>;
@@ -70,18 +70,6 @@ void add_middle(Out* out_OI, const T* x_ORI, Size O, Size R, Size I, bool accumu
   });
 }
 
-// Calls f(out) with the output in its own type: that of x, or of gradients.
-template <class T, class F>
-void with_output(const char* kernel, DType out_dtype, void* out, DType dtype, F f) {
-  if (out_dtype == dtype) return f(static_cast<T*>(out));
-  if (out_dtype != gradient_dtype(dtype)) {
-    throw InternalError("kernels", std::string(kernel) + ": expected sums in " +
-                                       std::string(dtype_name(gradient_dtype(dtype))) + ", found " +
-                                       std::string(dtype_name(out_dtype)));
-  }
-  f(static_cast<Arithmetic<T>*>(out));
-}
-
 }  // namespace
 
 template <>
@@ -107,11 +95,11 @@ void sum_squares(CpuStream, DType dtype, double* sum, const void* x_N, Size N, d
 }
 
 template <>
-void sum_middle(CpuStream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const Middle& m,
+void sum_middle(CpuStream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const MiddleShape& m,
                 bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
     const T* const x = static_cast<const T*>(x_ORI);
-    with_output<T>("sum_middle", out_dtype, out_OI, dtype, [&](auto* out) {
+    dispatch_output<T>("sum_middle", out_dtype, out_OI, dtype, [&](auto* out) {
       if (m.I == 1) return add_within_rows(out, x, m.O, m.R, accumulate);
       if (m.O == 1) return add_rows(out, x, m.R, m.I, accumulate);
       add_middle(out, x, m.O, m.R, m.I, accumulate);
@@ -120,10 +108,30 @@ void sum_middle(CpuStream, DType out_dtype, void* out_OI, DType dtype, const voi
 }
 
 template <>
+void cumulative_sum(CpuStream, DType dtype, void* y_ORI, const void* x_ORI, const MiddleShape& m, bool reverse,
+                    bool accumulate) {
+  const Size R = m.R, I = m.I;
+  dispatch_float(dtype, [&]<class T>() {
+    T* const y = static_cast<T*>(y_ORI);
+    const T* const x = static_cast<const T*>(x_ORI);
+    parallel_for(m.O * I, row_grain(R), [=](Size begin, Size end) LT_VECTOR_BODY {
+      for (Size column = begin; column < end; ++column) {
+        Arithmetic<T> sum = 0;
+        for (Size r = 0; r < R; ++r) {
+          const Size at = (column / I * R + (reverse ? R - 1 - r : r)) * I + column % I;
+          sum += load(x[at]);
+          y[at] = store<T>(accumulate ? load(y[at]) + sum : sum);
+        }
+      }
+    });
+  });
+}
+
+template <>
 void sum_rows(CpuStream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    with_output<T>("sum_rows", out_dtype, out_C, dtype,
-                   [&](auto* out) { add_rows(out, static_cast<const T*>(x_RC), R, C, accumulate); });
+    dispatch_output<T>("sum_rows", out_dtype, out_C, dtype,
+                       [&](auto* out) { add_rows(out, static_cast<const T*>(x_RC), R, C, accumulate); });
   });
 }
 

@@ -1,6 +1,6 @@
-// Rotary position embedding on the CPU. The angles of a position are made once and used for all sequences and heads.
-// A position's angle is a pure function of the position: the nearest multiple of kAnchor below it from the standard
-// library, then single steps of the angle addition formula in double.
+// Rotary position embedding on the CPU. The angles of a position are computed once for all sequences and heads. They
+// depend only on the position: the standard library gives those of the nearest multiple of kAnchor below it, and single
+// steps of the angle addition formula in double give the rest.
 #include "kernels/rope.h"
 
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kAnchor = 32;  // positions between exact angles: the steps cost about 1e-15 each
-constexpr Size kPairs = 64;   // pairs of a head that are rotated at a time
+constexpr Size kAnchor = 32;  // positions between exact angles; each step adds an error of about 1e-15
+constexpr Size kPairs = 64;   // pairs of a head rotated at a time
 
 // The unit vectors (cos, sin) of `pairs` angles at one position, and their steps to the next.
 struct Angles {
@@ -98,7 +98,7 @@ void rope(CpuStream, const Rope& rope) {
     const E* const x = static_cast<const E*>(rope.x_BTrow);
     dispatch_flag(rope.accumulate, [&](auto flag) {
       parallel_for(rope.T, row_grain(rope.B * rope.row), [=](Size begin, Size end) LT_VECTOR_BODY {
-        // In place, the rest of a row must be seen once only: the first group of pairs takes it along.
+        // The first group of pairs also handles the rest of a row: in place, that must happen only once.
         for (Size d = 0; d < D / 2; d += kPairs) {
           rotate<E, decltype(flag)::value>(y, x, shape, d, kPairs < D / 2 - d ? kPairs : D / 2 - d, base, first,
                                            direction, begin, end);

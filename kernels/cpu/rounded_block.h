@@ -1,6 +1,5 @@
-// Blocks of arrays that are f32, or bf16 that is rounded stochastically. Every element goes through the same
-// instructions: a part of a block is copied into a whole block and updated there, so a range cut anywhere gives the
-// same bits.
+// Blocks of arrays that are f32, or bf16 with stochastic rounding. Every element goes through the same instructions: a
+// partial block is copied into a whole block and updated there. So a range may be split anywhere without changing bits.
 #pragma once
 
 #include <type_traits>
@@ -17,7 +16,7 @@ LT_INLINE void move(T* to, const T* from, Size n) {
   for (Size i = 0; i < n; ++i) to[i] = from[i];
 }
 
-// A block of an array in f32: in its own place, or in `copy`.
+// Returns a block of an array in f32: in place, or in `copy`.
 template <class T>
 LT_INLINE float* in_f32(T* values, float* copy, Size n) {
   if constexpr (std::is_same_v<T, float>) {
@@ -27,7 +26,7 @@ LT_INLINE float* in_f32(T* values, float* copy, Size n) {
   return copy;
 }
 
-// And back from there. `at` is the block's first element in the range.
+// Writes the block back. `at` is its first element in the range.
 LT_INLINE void put_back(float* values, const float* block, Size n, Size, const RoundingPlaces*, std::int32_t,
                         std::uint32_t) {
   if (block != values) move(values, block, n);

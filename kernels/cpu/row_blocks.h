@@ -1,5 +1,5 @@
-// Sums over rows in fixed blocks, so that the order of additions depends on the shape alone: each block of rows is
-// summed in row order by one thread, then the blocks in block order.
+// Sums over rows in fixed blocks, so the order of additions depends only on the shape: one thread sums each block in
+// row order, then the blocks are added in block order.
 #pragma once
 
 #include "kernels/cpu/map.h"
@@ -18,11 +18,11 @@ struct RowBlocks {
     count = (R + rows - 1) / rows;
   }
 
-  // Blocks of rows of C elements that repay waking a thread.
+  // How many blocks of rows of C elements repay waking a thread.
   Size grain(Size C) const { return (row_grain(C) + rows - 1) / rows; }
 };
 
-// out_C (+)= the sum of `count` rows of C partial sums, `stride` elements apart.
+// out_C (+)= the sum of `count` rows of C partial sums. The rows are `stride` elements apart.
 template <class Out, class A>
 void combine_blocks(Out* out_C, const A* partial, Size stride, Size count, Size C, bool accumulate) {
   parallel_for(C, kGrain / (count + 1), [=](Size begin, Size end) LT_VECTOR_BODY {

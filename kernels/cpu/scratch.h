@@ -1,5 +1,5 @@
-// Memory for the partial results of one kernel call. It belongs to the calling thread and only grows, so that no kernel
-// allocates in a steady state.
+// Memory for the partial results of one kernel call. It belongs to the calling thread and only grows, so kernels
+// allocate nothing in a steady state.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace lt::kernels {
 
-// `count` uninitialised elements, aligned to 64 bytes, until the thread's next call of scratch(). A kernel that calls
-// it on the launching thread may hand the pointer to its team.
+// Returns `count` uninitialised elements, aligned to 64 bytes and valid until the thread's next call of scratch(). A
+// kernel that calls it on the launching thread may pass the pointer to its team.
 template <class T>
 T* scratch(Size count) {
   struct Free {

@@ -1,6 +1,6 @@
-// f32 products without epilogue through oneDNN's sgemm. Where the product is small and the sum long, as for a weight's
-// gradient, each thread sums over its own rows of both factors: it worked on them in the kernels before, so they are
-// near, and it reads them in order.
+// f32 products without epilogue through oneDNN's sgemm. If the product is small and the sum long, as for a weight's
+// gradient, each thread sums over its own rows of both factors. It worked on these rows in the preceding kernels, so
+// they are near, and it reads them in order.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kSumElements = 1 << 18;  // largest D of which each thread has one of its own
-constexpr Size kSumRows = 256;          // fewer for a thread do not repay it
+constexpr Size kSumElements = 1 << 18;  // largest D that each thread gets a private copy of
+constexpr Size kSumRows = 256;          // fewer rows per thread do not repay it
 
-// A Gemm with the steps between its rows.
+// A Gemm with explicit row strides.
 struct Product {
   const float *a, *b;
   float* d;
@@ -43,7 +43,7 @@ struct Product {
                       add ? 1.0f : 0.0f, d, ldd);
   }
 
-  // Its sum over k in [begin, end) alone.
+  // The same product, but summed only over k in [begin, end).
   Product range(Size begin, Size end) const {
     Product part = *this;
     part.K = end - begin;
@@ -53,7 +53,7 @@ struct Product {
   }
 };
 
-// The first thread's sum goes straight into D, the others' are added to it in their order.
+// The first thread's sum goes straight into D; the others are added to it in order.
 dnnl_status_t run_in_parts(const Product& product, Size parts, bool accumulate) {
   std::atomic<dnnl_status_t> status{dnnl_success};
   const Size elements = product.M * product.N;

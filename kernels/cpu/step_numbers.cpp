@@ -1,4 +1,4 @@
-// The numbers of a step on the CPU.
+// Computes the numbers of a step on the CPU.
 #include "kernels/step_numbers.h"
 
 #include "kernels/step_numbers_of.h"

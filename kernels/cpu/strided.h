@@ -1,4 +1,4 @@
-// Loops over a strided index space: few, long rows, cut over the team at any element.
+// Loops over a strided index space as few, long rows, split over the team at any element.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace lt::kernels {
 
-// The same space with the fewest dimensions: sizes of 1 dropped, the output's smallest stride last, neighbours merged
-// where all three arrays allow it. At least one dimension remains.
+// The same space with the fewest dimensions: drops sizes of 1, puts the output's smallest stride last, and merges
+// neighbours if all three arrays allow it. At least one dimension remains.
 inline Strided simplify(const Strided& space) {
   Strided s;
   const auto at = [](auto& array, int i) -> auto& { return array[static_cast<std::size_t>(i)]; };
@@ -40,8 +40,8 @@ inline Strided simplify(const Strided& space) {
   return s;
 }
 
-// row(out, a, b, n) for each run of n elements along the last dimension of a simplified space, with the offsets of its
-// first element. `row` is a lambda marked LT_VECTOR_BODY.
+// Calls row(out, a, b, n) for each run of n elements along the last dimension of a simplified space; out, a and b are
+// the offsets of its first element. `row` is a lambda marked LT_VECTOR_BODY.
 template <class F>
 void for_each_row(const Strided& space, F row) {
   parallel_for(space.elements(), kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {

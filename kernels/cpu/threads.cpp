@@ -1,4 +1,4 @@
-// OpenMP's team and the affinity mask.
+// OpenMP's team and the processors of its places or of the affinity mask.
 #include "kernels/threads.h"
 
 #include <omp.h>
@@ -20,7 +20,7 @@ std::set<int> processors_of_places() {
   return all;
 }
 
-// Room for more processors than cpu_set_t has, which the kernel refuses to fill where the machine has more.
+// Holds more processors than one cpu_set_t, because the kernel rejects a mask that is too small for the machine.
 std::set<int> processors_of_mask() {
   std::array<cpu_set_t, 16> masks{};
   std::set<int> all;

@@ -1,5 +1,5 @@
-// Small dense products whose sums stay in registers, in the vector extensions of GCC and Clang: the core of the own
-// matrix product and of attention. Use inside parallel_for bodies, with the VectorBytes that they are handed.
+// Small dense products whose sums stay in registers, written with the vector extensions of GCC and Clang. They are the
+// core of the own matrix product and of attention. Use inside parallel_for bodies, with the VectorBytes passed to them.
 #pragma once
 
 #include <utility>
@@ -49,15 +49,15 @@ struct Tile {
     }
   }
 
-  // The same for kRows rows and N columns, a multiple of kColumns.
+  // The same for kRows rows and N columns. N is a multiple of kColumns.
   template <bool kAccumulate, bool kTransposed = false>
   LT_INLINE static void multiply_strip(A* c, Size ldc, const A* a, Size lda, const A* b, Size ldb, Size N, Size K) {
     for (Size n = 0; n < N; n += kColumns) multiply<kAccumulate, kTransposed>(c + n, ldc, a, lda, b + n, ldb, K);
   }
 };
 
-// The transpose of the kLanes x kLanes block in x, in log2(kLanes) rounds: round s swaps the halves of each pair of
-// rows s apart that lie s lanes off the diagonal.
+// Transposes the kLanes x kLanes block in x in log2(kLanes) rounds. Round s takes each pair of rows s apart and swaps
+// their groups of lanes that lie s lanes off the diagonal.
 template <class A, int kBytes>
 struct Transpose {
   static constexpr Size kLanes = Tile<A, kBytes>::kLanes;

@@ -1,4 +1,4 @@
-// GELU, SiLU and SwiGLU on the GPU. Both activations are x times a sigmoid, so one exponential and one division each.
+// GELU, SiLU and SwiGLU on the GPU. Both activations are x times a sigmoid: one exponential and one division each.
 #include "kernels/cuda/map.cuh"
 #include "kernels/elementwise.h"
 
@@ -20,7 +20,7 @@ template <class A>
 __device__ inline A gelu_derivative(A x) {
   const A square = x * x;
   const A s = sigmoid(x * (A(2 * kSqrt2OverPi) + A(2 * kSqrt2OverPi * kCubic) * square));
-  const A slope = A(2 * kSqrt2OverPi) + A(6 * kSqrt2OverPi * kCubic) * square;  // of the sigmoid's argument
+  const A slope = A(2 * kSqrt2OverPi) + A(6 * kSqrt2OverPi * kCubic) * square;  // derivative of the sigmoid's argument
   return s + x * s * (A(1) - s) * slope;
 }
 template <class A>
@@ -45,7 +45,7 @@ struct SiluGradient {
   __device__ A operator()(A dy, A x) const { return dy * silu_derivative(x, sigmoid(x)); }
 };
 
-// Rows of F results beside rows of 2F inputs: one pack of a row to a thread.
+// Rows of F results from rows of 2F inputs. Each thread takes one pack of a row at a time.
 template <int kCount, class T>
 __global__ void swiglu_forward_kernel(T* y_RF, const T* x_R2F, Size R, Size F) {
   using P = Pack<T, kCount>;

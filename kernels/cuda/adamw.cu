@@ -1,4 +1,4 @@
-// AdamW on the GPU, one pass over memory.
+// AdamW on the GPU in one pass over memory.
 #include "kernels/adamw.h"
 
 #include "kernels/adamw_types.h"
@@ -50,7 +50,7 @@ void adamw_update(CudaStream stream, const AdamWRange& r, const AdamWFactors& fa
   dispatch_adamw(r, [&]<class W, class State, class Copy>(Copy* copy) {
     constexpr bool kRounds = !std::is_same_v<W, float> || !std::is_same_v<State, float>;
     constexpr int kWhole = kRounds ? static_cast<int>(kRoundedTogether) : 4;
-    // Every element goes through the same instructions, so a range may be cut anywhere.
+    // Every element goes through the same instructions, so a range may be split anywhere.
     const bool whole_packs = r.N % kWhole == 0 && aligned(r.w_N, r.m_N, r.v_N, r.gradient_N) &&
                              reinterpret_cast<std::uintptr_t>(copy) % (kWhole * sizeof(Copy)) == 0;
     dispatch_flag(whole_packs && (!kRounds || rounding.places.are_aligned()), [&](auto whole) {

@@ -1,5 +1,5 @@
-// One line an algorithm: "5 <problem> <its 64 bytes as hex digits>". A line is one write, so ranks of a host may
-// add at a time; lines that others cut are passed over.
+// File format: one line per algorithm, "5 <problem> <its 64 bytes as hex digits>". Each line is one write, so the ranks
+// of a host may append concurrently. Incomplete lines are skipped.
 #include "kernels/cuda/algorithm_file.h"
 
 #include <fcntl.h>

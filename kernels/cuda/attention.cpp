@@ -1,4 +1,4 @@
-// Attention on CUDA: cuDNN or the own kernels, as the call's path says.
+// Attention on CUDA: cuDNN or the own kernels, as the call's path requests.
 #include "kernels/attention.h"
 
 #include <string>
@@ -6,13 +6,13 @@
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/cuda/attention_own.h"
-#include "kernels/notices.h"
+#include "libtrain/device/context.h"
 #include "libtrain/error.h"
 
 namespace lt::kernels {
 namespace {
 
-// Whether cuDNN did it. `attempt` returns cuDNN's refusal.
+// Returns whether cuDNN ran the call. `attempt` returns cuDNN's refusal, empty if it ran.
 template <class Call>
 bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)(CudaStream, const Call&)) {
   static const std::string not_asked = "expected bf16 or f16 and a head size that is a multiple of 8 up to 256";
@@ -20,11 +20,11 @@ bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)
   const std::string& refusal = may_run_on_cudnn(call.dtype, call.shape) ? attempt(stream, call) : not_asked;
   if (refusal.empty()) return true;
   if (call.path == AttentionPath::cudnn) throw InternalError("attention", "cuDNN: " + refusal);
-  // Other types have no tensor cores to lose.
+  // No notice for other types: cuDNN would give them no tensor cores.
   if (dtype_bytes(call.dtype) == 2) {
-    give_notice("attention in " + std::string(dtype_name(call.dtype)) + " with heads of " +
-                std::to_string(call.shape.D) +
-                " channels runs on the own kernels, which are slower, since cuDNN: " + refusal);
+    Context::current().give_notice("attention in " + std::string(dtype_name(call.dtype)) + " with heads of " +
+                                   std::to_string(call.shape.D) +
+                                   " channels runs on the own kernels, which are slower, since cuDNN: " + refusal);
   }
   return false;
 }

@@ -1,6 +1,6 @@
-// Attention backward on CUDA cores, without atomics. With P = exp(scale q k^T - lse) recomputed in tiles and
-// delta = sum_D(dout * out):  dv = P^T dout,  dS = P * (dout v^T - delta),  dq = scale dS k,  dk = scale dS^T q
-// (Dao et al. 2022, algorithm 4), in three launches: delta; dq, a block to a tile of queries; dk and dv, a block to a
+// Attention backward on CUDA cores, without atomics. P = exp(scale q k^T - lse) is recomputed in tiles.
+// With delta = sum_D(dout * out):  dv = P^T dout,  dS = P * (dout v^T - delta),  dq = scale dS k,  dk = scale dS^T q
+// (Dao et al. 2022, algorithm 4). Three launches: delta; dq, one block per tile of queries; dk and dv, one block per
 // tile of keys, which sums over the heads of its group and their queries in order.
 #include "kernels/cuda/attention_own.h"
 #include "kernels/cuda/attention_tile.cuh"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace tile;
 
-// Queries, and keys, of a tile: four tiles and one of scores fit 99 KiB, but for f64 with D above 128: 133 KiB.
+// Queries or keys per tile. Four tiles and one of scores fit in 99 KiB, except for f64 with D above 128: 133 KiB.
 template <class A, int DP>
 struct BackwardTile {
   static constexpr int kWanted = 64 * 64 / DP * 4 / static_cast<int>(sizeof(A));
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads) delta_kernel(BackwardArrays<T> x, At
   if (threadIdx.x % 32 == 0) x.delta_BHT[(b * s.H + h) * s.T + t] = sum;
 }
 
-// One block per (tile of queries, sequence, head), the tiles with most keys first.
+// One block per (tile of queries, sequence, head); the tiles with most keys come first.
 template <class T, int DP>
 __global__ void __launch_bounds__(kThreads)
     query_gradient_kernel(BackwardArrays<T> x, AttentionShape s, Arithmetic<T> scale) {
@@ -104,8 +104,7 @@ __global__ void __launch_bounds__(kThreads)
   store_rows<DP, T>(x.dqkv + q_at, row, q0, s.T, D, dq, factor);
 }
 
-// One block per (tile of keys, sequence, key/value head), the tiles with most queries first. Rows are keys, columns
-// queries.
+// One block per (tile of keys, sequence, key/value head), those with most queries first. Rows: keys; columns: queries.
 template <class T, int DP>
 __global__ void __launch_bounds__(kThreads)
     key_gradient_kernel(BackwardArrays<T> x, AttentionShape s, Arithmetic<T> scale) {
@@ -116,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
   A* const v = k + Sizes::kTile;
   A* const q = v + Sizes::kTile;
   A* const dout = q + Sizes::kTile;
-  A* const p = dout + Sizes::kTile;  // then dS
+  A* const p = dout + Sizes::kTile;  // later dS
 
   const Size heads = s.B * s.G, block = blockIdx.x;
   const Size k0 = block / heads * N, b = block % heads / s.G, g = block % s.G, row = s.row(), first = b * s.T * row;

@@ -1,6 +1,6 @@
-// Attention of new queries against a cache of keys and values, for generation: a block to one query of one head. Each
-// of its warps takes four keys in every 32 with a running softmax of its own (Milakov & Gimelshein 2018); the warps'
-// sums are joined in order.
+// Attention of new queries against a cache of keys and values, for generation. One block per query of one head. Each of
+// its warps takes four keys of every 32, with its own running softmax (Milakov & Gimelshein 2018); the sums of the
+// warps are joined in order.
 #include "kernels/cuda/attention_tile.cuh"
 
 namespace lt::kernels {
@@ -9,7 +9,7 @@ namespace {
 using namespace tile;
 
 constexpr int kWarps = kThreads / 32;
-constexpr int kKeys = 4;  // of a warp at a time: loads that do not wait for each other
+constexpr int kKeys = 4;  // keys per warp at a time, so that their loads overlap
 
 template <class T>
 struct CachedArrays {
@@ -18,7 +18,7 @@ struct CachedArrays {
   Size q_row, capacity, past;
 };
 
-// kPer channels of each lane: lane, lane+32, ...
+// Each lane holds kPer channels: lane, lane + 32, ...
 template <class T, int kPer>
 __global__ void __launch_bounds__(kThreads) cached_kernel(CachedArrays<T> x, AttentionShape s, Arithmetic<T> scale) {
   using A = Arithmetic<T>;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(CachedArrays<T> x, Att
   for (int i = 0; i < kPer; ++i) outs[warp][lane + 32 * i] = out[i];
   __syncthreads();
   for (int d = static_cast<int>(threadIdx.x); d < s.D; d += kThreads) {
-    A highest = maxima[0];  // of the first warp, which has a key
+    A highest = maxima[0];  // the first warp always has a key
     for (int w = 1; w < kWarps; ++w) highest = maxima[w] > highest ? maxima[w] : highest;
     A total = 0, y = 0;
     for (int w = 0; w < kWarps; ++w) {

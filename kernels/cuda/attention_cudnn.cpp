@@ -1,6 +1,6 @@
-// Scaled dot product attention of cuDNN on packed rows: q, k, v and their gradients are strided views of one array, so
-// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, as ours. The one file
-// that sees cudnn-frontend, whose headers take most of a minute to compile.
+// cuDNN's scaled dot product attention on packed rows. q, k, v and their gradients are strided views of one array, so
+// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, like ours. Only this
+// file includes cudnn-frontend, whose headers take most of a minute to compile.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include "kernels/cuda/attention_cudnn.h"
 
@@ -29,14 +29,14 @@ using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
 using Pointers = std::unordered_map<std::int64_t, void*>;
 
-// A graph of one direction and shape, ready to run; or why there is none.
+// A graph for one direction and shape, ready to run, or the reason why cuDNN refuses.
 struct Plan {
   std::unique_ptr<fe::graph::Graph> graph;
   Size workspace_bytes = 0;
   std::string refusal;
 };
 
-// Of one device. `mutex` is held during a call: a handle serves one thread at a time.
+// One per device. `mutex` is held during a call: a handle serves one thread at a time.
 struct Engine {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
@@ -45,7 +45,7 @@ struct Engine {
   std::map<Key, Plan> plans;
 };
 
-// They live as long as the process: at its end the driver takes back what they hold.
+// Engines live as long as the process; at its end the driver frees their resources.
 Engine& engine_of(int device) {
   static std::mutex mutex;
   static auto& engines = *new std::map<int, std::unique_ptr<Engine>>;
@@ -59,7 +59,7 @@ Engine& engine_of(int device) {
   return *engine;
 }
 
-// `heads` heads at [B, T, heads, D] of rows that are `row` elements apart, in the order [B, heads, T, D] of cuDNN.
+// `heads` heads of [B, T, heads, D] with rows `row` elements apart, in cuDNN's order [B, heads, T, D].
 struct View {
   std::vector<std::int64_t> dim, stride;
 };
@@ -123,7 +123,7 @@ Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float sca
   } catch (const std::exception& e) {
     plan.refusal = e.what();
   }
-  // An empty text would say that it ran.
+  // An empty refusal would mean that it ran.
   if (!plan.graph && plan.refusal.empty()) plan.refusal = "no reason given";
   return plan;
 }
@@ -150,7 +150,7 @@ void run(Engine& engine, const Plan& plan, CudaStream stream, Pointers& pointers
   if (status.is_bad()) throw InternalError("attention", "cuDNN: " + status.get_message());
 }
 
-// `elements` of two bytes after `array`; cuDNN takes its inputs as void* too.
+// The address `elements` two-byte elements after `array`. Not const, because cuDNN takes its inputs as void* too.
 void* at(const void* array, Size elements) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(array)) + 2 * elements;
 }
@@ -160,7 +160,7 @@ const std::string& nothing() {
   return text;
 }
 
-// The shape of `count` sequences.
+// The same shape with `count` sequences.
 AttentionShape part(AttentionShape s, Size count) {
   s.B = count;
   return s;
@@ -194,11 +194,11 @@ const std::string& attention_backward(CudaStream stream, const AttentionBackward
   };
   const Size room = attention_backward_workspace(DeviceType::cuda, call.dtype, s, call.deterministic);
   Size step = cudnn_backward_sequences(s, call.deterministic);
-  // Where a processor asks for more than is planned (8.0: two dq in f32), fewer sequences at a time may do.
+  // If a device asks for more than planned (compute capability 8.0: two dq in f32), fewer sequences at a time may fit.
   while (step > 1 && plan_for(part(s, step)).workspace_bytes > room) step = (step + 1) / 2;
   for (Size b = 0; b < s.B; b += step) {
     const Plan& plan = plan_for(part(s, std::min(step, s.B - b)));
-    // A refusal of the last, smaller part has the own kernels write all of dqkv again.
+    // If the last, smaller part is refused, the own kernels write all of dqkv again.
     if (!plan.refusal.empty()) return plan.refusal;
     if (plan.workspace_bytes > room) {
       throw InternalError("attention", "cuDNN asks for " + std::to_string(plan.workspace_bytes) +
@@ -209,7 +209,7 @@ const std::string& attention_backward(CudaStream stream, const AttentionBackward
     const Size k_at = packed + s.H * s.D, v_at = k_at + s.G * s.D;
     Pointers pointers{{kQ, at(call.qkv, packed)},         {kK, at(call.qkv, k_at)},
                       {kV, at(call.qkv, v_at)},           {kOut, at(call.out_BTHD, heads)},
-                      {kDout, at(call.dout_BTHD, heads)}, {kLse, at(call.lse_BHT, 2 * rows * s.H)},  // of f32
+                      {kDout, at(call.dout_BTHD, heads)}, {kLse, at(call.lse_BHT, 2 * rows * s.H)},  // lse is f32
                       {kDq, at(call.dqkv, packed)},       {kDk, at(call.dqkv, k_at)},
                       {kDv, at(call.dqkv, v_at)}};
     run(engine, plan, stream, pointers, call.workspace);

@@ -1,7 +1,8 @@
-// Attention through cuDNN, bf16 and f16, on packed rows as they are. Each returns why cuDNN does not take the shape,
-// having done nothing, or nothing where the work is queued; both strings live as long as the process. Graphs are built
-// at the first call of a shape (host work of up to a second) and kept; later calls allocate nothing on the device and
-// do not wait for it. Without cuDNN (no_cudnn.cpp) every shape is refused.
+// Attention through cuDNN in bf16 and f16, directly on packed rows. Each function returns an empty string once the work
+// is enqueued. Otherwise it returns why cuDNN refuses the shape, and the caller must compute the whole output. Both
+// strings live as long as the process. Graphs are built at the first call of a shape (host work of up to a second) and
+// cached; later calls allocate nothing on the device and do not wait for it. Without cuDNN (no_cudnn.cpp) every shape
+// is refused.
 #pragma once
 
 #include <string>
@@ -11,10 +12,10 @@
 namespace lt::kernels::cudnn {
 
 const std::string& attention_forward(CudaStream stream, const AttentionForward& call);
-// Throws InternalError where attention_backward_workspace() is less than what cuDNN asks.
+// Throws InternalError if cuDNN asks for more than attention_backward_workspace().
 const std::string& attention_backward(CudaStream stream, const AttentionBackward& call);
 
-// Bytes that cuDNN asks for the backward; -1 where it refuses. For tests of attention_backward_workspace().
+// Bytes that cuDNN asks for in the backward; -1 if it refuses. For tests of attention_backward_workspace().
 Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale, bool deterministic);
 
 }  // namespace lt::kernels::cudnn

@@ -1,4 +1,4 @@
-// Attention forward on CUDA cores: a block to a tile of queries of one head, which meets the tiles of keys in order
+// Attention forward on CUDA cores. Each block takes a tile of queries of one head and visits the tiles of keys in order
 // with a running softmax (Dao et al. 2022, algorithm 1; Milakov & Gimelshein 2018). Keys and values share one tile of
 // memory.
 #include "kernels/cuda/attention_own.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace tile;
 
-// Queries and keys of a tile: what fits 99 KiB of shared memory, the least of any processor since 8.0.
+// Queries and keys per tile. They fit in 99 KiB of shared memory, the least of any device since compute capability 8.0.
 template <class A, int DP>
 struct ForwardTile {
   static constexpr int kQueries = (DP == 256 ? 32 : 64) * 4 / static_cast<int>(sizeof(A));
@@ -18,7 +18,7 @@ struct ForwardTile {
       static_cast<Size>(sizeof(A)) * ((kQueries + kKeys) * kStride<A, DP> + kQueries * kStride<A, kKeys>);
 };
 
-// One block per (tile of queries, sequence, head), the tiles with most keys first.
+// One block per (tile of queries, sequence, head); the tiles with most keys come first.
 template <class T, int DP>
 __global__ void __launch_bounds__(kThreads)
     forward_kernel(T* out_BTHD, Arithmetic<T>* lse_BHT, const T* qkv, AttentionShape s, Arithmetic<T> scale) {
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int c = 0; c < DP / kSide; ++c) out[i][c] = 0;
   }
   load_rows<DP, N>(q, q_TD, row, q0, s.T, D);
-  const Size end = q0 + N < s.T ? q0 + N : s.T;  // of the keys that the last query sees
+  const Size end = q0 + N < s.T ? q0 + N : s.T;  // end of the keys that the last query sees
   for (Size k0 = s.first_seen(q0) / K * K; k0 < end; k0 += K) {
     __syncthreads();  // kv is free
     load_rows<DP, K>(kv, k_TD, row, k0, s.T, D);

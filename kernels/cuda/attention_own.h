@@ -1,5 +1,5 @@
-// Attention on CUDA cores for every shape with D up to 256 and every floating dtype: the path of f32 and f64, and of
-// bf16 where cuDNN does not take a shape. Sums run in an order that the shape alone decides.
+// Attention on CUDA cores for every shape with D up to 256 and every floating dtype. Runs f32 and f64, and bf16 and f16
+// if cuDNN does not support the shape. The order of sums depends only on the shape.
 #pragma once
 
 #include "kernels/attention.h"
@@ -7,7 +7,7 @@
 namespace lt::kernels::own {
 
 void attention_forward(CudaStream stream, const AttentionForward& call);
-// The workspace takes delta_BHT = sum_D(dout * out), in the type of the arithmetic.
+// The workspace holds delta_BHT = sum_D(dout * out), in the arithmetic type.
 void attention_backward(CudaStream stream, const AttentionBackward& call);
 
 }  // namespace lt::kernels::own

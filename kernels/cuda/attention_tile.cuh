@@ -1,7 +1,7 @@
-// Tiles of rows in shared memory and the two products of attention on them. A block is 16 x 16 threads (ty, tx): thread
-// (ty, tx) owns rows ty*R .. ty*R+R-1 of a tile. The 16 threads of a row are one half of a warp, so what they share of
-// it needs __syncwarp() alone. Legend: DP is D padded to 64, 128 or 256, with zeros; A the type of the arithmetic; R
-// rows and C columns of a thread.
+// Tiles of rows in shared memory, and attention's two products on them. A block has 16 x 16 threads; (ty, tx) owns rows
+// ty*R .. ty*R+R-1 of a tile. The 16 threads of a row are half a warp, so data shared within a row needs only
+// __syncwarp(). Legend: DP is D padded with zeros to 64, 128 or 256; A the arithmetic type; R rows, C columns per
+// thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@ namespace lt::kernels::tile {
 
 inline constexpr int kSide = 16, kThreads = kSide * kSide;
 
-// Read at once. Rows are one such piece longer than they need, so that 8 threads that read 8 rows meet no bank twice.
+// Four elements read at once. Rows are padded by 16 bytes, so that 8 threads reading 8 rows meet no bank conflict.
 template <class A>
 struct alignas(16) Four {
   A v[4];
@@ -38,20 +38,20 @@ __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 
-// Finite instead of -inf: a query may see no key of its first tile, and exp(-inf - -inf) is NaN. The rescaling by the
-// next tile's maximum, exp(hidden - max) = 0, discards such a tile.
+// Finite instead of -inf: a query may see no key of its first tile, and exp(-inf - -inf) is NaN. Rescaling by the next
+// tile's maximum, exp(hidden - max) = 0, discards such a tile.
 template <class A>
 __device__ constexpr A hidden_score() {
   return std::numeric_limits<A>::lowest() / 2;
 }
 
-// Whether some query up to `last` no longer sees some key from `first_key` on. One test a tile keeps tiles inside the
-// window as fast as without one.
+// Whether, because of the window, some query up to `last` does not see some key from `first_key` on. With one test per
+// tile, tiles inside the window are as fast as without a window.
 __device__ inline bool hides_past(const AttentionShape& s, Size last, Size first_key) {
   return s.first_seen(last) > first_key;
 }
 
-// Rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.
+// Loads rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.
 template <int DP, int kRows, class T>
 __device__ void load_rows(Arithmetic<T>* s, const T* x_TD, Size stride, Size begin, Size T_, int D) {
   using A = Arithmetic<T>;
@@ -89,7 +89,7 @@ __device__ void dot_rows(A (&acc)[R][C], const A* a, const A* b, int D) {
   }
 }
 
-// Where the thread's column c of a product lies: 16 threads share 64 columns, four each.
+// Index of the thread's column c in the product: 16 threads share 64 columns, four each.
 __device__ inline int column_of_product(int c) { return c / 4 * 64 + 4 * column_of_thread() + c % 4; }
 
 // acc[i] += sum over n < N of p[ty*R + i][n] * b[n]; b has DP columns.
@@ -117,7 +117,7 @@ __device__ void add_product(A (&acc)[R][DP / kSide], const A* p, const A* b) {
   }
 }
 
-// y_TD[begin + ty*R + i] = factor[i] * acc[i], for rows below T and columns below D.
+// y_TD[begin + ty*R + i] = factor[i] * acc[i], only for rows below T and columns below D.
 template <int DP, class T, int R>
 __device__ void store_rows(T* y_TD, Size stride, Size begin, Size T_, int D, const Arithmetic<T> (&acc)[R][DP / kSide],
                            const Arithmetic<T> (&factor)[R]) {
@@ -132,7 +132,7 @@ __device__ void store_rows(T* y_TD, Size stride, Size begin, Size T_, int D, con
   }
 }
 
-// Over the 16 threads of a row; all get the result.
+// Reduce over the 16 threads of a row; all get the result.
 template <class A>
 __device__ A row_max(A x) {
 #pragma unroll
@@ -165,7 +165,7 @@ void dispatch_head_size(Size D, F&& f) {
   require_head_size(DeviceType::cuda, D);
 }
 
-// Launches `blocks` blocks with `bytes` of dynamic shared memory, more than 48 KiB where the kernel asks.
+// Launches `blocks` blocks with `bytes` of dynamic shared memory, which may exceed 48 KiB.
 template <class... Parameters, class... Arguments>
 void launch(CudaStream stream, void (*kernel)(Parameters...), Size blocks, Size bytes, Arguments... arguments) {
   if (blocks == 0) return;

@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix, column by column, in an order that depends on the shape alone: blocks of rows first,
-// into scratch memory, then the blocks in order.
+// Sums over the rows of a matrix, column by column, in an order that depends only on the shape: first each block of
+// rows, into scratch memory, then the blocks in order.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 namespace lt::kernels {
 
 inline constexpr int kColumnRows = 8;      // threads of a block that share a column
-inline constexpr int kCombiningRows = 32;  // the same, where partial sums are added up
+inline constexpr int kCombiningRows = 32;  // the same when partial sums are combined
 
-// Rows are cut as for so many multiprocessors, whatever the device has, because the order of sums depends on it.
+// Rows are cut for this many multiprocessors on every device, because the order of sums depends on the cut.
 inline constexpr int kSumMultiprocessors = 132;
-inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at a time on so many
+inline constexpr Size kPartialBlocks = 4 * kSumMultiprocessors;  // few enough to run at once on that many
 
-// How R rows are cut: so that a large GPU is full, but no block has few rows.
+// How R rows are cut into blocks: enough of them to fill a large GPU, but none with few rows.
 struct RowCut {
-  Size rows, count;  // of a block; blocks
+  Size rows, count;  // rows per block; number of blocks
 
   // At most `most` blocks of rows.
   RowCut(Size R, Size blocks_of_columns, Size most) {
@@ -28,8 +28,8 @@ struct RowCut {
   }
 };
 
-// partial[block][c] = sum of f(r, first + c) over the block's rows, for c < C, where f gives kCount columns at a time.
-// Blocks of 32 * kCount columns x kColumnRows threads.
+// partial[block][c] = sum of f(r, first + c) over the block's rows, for c < C. f gives kCount columns at a time. A
+// block has 32 x kColumnRows threads and takes 32 * kCount columns.
 template <int kCount, class A, class F>
 __global__ void column_partials_kernel(A* partial, Size R, Size first, Size C, Size rows, F f) {
   __shared__ A sums[kColumnRows][kCount][kWarp];
@@ -52,8 +52,8 @@ __global__ void column_partials_kernel(A* partial, Size R, Size first, Size C, S
   }
 }
 
-// Sums over `blocks` rows of partial sums, C columns for out_C and, where `second_C` is not null, C further ones for
-// that, so that a row has `stride` of them. Blocks of 32 columns, those of second_C in grid row 1.
+// Sums `blocks` rows of partial sums: C columns for `first` and, if second.out_C is not null, C further columns for
+// `second`. Rows are `stride` elements apart. A block takes 32 columns; those of `second` are in grid row 1.
 template <class Y>
 struct ColumnSums {
   Y* out_C;
@@ -79,14 +79,14 @@ __global__ void combine_partials_kernel(ColumnSums<Y> first, ColumnSums<Y> secon
   to.out_C[c] = store<Y>(static_cast<Arithmetic<Y>>(to.accumulate ? load(to.out_C[c]) + sum : sum));
 }
 
-// rows [blocks, C] of partial sums.
+// `partial` is [blocks, C].
 template <class A, class Y>
 void combine_partials(CudaStream stream, Y* out_C, bool accumulate, const A* partial, Size blocks, Size C) {
   combine_partials_kernel<<<dim3(static_cast<unsigned>((C + kWarp - 1) / kWarp)), dim3(kWarp, kCombiningRows), 0,
                             stream_of(stream)>>>(ColumnSums<Y>{out_C, accumulate}, {}, partial, blocks, C, C);
   check_launch("combine_partials");
 }
-// Rows [blocks, 2 C]: those of two outputs, of which either may be null.
+// `partial` is [blocks, 2 C], for two outputs; either may be null.
 template <class A, class Y>
 void combine_partials(CudaStream stream, Y* first_C, bool accumulate_first, Y* second_C, bool accumulate_second,
                       const A* partial, Size blocks, Size C) {
@@ -96,7 +96,7 @@ void combine_partials(CudaStream stream, Y* first_C, bool accumulate_first, Y* s
   check_launch("combine_partials");
 }
 
-// What f(r, c) gives, one column at a time.
+// Adapts f(r, c), which gives one column at a time.
 template <class F>
 struct OneColumn {
   F f;
@@ -113,7 +113,7 @@ struct Element {
   __device__ Arithmetic<T> operator()(Size r, Size c) const { return load(x_RC[r * C + c]); }
 };
 
-// 16 bytes of a row, which C elements apart are aligned.
+// Adds 16 bytes of a row at a time. Rows C elements apart must be aligned.
 template <class T>
 struct ElementPack {
   const T* x_RC;
@@ -128,7 +128,7 @@ struct ElementPack {
 
 template <int kCount, class A, class Y, class F>
 void sum_columns_by(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
-  // As many columns at a time as have room for a row of partial sums.
+  // As many columns at a time as scratch memory can hold in one row of partial sums.
   constexpr Size kMostColumns =
       cuda::kScratchBytes / static_cast<Size>(sizeof(A)) / (kWarp * kCount) * (kWarp * kCount);
   for (Size first = 0; first < C; first += kMostColumns) {
@@ -146,13 +146,13 @@ void sum_columns_by(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate
   }
 }
 
-// out_C (+)= sum over r of f(r, c), a function object that gives an A.
+// out_C (+)= sum over r of f(r, c). f is a function object that returns an A.
 template <class A, class Y, class F>
 void sum_columns(CudaStream stream, Y* out_C, Size R, Size C, bool accumulate, F f) {
   sum_columns_by<1, A>(stream, out_C, R, C, accumulate, OneColumn<F>{f});
 }
 
-// The sum of a matrix's rows.
+// out_C (+)= sum of the rows of x_RC.
 template <class A, class Y, class T>
 void sum_matrix_rows(CudaStream stream, Y* out_C, const T* x_RC, Size R, Size C, bool accumulate) {
   if (C % kPack<T> == 0 && aligned(x_RC)) {

@@ -1,5 +1,5 @@
-// What the CUDA kernels share: element types and their arithmetic, 16-byte packs, sums over a warp and a block, and the
-// shape of a launch. No fmt here: its compile-time checks do not pass nvcc.
+// Shared by the CUDA kernels: element types and their arithmetic, 16-byte packs, sums over a warp and a block, and
+// launch sizes. Do not use fmt here: its compile-time checks fail under nvcc.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,7 +26,7 @@ __device__ inline Arithmetic<T> load(T x) {
     return static_cast<Arithmetic<T>>(x);
   }
 }
-// Rounded to nearest even.
+// Rounds to nearest even.
 template <class T>
 __device__ inline T store(Arithmetic<T> x) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -46,7 +46,7 @@ __device__ inline T store(Arithmetic<T> x) {
 
 inline cudaStream_t stream_of(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
-// kCount elements that are loaded and stored at once, 16 bytes at a time.
+// kCount elements that are loaded and stored together, up to 16 bytes at a time.
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Pack {
   T values[kCount];
@@ -71,13 +71,13 @@ inline int multiprocessors(CudaStream stream) {
   return count;
 }
 
-// Blocks for `items` threads that loop where there are more: at most 16 a multiprocessor.
+// Blocks for `items` threads, at most 16 per multiprocessor. The threads must loop if there are more items.
 inline unsigned blocks_for(CudaStream stream, Size items, int threads = kThreads) {
   const Size most = Size{16} * multiprocessors(stream), wanted = (items + threads - 1) / threads;
   return static_cast<unsigned>(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
-// After each launch: bad arguments show here, errors of the kernel itself at the next synchronisation.
+// Call after each launch. Reports bad arguments; errors of the kernel itself appear at the next synchronisation.
 inline void check_launch(const char* kernel) { cuda::check(cudaGetLastError(), kernel); }
 
 __device__ inline Size thread_index() { return static_cast<Size>(blockIdx.x) * blockDim.x + threadIdx.x; }
@@ -97,13 +97,13 @@ __device__ inline A warp_max(A x) {
   return x;
 }
 
-// The same number in every thread of the block, which has a multiple of 32 threads; summed in a fixed order.
+// Sums in a fixed order; every thread gets the result. The block must have a multiple of 32 threads.
 template <class A>
 __device__ inline A block_sum(A x) {
   __shared__ A parts[kWarp];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   x = warp_sum(x);
-  __syncthreads();  // of an earlier call
+  __syncthreads();  // an earlier call may still read `parts`
   if (lane == 0) parts[warp] = x;
   __syncthreads();
   return warp_sum(lane < static_cast<int>(blockDim.x) / kWarp ? parts[lane] : A(0));

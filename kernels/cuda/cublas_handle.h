@@ -1,4 +1,4 @@
-// RAII for cuBLASLt's descriptors, and its status codes as exceptions.
+// RAII for cuBLASLt's descriptors, and exceptions for its status codes.
 #pragma once
 
 #include <cublasLt.h>

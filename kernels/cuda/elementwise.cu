@@ -9,7 +9,7 @@
 namespace lt::kernels {
 namespace {
 
-// Indices of one element of a strided space, from its number in row-major order.
+// Offsets of one element of a strided space, from its row-major number.
 struct Place {
   Size out = 0, a = 0, b = 0;
 };
@@ -120,8 +120,16 @@ void add_places(CudaStream stream, const Strided& space, void* out, const void* 
   for_each_place(stream, space, AddPlace<T>{static_cast<T*>(out), static_cast<const T*>(a)});
 }
 
-// A thread has kCounters counter values at a time, of four elements each. With kWhole they lie within the array and
-// are aligned together. With kAdd the result is added to y.
+template <class T>
+__global__ void select_kernel(T* y_N, const std::int32_t* condition_N, const T* a_N, const T* b_N, Size N) {
+  for (Size i = thread_index(); i < N; i += thread_count()) {
+    const T* const from = condition_N[i] != 0 ? a_N : b_N;
+    y_N[i] = from != nullptr ? from[i] : store<T>(0);
+  }
+}
+
+// A thread takes kCounters counter values at a time, four elements each. With kWhole these elements lie within the
+// array and form one aligned pack. With kAdd the result is added to y.
 template <int kCounters, bool kWhole, bool kAdd, class T>
 __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least, Arithmetic<T> factor,
                                std::uint64_t key, std::uint64_t first) {
@@ -130,7 +138,7 @@ __global__ void dropout_kernel(T* y_N, const T* x_N, Size N, std::uint32_t least
   const Size offset = static_cast<Size>(first % 4), steps = (offset + N + 4 * kCounters - 1) / (4 * kCounters);
   for (Size step = thread_index(); step < steps; step += thread_count()) {
     P x, y;
-    const Size begin = 4 * kCounters * step - offset;  // in the arrays; before them where the first counter is cut
+    const Size begin = 4 * kCounters * step - offset;  // offset in the arrays; negative if the first counter is cut
     if constexpr (kWhole) {
       x = *reinterpret_cast<const P*>(x_N + begin);
       if constexpr (kAdd) y = *reinterpret_cast<const P*>(y_N + begin);
@@ -235,6 +243,17 @@ void maximum_backward(CudaStream stream, DType dtype, const Strided& space, void
     for_each_place(stream, space,
                    LargerShare<T>{static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b)});
   });
+}
+
+template <>
+void select(CudaStream stream, DType dtype, void* y_N, const std::int32_t* condition_N, const void* a_N,
+            const void* b_N, Size N) {
+  if (N == 0) return;
+  dispatch_float(dtype, [&]<class T>() {
+    select_kernel<<<blocks_for(stream, N), kThreads, 0, stream_of(stream)>>>(
+        static_cast<T*>(y_N), condition_N, static_cast<const T*>(a_N), static_cast<const T*>(b_N), N);
+  });
+  check_launch("select");
 }
 
 template <>

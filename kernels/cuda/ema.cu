@@ -1,4 +1,4 @@
-// The average of weights on the GPU.
+// Exponential moving average of weights on the GPU.
 #include "kernels/ema.h"
 
 #include "kernels/cuda/common.cuh"

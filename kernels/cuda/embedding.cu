@@ -1,5 +1,5 @@
-// Embedding look-up and its gradient on the GPU. Backward, rows are sorted by their id (stably, so rows of one id stay
-// in order) and added up in chunks of fixed size, so a frequent id takes many blocks: no atomics, and the same bits
+// Embedding look-up and its gradient on the GPU. The backward sorts rows by id (stably, so rows of one id stay in
+// order) and adds them up in chunks of fixed size, so a frequent id uses many blocks. No atomics, and the same bits
 // each time.
 #include "kernels/embedding.h"
 #include "memory/workspace.h"
@@ -15,10 +15,10 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kForwardRows = 4;  // of a block, whose loads are on their way together
+constexpr int kForwardRows = 4;  // per block; their loads are in flight together
 
-// A block takes one position of kForwardRows sequences: the position's row is read once for all of them. Blocks go over
-// the positions of the first group of sequences, then over those of the next.
+// A block takes one position of kForwardRows sequences, so the position's row is read once for all of them. Blocks
+// cover the positions of the first group of sequences, then those of the next.
 template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
                                          Size M, Size tokens, Size C, Size first) {
@@ -53,22 +53,22 @@ __global__ void row_numbers_kernel(std::int32_t* rows_M, Size M) {
   for (Size m = thread_index(); m < M; m += thread_count()) rows_M[m] = static_cast<std::int32_t>(m);
 }
 
-// Sorted places are cut into chunks. A run of places with one id that lies in a chunk goes into the table at once; of
-// one that crosses chunks each chunk has its own part: [0] where it comes from the chunk before, [1] where it begins
-// here.
+// Sorted places are cut into chunks. A run is a stretch of places with one id. A run within one chunk goes into the
+// table at once. A run that crosses chunks leaves one part per chunk: [0] if it continues from the previous chunk, [1]
+// if it begins in this one.
 struct Chunks {
   const std::int32_t *ids_M, *rows_M;  // sorted
-  Size M, C, rows;                     // of a chunk
+  Size M, C, rows;                     // rows per chunk
 
   __device__ Size begin(Size chunk) const { return chunk * rows; }
   __device__ Size end(Size chunk) const { return begin(chunk) + rows < M ? begin(chunk) + rows : M; }
-  // Whether places p - 1 and p are of one run.
+  // Whether places p - 1 and p belong to one run.
   __device__ bool joined(Size p) const { return p > 0 && p < M && ids_M[p - 1] == ids_M[p]; }
 };
 
 constexpr int kColumnThreads = 128;
 
-constexpr int kAhead = 8;  // rows whose loads are on their way together
+constexpr int kAhead = 8;  // rows whose loads are in flight together
 
 // `fresh`: the table holds zeros.
 template <int kCount, class T>
@@ -80,7 +80,7 @@ __global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, bool fresh, Arithmet
   const Size c = (static_cast<Size>(blockIdx.y) * blockDim.x + threadIdx.x) * kCount;
   if (c >= C) return;
   Sum sum{};
-  Size run = chunks.begin(chunk);  // where the current one begins in this chunk
+  Size run = chunks.begin(chunk);  // where the current run begins in this chunk
   for (Size group = run; group < end; group += kAhead) {
     Pack<T, kCount> rows[kAhead];
 #pragma unroll
@@ -111,7 +111,7 @@ __global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, bool fresh, Arithmet
   }
 }
 
-// A block to each chunk whose last run goes on in the next one and begins here: its parts in order.
+// One block per chunk. If the chunk's last run begins here and continues in the next chunk, adds its parts in order.
 template <class A>
 __global__ void add_parts_kernel(A* dtable_VC, const A* parts, Chunks chunks) {
   const Size first = blockIdx.x, last = chunks.end(first) - 1, id = chunks.ids_M[last], C = chunks.C;
@@ -148,7 +148,7 @@ __global__ void add_positions_kernel(Arithmetic<T>* dpositions_TC, const T* dy_M
   }
 }
 
-// The table's gradient: the ids sorted, with the rows that they come from, then sums over chunks of them.
+// The table's gradient: sorts the ids with their row numbers, then sums chunks of them.
 template <class T>
 void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* dy_MC, const std::int32_t* ids_M,
               Size M, Size C, Size V) {
@@ -160,7 +160,7 @@ void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* 
   LT_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, work, ids_M, none, none, none, count, 0, bits, stream_of(stream)));
   const auto padded = [](Size bytes) { return (bytes + 255) / 256 * 256; };
   const Size column = padded(M * 4), sorting = 3 * column + padded(static_cast<Size>(work));
-  // Chunks of 64 rows, or larger ones where their parts would not fit.
+  // Chunks of 64 rows, or more if their parts would not fit.
   const Size part_bytes = 2 * C * static_cast<Size>(sizeof(A));
   const Size most = std::max<Size>(1, (cuda::kScratchBytes - sorting) / part_bytes);
   const Size rows = std::max<Size>(64, (M + most - 1) / most), chunk_count = (M + rows - 1) / rows;

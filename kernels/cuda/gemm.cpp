@@ -1,5 +1,5 @@
-// Matrix products through cuBLASLt. It is column-major, so the row-major D = op(A) op(B) is asked for as D^T = op(B)^T
-// op(A)^T: the operands change places, and a row-major matrix is its own transpose.
+// Matrix products through cuBLASLt. It is column-major, and there a row-major matrix is its own transpose. So the
+// row-major D = op(A) op(B) is computed as D^T = op(B)^T op(A)^T, with swapped operands.
 #include "kernels/gemm.h"
 
 #include <algorithm>
@@ -23,9 +23,9 @@ namespace {
 
 // How many of cuBLASLt's top heuristics are timed.
 constexpr int kCandidates = 8;
-constexpr int kTimedCalls = 4;             // of each candidate, after one that is not timed
-constexpr double kBetterThanFirst = 0.98;  // of the first one's time: less of a gain may be noise
-// That of every allocation, so that it follows from shapes alone which algorithms may be taken.
+constexpr int kTimedCalls = 4;             // per candidate, after one untimed call
+constexpr double kBetterThanFirst = 0.98;  // share of the other's time; a smaller gain may be noise
+// Every allocation has this alignment, so the shapes alone decide which algorithms may be used.
 constexpr std::uint32_t kMostAlignment = 128;
 
 cudaDataType data_type(DType dtype) {
@@ -45,7 +45,7 @@ std::uint32_t alignment_of(const void* pointer) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(kMostAlignment, address & (~address + 1)));
 }
 
-// What cuBLASLt does beside the product.
+// Work that cuBLASLt does beside the product.
 enum class Epilogue { none, bias, gelu, bias_gelu, gelu_gradient, sum_a };
 
 Epilogue epilogue_of(const Gemm& g, bool bias) {
@@ -62,12 +62,12 @@ cublasLtEpilogue_t to_cublas(Epilogue epilogue) {
     case Epilogue::gelu: return CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU;
-    case Epilogue::sum_a: return CUBLASLT_EPILOGUE_BGRADB;  // the operands have changed places
+    case Epilogue::sum_a: return CUBLASLT_EPILOGUE_BGRADB;  // because the operands are swapped
   }
   throw InternalError("kernels", "gemm: no such epilogue");
 }
 
-// What of a product decides how it is computed.
+// Everything that decides how a product is computed.
 struct Problem {
   std::array<Size, 12> sizes;  // M N K lda ldb ldd ld_c batch stride_a stride_b stride_d stride_c
   std::array<bool, 4> flags;   // transpose_a transpose_b deterministic tf32
@@ -75,7 +75,7 @@ struct Problem {
   DType dtype, out;
   std::array<std::uint32_t, 4> alignment;  // of a, b, c, d
   int device;
-  bool pinned;  // not part of the text: its algorithm is not chosen
+  bool pinned;  // not part of the text: it does not choose an algorithm
 
   auto operator<=>(const Problem&) const = default;
 
@@ -90,13 +90,13 @@ struct Problem {
   }
 };
 
-// A product that can be launched: descriptions of the operation and its matrices, and the algorithm.
+// A product ready to launch: descriptions of the operation and its matrices, and the algorithm.
 struct Prepared {
   MatmulDescription operation;
   MatrixLayout a, b, c, d;
-  std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; one is left when it was chosen
-  std::string problem;                           // of the file of chosen algorithms
-  std::optional<bool> fused_wins;                // over passes of their own; nothing: not known yet
+  std::vector<cublasLtMatmulAlgo_t> candidates;  // in cuBLASLt's order; only the chosen one after the choice
+  std::string problem;                           // key in the file of chosen algorithms
+  std::optional<bool> fused_wins;                // against separate passes; empty: not known yet
 };
 
 class Cublas {
@@ -110,7 +110,7 @@ class Cublas {
     return all.try_emplace(device, device).first->second;
   }
 
-  // Null where cuBLASLt has no algorithm for it.
+  // Returns null if cuBLASLt has no algorithm for the problem.
   Prepared* prepare(const Problem& problem) {
     const std::lock_guard lock(mutex_);
     auto found = prepared_.find(problem);
@@ -119,7 +119,7 @@ class Cublas {
   }
 
   void run(Prepared& p, const void* alpha, const void* beta, const Gemm& g, const void* c, CudaStream stream) {
-    // Properties of the description, which is this thread's alone while the engine runs.
+    // Sets pointers in the description, which only this thread uses while the engine runs.
     const auto set = [&](cublasLtMatmulDescAttributes_t name, const void* pointer) {
       if (pointer == nullptr) return;
       LT_CUBLAS(cublasLtMatmulDescSetAttribute(p.operation.get(), name, &pointer, sizeof pointer));
@@ -133,20 +133,20 @@ class Cublas {
                                static_cast<std::size_t>(workspace_bytes(g.pinned)),
                                static_cast<cudaStream_t>(stream.handle)));
     };
-    // A call that adds to d cannot be repeated; one that comes later may choose.
+    // A call that adds to d cannot be repeated; a later call may choose.
     const bool may_choose = p.candidates.size() > 1 && !g.accumulate && !g.pinned && !g.settings.deterministic;
-    if (may_choose && choose(p.candidates, launch, stream) && !has_passes(g)) {  // else run_faster() adds its verdict
+    if (may_choose && choose(p.candidates, launch, stream) && !has_passes(g)) {  // else run_faster() stores its verdict
       file_.add(p.problem, p.candidates.front());
     }
     launch(p.candidates.front());
   }
 
-  // All in the product, or in passes of their own: what the first call that can be repeated finds to be faster.
+  // Runs the fused product or separate passes, whichever was faster in the first call that could be repeated.
   template <class Fused, class Separate>
   void run_faster(Prepared& p, bool repeatable, CudaStream stream, Fused&& fused, Separate&& separate) {
     if (p.fused_wins) return *p.fused_wins ? fused() : separate();
     if (!repeatable || !may_time(stream)) return separate();
-    fused();  // which also chooses the algorithm
+    fused();  // also chooses the algorithm
     const double separate_ms = time_ms(stream, separate), fused_ms = time_ms(stream, fused);
     p.fused_wins = fused_ms < kBetterThanFirst * separate_ms;
     file_.add(p.problem, *p.fused_wins ? p.candidates.front() : cublasLtMatmulAlgo_t{});
@@ -158,7 +158,7 @@ class Cublas {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
     return stream.handle == compute.cuda().handle && !cuda::is_capturing(stream);
   }
-  // Of kTimedCalls calls, after one that is not timed.
+  // Time of kTimedCalls calls together, after one untimed call.
   template <class Launch>
   static double time_ms(CudaStream stream, Launch&& launch) {
     const Stream compute = Stream::compute({DeviceType::cuda, stream.device});
@@ -168,7 +168,7 @@ class Cublas {
     return TimePoint::on(compute).ms_since(begin);
   }
 
-  // Leaves the candidate that takes least time for this very call. False: not now.
+  // Leaves only the candidate that is fastest for this very call. Returns false if nothing can be timed now.
   template <class Launch>
   static bool choose(std::vector<cublasLtMatmulAlgo_t>& candidates, Launch&& launch, CudaStream stream) {
     if (!may_time(stream)) return false;
@@ -234,7 +234,7 @@ class Cublas {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, q.alignment[0]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, q.alignment[2]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, q.alignment[3]);
-    // The parts of a split sum are kept in f32; else some algorithms round each of them to the output's type.
+    // Keeps the parts of a split sum in f32; otherwise some algorithms round each part to the output's type.
     if (dtype_bytes(q.out) < 4) {
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     }
@@ -258,11 +258,11 @@ class Cublas {
     return p;
   }
 
-  // What the file says of a product that is slower with all in it.
+  // The file's entry for a product that is slower when fused.
   static bool is_none(const cublasLtMatmulAlgo_t& algorithm) {
     return std::all_of(std::begin(algorithm.data), std::end(algorithm.data), [](auto word) { return word == 0; });
   }
-  // Whether the algorithm, which another run chose, is one for this product and its workspace.
+  // Whether an algorithm chosen by another run suits this product and its workspace.
   bool takes(const Prepared& p, const cublasLtMatmulAlgo_t& algorithm) const {
     cublasLtMatmulHeuristicResult_t result{};
     return cublasLtMatmulAlgoCheck(handle_, p.operation.get(), p.a.get(), p.b.get(), p.c.get(), p.d.get(), &algorithm,
@@ -276,7 +276,7 @@ class Cublas {
   std::map<Problem, std::unique_ptr<Prepared>> prepared_;
 };
 
-// d_MN += x, a matrix, or with x_row = 0 a row for all.
+// d_MN += x. x is a matrix, or with x_row = 0 one row for all rows of d.
 void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size x_row) {
   if (x_dtype != g.out) {  // a bias
     void* const converted = cuda::scratch(stream, g.N * dtype_bytes(g.out));
@@ -290,7 +290,7 @@ void add_to(CudaStream stream, const Gemm& g, const void* x, DType x_dtype, Size
   }
 }
 
-// Where there is nothing to multiply, or no algorithm takes what is added.
+// Result of a product with K = 0: zeroes d unless it accumulates.
 void clear(CudaStream stream, const Gemm& g) {
   if (g.accumulate) return;
   const Size ldd = g.ldd ? g.ldd : g.N;
@@ -302,7 +302,7 @@ void clear(CudaStream stream, const Gemm& g) {
   }
 }
 
-// `c` is what goes in beside the product, or d.
+// `c` is the matrix that the product adds, or d.
 Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
   const Size lda = g.lda ? g.lda : (g.transpose_a ? g.M : g.K), ldb = g.ldb ? g.ldb : (g.transpose_b ? g.K : g.N),
              ldd = g.ldd ? g.ldd : g.N;
@@ -318,7 +318,8 @@ Problem problem_of(CudaStream stream, const Gemm& g, bool bias, const void* c) {
           g.pinned};
 }
 
-// In deterministic mode, and where cuBLASLt has no such product, what belongs to it goes in passes of its own.
+// Runs the extra work in separate passes in deterministic mode, for dtypes other than bf16 and f16, for K = 0, and if
+// cuBLASLt has no such product. Otherwise picks the faster way.
 void gemm_with_passes(CudaStream stream, const Gemm& g) {
   Cublas& cublas = Cublas::of(stream.device);
   const bool possible = !g.settings.deterministic && dtype_bytes(g.dtype) == 2 && g.K > 0;
@@ -338,7 +339,7 @@ void gemm(CudaStream stream, const Gemm& g) {
   if (g.M == 0 || g.N == 0 || g.batch == 0) return;
   if (has_passes(g)) return gemm_with_passes(stream, g);
   Gemm product = g;
-  // A residual goes in as C unless d is added to as well; what does not go in is added after.
+  // A residual goes in as C unless the call also accumulates into d. Terms that do not go in are added afterwards.
   const bool add_as_c = g.add_MN && !g.accumulate;
   const void* const c = add_as_c ? g.add_MN : g.d;
   bool bias_left = false;

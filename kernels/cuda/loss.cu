@@ -1,5 +1,5 @@
-// Softmax and cross-entropy on the GPU: a block to a row. The largest element is subtracted before the exponential; a
-// NaN in a row passes that search unseen and comes back through the exponentials.
+// Softmax and cross-entropy on the GPU, one block per row. The largest element is subtracted before the exponential.
+// The search for it may miss a NaN in the row, but the exponentials bring it back.
 #include "kernels/loss.h"
 
 #include <limits>
@@ -9,7 +9,7 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kRowThreads = 512;  // of a row of logits
+constexpr int kRowThreads = 512;  // per row of logits
 
 template <class A>
 __device__ constexpr A kLeast = -std::numeric_limits<A>::infinity();
@@ -55,7 +55,7 @@ __global__ void softmax_backward_kernel(T* dx_RC, const T* dy_RC, const T* y_RC,
   }
 }
 
-// One pass over the row: each thread keeps its largest element and the sum of exponentials that are relative to it.
+// One pass over the row: each thread keeps its largest element and the sum of exponentials relative to it.
 template <int kCount, class T>
 __global__ void cross_entropy_forward_kernel(Arithmetic<T>* losses_M, Arithmetic<T>* lse_M, const T* logits_MV,
                                              const std::int32_t* targets_M, Size V) {

@@ -1,4 +1,4 @@
-// y_i (+)= f(x0_i, x1_i, ...) over flat arrays, 16 bytes of the narrowest array at a time.
+// y_i (+)= f(x0_i, x1_i, ...) over flat arrays, in packs of 16 bytes of the narrowest array.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ __global__ void map_kernel(Y* y_N, Size N, F f, const X*... x_N) {
   }
 }
 
-// `f` is a function object over the arithmetic types of the inputs. y may be one of them. (nvcc takes no __device__
-// lambdas inside of generic lambdas, where kernels get their element type.)
+// `f` is a function object over the arithmetic types of the inputs. y may be one of the inputs. (nvcc allows no
+// __device__ lambdas inside generic lambdas, which give kernels their element type.)
 template <class Y, class F, class... X>
 void map(CudaStream stream, Y* y_N, Size N, bool accumulate, F f, const X*... x_N) {
   if (N == 0) return;

@@ -1,4 +1,4 @@
-// Muon's work on single elements on the GPU, one pass over memory each.
+// Muon's elementwise kernels on the GPU, each in one pass over memory.
 #include "kernels/muon.h"
 
 #include "kernels/cuda/map.cuh"
@@ -66,8 +66,8 @@ struct Normalised {
   __device__ float operator()(float x) const { return x / (static_cast<float>(sqrt(*squares)) + 1e-7f); }
 };
 
-// launch(count) with the elements that a thread takes at once: eight where all arrays let it, so that they may share
-// random bits. Every element goes through the same instructions, so a range may be cut anywhere.
+// Calls launch(count) with the elements per thread at once: eight if all arrays allow it, to share random bits,
+// otherwise one. Every element goes through the same instructions, so a range may be split anywhere.
 template <class Launch>
 void in_packs(Size N, bool aligned_arrays, const RoundingPlaces* rounding, Launch&& launch) {
   constexpr int kWhole = static_cast<int>(kRoundedTogether);

@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm on the GPU. Rows of up to 8192 columns of two bytes or 4096 of f32 pass through shared memory
-// once; longer ones, and those that are not aligned or in f64, are read again for each pass.
+// LayerNorm and RMSNorm on the GPU. Rows of up to 8192 columns of two bytes, or 4096 of f32, pass through shared memory
+// once. Longer rows, unaligned rows and f64 are read again for each pass.
 #include "kernels/norm.h"
 
 #include "kernels/cuda/columns.cuh"
@@ -8,9 +8,9 @@
 namespace lt::kernels {
 namespace {
 
-constexpr int kAnyThreads = 128;  // of a block that reads a row again
+constexpr int kAnyThreads = 128;  // of a block that reads a row more than once
 
-// Rows of any length and alignment, a block each.
+// Rows of any length and alignment, one block per row.
 template <bool kCentred, class T>
 __global__ void any_norm_forward_kernel(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC,
                                         const T* w_C, const T* b_C, Arithmetic<T> eps, Size C) {
@@ -70,7 +70,7 @@ struct WeightTerm {
   }
 };
 
-// Without a centre mean_R, b_C and db_C are null.
+// If not kCentred, mean_R, b_C and db_C are null.
 template <bool kCentred>
 void norm_forward(CudaStream stream, const LayerNormForward& n) {
   if (n.R == 0) return;
@@ -108,7 +108,7 @@ void norm_backward(CudaStream stream, const LayerNormBackward& n) {
         return;
       }
     }
-    // dx last: it may stand where x or dy does.
+    // dx last: it may alias x or dy.
     if (dw) sum_columns<A>(stream, dw, R, C, n.accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
     if (db) sum_matrix_rows<A>(stream, db, dy, R, C, n.accumulate_db);
     if (dx && R > 0) {

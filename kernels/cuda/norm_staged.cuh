@@ -1,5 +1,5 @@
-// Norms of rows that warps take through shared memory, while the next ones are on their way. Backward, the lanes keep
-// the columns' sums for the gradients of the parameters.
+// Norms of rows that warps pass through shared memory while their next rows are in flight. In the backward, lanes keep
+// the column sums for the gradients of the parameters.
 #pragma once
 
 #include <limits>
@@ -10,17 +10,17 @@
 
 namespace lt::kernels {
 
-// A warp has a row of up to 2048 columns of two bytes forward, and of up to 1280 backward, where the columns' sums take
-// registers of their own.
+// One warp takes a row of up to 2048 columns of two bytes in the forward, and up to 1280 in the backward, where the
+// column sums need registers too.
 using ForwardSizes = RowSizes<RowSize<2, 1>, RowSize<3, 1>, RowSize<4, 1>, RowSize<5, 1>, RowSize<7, 1>, RowSize<8, 1>,
                               RowSize<4, 4>, RowSize<8, 4>>;
 using BackwardSizes =
     RowSizes<RowSize<2, 1>, RowSize<3, 1>, RowSize<4, 1>, RowSize<5, 1>, RowSize<2, 4>, RowSize<4, 4>, RowSize<8, 4>>;
 
-// Blocks that a multiprocessor is to have at a time, as far as registers go.
+// Target for the number of blocks per multiprocessor, as far as registers allow.
 inline constexpr int kForwardBlocks = 6;
-// Fewer where lanes have more sums in registers; the fastest on H200. As these cut the rows, the bits of the
-// parameters' gradients depend on them.
+// Fewer if lanes hold more sums in registers; these values are the fastest on H200. They decide how rows are cut, so
+// the bits of the parameters' gradients depend on them.
 template <class Shape>
 constexpr int backward_blocks() {
   constexpr bool kOneWarp = Shape::kWarps == 1;
@@ -28,7 +28,7 @@ constexpr int backward_blocks() {
   return kOneWarp ? 3 : 4;
 }
 
-// Rows that a block of the forward keeps: of w, and of b.
+// Rows that a block of the forward keeps: w, and b if centred.
 template <bool kCentred>
 inline constexpr int kForwardKept = kCentred ? 2 : 1;
 
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
         const Packed<T> x = x_of(p);
-        float part = 0;  // one chain of additions a pack: they need not wait for each other
+        float part = 0;  // one chain of additions per pack, so that packs do not wait for each other
 #pragma unroll
         for (int k = 0; k < kPack<T>; ++k) part += x[k];
         mean += part;
@@ -103,13 +103,13 @@ __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
 }
 
 // With h = (x - mean) * rstd and g = dy * w: dx = rstd * (g - h * mean_C(g * h) - [centred] mean_C(g)).
-// partial[block] = its rows' sums of dy * h, then those of dy.
+// partial[block] = the sums of dy * h over its rows, then those of dy.
 template <class Shape, bool kCentred, class T>
 __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
     norm_backward_kernel(T* dx_RC, bool accumulate, float* partial, const T* dy_RC, const T* x_RC, const T* w_C,
                          const float* mean_R, const float* rstd_R, RowPacks s) {
   constexpr int kPacks = Shape::kPacks;
-  // Rows stay in registers between the two passes over them where the columns' sums leave room.
+  // Rows stay in registers between the two passes over them if the column sums leave room.
   constexpr bool kHold = kPacks * kPack<T> * (kCentred ? 2 : 1) <= 64;
   constexpr int kHeld = kHold ? kPacks : 1;
   Packed<T>* const kept_w = shared_packs<T>();
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
     fetch(r + step);
     rows.wait();
     Packed<T> held_x[kHeld], held_dy[kHeld];
-    float sums[kCentred ? 2 : 1] = {};  // of g * h, and of g
+    float sums[kCentred ? 2 : 1] = {};  // g * h, and g
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       Packed<T> x = rows.at(0, p), dy = rows.at(1, p);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
       }
     }
     if (!dx_RC) continue;
-    // rstd * (g - mean_g) - h * rstd * mean_gh, with h a multiple of x and a shift.
+    // rstd * (g - mean_g) - h * rstd * mean_gh, where h is a multiple of x plus a shift.
     row_sum(sums);
     const float mean_gh = sums[0] * inverse_count, factor = -rstd * rstd * mean_gh;
     float shift = 0;
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kBlockThreads, backward_blocks<Shape>())
   if constexpr (kCentred) add_rows_of_block<Shape, T>(sums + C, memory, db, C);
 }
 
-// Of rows that warps take through shared memory; 0 packs of those that are read again for each pass.
+// Rows for the staged kernels; `packs` is 0 if the rows must be read again for each pass.
 template <class T, class... Pointers>
 RowPacks row_packs(Size R, Size C, Pointers... pointers) {
   const Size packs = C / kPack<T>;
@@ -190,7 +190,7 @@ RowPacks row_packs(Size R, Size C, Pointers... pointers) {
   return {static_cast<int>(R), fits ? static_cast<int>(packs) : 0};
 }
 
-// Blocks of kKernel that the stream's device runs at a time, 0 where it has less shared memory than kBytes.
+// How many blocks of kKernel the stream's device runs at once; 0 if it has less shared memory than kBytes.
 template <auto kKernel, Size kBytes>
 int resident_blocks(CudaStream stream) {
   static thread_local int device = -1, blocks = 0;
@@ -222,7 +222,7 @@ bool staged_norm_forward(CudaStream stream, T* y, float* mean, float* rstd, cons
   return done;
 }
 
-// Parameters' gradients in f32 where they are not null.
+// Gradients of the parameters in f32; either may be null.
 struct ColumnGradients {
   float* dw_C;
   bool accumulate_dw;
@@ -236,7 +236,7 @@ bool staged_norm_backward(CudaStream stream, T* dx, bool accumulate_dx, const Co
   bool done = false;
   dispatch_row_shape(BackwardSizes{}, s.packs, [&]<class Shape>(Shape) {
     constexpr auto kKernel = norm_backward_kernel<Shape, kCentred, T>;
-    // Room for dx too, whether or not it is added to: the order of sums is not to depend on that.
+    // Needs room for dx even if it is not added to: the order of sums must not depend on that.
     if (resident_blocks<kKernel, Shape::shared_bytes(1, 3)>(stream) == 0) return;
     const int blocks =
         std::min(kSumMultiprocessors * backward_blocks<Shape>(), (s.R + Shape::kRows - 1) / Shape::kRows);

@@ -1,5 +1,5 @@
-// 16 bytes of a row that stay in four registers as they lie in memory and are converted where they are used. (Of a Pack
-// the compiler keeps each element of two bytes in a register of its own.)
+// 16 bytes of a row, kept in four registers as they are in memory and converted at each use. (With a Pack the compiler
+// keeps each element of two bytes in its own register.)
 #pragma once
 
 #include "kernels/cuda/common.cuh"
@@ -23,10 +23,10 @@ struct alignas(16) Packed {
     }
   }
 
-  // Converted elements that the compiler still holds in registers are given up: the next use converts again.
+  // Drops converted elements that the compiler still holds in registers: the next use converts again.
   __device__ void stay_packed() { asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])); }
 
-  // Element k becomes value(k), rounded to nearest even.
+  // Sets element k to value(k), rounded to nearest even.
   template <class F>
   __device__ void fill(F&& value) {
 #pragma unroll

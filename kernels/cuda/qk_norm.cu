@@ -1,4 +1,4 @@
-// QK-norm on the GPU: a warp to each head of each row, its lanes to channels lane, lane + 32, ...
+// QK-norm on the GPU. One warp per head of each row; a lane takes channels lane, lane + 32, ...
 #include "kernels/qk_norm.h"
 
 #include "kernels/cuda/columns.cuh"
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// What channel d of head `first + i % count` of row i / count adds to its weight's gradient.
+// The term that channel d of head `first + i % count` of row i / count adds to its weight's gradient.
 template <class T>
 struct QkWeightTerm {
   const T *dy, *x;
@@ -102,7 +102,7 @@ void qk_norm_backward(CudaStream stream, const QkNormBackward& norm) {
     const QkNormShape& s = norm.shape;
     const T *const dy = static_cast<const T*>(norm.dy), *const x = static_cast<const T*>(norm.x);
     const A* const rstd = static_cast<const A*>(norm.rstd);
-    // dx last: it may stand where dy does.
+    // dx last: it may alias dy.
     if (norm.dwq_D) {
       sum_columns<A>(stream, static_cast<A*>(norm.dwq_D), s.rows * s.H, s.D, norm.accumulate_dwq,
                      QkWeightTerm<T>{dy, x, rstd, s, 0, s.H});

@@ -1,4 +1,4 @@
-// The normal distribution on the GPU: a thread to a counter, whose four words make four elements (Box and Muller 1958).
+// Normal random numbers on the GPU. A thread takes a counter; its four words give four elements (Box and Muller 1958).
 #include "kernels/random.h"
 
 #include "kernels/cuda/common.cuh"

@@ -1,8 +1,9 @@
-// Sums in a fixed order on the GPU: the order depends on sizes alone.
+// Sums in a fixed order on the GPU. The order depends only on sizes.
 #include "kernels/reduce.h"
-#include "memory/workspace.h"
 
 #include "kernels/cuda/columns.cuh"
+#include "kernels/limits.h"
+#include "memory/workspace.h"
 
 namespace lt::kernels {
 namespace {
@@ -19,7 +20,7 @@ __global__ void block_squares_kernel(double* partial, const T* x_N, Size N) {
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One block: the thread's elements in order, then the threads.
+// One block: each thread adds its elements in order, then the sums of the threads are added.
 template <class Y, class T>
 __global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale) {
   double sum = 0;
@@ -28,7 +29,7 @@ __global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale) 
   if (threadIdx.x == 0) *out = store<Y>(static_cast<Arithmetic<Y>>(scale * sum));
 }
 
-// A warp to each output where the summed elements are next to each other, else a thread.
+// One warp per output if its elements are contiguous; sum_middle_kernel uses one thread per output.
 template <class Out, class T>
 __global__ void sum_within_rows_kernel(Out* out_O, const T* x_OR, Size O, Size R, bool accumulate) {
   const Size o = thread_index() / kWarp;
@@ -39,7 +40,7 @@ __global__ void sum_within_rows_kernel(Out* out_O, const T* x_OR, Size O, Size R
   if (threadIdx.x % kWarp == 0) out_O[o] = store<Out>(accumulate ? load(out_O[o]) + sum : sum);
 }
 
-// partial[o, chunk] = the sum of kSumChunk elements of row o, a block each.
+// partial[o, chunk] = the sum of kSumChunk elements of row o. One block each.
 constexpr Size kSumChunk = 16384, kLongRow = 4 * kSumChunk;
 template <class T>
 __global__ void sum_chunks_kernel(Arithmetic<T>* partial, const T* x_OR, Size R, Size chunks) {
@@ -61,13 +62,13 @@ __global__ void sum_middle_kernel(Out* out_OI, const T* x_ORI, Size O, Size R, S
   }
 }
 
-constexpr int kFewRanks = 64, kMostRanks = 4000;
+constexpr int kFewRanks = 64;
 template <class X, int kRanks>
 struct Contributions {
   const X* of[kRanks];
 };
-// The pointers are parameters of the launch, for which CUDA takes at most 32764 bytes.
-static_assert(sizeof(Contributions<float, kMostRanks>) + 64 <= 32764);
+// The pointers are kernel parameters, and CUDA takes at most 32764 bytes of these.
+static_assert(sizeof(Contributions<float, kMostSummedRanks>) + 64 <= 32764);
 
 template <int kCount, int kRanks, class Y, class X>
 __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X, kRanks> x, int ranks, Size N,
@@ -92,7 +93,19 @@ __global__ void sum_ranks_kernel(Y* y_N, const __grid_constant__ Contributions<X
   }
 }
 
-// Long rows are cut, so that few of them keep the whole device busy.
+template <class T>
+__global__ void cumulative_sum_kernel(T* y_ORI, const T* x_ORI, MiddleShape m, bool reverse, bool accumulate) {
+  for (Size column = thread_index(); column < m.O * m.I; column += thread_count()) {
+    Arithmetic<T> sum = 0;
+    for (Size r = 0; r < m.R; ++r) {
+      const Size at = (column / m.I * m.R + (reverse ? m.R - 1 - r : r)) * m.I + column % m.I;
+      sum += load(x_ORI[at]);
+      y_ORI[at] = store<T>(accumulate ? load(y_ORI[at]) + sum : sum);
+    }
+  }
+}
+
+// Long rows are cut into chunks, so that a few rows keep the whole device busy.
 template <class Out, class T>
 void sum_within_rows(CudaStream stream, Out* out, const T* x, Size O, Size R, bool accumulate) {
   const auto launch = [&](const auto* from, Size length) {
@@ -106,18 +119,6 @@ void sum_within_rows(CudaStream stream, Out* out, const T* x, Size O, Size R, bo
   sum_chunks_kernel<<<static_cast<unsigned>(O * chunks), kThreads, 0, stream_of(stream)>>>(partial, x, R, chunks);
   check_launch("sum_chunks");
   launch(partial, chunks);
-}
-
-// Calls f(out) with the output in its own type: that of x, or of gradients.
-template <class T, class F>
-void with_output(const char* kernel, DType out_dtype, void* out, DType dtype, F f) {
-  if (out_dtype == dtype) return f(static_cast<T*>(out));
-  if (out_dtype != gradient_dtype(dtype)) {
-    throw InternalError("kernels", std::string(kernel) + ": expected sums in " +
-                                       std::string(dtype_name(gradient_dtype(dtype))) + ", found " +
-                                       std::string(dtype_name(out_dtype)));
-  }
-  f(static_cast<Arithmetic<T>*>(out));
 }
 
 }  // namespace
@@ -148,12 +149,12 @@ void sum_all(CudaStream stream, DType dtype, void* out, const void* x_N, Size N,
 }
 
 template <>
-void sum_middle(CudaStream stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const Middle& m,
+void sum_middle(CudaStream stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const MiddleShape& m,
                 bool accumulate) {
   if (m.O * m.I == 0) return;
   dispatch_float(dtype, [&]<class T>() {
     const T* const x = static_cast<const T*>(x_ORI);
-    with_output<T>("sum_middle", out_dtype, out_OI, dtype, [&](auto* out) {
+    dispatch_output<T>("sum_middle", out_dtype, out_OI, dtype, [&](auto* out) {
       if (m.I == 1) {
         sum_within_rows(stream, out, x, m.O, m.R, accumulate);
       } else if (m.O == 1) {
@@ -168,10 +169,21 @@ void sum_middle(CudaStream stream, DType out_dtype, void* out_OI, DType dtype, c
 }
 
 template <>
+void cumulative_sum(CudaStream stream, DType dtype, void* y_ORI, const void* x_ORI, const MiddleShape& m, bool reverse,
+                    bool accumulate) {
+  if (m.O * m.I == 0) return;
+  dispatch_float(dtype, [&]<class T>() {
+    cumulative_sum_kernel<<<blocks_for(stream, m.O * m.I), kThreads, 0, stream_of(stream)>>>(
+        static_cast<T*>(y_ORI), static_cast<const T*>(x_ORI), m, reverse, accumulate);
+  });
+  check_launch("cumulative_sum");
+}
+
+template <>
 void sum_rows(CudaStream stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C,
               bool accumulate) {
   dispatch_float(dtype, [&]<class T>() {
-    with_output<T>("sum_rows", out_dtype, out_C, dtype, [&](auto* out) {
+    dispatch_output<T>("sum_rows", out_dtype, out_C, dtype, [&](auto* out) {
       sum_matrix_rows<Arithmetic<T>>(stream, out, static_cast<const T*>(x_RC), R, C, accumulate);
     });
   });
@@ -181,10 +193,7 @@ template <>
 void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate) {
   if (N == 0) return;
-  if (ranks > kMostRanks) {
-    throw InternalError("kernels", "sum_ranks: expected at most " + std::to_string(kMostRanks) + " ranks, got " +
-                                       std::to_string(ranks));
-  }
+  require_summed_ranks(DeviceType::cuda, ranks);
   dispatch_float(y_dtype, [&]<class Y>() {
     dispatch_float(x_dtype, [&]<class X>() {
       constexpr int kMost = std::max(kPack<X>, kPack<Y>);
@@ -192,7 +201,7 @@ void sum_ranks(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const
       for (int i = 0; i < ranks; ++i) packs = packs && aligned(x[i]);
       dispatch_flag(packs, [&](auto whole) {
         dispatch_flag(ranks <= kFewRanks, [&](auto few) {
-          constexpr int kCount = whole.value ? kMost : 1, kRanks = few.value ? kFewRanks : kMostRanks;
+          constexpr int kCount = whole.value ? kMost : 1, kRanks = few.value ? kFewRanks : kMostSummedRanks;
           Contributions<X, kRanks> contributions;
           for (int i = 0; i < ranks; ++i) contributions.of[i] = static_cast<const X*>(x[i]);
           sum_ranks_kernel<kCount><<<blocks_for(stream, N / kCount), kThreads, 0, stream_of(stream)>>>(

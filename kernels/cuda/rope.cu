@@ -1,4 +1,4 @@
-// Rotary position embedding on the GPU, angles in double.
+// Rotary position embedding on the GPU, with angles in double.
 #include "kernels/rope.h"
 
 #include <algorithm>
@@ -8,17 +8,17 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kMostTokens = 8;          // of a block
-constexpr Size kMostHeadChannels = 256;  // of one head over a block's tokens, if these are several: fastest on H200
-constexpr Size kSharedBytes = Size{48} << 10;  // that every block may have
+constexpr Size kMostTokens = 8;          // per block
+constexpr Size kMostHeadChannels = 256;  // of one head over all tokens of a block, if it has several; fastest on H200
+constexpr Size kSharedBytes = Size{48} << 10;  // available to every block
 
 struct Shape {
   Size B, T, row, heads, D;
-  Size tokens;  // of a block
+  Size tokens;  // per block
 };
 
-// A block takes s.tokens positions of some sequences: their angles once, in shared memory, for all sequences and heads.
-// A thread turns kCount pairs of neighbours at a time.
+// A block takes s.tokens positions of some sequences. It computes their angles once, in shared memory, for all
+// sequences and heads. A thread rotates kCount neighbouring pairs at a time.
 template <class T, int kCount, bool kAdd>
 __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s, double base, Size first, double direction) {
   using A = Arithmetic<T>;

@@ -1,4 +1,4 @@
-// Packs of arrays that are f32, or bf16 that is rounded stochastically, in f32 registers.
+// Reads packs of f32 or bf16 arrays into f32 registers and writes them back; bf16 is rounded stochastically.
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,5 @@
-// Rows that warps take one after another through shared memory: while they work on a row, their next one is on its way.
-// A lane copies and reads the same packs of 16 bytes of every row, so it waits for its own copies alone. Rows that all
+// Rows that warps pass one after another through shared memory: while a warp works on a row, its next one is in flight.
+// A lane copies and reads the same packs of 16 bytes of every row, so it waits only for its own copies. Rows that all
 // warps read are kept beside them.
 #pragma once
 
@@ -10,18 +10,18 @@
 namespace lt::kernels {
 
 inline constexpr int kBlockWarps = 4, kBlockThreads = kBlockWarps * kWarp;
-inline constexpr int kRowStages = 2;  // the row that is worked on, and the next
+inline constexpr int kRowStages = 2;  // the row in use, and the next
 
-// How a row lies in one warp or in all of a block: pack p of a lane is the row's pack p * kLanes + lane. Every lane has
-// the first kFullPacks of its kPacks.
+// Layout of a row in one warp or in all warps of a block: pack p of a lane is the row's pack p * kLanes + lane. Every
+// lane has the first kFullPacks of its kPacks.
 template <int kPacksOfLane, int kFullPacksOfLane, int kWarpsOfRow>
 struct RowShape {
   static constexpr int kPacks = kPacksOfLane, kFullPacks = kFullPacksOfLane, kWarps = kWarpsOfRow;
-  static constexpr int kLanes = kWarps * kWarp, kRows = kBlockWarps / kWarps;  // rows that a block has at a time
+  static constexpr int kLanes = kWarps * kWarp, kRows = kBlockWarps / kWarps;  // rows of a block at a time
   static constexpr int kMaxPacks = kPacks * kLanes;
   static_assert(kWarps == 1 || kWarps == kBlockWarps);
 
-  // Shared memory of a block with `kept` rows that all warps read and `arrays` that rows are taken from.
+  // Shared memory of a block with `kept` rows that all warps read, and stages for rows of `arrays` arrays.
   static constexpr Size shared_bytes(int kept, int arrays) {
     return Size{16} * kMaxPacks * (kept + kRowStages * arrays * kRows);
   }
@@ -29,7 +29,7 @@ struct RowShape {
   static __device__ int group() { return static_cast<int>(threadIdx.x) / kLanes; }
 };
 
-// R rows of `packs` times 16 bytes: fewer than 2^30 of these, so that an index a grid beyond the last row is an int.
+// R rows of `packs` packs of 16 bytes. Fewer than 2^30 in all, so an index one grid beyond the last row fits an int.
 struct RowPacks {
   int R, packs;
 };
@@ -40,13 +40,13 @@ __device__ Packed<T>* shared_packs() {
   return reinterpret_cast<Packed<T>*>(shared_row_memory);
 }
 
-// kept[n * kMaxPacks + i] = pack i of row n, zero where it has none or the row is null. The block is to synchronise
-// before it reads them.
+// kept[n * kMaxPacks + i] = pack i of row n; zero beyond the row's end or if the row is null. The block must
+// synchronise before it reads them.
 template <class Shape, class T, class... Rows>
 __device__ void keep_rows(Packed<T>* kept, int packs, const Rows*... rows_C) {
   constexpr int kRows = sizeof...(Rows), kEach = (Shape::kMaxPacks + kBlockThreads - 1) / kBlockThreads;
   const T* const from[] = {rows_C...};
-  Packed<T> loaded[kRows][kEach]{};  // before the first is stored, so that they come together as far as registers go
+  Packed<T> loaded[kRows][kEach]{};  // loads come before stores, so that they overlap as far as registers allow
 #pragma unroll
   for (int n = 0; n < kRows; ++n) {
 #pragma unroll
@@ -70,7 +70,7 @@ class StagedRows {
  public:
   static_assert(kRowStages == 2, "fetch(), wait() and at() take turns between two");
 
-  // `memory` is the block's, of kRowStages * arrays * kRows rows.
+  // `memory` belongs to the block and holds kRowStages * arrays * kRows rows.
   __device__ StagedRows(Packed<T>* memory, int arrays, RowPacks s)
       : own_(memory + Shape::group() * kRowStages * arrays * Shape::kMaxPacks + Shape::lane()),
         stage_packs_(arrays * Shape::kMaxPacks),
@@ -81,7 +81,7 @@ class StagedRows {
     }
   }
 
-  // Begins to copy row r of every array that is not null; of no row beyond the last.
+  // Starts to copy row r of every array that is not null. Copies nothing beyond the last row.
   template <class... Arrays>
   __device__ void fetch(int r, const Arrays*... x_RC) {
     if (r < s_.R) {
@@ -95,10 +95,10 @@ class StagedRows {
     __pipeline_commit();
     next_ ^= 1;
   }
-  // Waits for the row that was asked for before the last fetch(), which at() then gives.
+  // Waits for the row requested before the last fetch(). at() then returns it.
   __device__ void wait() { __pipeline_wait_prior(1); }
 
-  // From wait() to the next fetch(). Zero beyond the row's end.
+  // Valid from wait() to the next fetch(). Zero beyond the row's end.
   __device__ Packed<T> at(int array, int p) const { return *place(next_, array, p); }
   __device__ bool holds(int p) const { return p < Shape::kFullPacks || p < packs_; }
   __device__ void write(T* y_RC, int r, int p, const Packed<T>& value) const {
@@ -120,12 +120,12 @@ class StagedRows {
   Packed<T>* own_;
   int stage_packs_;
   RowPacks s_;
-  int packs_;     // of this lane
-  int next_ = 0;  // the stage that fetch() fills; at() reads it too, since by then fetch() has gone on to the other
+  int packs_;     // packs of this lane
+  int next_ = 0;  // the stage that the next fetch() fills; until then at() reads it
 };
 
-// Sums over the lanes and warps of a row, the same numbers in every lane, in a fixed order. All of them call it as
-// often, with up to kMostSums numbers.
+// Sums over the lanes and warps of a row in a fixed order; every lane gets the same numbers. All lanes must call it
+// equally often, with up to kMostSums numbers.
 template <class Shape>
 class RowSums {
  public:
@@ -135,7 +135,7 @@ class RowSums {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) x[k] = warp_sum(x[k]);
     if constexpr (Shape::kWarps > 1) {
-      // Two buffers take turns: a warp past the barrier of call n + 1 knows that all have read those of call n.
+      // Two buffers alternate: a warp past the barrier of call n + 1 knows that all have read the buffer of call n.
       __shared__ float parts[2][kMostSums][kBlockWarps];
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
@@ -162,8 +162,8 @@ class RowSums {
   int turn_ = 0;
 };
 
-// out_C[c] = the sum of column c over the block's rows, which are summed in `own` lane by lane. Uses `memory`, of kRows
-// rows in f32, to which no copy may be on its way.
+// out_C[c] = the sum of column c over the block's rows. Each lane's sums are in `own`. Uses `memory`, with room for
+// kRows rows in f32; no copy to it may be in flight.
 template <class Shape, class T>
 __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own)[Shape::kPacks][kPack<T>], int C) {
   constexpr int kColumns = Shape::kMaxPacks * kPack<T>;
@@ -186,16 +186,16 @@ __device__ void add_rows_of_block(float* out_C, float* memory, const float (&own
   }
 }
 
-// Packs of a lane and warps of a row: a shape but for its full packs.
+// Packs per lane and warps per row: a RowShape without its full packs.
 template <int kPacksOfLane, int kWarpsOfRow>
 struct RowSize {
   static constexpr int kPacks = kPacksOfLane, kWarps = kWarpsOfRow;
 };
-// By growing packs of a row.
+// Sorted by packs per row, ascending.
 template <class... Sizes>
 struct RowSizes {};
 
-// f(Shape{}) for the smallest size that holds rows of `packs`, which are more than kHeld; false where none does.
+// Calls f(Shape{}) for the smallest size that holds rows of `packs` packs (> kHeld). Returns false if no size does.
 template <int kHeld = 0, class F>
 bool dispatch_row_shape(RowSizes<>, Size, F&&) {
   return false;

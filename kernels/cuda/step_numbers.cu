@@ -1,4 +1,4 @@
-// The numbers of a step on the GPU, by one thread.
+// Computes the numbers of a step on the GPU, in one thread.
 #include "kernels/step_numbers.h"
 
 #include "kernels/cuda/common.cuh"

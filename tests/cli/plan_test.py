@@ -72,6 +72,9 @@ class Plan(TrainingTest):
         self.assert_error(planned("--model.heads=5"), 2, "[kernels] attention: channels of a head: expected at most 256 on CUDA, got 320")
         self.assert_error(planned(samples=2049), 2, "[kernels] embedding: tokens of a micro-batch: expected at most 2097152 on CUDA, "
                           "got 2098176")
+        self.assert_error(planned("--parallel.reduce_dtype=bf16", "--ranks", 4001), 2,
+                          "[kernels] reduce-scatter: ranks of a group: expected at most 4000 on CUDA, got 4001")
+        self.assertEqual(planned("--parallel.reduce_dtype=bf16", "--ranks", 4000).returncode, 0)
         self.assertEqual(program.run("plan", "--model.preset=llama-1b", "--model.heads=4", "--gpu", "cpu").returncode, 0)
         self.assert_error(planned("--cores", 4), 2, "[plan] cores: expected 1 for a rank on h100, got 4")
 

@@ -3,7 +3,7 @@
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/device_array.h"
-#include "kernels/notices.h"
+#include "libtrain/device/context.h"
 #include "libtrain/error.h"
 
 using namespace lt;
@@ -194,15 +194,14 @@ TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels",
   compare({1, 20, 2, 2, 64}, DType::f32, own_tolerance(DType::f32));
   CHECK_THROWS_AS(on_cuda(odd, DType::bf16, Inputs(odd, DType::bf16), {AttentionPath::cudnn}), InternalError);
   // Said once, with the reason; f32 has no other way.
-  kernels::take_notices();
+  std::vector<std::string> notices;
+  const ContextMemberScope<&Context::notices> scope(&notices);
   on_cuda({1, 20, 2, 2, 9}, DType::bf16, Inputs({1, 20, 2, 2, 9}, DType::bf16), {});
   on_cuda({1, 20, 2, 2, 9}, DType::f32, Inputs({1, 20, 2, 2, 9}, DType::f32), {});
-  CHECK(
-      kernels::take_notices() ==
-      std::vector<std::string>{"attention in bf16 with heads of 9 channels runs on the own kernels, which are slower, "
-                               "since cuDNN: expected bf16 or f16 and a head size that is a multiple of 8 up to 256"});
   on_cuda({1, 20, 2, 2, 9}, DType::bf16, Inputs({1, 20, 2, 2, 9}, DType::bf16), {});
-  CHECK(kernels::take_notices().empty());
+  CHECK(notices == std::vector<std::string>{
+                       "attention in bf16 with heads of 9 channels runs on the own kernels, which are slower, "
+                       "since cuDNN: expected bf16 or f16 and a head size that is a multiple of 8 up to 256"});
 }
 
 TEST_CASE("attention on CUDA: heads of more than 256 channels are refused", "[cuda]") {

@@ -4,8 +4,9 @@
 #include <limits>
 
 #include "kernels/elementwise.h"
-#include "kernels/indexing.h"
+#include "kernels/gather.h"
 #include "kernels/inputs.h"
+#include "kernels/reduce.h"
 #include "kernels/tolerance.h"
 #include "libtrain/device/device.h"
 #include "test_main/catch.h"
@@ -64,7 +65,7 @@ TEST_CASE("elementwise functions agree with their formulas, in place and added",
 TEST_CASE("gather, its gradient and cumulative sums agree with their formulas", "[kernels]") {
   for (const DType dtype : kFloats) {
     const DType sums = gradient_dtype(dtype);
-    for (const Middle m : {Middle{1, 1, 1}, Middle{3, 5, 7}, Middle{2, 9, 1}}) {
+    for (const MiddleShape m : {MiddleShape{1, 1, 1}, MiddleShape{3, 5, 7}, MiddleShape{2, 9, 1}}) {
       const Size K = 4, picked = m.O * K * m.I, n = m.O * m.R * m.I;
       const std::vector<std::int32_t> index = random_ids(picked, m.R, 3);
       const Array x = random_array(dtype, n, 1), dy = random_array(dtype, picked, 2), before = random_array(sums, n, 4);

@@ -1,7 +1,7 @@
 // The kernels of the general operations on CUDA against the CPU's.
 #include "kernels/elementwise.h"
 #include "kernels/functions.h"
-#include "kernels/indexing.h"
+#include "kernels/gather.h"
 #include "kernels/on_both.h"
 #include "kernels/reduce.h"
 
@@ -39,7 +39,8 @@ TEST_CASE("cuda: functions of each element", "[cuda]") {
 TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
-    for (const Middle m : {Middle{1, 1, 1}, Middle{3, 5, 7}, Middle{2, 300, 1}, Middle{1, 40, 129}}) {
+    for (const MiddleShape m :
+         {MiddleShape{1, 1, 1}, MiddleShape{3, 5, 7}, MiddleShape{2, 300, 1}, MiddleShape{1, 40, 129}}) {
       const Size K = 9, n = m.O * m.R * m.I, picked = m.O * K * m.I;
       for (const bool flag : {false, true}) {
         OnBoth both;
@@ -71,7 +72,8 @@ TEST_CASE("cuda: gather, cumulative sum, select, divide, maximum", "[cuda]") {
 TEST_CASE("cuda: sums of long rows, and in the gradients' dtype", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
-    for (const Middle m : {Middle{1, 1'000'003, 1}, Middle{3, 70'000, 1}, Middle{2, 50, 3}, Middle{1, 5'000, 4}}) {
+    for (const MiddleShape m :
+         {MiddleShape{1, 1'000'003, 1}, MiddleShape{3, 70'000, 1}, MiddleShape{2, 50, 3}, MiddleShape{1, 5'000, 4}}) {
       OnBoth both;
       const int x = both.array(dtype, m.O * m.R * m.I, 0.01), out = both.array(sums, m.O * m.I);
       both.run([&](auto s, auto at) { sum_middle(s, sums, at(out), dtype, at(x), m, false); }, 16);

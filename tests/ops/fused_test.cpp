@@ -153,6 +153,7 @@ TEST_CASE("qk_norm: gradients, and values beside rms_norm", "[ops]") {
     check_equal(ops::slice(y, 2, 6 * h, 6), expected, 1e-12);
   }
   CHECK_THROWS_WITH(ops::qk_norm(qkv, heads, normal({5}, 4), wk), "qk_norm: q_weight: expected shape [6], got [5]");
+  CHECK_THROWS_WITH(ops::qk_norm(qkv, {3, 2, 6}, wq, wk), "qk_norm: heads: expected a multiple of kv_heads 2, got 3");
 }
 
 TEST_CASE("attention: a window hides what lies before it", "[ops]") {

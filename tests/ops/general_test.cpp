@@ -105,6 +105,10 @@ TEST_CASE("concat, split, gather and cumulative_sum: gradients and values", "[op
   const Tensor x = Tensor::from(std::vector<double>{1, 2, 3, 4, 5, 6}, {2, 3});
   CHECK(ops::gather(x, 1, columns).to_vector<double>() == std::vector<double>{3, 3, 4, 5});
   CHECK(ops::cumulative_sum(x, 1).to_vector<double>() == std::vector<double>{1, 3, 6, 4, 9, 15});
+  CHECK_THROWS_WITH(ops::split(x, {4, -1}, 1), "split: sizes: expected at least 0 each, got -1");
+  const Tensor long_condition = numbers({1, 0, 1, 0}, {4});
+  CHECK_THROWS_WITH(ops::where(long_condition, x, x),
+                    "where: condition: expected a shape that broadcasts with [2, 3], got [4]");
   CHECK(ops::concat({x, x}, 0).shape() == Shape{4, 3});
   CHECK(ops::split(x, {1, 2}, 1)[1].to_vector<double>() == std::vector<double>{2, 3, 5, 6});
 }

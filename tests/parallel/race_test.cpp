@@ -1,5 +1,5 @@
-// Streams that come late: where one waits before it gathers, reduces or updates, all that depends on it must wait for
-// it, so the bits are the same.
+// Streams that come late. If one sleeps before it gathers, reduces, exchanges, transforms or updates, everything that
+// depends on it waits, so the bits stay the same.
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -19,10 +19,29 @@ namespace {
 
 constexpr Size kSteps = 3;
 
-Curve curve(const ParallelOptions& parallel, bool graph) {
+struct Case {
+  const char* name;
+  OptimizerGroups groups;
+  std::vector<std::string> points;  // of a step with it
+};
+
+std::vector<Case> cases() {
+  return {
+      {"AdamW", AdamW{.lr = 1e-3f}, {"gather", "reduce", "optimizer"}},
+      {"Muon", OptimizerGroups({{"*", Muon()}, {"*", AdamW()}}, 1e-3, 1.0), {"transform", "all_to_all", "optimizer"}}};
+}
+
+Curve curve(const ParallelOptions& parallel, const OptimizerGroups& groups) {
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
-  const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16, .cuda_graph = graph};
-  return train_curve(spec, ranks(), parallel, options, kSteps);
+  const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = DType::bf16};
+  return train_curve(spec, ranks(), parallel, options, kSteps, groups);
+}
+
+// Whether a step on this rank comes to a point at which its stream can sleep.
+bool has_point(const std::string& point, const Strategy& strategy) {
+  if (point == "optimizer" || point == "transform") return true;
+  const bool exchanges = device().type == DeviceType::cuda && ranks().size() > 1;
+  return exchanges && (point != "all_to_all" || strategy.optimizer == Placement::sharded);
 }
 
 }  // namespace
@@ -31,15 +50,16 @@ TEST_CASE("a stream that comes late changes no bit", "[parallel]") {
   for (const Strategy& strategy : kStrategies) {
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
-      const Curve expected = curve(parallel, false);
-      for (const char* point : {"gather", "reduce", "optimizer"}) {
-        for (const int rank : {0, ranks().size() - 1}) {
-          const ArmedFault fault(std::string(point) + ":" + std::to_string(rank) + ":2:device-sleep");
-          INFO(strategy.name << " recompute " << static_cast<int>(recompute) << ", " << point << " of rank " << rank);
-          CHECK(curve(parallel, false) == expected);
-          const bool exchanges = device().type == DeviceType::cuda && ranks().size() > 1;
-          const bool reached = exchanges || std::string(point) == "optimizer";
-          if (world().rank() == rank) CHECK((fault_hits() > 0) == reached);
+      for (const Case& optimizer : cases()) {
+        const Curve expected = curve(parallel, optimizer.groups);
+        for (const std::string& point : optimizer.points) {
+          for (const int rank : {0, ranks().size() - 1}) {
+            const ArmedFault fault(point + ":" + std::to_string(rank) + ":2:device-sleep");
+            INFO(strategy.name << " recompute " << static_cast<int>(recompute) << ", " << optimizer.name << ", "
+                               << point << " of rank " << rank);
+            CHECK(curve(parallel, optimizer.groups) == expected);
+            if (world().rank() == rank) CHECK((fault_hits() > 0) == has_point(point, strategy));
+          }
         }
       }
     }
@@ -79,12 +99,14 @@ TEST_CASE("a step as a CUDA graph gives the same bits", "[parallel]") {
       for (const Strategy& strategy : kStrategies) {
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
           const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
-          StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype};
-          const Curve expected = train_curve(spec, ranks(), parallel, options, 8);
-          options.cuda_graph = true;
-          INFO(spec.family << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " "
-                           << dtype_name(dtype));
-          CHECK(train_curve(spec, ranks(), parallel, options, 8) == expected);
+          for (const Case& optimizer : cases()) {
+            StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16, .dtype = dtype};
+            const Curve expected = train_curve(spec, ranks(), parallel, options, 8, optimizer.groups);
+            options.cuda_graph = true;
+            INFO(spec.family << " " << strategy.name << " recompute " << static_cast<int>(recompute) << " "
+                             << dtype_name(dtype) << " " << optimizer.name);
+            CHECK(train_curve(spec, ranks(), parallel, options, 8, optimizer.groups) == expected);
+          }
         }
       }
     }

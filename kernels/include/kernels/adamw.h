@@ -1,4 +1,4 @@
-// AdamW on a flat range of parameters (Loshchilov & Hutter 2019, algorithm 2 with the decay scaled by the rate).
+// AdamW on a flat range of parameters (Loshchilov & Hutter 2019, algorithm 2 with the decay scaled by lr).
 #pragma once
 
 #include "kernels/common.h"
@@ -15,20 +15,19 @@ struct AdamWFactors {
 struct AdamWRange {
   void *w_N, *m_N, *v_N;
   const float* gradient_N;
-  void* copy_N;  // receives w rounded to `copy_dtype`, bf16 or f16; null: none, as where w is bf16
+  void* copy_N;  // receives w rounded to `copy_dtype`, bf16 or f16; null: no copy, as for bf16 w
   DType copy_dtype;
   Size N;
-  Size decayed;                                          // the first so many elements decay
-  DType w_dtype = DType::f32, state_dtype = DType::f32;  // of w, and of m and v: f32 or bf16
-  const RoundingPlaces* rounding = nullptr;              // in the host's memory; null where all three are f32
+  Size decayed;                                          // how many elements, from the first, have weight decay
+  DType w_dtype = DType::f32, state_dtype = DType::f32;  // of w; of m and v: f32 or bf16
+  const RoundingPlaces* rounding = nullptr;              // in host memory; null if all three are f32
 };
 
-// For i in [0, N), with g = numbers->gradient_scale * gradient_i:
+// Computes in f32, for i in [0, N), with g = numbers->gradient_scale * gradient_i:
 //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
-//   w -= lr * ((m / bias[0]) / (sqrt(v / bias[1]) + eps) + decay_i * w),  decay_i = weight_decay for i < decayed, else
-//   0.
-// in f32; w, m and v are f32, or bf16 that is rounded stochastically.
-// Every element is computed alike, so a range may be cut anywhere.
+//   w -= lr * ((m / bias[0]) / (sqrt(v / bias[1]) + eps) + decay_i * w),
+//   decay_i = weight_decay for i < decayed, else 0.
+// w, m and v are f32, or bf16 that is rounded stochastically. Elements are independent: a range may be split anywhere.
 template <class S>
 void adamw_update(S stream, const AdamWRange& range, const AdamWFactors& factors, const StepNumbers* numbers);
 

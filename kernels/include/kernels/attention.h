@@ -1,5 +1,5 @@
-// Causal attention with grouped key/value heads on packed rows, blockwise with a running softmax: no T x T matrix, in
-// either direction (Dao et al. 2022; Milakov & Gimelshein 2018 for the running softmax).
+// Causal attention with grouped key/value heads on packed rows. Forward and backward work in blocks with a running
+// softmax and need no T x T matrix (Dao et al. 2022; Milakov & Gimelshein 2018 for the running softmax).
 // A packed row is [query heads | key heads | value heads] = [H*D | G*D | G*D]; query head h reads key/value head h*G/H.
 // With a window, a position sees itself and window - 1 positions before it (Beltagy et al. 2020).
 #pragma once
@@ -17,8 +17,8 @@ struct AttentionShape {
   constexpr Size first_seen(Size i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
 };
 
-// Which implementation runs on CUDA. `automatic`: cuDNN where it takes the shape, the own kernels elsewhere. `own`:
-// these alone. `cudnn`: throws InternalError with cuDNN's reason where it does not take the shape; for tests and
+// Which implementation runs on CUDA. `automatic`: cuDNN if it supports the shape, otherwise the own kernels. `own`:
+// only these. `cudnn`: throws InternalError with cuDNN's reason if it does not support the shape; for tests and
 // measurements.
 enum class AttentionPath { automatic, own, cudnn };
 
@@ -47,9 +47,8 @@ struct AttentionBackward {
 };
 template <class S>
 void attention_backward(S stream, const AttentionBackward& call);
-// Known without the device, so that a plan is exact anywhere: on CUDA a bound of what either implementation asks.
-// `target` is where the backward will run, cpu or cuda: for tensors on meta, the device that they stand for. Throws
-// InternalError for meta.
+// Needs no device, so a plan is exact anywhere; on CUDA an upper bound over both implementations. `target` is where the
+// backward will run, cpu or cuda; for tensors on meta, the device that they stand for. Throws InternalError for meta.
 Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic);
 
 // For generation: T new queries at positions past .. past+T-1 against a cache of past+T keys and values.
@@ -60,7 +59,7 @@ struct AttentionCached {
   void* out_BTHD;
   const void* q;
   Size q_row;                     // elements between rows of q
-  const void *k_cache, *v_cache;  // [B, capacity, G*D], which hold the new keys and values
+  const void *k_cache, *v_cache;  // [B, capacity, G*D], including the new keys and values
   Size capacity, past;
 };
 template <class S>

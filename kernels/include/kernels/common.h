@@ -1,14 +1,14 @@
-// What all kernel headers share. A kernel takes a stream, pointers and sizes: no tensor, no autograd, no communication.
+// Conventions of all kernel headers. A kernel takes a stream, pointers and sizes: no tensor, autograd or communication.
 //
-// Each kernel is declared once, as a template over the stream's type, and specialised by each back end
-// (kernels/cpu: CpuStream). `ops` picks the stream by the tensor's device with dispatch().
+// Each kernel is declared once, as a template over the stream's type, and specialised by each back end (kernels/cpu:
+// CpuStream). `ops` picks the stream by the tensor's device with dispatch().
 //
 // Legend of the shape suffixes: B sequences, T tokens of each, M = B*T rows, C channels (width), H query heads,
 // G key/value heads, D channels of a head, F channels of the feed-forward layer, V vocabulary, R rows, N elements.
 // `void*` is an array of the `dtype` argument (f32, f64, bf16, f16); arithmetic is in f32, and in f64 for f64.
-// `accumulate` = true adds to what the output holds, false overwrites it.
-// Gradients of parameters have the type that gradient_dtype() gives. Pointers are aligned to 64 bytes unless said;
-// outputs do not alias inputs unless said.
+// `accumulate` = true adds to the output, false overwrites it.
+// Gradients of parameters have the type gradient_dtype(). Unless stated otherwise, pointers are aligned to 64 bytes and
+// outputs do not alias inputs.
 #pragma once
 
 #include "libtrain/device/device.h"
@@ -19,4 +19,12 @@ namespace lt {
 // The type in which gradients of parameters of `dtype` are summed: f64 for f64, otherwise f32.
 constexpr DType gradient_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
+namespace kernels {
+
+// The shape [O, R, I] of an array around the dimension R.
+struct MiddleShape {
+  Size O, R, I;
+};
+
+}  // namespace kernels
 }  // namespace lt

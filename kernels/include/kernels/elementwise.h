@@ -1,4 +1,4 @@
-// Operations on each element: copies and conversions, arithmetic with broadcasting, activations, dropout.
+// Elementwise operations: copies and conversions, arithmetic with broadcasting, activations, dropout.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace lt::kernels {
 
 inline constexpr int kMaxDims = 6;
 
-// An index space of `dims` sizes and the strides, in elements, of up to three arrays in it. Stride 0 broadcasts.
+// An index space of `dims` sizes, with the strides (in elements) of up to three arrays. Stride 0 broadcasts.
 struct Strided {
   int dims = 0;
   std::array<Size, kMaxDims> sizes{};
@@ -25,11 +25,11 @@ struct Strided {
 
 template <class S>
 void fill_zero(S stream, void* x, Size bytes);
-// Every element is `value`, rounded to dtype (f32, f64, bf16, f16).
+// Sets every element to `value`, rounded to dtype (f32, f64, bf16, f16).
 template <class S>
 void fill(S stream, DType dtype, void* x_N, double value, Size N);
 
-// y_N (+)= x_N, converting between any two of f32, f64, bf16, f16 (and i32 to i32). y may be x where types are equal.
+// y_N (+)= x_N, converting between any two of f32, f64, bf16, f16 (and i32 to i32). y may be x if the types are equal.
 template <class S>
 void convert(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* x_N, Size N, bool accumulate);
 
@@ -45,12 +45,17 @@ void mul(S stream, DType dtype, const Strided& space, void* out, const void* a, 
 
 template <class S>
 void divide(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
-// The larger; NaN where either is.
+// The larger of a and b; NaN if either is NaN.
 template <class S>
 void maximum(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
-// out *= 1 where a > b, 1/2 where a = b, else 0: from the gradient of maximum(a, b) that of a.
+// out *= 1 if a > b, 1/2 if a = b, else 0: turns the gradient of maximum(a, b) into that of a.
 template <class S>
 void maximum_backward(S stream, DType dtype, const Strided& space, void* out, const void* a, const void* b);
+
+// y_N = condition_N ? a_N : b_N. A null a or b stands for zeros.
+template <class S>
+void select(S stream, DType dtype, void* y_N, const std::int32_t* condition_N, const void* a_N, const void* b_N,
+            Size N);
 
 // y_N (+)= alpha * x_N.
 template <class S>
@@ -59,7 +64,7 @@ void scale(S stream, DType dtype, void* y_N, const void* x_N, double alpha, Size
 // GELU in its tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))   (Hendrycks & Gimpel 2016).
 template <class S>
 void gelu_forward(S stream, DType dtype, void* y_N, const void* x_N, Size N);
-// dx may be dy or x, here and in the next two.
+// dx may be dy or x, here and in the next two backward functions.
 template <class S>
 void gelu_backward(S stream, DType dtype, void* dx_N, const void* dy_N, const void* x_N, Size N, bool accumulate);
 
@@ -76,8 +81,8 @@ template <class S>
 void swiglu_backward(S stream, DType dtype, void* dx_R2F, const void* dy_RF, const void* x_R2F, Size R, Size F,
                      bool accumulate);
 
-// Inverted dropout: y_i (+)= x_i / (1 - p) where the uniform number of element first + i under `key` is >= p, else 0,
-// for a p in [0, 1). The mask depends on (key, first + i) alone. Its gradient is the same function of dy. y may be x.
+// Inverted dropout: y_i (+)= x_i / (1 - p) if the uniform number of element first + i under `key` is >= p, else 0. p is
+// in [0, 1). The mask depends only on (key, first + i). The gradient is the same function of dy. y may be x.
 struct Dropout {
   DType dtype;
   Size N;

@@ -1,4 +1,4 @@
-// Table look-up of token ids, with learned positions where the model has them.
+// Table look-up of token ids, with learned positions if the model has them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ void embedding_forward(S stream, const EmbeddingForward& embedding);
 
 // dtable_VC (+)= sum of dy over the rows with that id, dpositions_TC (+)= sum of dy over the sequences; either may be
 // null. Sums run in the order of the rows, whatever the number of threads. Both have gradient_dtype(dtype).
-// V rows of dtable and `max_T` rows of dpositions are written (not only those that occur).
+// Writes all V rows of dtable and all `max_T` rows of dpositions, not only those that occur.
 struct EmbeddingBackward {
   DType dtype;
   Size M, T, C, V, max_T;

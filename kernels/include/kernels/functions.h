@@ -1,4 +1,4 @@
-// Elementwise functions, exp, log, sqrt, tanh, relu, sigmoid, and their gradients.
+// Elementwise functions and their gradients: exp, log, sqrt, tanh, relu, sigmoid.
 #pragma once
 
 #include <cstdint>

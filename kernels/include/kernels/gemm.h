@@ -6,8 +6,8 @@
 
 namespace lt::kernels {
 
-// For each of `batch` items: D_MN = alpha op(A)_MK op(B)_KN (+ bias_N) (+ add_MN) (+ D_MN where `accumulate`).
-// Products are summed in f32 (f64 for f64) and rounded once to `out`; on the CPU twice where alpha is not 1.
+// For each of `batch` items: D_MN = alpha op(A)_MK op(B)_KN (+ bias_N) (+ add_MN) (+ D_MN if `accumulate`).
+// Products are summed in f32 (f64 for f64) and rounded once to `out`; on the CPU twice if alpha is not 1.
 struct Gemm {
   Size M = 0, N = 0, K = 0;
   const void* a = nullptr;         // [M, K], or [K, M] with transpose_a; rows are lda elements apart
@@ -19,16 +19,16 @@ struct Gemm {
   DType out = DType::f32;    // of d and add: dtype, or f32 for bf16 and f16 inputs
   bool accumulate = false;
   const void* bias_N = nullptr;  // added to every row
-  const void* add_MN = nullptr;  // a residual, contiguous, one for all items; may not be d
-  float alpha = 1;               // others than 1 want a contiguous d, and nothing that is added
-  // With x the product and its bias, both contiguous as d, and without accumulate, add_MN or batch:
+  const void* add_MN = nullptr;  // a contiguous residual, the same for all items; must not be d
+  float alpha = 1;               // other values need a contiguous d and allow no added terms
+  // x is the product plus its bias. The next two arrays are contiguous like d and exclude accumulate, add_MN and batch.
   void* gelu_input_MN = nullptr;              // receives x; d = gelu(x)
   const void* gelu_gradient_of_MN = nullptr;  // d = x * gelu'(this)
-  // Receives the sums over k of op(A)_mk in gradient_dtype(dtype); with transpose_a and contiguous a, without batch.
+  // Receives the sums over k of op(A)_mk in gradient_dtype(dtype). Needs transpose_a, a contiguous a, and no batch.
   void* sum_a_M = nullptr;
   Size batch = 1, stride_a = 0, stride_b = 0, stride_d = 0;  // elements between items
-  // On CUDA by the algorithm that cuBLASLt puts first, where others take the one that was fastest on this device: equal
-  // products have the same bits on all devices of a kind. Takes no workspace, so it may run beside other products.
+  // On CUDA, use the algorithm that cuBLASLt ranks first instead of the one measured as fastest on this device. Equal
+  // products then have the same bits on all devices of a kind. Takes no workspace, so it may run beside other products.
   bool pinned = false;
   KernelSettings settings = {};
 };

@@ -1,5 +1,5 @@
-// Sizes that kernels refuse. Operations check them before they launch, and on meta for the device that it stands for,
-// so a plan and a run refuse with the same message. Throws UsageError (component "kernels").
+// Size limits of kernels. Operations check them before a launch. On meta they check the limits of the device that it
+// stands for, so a plan and a run fail with the same message. Throws UsageError (component "kernels").
 #pragma once
 
 #include "kernels/common.h"
@@ -7,10 +7,12 @@
 namespace lt::kernels {
 
 inline constexpr Size kMostHeadChannels = 256;            // of attention on CUDA
-inline constexpr Size kMostEmbeddingIds = Size{1} << 21;  // whose sorting leaves half of CUDA's scratch memory
+inline constexpr Size kMostEmbeddingIds = Size{1} << 21;  // sorting them leaves half of CUDA's scratch memory free
+inline constexpr int kMostSummedRanks = 4000;             // one launch takes a pointer for each
 
 // `target` is where the kernels will run, cpu or cuda.
 void require_head_size(DeviceType target, Size channels);
 void require_embedding_ids(DeviceType target, Size ids);
+void require_summed_ranks(DeviceType target, int ranks);
 
 }  // namespace lt::kernels

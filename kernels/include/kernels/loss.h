@@ -15,7 +15,7 @@ template <class S>
 void softmax_backward(S stream, DType dtype, void* dx_RC, const void* dy_RC, const void* y_RC, Size R, Size C,
                       bool accumulate);
 
-// losses_M = log(sum_V exp(logits_MV)) - logits_MV[target_M], lse_M the first term; both f32 (f64 for f64).
+// losses_M = log(sum_V exp(logits_MV)) - logits_MV[target_M]; lse_M is the first term. Both are f32 (f64 for f64).
 template <class S>
 void cross_entropy_forward(S stream, DType dtype, void* losses_M, void* lse_M, const void* logits_MV,
                            const std::int32_t* targets_M, Size M, Size V);

@@ -1,5 +1,5 @@
-// Muon's work on single elements (Jordan 2024, "Muon: An optimizer for hidden layers in neural networks"). What it does
-// to a matrix as a whole are products and a norm: see optim/newton_schulz.h.
+// Muon's elementwise kernels (Jordan 2024, "Muon: An optimizer for hidden layers in neural networks"). Its work on
+// whole matrices consists of products and a norm: see optim/newton_schulz.h.
 #pragma once
 
 #include "kernels/common.h"
@@ -16,12 +16,12 @@ struct MuonDirection {
   void* direction_N;
   DType direction_dtype;  // f32 or bf16
   Size N;
-  const RoundingPlaces* rounding = nullptr;  // in the host's memory; needed where the momentum is bf16
+  const RoundingPlaces* rounding = nullptr;  // in host memory; required if the momentum is bf16
 };
 
 // For i in [0, N), with g = numbers->gradient_scale * gradient_i, in f32:
 //   momentum_i = momentum * momentum_i + g,  direction_i = g + momentum * momentum_i.
-// A suppressed step leaves momentum_N as it is and makes every direction 0. A range may be cut anywhere.
+// A skipped step leaves momentum_N unchanged and sets every direction to 0. A range may be split anywhere.
 template <class S>
 void muon_direction(S stream, const MuonDirection& range, float momentum, const StepNumbers* numbers);
 
@@ -38,13 +38,13 @@ struct MuonUpdate {
   DType w_dtype;  // f32, or bf16 that is rounded stochastically
   const void* direction_N;
   DType direction_dtype;  // f32 or bf16
-  void* copy_N;           // receives w rounded to `copy_dtype`, bf16 or f16; null: none, as where w is bf16
+  void* copy_N;           // receives w rounded to `copy_dtype`, bf16 or f16; null: no copy, as for bf16 w
   DType copy_dtype;
   Size N;
-  const RoundingPlaces* rounding = nullptr;  // in the host's memory; needed where w is bf16
+  const RoundingPlaces* rounding = nullptr;  // in host memory; required if w is bf16
 };
 
-// For i in [0, N): w -= lr * (direction_i + weight_decay * w) in f32. A range may be cut anywhere.
+// For i in [0, N): w -= lr * (direction_i + weight_decay * w) in f32. A range may be split anywhere.
 template <class S>
 void muon_update(S stream, const MuonUpdate& range, float weight_decay, const StepNumbers* numbers);
 

@@ -12,7 +12,7 @@ struct LayerNormForward {
   void* y_RC;
   void *mean_R, *rstd_R;  // kept for the backward
   const void *x_RC, *w_C;
-  const void* b_C;  // or null
+  const void* b_C;  // may be null
   float eps;
 };
 template <class S>

@@ -1,4 +1,4 @@
-// QK-norm: RMSNorm of each query head and each key head of packed rows (Henry et al. 2020, as Qwen3 has it).
+// QK-norm: RMSNorm of each query head and each key head of packed rows (Henry et al. 2020, as in Qwen3).
 // A packed row is [query heads | key heads | value heads] = [H*D | G*D | G*D]. Statistics are f32 (f64 for f64).
 #pragma once
 
@@ -10,10 +10,10 @@ struct QkNormShape {
   Size rows, H, G, D;
 
   constexpr Size row() const { return (H + 2 * G) * D; }
-  constexpr Size heads() const { return H + G; }  // that are normalised
+  constexpr Size heads() const { return H + G; }  // number of normalised heads
 };
 
-// With x the channels of one head: y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps). Values are copied.
+// For the channels x of one head: y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps). Value heads are copied.
 struct QkNormForward {
   DType dtype;
   QkNormShape shape;
@@ -26,7 +26,7 @@ struct QkNormForward {
 template <class S>
 void qk_norm_forward(S stream, const QkNormForward& norm);
 
-// dx is overwritten and may be dy. Either weight's gradient may be null; they have gradient_dtype(dtype).
+// dx is overwritten and may be dy. Either weight gradient may be null; both have gradient_dtype(dtype).
 struct QkNormBackward {
   DType dtype;
   QkNormShape shape;

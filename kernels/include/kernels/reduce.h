@@ -1,15 +1,14 @@
-// Sums in a fixed order: the same bits for the same length, whatever the number of threads.
+// Sums in a fixed order: the bits depend on the length, not on the number of threads.
 #pragma once
 
 #include "kernels/common.h"
-#include "kernels/indexing.h"
 
 namespace lt::kernels {
 
-// sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x is of any floating dtype.
+// sum[0] = sum of x_N^2 in double, over fixed blocks of kSumBlock elements added in order. x has any floating dtype.
 inline constexpr Size kSumBlock = 4096;
-// `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams need one each. Null: the scratch memory
-// of the device, for its compute stream alone.
+// `partials` holds sum_blocks(N) numbers. Calls that overlap on several streams need one each. Null: uses the device's
+// scratch memory, which only its compute stream may use.
 template <class S>
 void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N, double* partials = nullptr);
 inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBlock; }
@@ -21,15 +20,21 @@ void sum_all(S stream, DType dtype, void* out, const void* x_N, Size N, double s
 // out_OI (+)= sum over the middle dimension of x_ORI, in order, in f32 (f64 for f64); out has out_dtype: x's dtype or
 // gradient_dtype(dtype).
 template <class S>
-void sum_middle(S stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const Middle& x,
+void sum_middle(S stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const MiddleShape& x,
                 bool accumulate);
+
+// y_ORI[o, r, i] (+)= sum of x_ORI[o, 0..r, i], or of [o, r..R-1, i] with `reverse`, in that order, in f32 (f64 for
+// f64).
+template <class S>
+void cumulative_sum(S stream, DType dtype, void* y_ORI, const void* x_ORI, const MiddleShape& x, bool reverse,
+                    bool accumulate);
 
 // out_C (+)= sum of the R rows of x_RC; out has out_dtype: x's dtype or gradient_dtype(dtype). For bias gradients.
 template <class S>
 void sum_rows(S stream, DType out_dtype, void* out_C, DType dtype, const void* x_RC, Size R, Size C, bool accumulate);
 
 // For reduce-scatter: y_N (+)= x[0]_N + ... + x[ranks-1]_N, added in that order in f32 (f64 for f64) and rounded once
-// to y_dtype. y may be one of the inputs where the dtypes are equal. On CUDA at most 4000 ranks.
+// to y_dtype. y may be one of the inputs if the dtypes are equal. On CUDA at most kMostSummedRanks.
 template <class S>
 void sum_ranks(S stream, DType y_dtype, void* y_N, DType x_dtype, const void* const* x, int ranks, Size N,
                bool accumulate);

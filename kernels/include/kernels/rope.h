@@ -1,5 +1,5 @@
-// Rotary position embedding on packed rows (Su et al. 2021), with the two halves of a head as the pair
-// (x_d, x_{d+D/2}), the convention of the published Llama weights in Hugging Face format.
+// Rotary position embedding on packed rows (Su et al. 2021). The two halves of a head form the pairs (x_d, x_{d+D/2}),
+// the convention of the published Llama weights in Hugging Face format.
 #pragma once
 
 #include "kernels/common.h"

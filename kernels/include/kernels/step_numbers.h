@@ -6,37 +6,37 @@
 
 namespace lt::kernels {
 
-// What the host says before a step, of number `step` from 1 on.
+// Set by the host before each step. `step` counts from 1.
 struct StepRates {
   float lr;
   std::int32_t step;
 };
 
-// What stays the same over all steps, of each group of optimizers.
+// Settings of each optimizer group that stay the same over all steps.
 struct GroupRates {
   struct Group {
     float lr_scale = 1;
-    float betas[kMaxBetas] = {};  // 0: none
+    float betas[kMaxBetas] = {};  // 0: unused
   };
   int count = 1;
   Group groups[kMaxOptimizerGroups] = {};
 };
 
 // Dynamic loss scaling (Micikevicius et al. 2018, section 3.2), in device memory. The gradients of a step are `scale`
-// times as large as those of the loss. A step whose gradients are not finite is skipped and halves the scale, down to
-// 1; kScaleSteps others in a row double it.
+// times those of the loss. A step with non-finite gradients is skipped and halves the scale, down to 1; kScaleSteps
+// other steps in a row double it.
 struct LossScaleState {
   float scale;
   std::int32_t steps;    // since the scale changed
-  std::int32_t skipped;  // of all steps so far: those without an update
+  std::int32_t skipped;  // steps so far without an update
 };
 inline constexpr float kFirstLossScale = 65536;
 inline constexpr std::int32_t kScaleSteps = 2000;
 
-// norm[0] = sqrt of the sum of partials_n in order, over the loss scale; fills the numbers of each group from `rates`:
+// norm[0] = sqrt of the sum of partials_n in order, over the loss scale. Fills each group's numbers from `rates`:
 // lr = rates->lr * lr_scale;
-// gradient_scale = clip / norm where clip > 0 and norm > clip, else 1, over the loss scale; skip = 1 where norm or
-// loss[0] is not finite. Pointers are to device memory.
+// gradient_scale = (clip / norm if clip > 0 and norm > clip, else 1) / loss scale;
+// skip = 1 if norm or loss[0] is not finite, else 0. Pointers are to device memory.
 struct StepNumbersOf {
   StepNumbers* numbers_G;
   float* norm;
@@ -46,7 +46,7 @@ struct StepNumbersOf {
   float clip;
   const StepRates* rates;
   GroupRates groups;
-  LossScaleState* scaling;  // that of the next step when it returns; null: a scale of 1
+  LossScaleState* scaling;  // on return, the state of the next step; null: a scale of 1
 };
 template <class S>
 void step_numbers(S stream, const StepNumbersOf& step);

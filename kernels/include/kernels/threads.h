@@ -1,16 +1,16 @@
-// The team of threads that CPU kernels and the library of matrix products compute with.
+// The thread team of the CPU kernels and of the matrix-product library.
 #pragma once
 
 #include <vector>
 
 namespace lt::kernels {
 
-// Applies to kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one a processor.
+// Applies to kernels that the calling thread starts. The default is OpenMP's: OMP_NUM_THREADS, else one per processor.
 int threads();
 void set_threads(int count);
 
-// Numbers of the processors that this process may run on. OpenMP binds the first thread to one of them where
-// OMP_PROC_BIND or OMP_PLACES say so, which takes none away from the process.
+// Numbers of the processors that this process may run on. If OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the first
+// thread to one of them; the process keeps them all.
 std::vector<int> usable_processors();
 
 }  // namespace lt::kernels

@@ -1,6 +1,6 @@
-// What a communication back end provides: moving raw memory between the ranks of one group. Group has checked all
-// arguments; memory is on a device that takes() accepts, never on meta. Collectives are called in the same order on
-// all ranks, so a back end may number them.
+// The interface of a communication back end, which moves raw memory between the ranks of one group. Group has checked
+// all arguments; memory is on a device that takes() accepts, never on meta. All ranks call collectives in the same
+// order, so a back end may number them.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,20 @@
 
 namespace lt {
 
-// A collective that has been started. Memory that it was given stays valid until wait() has returned.
+// A started collective. The memory passed to it must stay valid until wait() has returned.
 class Transfer {
  public:
-  // Made before the first of its work is given to `stream`.
+  // Construct it before enqueuing its first work on `stream`.
   explicit Transfer(Stream stream = Stream::compute(kCpu))
       : stream_(std::move(stream)), begin_(TimePoint::on(stream_)) {}
   virtual ~Transfer() = default;
   Device device() const { return stream_.device(); }
   const TimePoint& begin() const { return begin_; }
-  // After wait().
+  // Call only after wait().
   virtual TimePoint end() const { return TimePoint::on(stream_); }
-  // Blocks until the results are in place; on CUDA the stream that computes waits instead. Called at most once.
+  // Blocks until the results are in place; on CUDA the compute stream waits instead. Called at most once.
   virtual void wait() = 0;
-  // Gives up without waiting, because peers may never come: results no longer arrive, memory may still be read.
+  // Gives up without waiting, because peers may never arrive. Results no longer arrive; memory may still be read.
   virtual void abandon() noexcept = 0;
 
  protected:
@@ -40,7 +40,7 @@ class Transfer {
   TimePoint begin_;
 };
 
-// Part r of n elements is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
+// With n elements, part r is [part_begin, part_begin + part_size) as in Group. `part` is this rank's, in place or not.
 struct AllGatherCall {
   Device device;
   DType dtype;
@@ -56,21 +56,21 @@ struct ReduceScatterCall {
   bool accumulate;
   void* part_P = nullptr;
   const void* full_N = nullptr;
-  void* outgoing = nullptr;  // the elements that staging() asked for, of type `wire`; valid until wait() has returned
+  void* outgoing = nullptr;  // the elements that staging() asks for, of type `wire`; valid until wait() has returned
   void* incoming = nullptr;
-  bool is_first_half = false;  // of a call of the log that ends with the next collective
+  bool is_first_half = false;  // the logged call ends with the next collective
 };
 
-// Bytes that are sent to a rank or received from it; never empty.
+// Bytes sent to a rank or received from it; never empty.
 struct Piece {
   int rank;
-  void* begin;  // of what goes out, only read
+  void* begin;  // outgoing bytes are only read
   Size bytes;
 };
 
 struct AllToAllCall {
   Device device;
-  std::vector<Piece> outgoing, incoming;  // between two ranks in the same order on both
+  std::vector<Piece> outgoing, incoming;  // between two ranks, in the same order on both
 };
 
 struct BroadcastCall {
@@ -81,9 +81,9 @@ struct BroadcastCall {
   int root;
 };
 
-// Whether NCCL itself adds what CUDA ranks contribute, in an order of its own. Otherwise, as on the CPU, all values
-// reach the rank that they are for, which adds them in the order of the ranks: sums of bf16 values would be rounded on
-// the way, and NCCL knows equal parts alone.
+// Whether NCCL itself adds the contributions of CUDA ranks, in its own order. Otherwise, as on the CPU, each rank
+// receives all values of its part and adds them in rank order: NCCL would round partial sums of bf16 values, and it
+// supports only equal parts.
 inline bool nccl_adds(const ReduceScatterCall& call, int size) {
   return call.dtype == call.wire && call.wire != DType::bf16 && call.n % size == 0;
 }
@@ -101,26 +101,26 @@ class GroupBackend {
   CallLog& log() { return log_; }
 
   virtual bool takes(Device device) const = 0;
-  // True: the other ranks exist on paper only.
+  // True if the other ranks exist on paper only.
   virtual bool is_paper() const { return false; }
 
-  // The type whose memory a tensor of `device` takes: its own, and on meta the one that is planned for.
+  // The device type whose memory a tensor on `device` uses: its own, or on meta the planned one.
   virtual DeviceType counted_type(Device device) const { return device.type; }
 
-  // Elements of type `wire` that a reduce-scatter needs beside its tensors: converted values to send, and those that
-  // arrive. It reads all but the pointers of `call`. Memory plans rest on it, so it holds for every back end.
+  // Elements of type `wire` that a reduce-scatter needs besides its tensors: converted values to send, and values that
+  // arrive. Reads all of `call` except the pointers. Memory plans rely on it, so it holds for every back end.
   struct Staging {
     Size outgoing = 0, incoming = 0;
   };
   Staging staging(const ReduceScatterCall& call) const;
 
-  // Null: already done.
+  // Each returns null if the collective is already done.
   virtual std::unique_ptr<Transfer> all_gather(const AllGatherCall& call) = 0;
   virtual std::unique_ptr<Transfer> reduce_scatter(const ReduceScatterCall& call) = 0;
   virtual std::unique_ptr<Transfer> all_to_all(const AllToAllCall& call) = 0;
   virtual std::unique_ptr<Transfer> broadcast(const BroadcastCall& call) = 0;
   virtual GatherMemory gather_memory(Device) { return {}; }
-  // Gives up what the group has on its way on a device; no collective follows.
+  // Gives up the group's work in flight on its device; no collective may follow.
   virtual void abandon() noexcept {}
   virtual void barrier() = 0;
   virtual void idle_barrier() { barrier(); }
@@ -128,19 +128,19 @@ class GroupBackend {
   virtual std::vector<std::string> all_gather_bytes(const std::string& mine) = 0;
   virtual std::string broadcast_bytes(const std::string& value, int root) = 0;
 
-  // The group of the ranks r with colors[r] == colors[rank()], in the order of ranks.
+  // The group of the ranks r with colors[r] == colors[rank()], in rank order.
   virtual std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) = 0;
-  // All ranks again, without what the group has for a device.
+  // A group of the same ranks without this group's device support.
   virtual std::shared_ptr<GroupBackend> duplicate_patient(std::string name) = 0;
 
  protected:
-  // This rank's place in the group that split() makes, and in that of duplicate_patient(); called once for each.
+  // This rank's place in the group that split() or duplicate_patient() makes. Call it once per group made.
   GroupPlace split_place(const std::vector<int>& colors, std::string name);
   GroupPlace patient_place(std::string name);
 
   Size begin_of(Size n, int r) const { return Group::part_begin(n, size(), r); }
   Size size_of(Size n, int r) const { return Group::part_size(n, size(), r); }
-  // The other ranks, each rank starting at its next neighbour, so that not all send to the same one first.
+  // Visits the other ranks, starting at the next neighbour, so that not all ranks send to the same one first.
   template <class Each>
   void for_peers(Each&& each) const {
     for (int i = 1; i < size(); ++i) each((rank() + i) % size());
@@ -152,7 +152,7 @@ class GroupBackend {
   std::uint64_t splits_ = 0;
 };
 
-// What this thread does during the scope counts where the group counts anything.
+// If the group is patient, excludes this thread's collectives and waits from the totals during the scope.
 class GroupCounting {
  public:
   explicit GroupCounting(const GroupBackend& backend) {

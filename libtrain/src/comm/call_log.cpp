@@ -1,4 +1,4 @@
-// Rings of calls, the register of them all, and where a device stands.
+// The ring of calls of each group, the register of all rings, and each device's progress through its calls.
 #include "comm/call_log.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Register& all_logs() {
 
 std::uint32_t read(const std::uint32_t& word) { return *static_cast<const volatile std::uint32_t*>(&word); }
 
-// The newest number up to `next` of which `word` holds the low bits.
+// The largest number up to `next` whose low 32 bits are `word`; 0 if there is none.
 std::uint64_t widened(std::uint32_t word, std::uint64_t next) {
   return next - std::min<std::uint64_t>(next, static_cast<std::uint32_t>(next) - word);
 }
@@ -55,7 +55,7 @@ std::uint64_t CallLog::begin(CollectiveOp op, std::string_view name, Size bytes,
   if (ring_.size() < Group::kLogLength) ring_.resize(ring_.size() + 1);
   Entry& entry = at(next_);
   entry.op = op, entry.on_device = on_device, entry.in_background = is_in_background(), entry.ended = false;
-  entry.name = name;  // keeps the memory of the call that stood there
+  entry.name = name;  // reuses the string's memory
   entry.bytes = bytes, entry.whole = whole, entry.begin = now;
   if (!on_device) next_host_ = next_ + 1;
   return next_++;
@@ -86,10 +86,10 @@ GroupCalls CallLog::calls(std::size_t most, bool as_device) const {
   const auto now = LogClock::now();
   const std::lock_guard lock(mutex_);
   GroupCalls result{place_, next_, false, false, {}};
-  // The device begins a call after it has ended the one before it.
+  // The device begins a call only after ending the previous one.
   std::uint64_t device_begun = next_, device_ended = next_;
   if (words_ != nullptr) {
-    device_ended = widened(read(words_->ended), next_);  // read first: it follows the other
+    device_ended = widened(read(words_->ended), next_);  // read first, because it follows `begun`
     device_begun = widened(read(words_->begun), next_);
     result.as_device = as_device && device_begun > next_host_;
     if (as_device) result.begun = std::max(device_begun, next_host_);
@@ -99,7 +99,7 @@ GroupCalls CallLog::calls(std::size_t most, bool as_device) const {
       result.begun - std::min<std::uint64_t>(most, result.begun - std::min(result.begun, oldest));
   for (std::uint64_t i = first; i < result.begun; ++i) {
     const Entry& entry = at(i);
-    // Later ones are those of a graph that is at an earlier call again.
+    // Calls from `device_begun` on have ended: they belong to a graph that is replaying an earlier call.
     const bool ended =
         entry.on_device && words_ != nullptr ? i < device_ended || (as_device && i >= device_begun) : entry.ended;
     result.calls.push_back({entry.op, entry.name, i, entry.bytes, entry.whole, ended,

@@ -1,5 +1,5 @@
-// The last calls of a group, with where each of them stands, and those of all groups of the process. Thread-safe: the
-// watchdog reads while ranks work.
+// The last calls of each group, how far each call has come, and the calls of all groups of the process. Thread-safe:
+// the watchdog reads while ranks work.
 #pragma once
 
 #include <chrono>
@@ -15,18 +15,18 @@
 
 namespace lt {
 
-// Two words of pinned memory that a group's stream writes: how many calls it has come to, and how many it has ended. A
-// graph writes again what it wrote when it was captured.
+// Two words of pinned memory that a group's stream writes: how many calls it has reached, and how many it has ended. A
+// graph writes the values of its capture again at every launch.
 struct DeviceWords {
   std::uint32_t begun = 0, ended = 0;
 };
 
-// A group as its rank sees it.
+// A group's calls as its rank sees them.
 struct GroupCalls {
   GroupPlace place;
-  std::uint64_t begun = 0;              // calls that this rank has come to
-  bool as_device = false;               // those that its device has come to; a graph makes the same ones again
-  bool in_background = false;           // the last call is of a BackgroundScope
+  std::uint64_t begun = 0;              // calls that this rank has reached
+  bool as_device = false;               // `begun` is its device's count; a graph repeats the same calls
+  bool in_background = false;           // the last call was made in a BackgroundScope
   std::vector<CollectiveRecord> calls;  // oldest first
 };
 
@@ -37,20 +37,20 @@ class CallLog {
   CallLog(const CallLog&) = delete;
   CallLog& operator=(const CallLog&) = delete;
 
-  // A call begins; returns its sequence number. `whole` is CollectiveRecord::whole.
+  // Records the begin of a call and returns its sequence number. `whole` is CollectiveRecord::whole.
   std::uint64_t begin(CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device = false);
-  // The host waits for it no longer.
+  // The host no longer waits for the call.
   void end(std::uint64_t sequence);
-  // The number of the call that began last.
+  // The sequence number of the newest call.
   std::uint64_t newest() const;
-  // From now on the device says in `words` how far calls on it have come.
+  // From now on the device reports in `words` how far its calls have come.
   void watch(std::shared_ptr<const DeviceWords> words);
 
   // Oldest first, at most Group::kLogLength.
   std::vector<CollectiveRecord> last() const { return calls(Group::kLogLength, false).calls; }
-  // The last `most` calls; `as_device`: only up to the last that the device has come to, where it has words.
+  // The last `most` calls. `as_device`: only up to the last one that the device has reached, if it has words.
   GroupCalls calls(std::size_t most, bool as_device) const;
-  // Moves when the device does.
+  // Changes when the device makes progress.
   std::uint64_t device_words() const;
 
  private:
@@ -65,19 +65,19 @@ class CallLog {
   const Entry& at(std::uint64_t sequence) const { return ring_[sequence % Group::kLogLength]; }
 
   const GroupPlace place_;
-  const bool counts_;  // other processes take part in it
+  const bool counts_;  // other processes take part in the group
   mutable std::mutex mutex_;
-  std::uint64_t next_ = 0, next_host_ = 0;  // after the last call, and the last that is no device's
+  std::uint64_t next_ = 0, next_host_ = 0;  // one past the last call, and one past the last host call
   std::vector<Entry> ring_;
   std::shared_ptr<const DeviceWords> words_;
 };
 
-// CallLog::calls() of each group of the process that has more than one rank and made a call.
+// CallLog::calls() of every group of the process that has more than one rank and has made a call.
 std::vector<GroupCalls> calls_of_groups(std::size_t most, bool as_device);
-// Moves when a device does.
+// Changes when a device makes progress.
 std::uint64_t device_progress();
 
-// A call that blocks, from its begin to its end.
+// Logs a blocking call from begin to end.
 class CallScope {
  public:
   CallScope(CallLog& log, CollectiveOp op, std::string_view name, Size bytes, Size whole, bool on_device = false)

@@ -1,5 +1,5 @@
-// The process-wide totals. A call counts where it starts, its time where it is waited for. Memory is bounded also where
-// nobody takes the totals.
+// The process-wide totals. A call is counted when it starts, its time when it is waited for. Memory stays bounded even
+// if nobody takes the totals.
 #include "comm/collective_log.h"
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 namespace lt {
 namespace {
 
-constexpr auto kOps = static_cast<std::size_t>(CollectiveOp::exchange);  // those before it are counted
+constexpr auto kOps = static_cast<std::size_t>(CollectiveOp::exchange);  // only the ops before it are counted
 
-// Times that are held one by one; of more, those that are over are added up.
+// How many times are held one by one. Beyond that, finished ones are added up.
 constexpr std::size_t kMostHeld = 4096;
 
 bool is_over(const CollectiveTimes& times) {
   return times.begin.is_over() && times.awaited.is_over() && times.end.is_over();
 }
 
-// What the next lap has so far.
+// Collects the next lap.
 class Lap {
  public:
-  // The first lap of all. One that holds everything is for comm_lap_of().
+  // A lap that holds everything is for comm_lap_of().
   explicit Lap(bool holds_everything = false) : holds_everything_(holds_everything) {}
 
   CommTotal& of(CollectiveOp op) { return by_op_[static_cast<std::size_t>(op)]; }
@@ -31,7 +31,7 @@ class Lap {
     times_.push_back(std::move(times));
     if (holds_everything_ || times_.size() <= fold_at_) return;
     fold();
-    fold_at_ = std::max(kMostHeld, 2 * times_.size());  // where the device is far behind, the next look is far ahead
+    fold_at_ = std::max(kMostHeld, 2 * times_.size());  // if the device lags far behind, look again much later
   }
 
   void add_launch(const std::shared_ptr<const CommLap>& lap) {
@@ -49,7 +49,7 @@ class Lap {
       by_op_[i].op = static_cast<CollectiveOp>(i);
       if (by_op_[i].calls > 0 || by_op_[i].busy_ms > 0) lap.counts.push_back(by_op_[i]);
     }
-    lap.times.reserve(times_.size());  // for the next lap, which is alike
+    lap.times.reserve(times_.size());  // the next lap will be about as long
     std::swap(lap.times, times_);
     lap.launches = std::move(launches_);
     by_op_ = {}, launches_ = {}, fold_at_ = kMostHeld;
@@ -62,14 +62,14 @@ class Lap {
     of(times.op).exposed_ms += static_cast<double>(count) * times.exposed_ms();
   }
 
-  // From the oldest to the first that is not over: sums in the same order as in CommLap::totals() have the same bits.
+  // Folds from the oldest to the first unfinished one. Adding in the order of CommLap::totals() gives the same bits.
   void fold() {
     const auto end = std::find_if_not(times_.begin(), times_.end(), is_over);
     std::for_each(times_.begin(), end, [&](const CollectiveTimes& times) { add_up(times, 1); });
     times_.erase(times_.begin(), end);
   }
 
-  // A graph that is there still may be launched again and move its time points.
+  // A graph that still exists may be launched again and move its time points, so it is not folded.
   bool fold_if_gone(const CommLap::Launches& entry) {
     const std::vector<CollectiveTimes>& times = entry.lap->times;
     if (entry.lap.use_count() > 1 || !std::all_of(times.begin(), times.end(), is_over)) return false;

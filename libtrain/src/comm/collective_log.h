@@ -11,11 +11,11 @@
 
 namespace lt {
 
-// Add to what take_comm_lap() returns: a call that starts, and the times of one that was waited for.
+// Both add to the result of take_comm_lap(): a call that starts, and the times of a call that was waited for.
 void count_collective(CollectiveOp op, Size bytes);
 void count_times(CollectiveTimes times);
 
-// Adds the time of its scope to what take_waiting_ms() returns.
+// Adds the duration of its scope to the result of take_waiting_ms().
 class WaitingScope {
  public:
   ~WaitingScope();

@@ -10,10 +10,10 @@
 namespace lt {
 namespace {
 
-// An Error as it travels: numbers and lengths in decimal, each followed by a space, before each text.
+// An Error as sent between ranks: numbers in decimal, each followed by a space; each text follows its length.
 struct Failure {
   ExitCode code;
-  int rank;  // of the run
+  int rank;  // in the run
   std::string part, message, hint;
 };
 

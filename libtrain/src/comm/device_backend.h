@@ -1,4 +1,4 @@
-// A back end for tensors on one device, beside the control back end of the same ranks, which carries all else: bytes,
+// A back end for tensors on one device. The control back end of the same ranks carries everything else: bytes,
 // barriers, tensors on the CPU.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace lt {
 
 class DeviceBackend : public GroupBackend {
-  // The control back end may be a group that makes calls of its own.
+  // The control back end may be a group that makes calls of its own, so this one needs another id.
   static GroupPlace place_beside(GroupPlace place) {
     place.id = group_id(place.id, 0, 0);
     return place;

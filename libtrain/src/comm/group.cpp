@@ -1,5 +1,5 @@
-// The front of all back ends: checks arguments, takes staging memory, logs and counts. What it allocates and counts
-// depends on sizes alone, so a meta group agrees with a real one.
+// The front of all back ends: checks arguments, allocates staging memory, logs and counts. Its allocations and counts
+// depend only on sizes, so a meta group agrees with a real one.
 #include "libtrain/comm/group.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ struct Call {
     if (tensor.dims() != 1) fail(argument, "one dimension", "shape " + to_string(tensor.shape()));
   }
 
-  // `part` is this rank's part of `full`: in place, or disjoint from it.
+  // Requires `part` to be this rank's part of `full`, in place or disjoint from it.
   void require_part(const Tensor& part, const Tensor& full, const GroupBackend& backend) const {
     require_flat("full", full, backend);
     require_flat("part", part, backend);
@@ -116,7 +116,7 @@ void start_reduce_scatter(Work::State& state, const Tensor& part, const Tensor& 
   state.transfer = state.backend->reduce_scatter(call);
 }
 
-// What is logged and counted of a call: what this rank sends of tensors of `whole` bytes as they travel.
+// A call as logged and counted: `bytes` that this rank sends, of tensors of `whole` bytes as sent.
 struct Entry {
   CollectiveOp op;
   std::string_view name;
@@ -132,7 +132,7 @@ std::uint64_t note(GroupBackend& backend, const Entry& entry) {
 
 bool is_on_device(const Tensor& tensor) { return tensor.device().type == DeviceType::cuda; }
 
-// Runs one half of a larger collective to its end.
+// Runs one half of a larger collective to completion.
 template <class Start>
 void run_half(const std::shared_ptr<GroupBackend>& backend, CollectiveOp op, Start&& start) {
   auto state = std::make_unique<Work::State>(backend, op);

@@ -10,14 +10,14 @@ struct GroupPlace {
   int rank = 0, size = 1;
   int run_rank = 0, run_size = 1;
   std::string name = "self";
-  int stride = 1;         // between its first two ranks, in ranks of the run
-  bool is_even = true;    // the same between all of them
-  std::uint64_t id = 1;   // the same on its ranks, and of no other group
-  bool on_paper = false;  // a meta group's
-  bool patient = false;   // who waits sleeps, and nothing is counted: a group for a thread in the background
+  int stride = 1;         // distance between its first two ranks, in ranks of the run
+  bool is_even = true;    // all neighbours have this distance
+  std::uint64_t id = 1;   // the same on its ranks, and unique to the group
+  bool on_paper = false;  // a meta group
+  bool patient = false;   // waiting threads sleep, and nothing is counted: a group for a background thread
 };
 
-// The id of the `number`-th group that a parent's splits make, which begins with rank `first` of the parent.
+// The id of the group that the `number`-th split of `parent` makes and that begins with rank `first` of the parent.
 constexpr std::uint64_t group_id(std::uint64_t parent, std::uint64_t number, std::uint64_t first) {
   std::uint64_t id = parent;
   for (const std::uint64_t part : {number, first}) {  // the finaliser of SplitMix64 (Steele et al. 2014)

@@ -1,6 +1,6 @@
-// Collectives of tensors on a CUDA device through memory of the host, by the back end that the group has for it (MPI).
-// Slow: the host waits for the device before each collective, and the device for the host after it. For machines
-// without NCCL between their ranks, and to compare with.
+// Collectives of tensors on a CUDA device through host memory, by the group's back end for the host (MPI). Slow: the
+// host waits for the device before each collective, and the device for the host after it. For machines without NCCL
+// between their ranks, and for comparison.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -13,7 +13,7 @@
 namespace lt {
 namespace {
 
-// Pinned memory that is kept for the next of its size.
+// A pool of pinned memory. A returned block serves the next request of the same size.
 class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
  public:
   explicit PinnedBuffers(int device) : device_(device) {}
@@ -43,14 +43,14 @@ class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
 
 using HostMemory = std::shared_ptr<std::byte>;
 
-// Bytes of the host that go to the device.
+// Bytes on the host that are copied to the device.
 struct Result {
   void* to;
   const std::byte* from;
   Size bytes;
 };
 
-// A transfer between hosts, after which its results go to the device.
+// A transfer between hosts that then copies its results to the device.
 class StagedTransfer final : public Transfer {
  public:
   StagedTransfer(const Stream& compute, std::unique_ptr<Transfer> inner, std::vector<HostMemory> memory,
@@ -62,7 +62,7 @@ class StagedTransfer final : public Transfer {
     for (const Result& result : results_) {
       if (result.bytes > 0) cuda::copy(result.to, result.from, result.bytes, stream().cuda());
     }
-    stream().synchronize();  // the memory is the next one's
+    stream().synchronize();  // the next transfer may take the memory
   }
   void abandon() noexcept override {
     if (inner_) inner_->abandon();
@@ -80,7 +80,7 @@ class HostStagedBackend final : public DeviceBackend {
 
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
     std::shared_ptr<GroupBackend> control = this->control().split(colors, std::move(name));
-    if (control->size() == 1) return control;  // one rank takes tensors of any device
+    if (control->size() == 1) return control;  // a single rank takes tensors on any device
     return std::make_shared<HostStagedBackend>(std::move(control), device());
   }
 

@@ -1,4 +1,5 @@
-// What the environment of a launcher says. A set of variables counts where it is complete; its values must make sense.
+// This process's place in the run, read from the launcher's environment. A set of variables counts if it is complete;
+// invalid values are errors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +19,9 @@ namespace {
 struct Variables {
   const char* source;
   const char *rank, *size, *local_rank;
-  const char* local_size;                  // need not be set; null where slurm_local_size() finds it
+  const char* local_size;                  // optional; null if slurm_local_size() finds it
   std::array<const char*, 2> also_needed;  // may be null
-  bool is_slurm;                           // counts in a step of srun alone, and lists the tasks of each node
+  bool is_slurm;                           // counts only in a step of srun, and lists the tasks of each node
 };
 
 constexpr Variables kLaunchers[] = {
@@ -41,7 +42,7 @@ constexpr Variables kLaunchers[] = {
      false},
 };
 
-// Empty where it is not set.
+// Empty if the variable is not set.
 std::string_view value_of(const char* name) {
   const char* value = name == nullptr ? nullptr : std::getenv(name);
   return value == nullptr ? std::string_view() : value;
@@ -77,7 +78,7 @@ bool is_complete(const Variables& names) {
   return !names.is_slurm || read_number("SLURM_STEP_ID", 0, 0xffffffff) < kSlurmSpecialSteps;
 }
 
-// Entry SLURM_NODEID of a list such as "4(x2),3", which stands for 4, 4, 3.
+// Tasks on this node: entry SLURM_NODEID of a list such as "4(x2),3", which stands for 4, 4, 3.
 std::optional<Size> slurm_local_size() {
   const char* name = is_set("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
   if (!is_set(name) || !is_set("SLURM_NODEID")) return std::nullopt;
@@ -105,7 +106,7 @@ std::optional<Size> slurm_local_size() {
 LaunchInfo read_launcher(const Variables& names) {
   const Size size = read_number(names.size, 1, kMostRanks);
   const Size rank = read_number(names.rank, 0, size - 1);
-  Size local_size = size;  // one host, where nothing says otherwise
+  Size local_size = size;  // one host, unless a variable says otherwise
   if (names.is_slurm) {
     local_size = std::min(size, slurm_local_size().value_or(size));
   } else if (is_set(names.local_size)) {

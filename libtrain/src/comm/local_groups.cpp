@@ -1,10 +1,11 @@
-// Back ends without communication: `self`, where a collective is a copy or nothing, on any device, and `meta`, whose
-// peers exist on paper only. Staging and bytes are those of MPI or NCCL for the same size.
+// Back ends without communication: `self`, a single rank on any device, and `meta`, whose peers exist on paper only. A
+// collective of `self` is a copy or nothing. Staging and bytes are those of MPI or NCCL for the same size.
 #include <string>
 
 #include "comm/backend.h"
 #include "device/copy_bytes.h"
 #include "kernels/elementwise.h"
+#include "kernels/limits.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
@@ -12,8 +13,10 @@ namespace lt {
 GroupBackend::Staging GroupBackend::staging(const ReduceScatterCall& call) const {
   if (size() == 1) return {};
   const Size mine = size_of(call.n, rank());
-  // The sum cannot be added to `part` on the way.
-  if (counted_type(call.device) == DeviceType::cuda && nccl_adds(call, size())) return {0, call.accumulate ? mine : 0};
+  // NCCL cannot accumulate into `part`, so the sum needs memory of its own.
+  const DeviceType target = counted_type(call.device);
+  if (target == DeviceType::cuda && nccl_adds(call, size())) return {0, call.accumulate ? mine : 0};
+  kernels::require_summed_ranks(target, size());
   return {call.dtype == call.wire ? 0 : call.n, (size() - 1) * mine};
 }
 

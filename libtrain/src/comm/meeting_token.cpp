@@ -1,4 +1,4 @@
-// Tokens as 32 hexadecimal digits, in the environment and in files.
+// Meeting tokens as 32 hexadecimal digits, in the environment and in files.
 #include "comm/meeting_token.h"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ std::optional<MeetingToken> token_of_environment() {
   const char* const text = std::getenv("LTRAIN_TOKEN");
   if (text == nullptr || *text == '\0') return std::nullopt;
   const auto token = from_text(text);
-  // The text itself is not repeated: it may be most of a secret.
+  // Do not repeat the text: it may be most of a secret.
   if (!token) {
     throw CommError(fmt::format("LTRAIN_TOKEN: expected {} hexadecimal digits, got {} characters that are not", kDigits,
                                 std::strlen(text)),
@@ -90,8 +90,8 @@ std::string token_file_path(const std::string& folder) {
 
 MeetingTokenFile::MeetingTokenFile(std::string path) : path_(std::move(path)) {
   std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);  // open() says why not
-  // Whole at once, under a name that nobody can have prepared.
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);  // open() reports the reason
+  // Written in full under an unguessable name, then renamed into place.
   const std::string fresh = path_ + "." + to_text(random_token());
   const auto fail_with_errno = [&] {
     const std::string problem = std::strerror(errno);
@@ -111,7 +111,7 @@ MeetingTokenFile::~MeetingTokenFile() { ::unlink(path_.c_str()); }
 std::optional<MeetingToken> read_token_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) {
-    if (errno == ENOENT || errno == ESTALE) return std::nullopt;  // the latter by NFS, of one that was replaced
+    if (errno == ENOENT || errno == ESTALE) return std::nullopt;  // ESTALE: on NFS, the file was replaced
     fail(path, errno == ELOOP ? "expected a file, found a link" : std::strerror(errno));
   }
   struct stat status {};

@@ -1,5 +1,5 @@
-// The secret by which ranks that meet over TCP know each other: 128 random bits, from the launcher's environment, or
-// handed on in a file of its owner alone. It never travels itself (tcp_greeting.h).
+// The secret by which ranks that meet over TCP recognise each other: 128 random bits, from the launcher's environment
+// or from a file that only its owner can read. The token itself is never sent (tcp_greeting.h).
 #pragma once
 
 #include <functional>
@@ -12,25 +12,25 @@ namespace lt {
 
 using MeetingToken = SipKey;
 
-// From the kernel's generator.
+// From the kernel's random generator.
 MeetingToken random_token();
 
-// Where a rank learns the token.
+// A rank's source of the token.
 struct TokenSource {
-  std::function<std::optional<MeetingToken>()> read;  // nothing where there is none yet; may throw CommError
-  // True: what was read may be of an earlier start, so whoever is turned away reads again.
+  std::function<std::optional<MeetingToken>()> read;  // empty if there is no token yet; may throw CommError
+  // True if the token may come from an earlier start. A rank that is turned away then reads again.
   bool may_be_stale = false;
   std::string name;  // for messages: "LTRAIN_TOKEN", or the file
 };
 
-// LTRAIN_TOKEN; nothing where it is not set. Throws CommError where it is not 32 hexadecimal digits.
+// Reads LTRAIN_TOKEN; empty if it is not set. Throws CommError if it is not 32 hexadecimal digits.
 std::optional<MeetingToken> token_of_environment();
 
-// The file of this launch in `folder`: Slurm's numbers of job, step and requeue, or those of torchrun, and MASTER_PORT
-// are in its name, so that starts at the same time have a file each.
+// The path of this launch's file in `folder`. The name holds Slurm's job, step and restart numbers, or torchrun's run
+// id and restart number, and MASTER_PORT, so that simultaneous launches use different files.
 std::string token_file_path(const std::string& folder);
 
-// Rank 0's: writes a fresh token, mode 600, over whatever stands there; the destructor removes the file. Throws
+// For rank 0: writes a fresh token, mode 600, over any existing file; the destructor removes the file. Throws
 // CommError.
 class MeetingTokenFile {
  public:
@@ -45,8 +45,8 @@ class MeetingTokenFile {
   MeetingToken token_ = random_token();
 };
 
-// The other ranks': nothing where there is no such file. Throws CommError where it is a link, not this user's, open to
-// others, or holds no token.
+// For the other ranks: empty if the file does not exist. Throws CommError if it is a link, belongs to another user, is
+// open to others, or holds no token.
 std::optional<MeetingToken> read_token_file(const std::string& path);
 
 }  // namespace lt

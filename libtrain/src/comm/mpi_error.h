@@ -1,4 +1,4 @@
-// LT_MPI(expression): calls MPI and throws CommError with the expression, MPI's text and the place where it failed.
+// LT_MPI(expression): calls MPI and throws CommError with the expression, MPI's text and the source location.
 // Communicators return errors instead of aborting the run (mpi_runtime.cpp).
 #pragma once
 

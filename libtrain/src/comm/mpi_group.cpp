@@ -1,5 +1,6 @@
-// The MPI back end. Every collective is point-to-point messages between all pairs, straight into place, with a tag of
-// its own: so several may be under way at once, none copies more than it must, and sums are added in rank order.
+// The MPI back end. Every tensor collective except broadcast is point-to-point messages between all pairs, straight
+// into place, under a tag of its own. So several can be in flight at once, none copies more than it must, and sums are
+// added in rank order.
 #include "comm/mpi_group.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 namespace lt {
 namespace {
 
-constexpr int kTags = 32767;  // the least MPI_TAG_UB that the standard allows
+constexpr int kTags = 32767;  // the smallest MPI_TAG_UB that the standard allows
 Size message_elements = Size{1} << 30;
 
 MPI_Datatype mpi_type(DType dtype) {
@@ -30,7 +31,7 @@ MPI_Datatype mpi_type(DType dtype) {
   }
 }
 
-// Calls each(pointer, count) for the messages that `n` elements travel as.
+// Calls each(pointer, count) for each message that `n` elements are split into.
 template <class Byte, class Each>
 void for_messages(Byte* values_N, Size n, DType dtype, Each&& each) {
   for (Size i = 0; i < n; i += message_elements) {
@@ -51,8 +52,8 @@ void wait_for(std::vector<MPI_Request>& requests, bool patiently) {
   }
 }
 
-// Owns a communicator. Groups may outlive MPI, which frees what is left at its end; while an exception passes nothing
-// is freed, because that is a collective call.
+// Owns a communicator. Groups may outlive MPI, which frees the rest when it ends. During stack unwinding nothing is
+// freed, because freeing is a collective call.
 class Communicator {
  public:
   explicit Communicator(MPI_Comm comm) : comm_(comm) {}
@@ -74,7 +75,7 @@ class MpiTransfer final : public Transfer {
   MpiTransfer(MPI_Comm comm, int tag, bool patient) : comm_(comm), tag_(tag), patient_(patient) {}
   ~MpiTransfer() override { abandon(); }
 
-  // All receives come before the first send, so that messages find them waiting.
+  // Post all receives before the first send, so that messages find them waiting.
   void receive(void* values_N, Size n, DType dtype, int from) {
     for_messages(static_cast<std::byte*>(values_N), n, dtype, [&](std::byte* begin, int count) {
       LT_MPI(MPI_Irecv(begin, count, mpi_type(dtype), from, tag_, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
@@ -91,7 +92,7 @@ class MpiTransfer final : public Transfer {
       LT_MPI(MPI_Ibcast(begin, count, mpi_type(dtype), root, comm_, &requests_.emplace_back(MPI_REQUEST_NULL)));
     });
   }
-  // Runs at the end of wait().
+  // `finish` runs at the end of wait().
   void then(std::function<void()> finish) { finish_ = std::move(finish); }
 
   void wait() override {
@@ -106,7 +107,7 @@ class MpiTransfer final : public Transfer {
     for (std::size_t i = 0; finalized == 0 && i < requests_.size(); ++i) {
       if (requests_[i] == MPI_REQUEST_NULL) continue;
       if (i < receives_) MPI_Cancel(&requests_[i]);
-      MPI_Request_free(&requests_[i]);  // refused for a broadcast, which then stays as it is
+      MPI_Request_free(&requests_[i]);  // refused for a broadcast, which is then left as it is
     }
     requests_.clear();
   }
@@ -146,7 +147,7 @@ class MpiBackend final : public GroupBackend {
   std::unique_ptr<MpiTransfer> next_transfer() {
     return std::make_unique<MpiTransfer>(comm_.get(), static_cast<int>(sequence_++ % kTags), place().patient);
   }
-  // start(request) makes a request, whose end this waits for.
+  // Waits for the request that start(request) makes.
   template <class Start>
   void run_patiently(Start&& start) {
     std::vector<MPI_Request> request{MPI_REQUEST_NULL};
@@ -183,7 +184,7 @@ std::unique_ptr<Transfer> MpiBackend::reduce_scatter(const ReduceScatterCall& ca
     contributions[static_cast<std::size_t>(r)] = place;
     transfer->receive(place, mine, call.wire, r);
   });
-  // Own values are rounded to the wire's type as well, so that the result does not depend on who adds.
+  // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
   if (call.wire != call.dtype && call.n > 0) {
     kernels::convert(CpuStream{}, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
@@ -243,7 +244,7 @@ std::string MpiBackend::broadcast_bytes(const std::string& value, int root) {
 
 std::shared_ptr<GroupBackend> MpiBackend::split(const std::vector<int>& colors, std::string name) {
   GroupPlace place = split_place(colors, std::move(name));
-  // A color for MPI: the lowest rank of the group, so that callers may use any integers.
+  // MPI's color is the group's lowest rank, so that callers may use any integers.
   const int own = colors[static_cast<std::size_t>(rank())];
   const auto first = std::find(colors.begin(), colors.end(), own) - colors.begin();
   MPI_Comm comm = MPI_COMM_NULL;

@@ -1,4 +1,4 @@
-// The MPI back end, for tensors on the CPU. Reduction is done here and not by MPI, so that its order is fixed.
+// The MPI back end, for tensors on the CPU. It reduces here instead of in MPI, so that the order is fixed.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace lt {
 
-// All ranks of the run; MPI is initialised.
+// The group of all ranks of the run. MPI must be initialised.
 std::shared_ptr<GroupBackend> make_mpi_world_backend();
 
-// Longer messages travel as several, because MPI counts elements in an int. The same value on all ranks; tests lower
-// it. Returns the previous one.
+// Longer messages are split, because MPI counts elements in an int. The value must be the same on all ranks; tests
+// lower it. Returns the previous one.
 Size set_mpi_message_elements(Size elements);
 
 }  // namespace lt

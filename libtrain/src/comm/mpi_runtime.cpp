@@ -1,5 +1,5 @@
-// Initialisation and end of MPI. No rank enters MPI_Init without a launcher that MPI knows, and none waits in
-// MPI_Finalize for peers that cannot come.
+// Initialises and ends MPI. No rank enters MPI_Init without a launcher that MPI knows, and none waits in MPI_Finalize
+// for peers that cannot come.
 #include "comm/mpi_runtime.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kLaunchHint = "CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix";
 
-// Without one MPI would take each process for a run of its own, or end it.
+// Without a launcher MPI would treat each process as a run of its own, or end it.
 void require_launcher(const LaunchInfo& info) {
   if (has_mpi_launcher()) return;
   throw CommError(fmt::format("{} says rank {} of {}: expected a launcher that MPI knows, found none", info.source,
@@ -28,7 +28,7 @@ void require_launcher(const LaunchInfo& info) {
                   kLaunchHint);
 }
 
-// Open MPI copies large messages straight from the peer's memory and fails where a container forbids the system call.
+// Open MPI copies large messages straight from the peer's memory, and fails if a container forbids the system call.
 void avoid_forbidden_single_copy() {
   int from = 1, to = 0;
   const iovec local{&to, sizeof to}, remote{&from, sizeof from};
@@ -40,8 +40,8 @@ void avoid_forbidden_single_copy() {
 void finalise(void*) {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // While an exception passes, peers may be waiting for this rank elsewhere, and MPI_Finalize would wait for them; the
-  // launcher ends them when this process goes.
+  // During stack unwinding peers may be waiting for this rank elsewhere, and MPI_Finalize would wait for them. The
+  // launcher ends them when this process exits.
   if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 
@@ -74,7 +74,7 @@ std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv)
   if (initialized == 0) {
     avoid_forbidden_single_copy();
     LT_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
-    mpi = std::shared_ptr<void>(nullptr, finalise);  // owns nothing but the end: its deleter runs all the same
+    mpi = std::shared_ptr<void>(nullptr, finalise);  // a null pointer: its deleter still runs
   } else {
     LT_MPI(MPI_Query_thread(&provided));
   }

@@ -1,4 +1,4 @@
-// MPI from its initialisation to its end.
+// The lifetime of MPI in a process.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace lt {
 
-// Initialises MPI for `info.size` > 1 ranks; the end of the last copy finalises it, unless the program had initialised
-// it by itself. Throws CommError where MPI does not see these ranks.
+// Initialises MPI for `info.size` > 1 ranks. Releasing the last copy finalises it, unless the program had initialised
+// it itself. Throws CommError if MPI does not see these ranks.
 std::shared_ptr<void> start_mpi(const LaunchInfo& info, int& argc, char**& argv);
 
-// Whether the environment is of a launcher that MPI knows.
+// Whether the environment comes from a launcher that MPI knows.
 bool has_mpi_launcher();
 
 // Ends all ranks of the run. MPI may wait for the launcher.

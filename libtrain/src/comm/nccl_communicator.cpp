@@ -1,5 +1,5 @@
-// How a communicator starts, hands over its work and ends. Ending can hang in the driver or on a peer that is gone, so
-// it happens on a thread of its own, which is left behind after a deadline.
+// How a communicator starts, launches work and ends. Ending can hang in the driver or on a dead peer, so it runs on a
+// thread of its own, which is left behind after a deadline.
 #include "comm/nccl_communicator.h"
 
 #include <fmt/format.h>
@@ -25,9 +25,9 @@ constexpr std::chrono::seconds kWindowDeadline{30};
 constexpr std::chrono::seconds kFinalizeDeadline{10};
 constexpr std::chrono::seconds kAbortDeadline{5};
 
-// Waits until the host's part of what was called is done; false after `deadline`.
+// Waits until the host side of the last call is done; returns false after `deadline`.
 bool settles(ncclComm_t comm, NcclClock::time_point deadline) {
-  constexpr int kEager = 10000;  // polls, about a millisecond: a launch takes some microseconds
+  constexpr int kEager = 10000;  // polls, about a millisecond; a launch takes a few microseconds
   for (int polls = 0;; ++polls) {
     ncclResult_t state_of_communicator = ncclInProgress;
     LT_NCCL(ncclCommGetAsyncError(comm, &state_of_communicator));
@@ -47,7 +47,7 @@ void run_within(std::chrono::seconds deadline, Body&& body) noexcept {
     std::thread(std::move(task)).detach();
     done.wait_for(deadline);
   } catch (...) {
-    // No thread can be had: the communicator stays as it is until the process ends.
+    // No thread can be started: the communicator stays as it is until the process ends.
   }
 }
 
@@ -67,7 +67,7 @@ bool finalizes(ncclComm_t comm) {
   }
 }
 
-// NCCL's text, with what it said last.
+// NCCL's text for `code`, followed by its last error message.
 std::string text_of(ncclResult_t code) {
   const char* const last = ncclGetLastError(nullptr);
   const bool has_last = last != nullptr && *last != '\0';
@@ -104,7 +104,7 @@ void NcclCommunicator::start(Launch&& launch) {
 NcclCommunicator::NcclCommunicator(GroupBackend& control, int device) : name_(control.place().name) {
   LT_CUDA(cudaSetDevice(device));
   ncclUniqueId id{};
-  // The others wait for it, so where there is none they get that.
+  // The other ranks wait for the id. If rank 0 has none, they receive an empty one.
   std::string bytes;
   if (control.rank() == 0 && ncclGetUniqueId(&id) == ncclSuccess) bytes.assign(id.internal, sizeof id.internal);
   bytes = control.broadcast_bytes(bytes, 0);
@@ -138,12 +138,12 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 ncclWindow_t NcclCommunicator::register_window(void* memory, Size bytes) {
-  auto window = std::make_unique<ncclWindow_t>();  // written when the host's part is done
+  auto window = std::make_unique<ncclWindow_t>();  // written when the host side is done
   const auto deadline = NcclClock::now() + kWindowDeadline;
   LT_NCCL(
       ncclCommWindowRegister(comm_, memory, static_cast<std::size_t>(bytes), window.get(), NCCL_WIN_COLL_SYMMETRIC));
   if (settles(comm_, deadline)) return *window;
-  static_cast<void>(window.release());  // it may be written yet
+  static_cast<void>(window.release());  // NCCL may still write it
   throw CommError(
       fmt::format("group {}: {} bytes did not become a window within {} s", name_, bytes, kWindowDeadline.count()),
       "NCCL_WIN_ENABLE=0 does without windows");
@@ -194,7 +194,7 @@ NcclCommunicator::Operation::~Operation() {
 void NcclCommunicator::Operation::end() {
   open_ = false;
   LT_NCCL(ncclGroupEnd());
-  // No deadline: a peer may have much to do before it comes to the first collective. Whoever watches ends a run that
+  // No deadline: a peer may have much work to do before it reaches the first collective. The watchdog ends a run that
   // hangs.
   settles(communicator_.comm_, NcclClock::time_point::max());
 }

@@ -1,6 +1,6 @@
-// An NCCL communicator from its start to its end. It is non-blocking: the host waits for it here alone, so that it can
-// see errors and has a deadline where peers may be gone. Errors that come while a device works are seen where the host
-// waits for that. Calls come from one thread.
+// An NCCL communicator from start to end. It is non-blocking, and the host waits for it only here, so that the host
+// sees errors and has a deadline in case peers are gone. An error that occurs while the device works is seen when the
+// host waits for the device. All calls must come from one thread.
 #pragma once
 
 #include <nccl.h>
@@ -17,20 +17,19 @@ namespace lt {
 
 class NcclCommunicator {
  public:
-  // For all ranks of `control`, each on a device of its own; every one of them must make it at the same time.
+  // For all ranks of `control`, each on a device of its own. Every rank must construct it at the same time.
   NcclCommunicator(GroupBackend& control, int device);
-  // For those ranks of `parent` that give the same color, in their order; kNoColor is that of ranks that want none. All
-  // ranks of `parent` must make it at the same time. It takes over what the parent knows of the machine and shares its
-  // buffers, so it is there in a tenth of the time; where one of the family is aborted none may be used any more.
+  // For the ranks of `parent` that give the same color, in their order; a rank that wants none gives kNoColor. All
+  // ranks of `parent` must construct it at the same time. It takes over the parent's knowledge of the machine and
+  // shares its buffers, so it starts in a tenth of the time. If one of the family is aborted, all become unusable.
   static constexpr int kNoColor = NCCL_SPLIT_NOCOLOR;
   NcclCommunicator(std::shared_ptr<NcclCommunicator> parent, int color, int rank, const std::string& name);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
-  // Waits for what was launched; while an exception passes, aborts it. Within a deadline, after which it is left
-  // behind.
+  // Waits for launched work, or aborts it during stack unwinding. After a deadline the communicator is left behind.
   ~NcclCommunicator();
 
-  // What call(ncclComm_t) starts is one operation; when launch() returns, the streams named in it hold its work.
+  // Runs everything that call(ncclComm_t) starts as one operation. On return the streams named in it hold its work.
   template <class Call>
   void launch(Call&& call) {
     Operation operation(*this);
@@ -38,21 +37,21 @@ class NcclCommunicator {
     operation.end();
   }
 
-  // Makes memory of ncclMemAlloc() a symmetric window, for the collectives of this communicator; all ranks must do so
-  // at the same time, with the same size. The handle is not null, but not of a symmetric window where NCCL has none
-  // here. Throws CommError where that fails or takes too long; then NCCL may still be at the memory, and the
-  // communicator is good for nothing but leave().
+  // Makes memory from ncclMemAlloc() a symmetric window for the collectives of this communicator. All ranks must call
+  // it at the same time, with the same size. The handle is never null; if NCCL has no symmetric windows here, it is the
+  // handle of a plain registration. Throws CommError if that fails or takes too long. NCCL may then still access the
+  // memory, and only leave() may be called on the communicator.
   ncclWindow_t register_window(void* memory, Size bytes);
-  // When no collective reads or writes it any more. False: NCCL may still be at the memory, as after abort().
+  // Call when no collective uses the window any more. Returns false if NCCL may still access it, as after abort().
   bool deregister_window(ncclWindow_t window) noexcept;
 
-  // Ends what is on its way, here and now; later launches throw CommError. Within a deadline.
+  // Ends the work in flight at once, within a deadline. Later launches throw CommError.
   void abort() noexcept;
-  // Leaves it as it is, for ever: it may wait for a peer that does not come. Others of its family go on.
+  // Leaves it as it is for good, because it may wait for a peer that never comes. Others of its family go on.
   void leave() noexcept;
 
  private:
-  // Ends NCCL's group of calls also where one of them throws.
+  // Ends NCCL's group of calls even if one of them throws.
   class Operation {
    public:
     explicit Operation(NcclCommunicator& communicator);
@@ -66,13 +65,13 @@ class NcclCommunicator {
     bool open_ = true;
   };
 
-  // Makes comm_: launch() returns the communicator that is to be watched until it is there. Aborts where that fails.
+  // Makes comm_. launch() returns the communicator to watch until comm_ is ready. Aborts on failure.
   template <class Launch>
   void start(Launch&& launch);
-  // Throws CommError where NCCL has met an error, and aborts.
+  // If NCCL has met an error, aborts and throws CommError.
   void check();
 
-  std::string name_;                          // of the group
+  std::string name_;                          // the group's
   std::shared_ptr<NcclCommunicator> parent_;  // outlives its children
   std::shared_ptr<bool> family_aborted_ = std::make_shared<bool>(false);
   ncclComm_t comm_ = nullptr;  // null: aborted, or left

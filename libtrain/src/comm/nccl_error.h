@@ -1,6 +1,5 @@
-// LT_NCCL(expression): calls NCCL and throws with the expression, NCCL's text and the place where it failed:
-// InternalError where the call itself is wrong, CommError otherwise. Work that a communicator has begun and not ended
-// (ncclInProgress) is no error.
+// LT_NCCL(expression): calls NCCL and throws with the expression, NCCL's text and the source location: InternalError if
+// the call itself is wrong, CommError otherwise. Unfinished work of a communicator (ncclInProgress) is not an error.
 #pragma once
 
 #include <nccl.h>

@@ -1,7 +1,7 @@
-// The NCCL back end, for tensors on a CUDA device. It stands beside a control back end of the same ranks, which carries
-// all else: bytes, barriers, tensors on the CPU. Each group has a communicator and a stream; events order that stream
-// with the compute stream, and the host waits for none. The communicators of groups that are split from one share its
-// buffers, for which NCCL runs their collectives one after the other, in the order of the calls.
+// The NCCL back end, for tensors on a CUDA device. A control back end of the same ranks carries everything else: bytes,
+// barriers, tensors on the CPU. Each group has a communicator and a stream. Events order that stream with the compute
+// stream; the host waits for neither. Communicators of groups split from one parent share its buffers, so NCCL runs
+// their collectives one after the other, in call order.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,16 +22,16 @@
 namespace lt {
 namespace {
 
-// Of the types that NCCL adds; all others travel as bytes.
+// For the types that NCCL adds; all others travel as bytes.
 ncclDataType_t nccl_sum_type(DType dtype) { return dtype == DType::f64 ? ncclFloat64 : ncclFloat32; }
 
 class NcclTransfer final : public Transfer {
  public:
   NcclTransfer(NcclCommunicator& communicator, const Stream& stream) : Transfer(stream), communicator_(communicator) {}
-  // All its work is in the stream.
+  // Call when all its work is enqueued.
   void launched() {
     end_ = TimePoint::on(stream());
-    done_.record(stream());  // last: a graph holds nothing that nobody waits for
+    done_.record(stream());  // last, so that a graph holds nothing that nobody waits for
   }
   TimePoint end() const override { return end_; }
   void wait() override { Stream::compute(device()).wait(done_); }
@@ -63,13 +63,13 @@ class NcclBackend final : public DeviceBackend {
   std::unique_ptr<Transfer> reduce_on_device(const ReduceScatterCall& call) override;
   std::unique_ptr<Transfer> all_to_all_on_device(const AllToAllCall& call) override;
   std::unique_ptr<Transfer> broadcast_on_device(const BroadcastCall& call) override;
-  // Later work of the returned stream starts after what the compute stream holds now.
+  // Later work on the returned stream starts after the current work of the compute stream.
   CudaStream after_compute() {
     ready_.record(Stream::compute(device()));
     stream_.wait(ready_);
     return stream_.cuda();
   }
-  // A transfer of what launch(stream) gives to the group's stream. `ends`: and with it the call of the log.
+  // Makes a transfer of the work that launch(stream) enqueues on the group's stream. `ends`: the logged call ends too.
   template <class Launch>
   std::unique_ptr<Transfer> transfer(std::string_view point, Launch&& launch, bool ends = true) {
     const CudaStream stream = after_compute();
@@ -86,7 +86,7 @@ class NcclBackend final : public DeviceBackend {
     const void* begin;
     Size count;
   };
-  // Sends what outgoing(r) names to each other rank r, and receives into what incoming(r) names; they may be empty.
+  // Sends outgoing(r) to each other rank r, and receives incoming(r) from it; either may be empty.
   template <class Outgoing, class Incoming>
   void exchange(CudaStream stream, Outgoing&& outgoing, Incoming&& incoming);
   void gather(const AllGatherCall& call, CudaStream stream);
@@ -96,9 +96,9 @@ class NcclBackend final : public DeviceBackend {
   const std::shared_ptr<DeviceWords> words_;
   Event ready_;
   Stream stream_;
-  // Ends before the stream that it works on, but for what still lies in windows: by then its work is done.
+  // Destroyed before the stream that it works on, unless windows still hold it; then its work is already done.
   std::shared_ptr<NcclCommunicator> communicator_;
-  std::optional<GatherMemory> gather_memory_;  // after the first call
+  std::optional<GatherMemory> gather_memory_;  // set by the first call
 };
 
 cudaStream_t nccl_stream(CudaStream stream) { return static_cast<cudaStream_t>(stream.handle); }
@@ -163,7 +163,7 @@ void NcclBackend::add_on_the_way(const ReduceScatterCall& call, CudaStream strea
 void NcclBackend::add_in_rank_order(const ReduceScatterCall& call, CudaStream stream) {
   const Size element = dtype_bytes(call.wire), mine = size_of(call.n, rank());
   const auto* outgoing = static_cast<const std::byte*>(call.full_N);
-  // Own values are rounded to the wire's type as well, so that the result does not depend on who adds.
+  // Own values are rounded to the wire type too, so that the result does not depend on which rank adds.
   if (call.wire != call.dtype) {
     kernels::convert(stream, call.wire, call.outgoing, call.dtype, call.full_N, call.n, false);
     outgoing = static_cast<const std::byte*>(call.outgoing);
@@ -220,9 +220,9 @@ GatherMemory NcclBackend::gather_memory(Device where) {
 std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors, std::string name) {
   std::shared_ptr<GroupBackend> control = this->control().split(colors, name);
   const auto ranks_of = [&](int color) { return std::count(colors.begin(), colors.end(), color); };
-  // One rank takes tensors of any device.
+  // A single rank takes tensors on any device.
   if (std::all_of(colors.begin(), colors.end(), [&](int color) { return ranks_of(color) == 1; })) return control;
-  // NCCL wants no negative colors: that of a group is its lowest rank.
+  // NCCL allows no negative colors, so a group's color is its lowest rank.
   const auto first = std::find(colors.begin(), colors.end(), colors[static_cast<std::size_t>(rank())]);
   const int color = control->size() == 1 ? NcclCommunicator::kNoColor : static_cast<int>(first - colors.begin());
   auto communicator = std::make_shared<NcclCommunicator>(communicator_, color, rank(), name);
@@ -234,7 +234,7 @@ std::shared_ptr<GroupBackend> NcclBackend::split(const std::vector<int>& colors,
 
 namespace {
 
-// NCCL wants it, and says of a violation only that an argument was invalid.
+// NCCL requires it, and reports a violation only as an invalid argument.
 void require_own_devices(const Group& group, Device device) {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);

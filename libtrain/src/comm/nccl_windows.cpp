@@ -1,4 +1,4 @@
-// Window memory: what all ranks must agree on, they agree on here, over the control back end.
+// Window memory. Everything that must be the same on all ranks is agreed on here, over the control back end.
 #include "comm/nccl_windows.h"
 
 #include <fmt/format.h>
@@ -39,12 +39,12 @@ class WindowMemory final : public BlockSource {
   WindowMemory(std::shared_ptr<GroupBackend> control, std::shared_ptr<NcclCommunicator> communicator, Device device)
       : control_(std::move(control)), communicator_(std::move(communicator)), device_(device) {}
 
-  // Throws where a window cannot be made. False: it can be made, but NCCL does not gather in it.
+  // Throws if a window cannot be made. Returns false if it can be made but NCCL does not gather in it.
   bool try_out() {
     const Window window = make(kTrialBytes);
     const bool symmetric = is_symmetric(window);
     give_back(window);
-    // On all ranks alike.
+    // The answer must be the same on all ranks.
     const auto answers = control_.all_gather_bytes(symmetric ? "yes" : "no");
     return std::count(answers.begin(), answers.end(), "yes") == control_.size();
   }
@@ -75,13 +75,13 @@ class WindowMemory final : public BlockSource {
     require_same(bytes);
     OwnMemory memory;
     collectively(control_, [&] { memory = take(bytes); });
-    // Where this throws NCCL may still be at the memory.
+    // If registering throws, NCCL may still access the memory, so it is not freed.
     Window window{memory.release()};
     collectively(control_, [&] { window.handle = communicator_->register_window(window.memory, bytes); });
     return window;
   }
 
-  // Also what makes sure that all ranks have released what they release before: each of them maps the memory of all.
+  // Also ensures that all ranks have made their earlier releases: each rank maps the memory of all.
   void require_same(Size bytes) const {
     const auto sizes = control_.all_gather_bytes(std::to_string(bytes));
     for (std::size_t r = 1; r < sizes.size(); ++r) {
@@ -103,7 +103,7 @@ class WindowMemory final : public BlockSource {
                                               to_string(device_), bytes, all.total - all.used, all.total));
   }
 
-  // The handle of a symmetric window lies in the device's memory; elsewhere that of a plain registration stands for it.
+  // The handle of a symmetric window lies in device memory; the handle of a plain registration does not.
   static bool is_symmetric(const Window& window) {
     if (window.handle == nullptr) return false;
     cudaPointerAttributes attributes{};
@@ -112,11 +112,11 @@ class WindowMemory final : public BlockSource {
     return known && attributes.type == cudaMemoryTypeDevice;
   }
 
-  // While an exception passes the device may wait for a peer for ever: the memory stays to the end of the process.
+  // During stack unwinding the device may wait for a peer for ever, so the memory stays until the process ends.
   void give_back(const Window& window) const noexcept try {
     if (std::uncaught_exceptions() > 0) return;
     LT_CUDA(cudaSetDevice(device_.index));
-    LT_CUDA(cudaDeviceSynchronize());  // unlike cudaFree(), what follows waits for nobody
+    LT_CUDA(cudaDeviceSynchronize());  // unlike cudaFree(), the calls below do not wait for the device
     if (window.handle != nullptr && !communicator_->deregister_window(window.handle)) return;
     ncclMemFree(window.memory);
   } catch (const Error&) {
@@ -133,7 +133,7 @@ bool is_off(const char* variable) {
   return value != nullptr && std::string(value) == "0";
 }
 
-// Why nobody needs to try; the same on all ranks. NCCL gathers in windows between the ranks of one host alone.
+// The reason not to try windows, equal on all ranks, or empty. NCCL gathers in windows only between ranks of one host.
 std::string obstacle(GroupBackend& control) {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);

@@ -1,4 +1,4 @@
-// A build without NCCL: groups take tensors on the CPU alone.
+// A build without NCCL: groups take only tensors on the CPU.
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 

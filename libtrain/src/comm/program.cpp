@@ -1,4 +1,4 @@
-// One message for a run, whatever the number of ranks.
+// Runs a program's body and reports its failure in one message, whatever the number of ranks.
 #include "libtrain/comm/program.h"
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@
 namespace lt {
 namespace {
 
-// A peer may be gone or hang: no rank is longer on its way out.
+// The longest time that a rank takes to exit, because a peer may be gone or hang.
 constexpr std::chrono::seconds kExitDeadline{10};
-// Most errors come to all ranks alike. The other ranks leave rank 0 this time to speak and to end the run.
+// Most errors occur on all ranks alike. The other ranks give rank 0 this long to report and end the run.
 constexpr std::chrono::seconds kPatience{2};
 
-// Without a rank where `rank` is negative.
+// Leaves out the rank if `rank` is negative.
 std::string error_text(const Error& error, int rank) {
   std::string text = fmt::format("error: [{}] ", error.component());
   if (rank >= 0) text += fmt::format("rank {}: ", rank);
@@ -41,7 +41,7 @@ void print(const Error& error, int rank) {
 
 int exit_code(const Error& error) { return static_cast<int>(error.code()); }
 
-// Whatever this rank waits for on its way out: other ranks, the launcher, whoever reads what it prints.
+// Exits at the deadline, whatever this rank waits for: other ranks, the launcher, or the reader of its output.
 void end_by_deadline(int code) {
   std::thread([code] {
     std::this_thread::sleep_for(kExitDeadline);
@@ -70,7 +70,7 @@ int leave_with(const World& world, const Error& error) {
   world.abort(exit_code(error));
 }
 
-// In the handler of what the body threw.
+// Call it in the handler of the body's exception.
 int leave(const World& world) {
   try {
     throw;
@@ -85,12 +85,12 @@ int leave(const World& world) {
   }
 }
 
-// Before init() no rank can speak to another. What all of them find alike is rank 0's to say.
+// Ranks cannot communicate before init(). An error that all of them meet alike is printed by rank 0.
 int leave_without_world(const Error& failure) {
   int rank = 0;
   try {
     rank = discover_ranks().rank;
-  } catch (const Error&) {  // the variables make no sense, which is what `failure` says
+  } catch (const Error&) {  // the variables are invalid, as `failure` says
   }
   if (rank == 0) {
     print(failure, -1);

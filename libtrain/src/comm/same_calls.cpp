@@ -1,4 +1,4 @@
-// Hashes travel; the lists only where hashes differ.
+// Ranks compare hashes of their lists, and exchange the lists only if hashes differ.
 #include "comm/same_calls.h"
 
 #include <fmt/format.h>

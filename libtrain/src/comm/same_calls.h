@@ -1,5 +1,5 @@
-// Ranks that make their collectives in different orders or sizes would wait for each other for ever, so the calls of a
-// step are compared before it runs.
+// Compares the calls of a step on all ranks before it runs: ranks that make their collectives in different orders or
+// sizes would wait for each other for ever.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace lt {
 
-// `calls` are those of the step `name`, a line each, on this rank. Every rank of the group calls it. Throws
-// UsageError on all ranks where they differ, with the first call that does.
+// `calls`: this rank's calls of the step `name`, one line each. Every rank of the group must call it. If the lists
+// differ, throws UsageError on all ranks with the first call that differs.
 void require_same_calls(const std::string& name, const std::vector<std::string>& calls, const Group& group);
 
 }  // namespace lt

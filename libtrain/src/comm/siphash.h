@@ -1,5 +1,5 @@
-// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): who does not know the key can neither
-// compute nor guess the hash of a text. Forty lines, so no library of cryptography is needed for it.
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012): without the key nobody can compute or
+// guess the hash of a text. At forty lines it needs no cryptography library.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The end of a rank other than 0: a thread reads its one connection.
+// The exchange of a rank other than 0: a thread reads its only connection.
 #include "comm/tcp_exchange.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ class MemberExchange final : public TcpExchange {
 
   void tell(Frame frame) override {
     const std::lock_guard lock(writing_);
-    static_cast<void>(write_frame(link_, frame));  // where it fails the reader says so
+    static_cast<void>(write_frame(link_, frame));  // if it fails, the reader reports it
   }
   Frame ask(Frame frame) override {
     const std::uint64_t channel = frame.header.channel;

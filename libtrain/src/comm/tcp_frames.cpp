@@ -1,4 +1,4 @@
-// Frames to bytes and back.
+// Converts frames to bytes and back.
 #include "comm/tcp_frames.h"
 
 #include <fmt/format.h>
@@ -15,9 +15,9 @@
 namespace lt {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 18;  // that one recv() takes
+constexpr std::size_t kPiece = std::size_t{1} << 18;  // bytes that one recv() takes
 
-// sendmsg() of what is left of a frame after `sent` bytes; as it returns.
+// Calls sendmsg() with the rest of a frame after `sent` bytes, and returns its result.
 ssize_t send_rest(const Descriptor& handle, const Frame& frame, std::size_t sent) {
   std::array<iovec, 2> parts{};
   std::size_t count = 0;

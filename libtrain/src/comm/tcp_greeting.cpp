@@ -1,4 +1,4 @@
-// Proofs of a greeting.
+// Computes and compares the proofs of a greeting.
 #include "comm/tcp_greeting.h"
 
 #include <bit>
@@ -17,7 +17,7 @@ std::uint64_t proof_of(Speaker speaker, const MeetingToken& token, const Hello& 
 }
 
 bool is_same_proof(std::uint64_t a, std::uint64_t b) {
-  volatile std::uint64_t difference = a ^ b;  // one word, one comparison: nothing ends early
+  volatile std::uint64_t difference = a ^ b;  // one word, one comparison: no early exit
   return difference == 0;
 }
 

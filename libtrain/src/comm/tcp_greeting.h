@@ -1,14 +1,14 @@
-// How two ranks that have just connected prove to each other that they know the run's token, which itself does not
-// travel. Messages have fixed sizes, so a stranger makes nobody allocate:
+// How two ranks that have just connected prove to each other that they know the run's token, without sending it.
+// Messages have fixed sizes, so a stranger causes no allocation:
 //
 //   rank r to rank 0   Hello: who it is, and a random number
 //   rank 0 to rank r   Answer: a random number, and its proof
 //   rank r to rank 0   the rank's proof
 //   rank 0 to rank r   kWelcome
 //
-// A proof is SipHash with the token as its key over who speaks, both ranks' numbers, rank and size. Fresh random
-// numbers make a proof of no use the next time, and the speaker's name in it makes it of no use to the other side.
-// What follows the greeting is neither encrypted nor signed: the network is trusted, strangers on it are not.
+// A proof is SipHash, with the token as its key, over the speaker, both ranks' random numbers, rank and size. Because
+// the numbers are fresh, a proof is useless the next time. Because it includes the speaker, it is useless to the other
+// side. What follows the greeting is neither encrypted nor signed: the network is trusted, strangers on it are not.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ constexpr char kWelcome = 'w';
 enum class Speaker : std::uint32_t { rank_0, other_rank };
 std::uint64_t proof_of(Speaker speaker, const MeetingToken& token, const Hello& hello, const Nonce& answer);
 
-// In a time that does not tell how much of them is equal.
+// Takes a time that does not reveal how much of the two is equal.
 bool is_same_proof(std::uint64_t a, std::uint64_t b);
 
 }  // namespace lt

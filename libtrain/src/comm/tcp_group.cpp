@@ -1,4 +1,4 @@
-// A group's exchanges are messages with its channel's number, which all of its members compute alike.
+// A group's exchanges are messages with its channel number, which all members compute alike.
 #include "comm/tcp_group.h"
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@
 namespace lt {
 namespace {
 
-// No two groups of a run have the same: by its parent, which of the parent's splits it is of, and its first rank. Rank
-// 0 would notice two that meet in 64 bits.
+// A number unique to a group of the run: a hash of its parent, the number of the parent's split, and the group's first
+// rank. Rank 0 would notice if two collided in 64 bits.
 std::uint64_t channel_of(std::uint64_t parent, std::uint64_t split, int first_rank) {
   const std::array<std::uint64_t, 3> path{parent, split, static_cast<std::uint64_t>(first_rank)};
   return siphash({}, {reinterpret_cast<const char*>(path.data()), sizeof path});
@@ -28,7 +28,7 @@ std::uint64_t channel_of(std::uint64_t parent, std::uint64_t split, int first_ra
 
 class TcpBackend final : public GroupBackend {
  public:
-  // `members`: its ranks in the run.
+  // `members`: their ranks in the run.
   TcpBackend(GroupPlace place, std::shared_ptr<TcpExchange> exchange, std::uint64_t channel, std::vector<int> members)
       : GroupBackend(std::move(place)),
         exchange_(std::move(exchange)),
@@ -59,7 +59,7 @@ class TcpBackend final : public GroupBackend {
   std::shared_ptr<GroupBackend> split(const std::vector<int>& colors, std::string name) override {
     return split_into(split_place(colors, std::move(name)), colors);
   }
-  // Whoever waits for a message sleeps in any case.
+  // Ranks that wait for a message sleep in any case.
   std::shared_ptr<GroupBackend> duplicate_patient(std::string name) override {
     return split_into(patient_place(std::move(name)), std::vector<int>(members_.size()));
   }

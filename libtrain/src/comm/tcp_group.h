@@ -1,5 +1,5 @@
-// Ranks that meet over TCP, without MPI: for small data and, with NCCL, for tensors on CUDA devices. Tensors on the CPU
-// it does not take. All groups share the connections of the meeting.
+// Groups of ranks that meet over TCP, without MPI: for small data and, with NCCL, for tensors on CUDA devices. They
+// take no tensors on the CPU. All groups share the connections of the meeting.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lt {
 
-// All ranks call it; throws CommError where they do not come together.
+// All ranks must call it. Throws CommError if they do not come together.
 std::shared_ptr<GroupBackend> make_tcp_world_backend(const TcpMeeting& meeting);
 
 }  // namespace lt

@@ -1,5 +1,5 @@
-// One thread waits for all connections at once, hands what comes to the switchboard and sends what that answers. It
-// never blocks on a connection, so no rank's slowness is another's.
+// Rank 0's exchange. One thread waits for all connections at once, hands incoming frames to the switchboard and sends
+// its answers. It never blocks on a connection, so a slow rank does not delay the others.
 #include "comm/tcp_hub.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ class HubExchange final : public TcpExchange {
   }
 
  private:
-  static constexpr std::uint64_t kWake = 0;  // where others have their rank
+  static constexpr std::uint64_t kWake = 0;  // the id of wake_ in epoll; connections have their rank
 
   struct Link {
     Descriptor handle;
@@ -117,7 +117,7 @@ class HubExchange final : public TcpExchange {
     }
   }
 
-  // What this process itself has to say.
+  // Takes the frames that this process itself sends.
   void take_own() {
     std::uint64_t unused = 0;
     static_cast<void>(::read(wake_.get(), &unused, sizeof unused));
@@ -157,7 +157,7 @@ class HubExchange final : public TcpExchange {
 
   void flush(int rank) {
     Link& link = links_[static_cast<std::size_t>(rank)];
-    if (link.handle.get() < 0 || !link.writer.flush(link.handle)) return;  // that it is gone comes as an event as well
+    if (link.handle.get() < 0 || !link.writer.flush(link.handle)) return;  // an event reports a lost peer as well
     if (link.writer.is_empty() == !link.waits_to_write) return;
     link.waits_to_write = !link.writer.is_empty();
     watch(link.handle, static_cast<std::uint64_t>(rank), link.waits_to_write ? EPOLLIN | EPOLLOUT : EPOLLIN,
@@ -174,11 +174,11 @@ class HubExchange final : public TcpExchange {
 
   Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)}, wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   TcpMailbox mailbox_;
-  Switchboard switchboard_;  // from here to open_links_: the thread's own
+  Switchboard switchboard_;  // from here to has_told_: used by the thread alone
   std::vector<Link> links_;
   std::size_t open_links_ = 0;
-  bool has_told_ = false;  // the others that this rank leaves
-  std::mutex mutex_;       // guards what follows
+  bool has_told_ = false;  // the others know that this rank leaves
+  std::mutex mutex_;       // guards inbox_ and leave_by_
   std::vector<Frame> inbox_;
   std::optional<Clock::time_point> leave_by_;
   std::thread thread_;

@@ -8,7 +8,7 @@
 
 namespace lt {
 
-// `links` by rank; of rank 0 there is none. Its thread serves them and the switchboard.
+// `links` is indexed by rank; the entry of rank 0 is empty. The hub's thread serves them and the switchboard.
 std::shared_ptr<TcpExchange> make_tcp_hub(std::vector<Descriptor> links);
 
 }  // namespace lt

@@ -1,5 +1,4 @@
-// Answers on their way from the thread that reads a process's connections to the threads that wait for them, by
-// channel.
+// Hands answers from the thread that reads a process's connections to the threads that wait for them, by channel.
 #pragma once
 
 #include <condition_variable>
@@ -24,13 +23,13 @@ class TcpMailbox {
     frames_.insert_or_assign(frame.header.channel, std::move(frame));
     arrived_.notify_all();
   }
-  // Nothing comes any more.
+  // No more frames will arrive; take() then throws.
   void close(const std::string& why) {
     const std::lock_guard lock(mutex_);
     closed_ = why;
     arrived_.notify_all();
   }
-  // Waits. Throws CommError where a failure came in its place, or nothing comes any more.
+  // Waits for the channel's frame. Throws CommError if a failure arrived instead, or if no more frames will arrive.
   Frame take(std::uint64_t channel) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return frames_.count(channel) > 0 || closed_; });

@@ -1,4 +1,4 @@
-// The way of all ranks but 0: they try until they are welcome, because rank 0 and its token may come later.
+// The side of all ranks but 0: they retry until they are welcome, because rank 0 and its token may come later.
 #include "comm/tcp_meeting.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kRetry{100};
 
 enum class Greeting { welcome, closed, wrong_token };
 
-// Once a rank has spoken it waits: it is rank 0 that turns away.
+// After each message the rank waits for rank 0, which may turn it away.
 Greeting greet(const Descriptor& link, const TcpMeeting& meeting, const MeetingToken& token, TcpDeadline deadline) {
   Hello hello;
   hello.rank = static_cast<std::uint32_t>(meeting.rank), hello.size = static_cast<std::uint32_t>(meeting.size);

@@ -1,5 +1,5 @@
-// Where ranks meet over TCP: rank 0 listens, the others connect and greet (tcp_greeting.h). Whoever does not know the
-// token is a stranger: ports are scanned. Strangers cost a bounded number of descriptors and no time.
+// The meeting of ranks over TCP: rank 0 listens, the others connect and greet (tcp_greeting.h). Ports are scanned, so
+// whoever does not know the token is a stranger. Strangers cost a bounded number of descriptors and no time.
 #pragma once
 
 #include <chrono>
@@ -12,16 +12,16 @@
 namespace lt {
 
 struct TcpMeeting {
-  std::string host;  // a name or address of rank 0's machine, at which alone it listens
+  std::string host;  // a name or address of rank 0's machine; it listens only there
   int port = 0;
   int rank = 0, size = 1;
-  bool one_host = true;  // all ranks on one machine: then it may be a loopback address
+  bool one_host = true;  // all ranks on one machine, so the host may be a loopback address
   TokenSource token;
-  std::chrono::milliseconds patience{120'000};  // of each rank, for all others
+  std::chrono::milliseconds patience{120'000};  // how long each rank waits for all others
 };
 
-// Connected sockets by rank: rank 0 has one to each other rank, the others have one to rank 0. All ranks call it;
-// throws CommError where they do not come together.
+// Returns connected sockets by rank: rank 0 has one to each other rank, the others have one to rank 0. All ranks must
+// call it. Throws CommError if they do not come together.
 std::vector<Descriptor> meet_over_tcp(const TcpMeeting& meeting);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Rank 0's side of a meeting: one poll() loop for all who connect, so that nobody waits for another.
+// Rank 0's side of a meeting: one poll() loop serves all connections, so that none waits for another.
 #include "comm/tcp_reception.h"
 
 #include <fmt/format.h>
@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kGreetingPatience{2};  // for what a connection has to say
-constexpr std::size_t kStrangers = 256;               // that may be connected beside the ranks that are still missing
+constexpr std::chrono::seconds kGreetingPatience{2};  // the time that a connection has for its greeting
+constexpr std::size_t kStrangers = 256;               // connections allowed besides the missing ranks
 constexpr int kAcceptedAtOnce = 64;
 constexpr rlim_t kOwnDescriptors = 256;  // files, devices, libraries
 
-// A connection in the course of its greeting, as rank 0 sees it.
+// A connection during its greeting, as rank 0 sees it.
 class Guest {
  public:
   enum class State { greets, turned_away, welcome };
@@ -37,7 +37,7 @@ class Guest {
   int rank() const { return static_cast<int>(hello_.rank); }
   bool said_hello() const { return said_hello_; }
 
-  // Takes what has come; never waits.
+  // Takes the bytes that have arrived; never waits.
   State hear(const TcpMeeting& meeting, const MeetingToken& token) {
     if (!said_hello_) {
       if (const State state = receive(&hello_, sizeof hello_); state != State::welcome) return state;
@@ -56,7 +56,7 @@ class Guest {
   }
 
  private:
-  // `welcome`: all of it is there.
+  // `welcome`: all bytes have arrived.
   State receive(void* to, std::size_t size) {
     while (got_ < size) {
       const ssize_t count = ::recv(handle_.get(), static_cast<char*>(to) + got_, size - got_, 0);
@@ -72,7 +72,7 @@ class Guest {
   Descriptor handle_;
   Clock::time_point deadline_ = Clock::now() + kGreetingPatience;
   bool said_hello_ = false;
-  std::size_t got_ = 0;  // bytes of the message that is awaited
+  std::size_t got_ = 0;  // bytes received of the awaited message
   Hello hello_;
   Answer answer_;
   std::uint64_t proof_ = 0;
@@ -114,7 +114,7 @@ class Reception {
     }
   }
 
-  // Whoever has more to say stays, up to its deadline.
+  // A guest whose greeting is incomplete stays until its deadline.
   void hear_guests() {
     std::deque<Guest> staying;
     for (std::size_t i = 0; i < guests_.size(); ++i) {
@@ -129,13 +129,13 @@ class Reception {
 
   void welcome(Guest& guest) {
     Descriptor& link = links_[static_cast<std::size_t>(guest.rank())];
-    if (link.get() >= 0) return;  // there is that rank already
+    if (link.get() >= 0) return;  // that rank is already here
     if (!tcp_write(guest.handle(), &kWelcome, sizeof kWelcome)) return;
     link = guest.take_handle();
     --missing_;
   }
 
-  // The oldest makes room: whoever belongs here speaks at once, and comes again where it was too slow.
+  // If full, the oldest guest is dropped: a rank of this run speaks at once, and retries if it was too slow.
   void accept_guests() {
     for (const Descriptor& listening : listener_.handles()) {
       for (int i = 0; i < kAcceptedAtOnce; ++i) {
@@ -165,17 +165,17 @@ class Reception {
   TcpListener listener_;
   std::vector<Descriptor> links_;
   int missing_ = meeting_.size - 1, refused_ = 0;
-  std::deque<Guest> guests_;  // in the order in which they came
+  std::deque<Guest> guests_;  // in order of arrival
   std::vector<pollfd> entries_;
 };
 
-// Rank 0 has a descriptor for each rank. Soft limits of 1,024 are common, hard ones are higher.
+// Raises the soft limit: rank 0 has a descriptor for each rank. Soft limits of 1,024 are common, hard ones are higher.
 void allow_descriptors(int ranks) {
   rlimit limit{};
   const rlim_t needed = static_cast<rlim_t>(ranks) + kStrangers + kOwnDescriptors;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // where it is too little accept() says so
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if it is still too low, accept() reports it
 }
 
 }  // namespace

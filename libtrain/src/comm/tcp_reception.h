@@ -7,7 +7,7 @@
 
 namespace lt {
 
-// Connected sockets by rank, once all have come. Throws CommError.
+// Returns connected sockets by rank, once all ranks have come. Throws CommError.
 std::vector<Descriptor> receive_ranks(const TcpMeeting& meeting, const MeetingToken& token);
 
 }  // namespace lt

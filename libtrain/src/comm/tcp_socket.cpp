@@ -1,4 +1,4 @@
-// Sockets: names to addresses, deadlines by poll(), and the kernel's own watch over each connection.
+// Resolves names, keeps deadlines with poll(), and has the kernel watch each connection.
 #include "comm/tcp_socket.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 namespace lt {
 namespace {
 
-constexpr int kBacklog = 4096;  // as many as may come at once; the kernel takes no more by default
+constexpr int kBacklog = 4096;  // many ranks may connect at once; the kernel allows no more by default
 constexpr std::chrono::seconds kOneTry{5};
 
 std::string system_error() { return std::strerror(errno); }
@@ -41,7 +41,7 @@ void watch_connection(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kTcpVanished).count()));
 }
 
-// Whether one of `events` comes before the deadline.
+// Whether one of `events` occurs before the deadline.
 bool is_ready(int fd, short events, TcpDeadline deadline) {
   while (true) {
     pollfd entry{fd, events, 0};
@@ -150,7 +150,7 @@ TcpListener::TcpListener(const std::string& host, int port) {
   bool reachable = false;
   for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
     Descriptor handle(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at->ai_protocol));
-    if (handle.get() < 0) continue;  // a family that this machine does not have
+    if (handle.get() < 0) continue;  // this machine lacks that address family
     set_option(handle.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->ai_family == AF_INET6) set_option(handle.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
     if (::bind(handle.get(), at->ai_addr, at->ai_addrlen) != 0) {
@@ -182,7 +182,7 @@ int TcpListener::port() const {
   if (::getsockname(handles_.front().get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     throw CommError("the port of a listening socket: " + system_error());
   }
-  return ntohs(address.sin6_port);  // at the same place in IPv4's
+  return ntohs(address.sin6_port);  // the same offset in sockaddr_in
 }
 
 std::optional<Descriptor> TcpListener::accept(const Descriptor& listening, bool& is_full) {

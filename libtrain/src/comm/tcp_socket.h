@@ -1,4 +1,4 @@
-// Sockets of TCP: descriptors, names to addresses, who listens and who connects. What ranks say is not known here.
+// TCP sockets: resolving names, listening, connecting, reading and writing. The ranks' messages are unknown here.
 #pragma once
 
 #include <chrono>
@@ -12,37 +12,37 @@ namespace lt {
 
 using TcpDeadline = std::chrono::steady_clock::time_point;
 
-// The time that is left, for poll(): at least 0, rounded up.
+// The milliseconds left, for poll(): at least 0, rounded up.
 int poll_ms_until(TcpDeadline deadline);
 
-// A connection over which nothing came, nor was confirmed, for so long has ended: its host or the network is gone. An
-// ended process is found at once, because its kernel says so.
+// A connection on which nothing arrived and nothing was acknowledged for this long has ended: its host or the network
+// is gone. An ended process is found at once, because its kernel closes the connection.
 constexpr std::chrono::seconds kTcpVanished{30};
 
-// One try. Nothing where it did not succeed by the deadline; `problem` then says why.
+// Tries once. Returns empty if it did not succeed by the deadline; `problem` then says why.
 std::optional<Descriptor> tcp_connect(const std::string& host, int port, TcpDeadline deadline, std::string& problem);
 
-// Reads all of `size` bytes, or says why not.
+// Reads all of `size` bytes, or returns why not.
 enum class TcpRead { complete, closed, late };
 TcpRead tcp_read(const Descriptor& handle, void* to, std::size_t size, TcpDeadline deadline);
-// False where the peer has gone.
+// Returns false if the peer has gone.
 bool tcp_write(const Descriptor& handle, const void* bytes, std::size_t size);
 
-// The option that makes calls return at once where they would wait.
+// If `blocks` is false, calls return at once instead of waiting.
 void set_blocking(const Descriptor& handle, bool blocks);
 
-// Listens at the addresses of this machine that a name has, and at no others.
+// Listens only at those addresses of a name that belong to this machine.
 class TcpListener {
  public:
-  // Port 0: one that is free, for a name with one address. Throws CommError where the name has no address here, or the
+  // Port 0: picks a free one, for a name with one address. Throws CommError if the name has no address here, or the
   // port is taken.
   TcpListener(const std::string& host, int port);
   int port() const;
-  // "127.0.1.1", where no other host can reach this one by the name; otherwise empty.
+  // An address such as "127.0.1.1" if other hosts cannot reach this one by the name; otherwise empty.
   const std::string& only_loopback() const { return only_loopback_; }
   const std::vector<Descriptor>& handles() const { return handles_; }
-  // A connection that waits at one of the handles; does not block. Nothing where there is none. Sets `is_full` where
-  // this process can have no more descriptors.
+  // Takes a connection that waits at one of the handles; does not block. Returns empty if none waits. Sets `is_full` if
+  // this process can open no more descriptors.
   static std::optional<Descriptor> accept(const Descriptor& listening, bool& is_full);
 
  private:

@@ -1,4 +1,4 @@
-// Collects, compares, answers.
+// Collects the frames of each exchange, compares them, and answers.
 #include "comm/tcp_switchboard.h"
 
 #include <fmt/format.h>
@@ -93,7 +93,7 @@ void Switchboard::settle(std::uint64_t number) {
 }
 
 bool Switchboard::is_missing(const Channel& channel, int rank) {
-  if (channel.members.empty()) {  // its leader alone knows them
+  if (channel.members.empty()) {  // only its leader knows them
     return channel.waiting.begin()->second.header.leader == static_cast<std::uint32_t>(rank);
   }
   return channel.waiting.count(rank) == 0 && std::binary_search(channel.members.begin(), channel.members.end(), rank);

@@ -1,6 +1,6 @@
-// What rank 0 does with the messages of all groups: it collects those of an exchange by their channel, and answers all
-// members once the last has come. It knows no sockets. Each member has one exchange of a channel under way at most,
-// so what is collected is bounded by what the members sent.
+// Rank 0's handling of the messages of all groups. It collects the messages of an exchange by channel, and answers all
+// members once the last has come. It knows no sockets. Each member has at most one exchange per channel in flight, so
+// memory is bounded by the messages that members sent.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,28 @@ class Switchboard {
   using Answer = std::function<void(int rank, const Frame& frame)>;
 
   Switchboard(int ranks, Answer answer);
-  // What `rank` of the run has sent. Throws CommError for what no rank of ours would send.
+  // Takes a message that `rank` of the run sent. Throws CommError for one that no rank of this run would send.
   void take(int rank, Frame frame);
-  // That rank is no more: an exchange that it does not complete fails for all of its members.
+  // That rank has gone: an exchange that it does not complete fails for all of its members.
   void lose(int rank, const std::string& why);
 
  private:
   struct Channel {
-    std::vector<int> members;      // ranks of the run, ascending; empty: not yet known
-    std::map<int, Frame> waiting;  // by rank of the run
+    std::vector<int> members;      // ranks in the run, ascending; empty: not yet known
+    std::map<int, Frame> waiting;  // by rank in the run
   };
 
   void open(int rank, const Frame& frame);
   void settle(std::uint64_t number);
   void fail(std::uint64_t number, const std::string& why);
-  // Whether an exchange that has begun cannot end without that rank.
+  // Whether a started exchange cannot finish without that rank.
   static bool is_missing(const Channel& channel, int rank);
-  // Why the members' frames are not of one exchange; empty where they are.
+  // Why the members' frames do not belong to one exchange; empty if they do.
   static std::string mismatch(const Channel& channel);
 
   Answer answer_;
   std::map<std::uint64_t, Channel> channels_;
-  std::vector<std::pair<int, std::string>> lost_;  // the first is the reason that others followed
+  std::vector<std::pair<int, std::string>> lost_;  // the first loss caused the others
   int ranks_;
 };
 

@@ -1,4 +1,4 @@
-// The environment's word on place and token, and the token's file, which is there as long as the ranks meet.
+// Reads the meeting place and token from the environment, or the token from its file, which exists while ranks meet.
 #include "comm/tcp_world.h"
 
 #include <charconv>

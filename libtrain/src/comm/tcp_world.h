@@ -1,4 +1,4 @@
-// Ranks that no launcher of MPI started: where they meet, by what token, and the group of all of them.
+// Ranks that no MPI launcher started: their meeting place, their token, and the group of all of them.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@ struct MeetingPlace {
   int port = 0;
 };
 
-// MASTER_ADDR and MASTER_PORT; nothing where they are not both set. torchrun's agent listens at that port itself and
-// says so in TORCHELASTIC_USE_AGENT_STORE: the ranks then take the next one. Throws CommError.
+// MASTER_ADDR and MASTER_PORT; empty unless both are set. If TORCHELASTIC_USE_AGENT_STORE says that torchrun's agent
+// listens at that port itself, the ranks take the next one. Throws CommError.
 std::optional<MeetingPlace> meeting_place();
 
-// What kept this rank from the others, which may have met something else.
+// Why this rank did not meet the others, which may have met a different problem.
 struct MeetingError : CommError {
   using CommError::CommError;
 };
 
-// All ranks call it. Throws CommError where there is no token, MeetingError where the ranks do not come together.
+// All ranks must call it. Throws CommError if there is no token, MeetingError if the ranks do not come together.
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options);
 

@@ -1,4 +1,4 @@
-// Grants of cores: found, shared, and the number of threads that follows.
+// Finds grants of cores, shares them among ranks, and derives the number of threads.
 #include "comm/thread_count.h"
 
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ CoreSources core_sources(const LaunchInfo& info, const std::filesystem::path& ro
     sources.quotas.push_back({quota.group, quota.cores, "a quota of " + cores_text(quota.cores)});
   }
   sources.slurm_cpus_per_task = variable("SLURM_CPUS_PER_TASK");
-  if (info.source == "Slurm") {  // under another launcher the variables may be those of its own start on the node
+  if (info.source == "Slurm") {  // under another launcher they may describe its own start on the node
     sources.slurm_cpus_on_node = variable("SLURM_CPUS_ON_NODE");
     sources.slurm_step =
         fmt::format("{}.{} {}", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"), variable("SLURM_NODEID"));
@@ -93,7 +93,7 @@ ThreadCount thread_count(const std::vector<CoreGrant>& grants,
     const auto shares_it = [&](const auto& keys) {
       return std::find(keys.begin(), keys.end(), grant.key) != keys.end();
     };
-    // A grant without a key is this rank's alone.
+    // A grant without a key belongs to this rank alone.
     const auto ranks = grant.key.empty() ? 1
                                          : std::max<std::ptrdiff_t>(
                                                1, std::count_if(keys_of_ranks.begin(), keys_of_ranks.end(), shares_it));

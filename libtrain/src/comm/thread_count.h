@@ -1,5 +1,5 @@
-// How many threads a rank computes with: as many as the cores that launcher, kernel and container grant it. A grant
-// that ranks share, such as the cores of a host, is divided among them.
+// The number of threads that a rank computes with: as many as the cores that launcher, kernel and container grant it. A
+// grant that ranks share, such as the cores of a host, is divided among them.
 #pragma once
 
 #include <filesystem>
@@ -17,26 +17,26 @@ struct CoreGrant {
   std::string words;  // "2 cores of this host"
 };
 
-// What a process can find out. Empty text and empty lists where there is nothing to find.
+// Everything a process can find out about its cores. Texts and lists are empty if nothing was found.
 struct CoreSources {
-  std::string kernel;               // one text for all processes under one kernel, in whichever container
+  std::string kernel;               // equal for all processes under one kernel, in any container
   std::vector<int> processors;      // the affinity mask
-  std::vector<CoreGrant> quotas;    // of its cgroups
+  std::vector<CoreGrant> quotas;    // cgroup limits
   std::string slurm_cpus_per_task;  // srun -c
-  std::string slurm_cpus_on_node;   // of the step, for its tasks on this node
-  std::string slurm_step;           // job, step and node, in a step of srun alone
+  std::string slurm_cpus_on_node;   // the step's, for its tasks on this node
+  std::string slurm_step;           // job, step and node; only in a step of srun
 };
 
 CoreSources core_sources(const LaunchInfo& info, const std::filesystem::path& root = "/");
 
-// Throws CommError where Slurm's numbers make no sense.
+// Throws CommError if Slurm's numbers are invalid.
 std::vector<CoreGrant> core_grants(const CoreSources& sources);
 
-// The least of this rank's shares, at least 1. `keys_of_ranks`: the keys of every rank's grants, this rank's too.
+// The smallest of this rank's shares, at least 1. `keys_of_ranks`: the keys of all ranks' grants, this rank's too.
 ThreadCount thread_count(const std::vector<CoreGrant>& grants,
                          const std::vector<std::vector<std::string>>& keys_of_ranks);
 
-// Sets the threads of this rank's kernels. Every rank calls it, with its grants. OMP_NUM_THREADS wins where it is set.
+// Sets the threads of this rank's kernels. Every rank must call it with its grants. OMP_NUM_THREADS, if set, wins.
 ThreadCount choose_threads(const std::vector<CoreGrant>& grants, const Group& world);
 
 }  // namespace lt

@@ -1,5 +1,5 @@
-// Handles of collectives on their way. A handle that is destroyed while an exception passes does not wait: its peers
-// may have failed elsewhere and never come.
+// Handles of collectives in flight. A handle that is destroyed during stack unwinding does not wait, because its peers
+// may have failed elsewhere and may never arrive.
 #include "comm/work.h"
 
 #include <vector>
@@ -21,7 +21,7 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
   if (state_ == nullptr) return;
   if (state_->transfer != nullptr && std::uncaught_exceptions() > state_->exceptions) {
-    // Kept for good: peers may still read the staging memory.
+    // Kept for good, because peers may still read the staging memory.
     static auto& abandoned = *new std::vector<std::unique_ptr<State>>;
     state_->transfer->abandon();
     abandoned.push_back(std::move(state_));
@@ -30,7 +30,7 @@ Work::~Work() {
   try {
     wait();
   } catch (...) {
-    // A destructor cannot report it; the next collective of the group fails as well.
+    // A destructor cannot report it; the group's next collective fails too.
   }
 }
 

@@ -1,4 +1,4 @@
-// What a Work holds: the transfer, the staging memory that it uses, and its span.
+// The state of a Work: the transfer, its staging memory, and its span.
 #pragma once
 
 #include <exception>
@@ -15,18 +15,18 @@ struct Work::State {
   State(std::shared_ptr<GroupBackend> backend, CollectiveOp op, std::optional<std::uint64_t> sequence = {})
       : backend(std::move(backend)), op(op), sequence(sequence) {}
 
-  std::shared_ptr<GroupBackend> backend;  // a communicator outlives its transfers
+  std::shared_ptr<GroupBackend> backend;  // so that the communicator outlives its transfers
   CollectiveOp op;
-  std::optional<std::uint64_t> sequence;  // in the log; none: a part of a larger collective, which is logged and timed
+  std::optional<std::uint64_t> sequence;  // in the log; empty for one half of a collective that is logged as a whole
   Tensor outgoing, incoming;
   std::unique_ptr<Transfer> transfer;  // null: nothing moves
   int exceptions = std::uncaught_exceptions();
 
-  // Its row in a trace.
+  // Its span in a trace.
   std::shared_ptr<Timeline> timeline;
   std::size_t span = 0;
 
-  // When it has started.
+  // Call it once the transfer has started.
   void open_span(std::string_view name, Size bytes) {
     timeline = Context::current().timeline;
     if (timeline == nullptr) return;

@@ -1,4 +1,4 @@
-// The ranks of this run. One rank needs no MPI, and ranks on GPUs may do without.
+// The ranks of this run. A single rank needs no MPI, and ranks on GPUs can do without it.
 #include "libtrain/comm/world.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   World world;
   world.info_ = discover_ranks();
   const std::vector<CoreGrant> grants = core_grants(core_sources(world.info_));
-  // Collectives of CPU tensors want MPI; on GPUs NCCL does them.
+  // Collectives of CPU tensors need MPI; on GPUs NCCL runs them.
   const std::optional<MeetingPlace> place = world.info_.size == 1 ? std::nullopt : meeting_place();
   if (!has_mpi_launcher() && place && best_device() == DeviceType::cuda) {
     world.group_ = Group(meet_without_mpi(*place, world.info_, meeting));
@@ -60,7 +60,7 @@ Group World::group(Device device) const {
 }
 
 void World::abort(int exit_code) const {
-  // Whoever reads what is printed may be gone, and MPI waits for the launcher.
+  // Exit by the deadline even if the reader of the output is gone or MPI waits for the launcher.
   std::thread([exit_code] {
     std::this_thread::sleep_for(kEndDeadline);
     std::_Exit(exit_code);

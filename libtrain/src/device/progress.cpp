@@ -4,7 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <mutex>
+#include <utility>
 
 #include "device/cuda.h"
 
@@ -45,10 +45,14 @@ std::atomic<std::uint64_t> progress_count{0};
 std::atomic<Phase> current_phase{Phase::none};
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
-// Used by the stepping thread alone.
-StepClock::time_point step_begin, patient_begin;
-double patient_s = 0;  // of the step: what is patient says nothing of how long steps take
-bool step_is_timed = false;
+// The step that a thread runs. Time in patient phases says nothing about how long a step takes.
+struct RunningStep {
+  Phase phase = Phase::none;
+  StepClock::time_point begin, patient_begin;
+  double patient_s = 0;
+  bool is_timed = false;
+};
+thread_local RunningStep running;
 
 double seconds_between(StepClock::time_point begin, StepClock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -59,16 +63,17 @@ std::atomic<int> waits_for_background{0};
 
 // A word that streams write and the host reads; the driver takes it back when the process ends.
 std::atomic<std::uint32_t*> launch_word{nullptr};
-std::uint32_t launches = 0;
+std::atomic<std::uint32_t> launches{0};
 
 Phase enter(Phase phase) {
   count_progress();
-  const Phase previous = current_phase.exchange(phase, std::memory_order_relaxed);
+  const Phase previous = std::exchange(running.phase, phase);
+  current_phase.store(phase, std::memory_order_relaxed);
   const bool was_patient = patience(previous) > 1, is_patient = patience(phase) > 1;
   if (was_patient == is_patient) return previous;
   const auto now = StepClock::now();
-  if (is_patient) patient_begin = now;
-  if (was_patient) patient_s += seconds_between(patient_begin, now);
+  if (is_patient) running.patient_begin = now;
+  if (was_patient) running.patient_s += seconds_between(running.patient_begin, now);
   return previous;
 }
 
@@ -98,23 +103,26 @@ void count_progress() {
 void begin_step(std::int64_t step) {
   if (in_background) return;
   const auto now = StepClock::now();
-  if (step_is_timed) {
-    const double seconds = seconds_between(step_begin, now) - patient_s;
-    if (seconds > slowest_step_s.load(std::memory_order_relaxed)) slowest_step_s = seconds;
+  if (running.is_timed) {
+    const double seconds = seconds_between(running.begin, now) - running.patient_s;
+    double slowest = slowest_step_s;
+    while (seconds > slowest && !slowest_step_s.compare_exchange_weak(slowest, seconds)) {
+    }
   }
-  step_begin = now, patient_s = 0, step_is_timed = true;
+  running.begin = now, running.patient_s = 0, running.is_timed = true;
   running_step.store(step, std::memory_order_relaxed);
   count_progress();
 }
 
 void count_launch(const Stream& stream) {
   if (stream.device().type != DeviceType::cuda) return;
-  if (launch_word == nullptr) {
-    static const auto& memory = *new auto(cuda::allocate_pinned(stream.device().index, sizeof launches));
-    *static_cast<std::uint32_t*>(memory.get()) = 0;
-    launch_word = static_cast<std::uint32_t*>(memory.get());
-  }
-  cuda::write_word(launch_word, ++launches, stream.cuda());
+  static const auto& memory = *new auto([&] {
+    auto pinned = cuda::allocate_pinned(stream.device().index, sizeof(std::uint32_t));
+    *static_cast<std::uint32_t*>(pinned.get()) = 0;
+    launch_word = static_cast<std::uint32_t*>(pinned.get());
+    return pinned;
+  }());
+  cuda::write_word(static_cast<std::uint32_t*>(memory.get()), ++launches, stream.cuda());
 }
 
 Progress read_progress() {

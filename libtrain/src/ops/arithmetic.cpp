@@ -1,4 +1,4 @@
-// add, mul, div, maximum and scale.
+// add, mul, div, maximum, where and scale.
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/broadcast.h"
@@ -127,6 +127,38 @@ struct Maximum final : Function {
   }
 };
 
+struct Where final : Function {
+  const char* name() const override { return "where"; }
+
+  Tensor condition_;
+  Slot a_, b_;
+
+  Tensor forward(const Tensor& condition, const Tensor& a, const Tensor& b, const Shape& shape) {
+    condition_ = expanded(condition, shape), a_ = a.gradient_slot(), b_ = b.gradient_slot();
+    const Tensor y = Tensor::empty(shape, a.dtype(), a.device());
+    select(y, expanded(a, shape), expanded(b, shape));
+    return y;
+  }
+
+  // An undefined a or b stands for zeros.
+  void select(const Tensor& y, const Tensor& a, const Tensor& b) const {
+    dispatch(y.device(), [&](auto s) {
+      kernels::select(s, y.dtype(), y.data(), condition_.template data<std::int32_t>(),
+                      a.defined() ? a.data() : nullptr, b.defined() ? b.data() : nullptr, y.elements());
+    });
+  }
+
+  void backward(const Tensor& dy) override {
+    for (const bool first : {true, false}) {
+      const Slot& slot = first ? a_ : b_;
+      if (slot == nullptr) continue;
+      const Tensor gradient = Tensor::empty(dy.shape(), dy.dtype(), dy.device());
+      select(gradient, first ? dy : Tensor(), first ? Tensor() : dy);
+      reduce_to_slot(slot, gradient);
+    }
+  }
+};
+
 struct Scale final : Function {
   const char* name() const override { return "scale"; }
 
@@ -174,6 +206,17 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
   require_float("maximum", "a", a);
   require_like("maximum", "b", b, a);
   return record<Maximum>(a, b);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  require_i32("where", "condition", condition);
+  require_float("where", "a", a);
+  require_like("where", "b", b, a);
+  if (condition.device() != a.device()) {
+    fail("where", "condition", to_string(a.device()), to_string(condition.device()));
+  }
+  const Shape shape = broadcast_shape("where", broadcast_shape("where", a, b), condition.shape(), "condition");
+  return record<Where>(condition, a, b, shape);
 }
 
 Tensor scale(const Tensor& x, double alpha) {

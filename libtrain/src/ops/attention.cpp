@@ -81,13 +81,7 @@ struct Attention final : Function {
 };
 
 void check_attention(std::string_view op, const Tensor& qkv, const Heads& heads, Size window) {
-  require_float(op, "qkv", qkv);
-  if (heads.heads < 1 || heads.kv_heads < 1 || heads.heads % heads.kv_heads != 0) {
-    fail(op, "heads", "a multiple of kv_heads " + std::to_string(heads.kv_heads), std::to_string(heads.heads));
-  }
-  if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
-    fail(op, "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
-  }
+  require_packed_rows(op, qkv, heads);
   if (window < 0) fail(op, "window", "at least 0", std::to_string(window));
 }
 

@@ -15,11 +15,12 @@ Size stride_in(const Tensor& x, int from_last) {
 
 }  // namespace
 
-Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
+Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, std::string_view argument) {
   Shape shape = a.dims() >= b.dims() ? a : b;
   for (int i = 1; i <= shape.dims(); ++i) {
     const Size da = i <= a.dims() ? a[-i] : 1, db = i <= b.dims() ? b[-i] : 1;
-    if (da != db && da != 1 && db != 1) fail(op, "b", "a shape that broadcasts with " + to_string(a), to_string(b));
+    if (da != db && da != 1 && db != 1)
+      fail(op, argument, "a shape that broadcasts with " + to_string(a), to_string(b));
     shape[-i] = da == 1 ? db : da;
   }
   return shape;
@@ -40,7 +41,7 @@ void reduce_to_slot(const Slot& slot, Tensor gradient) {
   for (int i = 0; i < gradient.dims(); ++i) {
     const int in_slot = i - (gradient.dims() - slot->shape.dims());
     if (gradient.dim(i) == 1 || (in_slot >= 0 && slot->shape[in_slot] == gradient.dim(i))) continue;
-    const kernels::Middle m = middle_of(gradient, i);
+    const kernels::MiddleShape m = middle_of(gradient, i);
     Shape reduced = gradient.shape();
     reduced[i] = 1;
     const Tensor sum = Tensor::empty(reduced, gradient_dtype(gradient.dtype()), gradient.device());

@@ -9,8 +9,8 @@
 
 namespace lt::ops {
 
-// Throws UsageError naming `op` where the two do not fit.
-Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
+// Throws UsageError naming `op` and the `argument` that has shape b, if the two do not fit.
+Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, std::string_view argument = "b");
 inline Shape broadcast_shape(std::string_view op, const Tensor& a, const Tensor& b) {
   return broadcast_shape(op, a.shape(), b.shape());
 }

@@ -47,6 +47,16 @@ void require_like(std::string_view op, std::string_view argument, const Tensor& 
   if (tensor.device() != like.device()) fail(op, argument, to_string(like.device()), to_string(tensor.device()));
 }
 
+void require_packed_rows(std::string_view op, const Tensor& qkv, const Heads& heads) {
+  require_float(op, "qkv", qkv);
+  if (heads.heads < 1 || heads.kv_heads < 1 || heads.heads % heads.kv_heads != 0) {
+    fail(op, "heads", "a multiple of kv_heads " + std::to_string(heads.kv_heads), std::to_string(heads.heads));
+  }
+  if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
+    fail(op, "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
+  }
+}
+
 int require_dim(std::string_view op, const Tensor& tensor, int dim) {
   const int index = dim < 0 ? dim + tensor.dims() : dim;
   if (index < 0 || index >= tensor.dims()) {

@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/indexing.h"
+#include "kernels/common.h"
 #include "libtrain/error.h"
+#include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/tensor.h"
 
@@ -23,14 +24,17 @@ void require_min_dims(std::string_view op, std::string_view argument, const Tens
 // Floating point, with the dtype and device of `like`.
 void require_like(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like);
 
+// Rows [query heads | key heads | value heads] of shape [B, T, heads.row()], with heads a multiple of kv_heads.
+void require_packed_rows(std::string_view op, const Tensor& qkv, const Heads& heads);
+
 // A dimension counted from the end where negative; checked.
 int require_dim(std::string_view op, const Tensor& tensor, int dim);
 
 // The product of all sizes but the last: the rows of a tensor of channels.
 inline Size rows(const Tensor& x) { return x.dims() == 0 ? 1 : x.elements() / std::max<Size>(x.dim(-1), 1); }
 // The tensor as [O, R, I] around one of its dimensions.
-inline kernels::Middle middle_of(const Tensor& x, int dim) {
-  kernels::Middle m{1, 1, 1};
+inline kernels::MiddleShape middle_of(const Tensor& x, int dim) {
+  kernels::MiddleShape m{1, 1, 1};
   for (int i = 0; i < x.dims(); ++i) (i < dim ? m.O : i == dim ? m.R : m.I) *= x.dim(i);
   return m;
 }

@@ -60,10 +60,7 @@ struct QkNorm final : Function {
 }  // namespace
 
 Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, const Tensor& k_weight, float eps) {
-  require_float("qk_norm", "qkv", qkv);
-  if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
-    fail("qk_norm", "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
-  }
+  require_packed_rows("qk_norm", qkv, heads);
   for (const auto& [name, weight] : {std::pair{"q_weight", &q_weight}, {"k_weight", &k_weight}}) {
     require_like("qk_norm", name, *weight, qkv);
     require_shape("qk_norm", name, *weight, {heads.head_dim});

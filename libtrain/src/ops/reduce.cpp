@@ -2,7 +2,6 @@
 #include "kernels/reduce.h"
 
 #include "kernels/elementwise.h"
-#include "kernels/indexing.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
@@ -10,17 +9,17 @@
 namespace lt::ops {
 namespace {
 
-using kernels::Middle;
+using kernels::MiddleShape;
 
 // y = factor * the sum over the middle dimension, rounded once.
 struct SumMiddle final : Function {
   const char* name() const override { return "sum"; }
 
   Slot x_;
-  Middle m_{};
+  MiddleShape m_{};
   double factor_ = 1;
 
-  Tensor forward(const Tensor& x, const Middle& m, const Shape& shape, double factor) {
+  Tensor forward(const Tensor& x, const MiddleShape& m, const Shape& shape, double factor) {
     x_ = x.gradient_slot(), m_ = m, factor_ = factor;
     const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
     const bool exact = factor == 1 || gradient_dtype(x.dtype()) == x.dtype();
@@ -54,7 +53,7 @@ struct SumMiddle final : Function {
   }
 };
 
-Tensor cumulated(const Tensor& x, const Middle& m, bool reverse) {
+Tensor cumulated(const Tensor& x, const MiddleShape& m, bool reverse) {
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   dispatch(y.device(),
            [&](auto stream) { kernels::cumulative_sum(stream, y.dtype(), y.data(), x.data(), m, reverse, false); });
@@ -65,9 +64,9 @@ struct CumulativeSum final : Function {
   const char* name() const override { return "cumulative_sum"; }
 
   Slot x_;
-  Middle m_{};
+  MiddleShape m_{};
 
-  Tensor forward(const Tensor& x, const Middle& m) {
+  Tensor forward(const Tensor& x, const MiddleShape& m) {
     x_ = x.gradient_slot(), m_ = m;
     return cumulated(x, m, false);
   }
@@ -93,7 +92,7 @@ Tensor sum(const Tensor& x, int dim) {
 
 Tensor sum(const Tensor& x) {
   require_float("sum", "x", x);
-  return record<SumMiddle>(x, Middle{1, x.elements(), 1}, Shape{}, 1.0);
+  return record<SumMiddle>(x, MiddleShape{1, x.elements(), 1}, Shape{}, 1.0);
 }
 
 Tensor mean(const Tensor& x, int dim) {
@@ -106,7 +105,7 @@ Tensor mean(const Tensor& x, int dim) {
 Tensor mean(const Tensor& x) {
   require_float("mean", "x", x);
   if (x.elements() == 0) fail("mean", "x", "at least one element", to_string(x.shape()));
-  return record<SumMiddle>(x, Middle{1, x.elements(), 1}, Shape{}, 1.0 / static_cast<double>(x.elements()));
+  return record<SumMiddle>(x, MiddleShape{1, x.elements(), 1}, Shape{}, 1.0 / static_cast<double>(x.elements()));
 }
 
 Tensor cumulative_sum(const Tensor& x, int dim) {

@@ -49,10 +49,7 @@ struct Rope final : Function {
 }  // namespace
 
 Tensor rope(Tensor qkv, const Heads& heads, double base, Size first) {
-  require_float("rope", "qkv", qkv);
-  if (qkv.dims() != 3 || qkv.dim(2) != heads.row()) {
-    fail("rope", "qkv", "shape [B, T, " + std::to_string(heads.row()) + "]", to_string(qkv.shape()));
-  }
+  require_packed_rows("rope", qkv, heads);
   if (heads.head_dim % 2 != 0) fail("rope", "head_dim", "an even number", std::to_string(heads.head_dim));
   return record<Rope>(qkv, heads, base, first);
 }

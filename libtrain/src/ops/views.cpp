@@ -147,7 +147,10 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int d
   require_float("split", "x", x);
   dim = require_dim("split", x, dim);
   Size sum = 0;
-  for (const Size size : sizes) sum += size;
+  for (const Size size : sizes) {
+    if (size < 0) fail("split", "sizes", "at least 0 each", std::to_string(size));
+    sum += size;
+  }
   if (sum != x.dim(dim)) fail("split", "sizes", "a sum of " + std::to_string(x.dim(dim)), std::to_string(sum));
   std::vector<Tensor> parts;
   Size begin = 0;

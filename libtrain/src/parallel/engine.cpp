@@ -1,4 +1,4 @@
-// The engine: builds the units' buffers and runs steps. What a strategy does is in ShardedUnit, when in UnitSchedule.
+// The engine: builds the units' buffers and runs steps. ShardedUnit implements a strategy, UnitSchedule its order.
 #include "libtrain/parallel/engine.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ constexpr const char* kEvaluationName = "evaluation";
 
 }  // namespace
 
-// What may fail on one rank alone, for want of memory, stands apart from collectives: no rank waits for one that has
-// given up.
+// Anything that may fail on one rank alone, for lack of memory, is kept apart from collectives, so that no rank waits
+// for one that has given up.
 Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
                const StepOptions& step) {
   require_whole(optimizers, members_of(model));
@@ -115,7 +115,7 @@ void Engine::Impl::require_sound() const {
                    "make a new engine and load a checkpoint");
 }
 
-// A rehearsal has no owner, operation, tape or forward options of a caller, so a step has none either.
+// A rehearsal has no owner, operation, tape or forward options from a caller, so a step uses none either.
 Context Engine::Impl::context(const Context& records) const {
   Context own;
   own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
@@ -153,10 +153,10 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
 void Engine::Impl::run_graph(const Batch& batch) {
   require_sound();
   const Stream stream = Stream::compute(options.device);
-  make_room(kStepName, &Impl::step, batch);  // not while the graph is captured
+  make_room(kStepName, &Impl::step, batch);  // must not happen during the capture
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
-  // A graph always begins with the parameters' gathers, and leaves parameters behind that are not gathered yet; an
-  // evaluation before it may have gathered them.
+  // A graph always begins with the gathers of the parameters, and leaves parameters behind that are not gathered yet.
+  // An evaluation before it may have gathered them.
   const auto defer_update_gathers = [&] {
     for (ShardedUnit& unit : units) unit.start_update_gather();
   };
@@ -172,7 +172,7 @@ void Engine::Impl::run_graph(const Batch& batch) {
 
 StepMemory::Rehearsal Engine::Impl::rehearsal(StepFunction function) {
   return [this, function](const std::string& name, const Batch& shapes) {
-    struct Restore {  // also where the rehearsal throws
+    struct Restore {  // even if the rehearsal throws
       Impl& engine;
       ~Restore() { engine.bind_model(); }
     } const restore{*this};
@@ -182,7 +182,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(StepFunction function) {
     const Group group = control.on_meta(options.device);
     Impl twin(model, group, make_sharding(group, parallel, on_meta), parallel, optimizers, on_meta);
     twin.make_parameters();
-    (twin.*function)(shapes);  // the second run is like all that follow: parameters are on their way when it starts
+    (twin.*function)(shapes);  // the second run is like all later ones: parameters are in flight when it starts
     std::vector<std::string> calls;
     MemoryPlan recorded = record_memory_plan(name, on_meta.device, [&] {
       const CallListScope list(&calls);
@@ -226,7 +226,8 @@ void Engine::Impl::average_losses(const Tensor& all, const Tensor& mean) {
   });
 }
 
-// Norm over fixed parts in fixed order (rank, then unit), clipping, the optimizer, and the new parameters on their way.
+// Norm over fixed parts in a fixed order (rank, then unit), clipping, optimizer, and the start of the parameters'
+// gathers.
 void Engine::Impl::update() {
   const PhaseScope phase(Phase::update, options.device);
   const Size count = static_cast<Size>(units.size());
@@ -256,8 +257,8 @@ void Engine::Impl::update() {
                                    .groups = group_rates(),
                                    .scaling = scaling.on_device()});
   });
-  // Matrices: while the owners transform those of one unit, those of the next are on their way there, and those of the
-  // one before on their way back.
+  // Matrices: while the owners transform those of one unit, those of the next are in flight to their owners, and those
+  // of the one before are in flight back.
   std::array<Size, kTransformLanes> room_bytes{};
   for (const ShardedUnit& unit : units) {
     for (std::size_t lane = 0; lane < room_bytes.size(); ++lane) {
@@ -320,7 +321,7 @@ void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
   const DeviceTurn turn(impl.options.device);
   const ContextScope scope(impl.context(Context::current()));
-  struct Restore {  // also where the body throws
+  struct Restore {  // even if the body throws
     Impl& engine;
     ~Restore() {
       engine.model.set_observer(engine.schedule.get());

@@ -1,4 +1,4 @@
-// What an engine is made of. What a strategy does is in ShardedUnit, when in UnitSchedule; engine.cpp runs the steps.
+// The members of an engine. ShardedUnit implements a strategy, UnitSchedule its order; engine.cpp runs the steps.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace lt {
 
 struct Engine::Impl {
-  // Makes what is this rank's own affair: there is no collective in it. make_parameters() follows.
+  // Makes everything that needs no other rank: it contains no collective. Call make_parameters() next.
   Impl(nn::Model& model_, const Group& control_, const Sharding& sharding_, const ParallelOptions& parallel_,
        const OptimizerGroups& optimizers_, const StepOptions& options_)
       : model(model_),
@@ -46,12 +46,12 @@ struct Engine::Impl {
     sharding.abandon(), control.abandon();
   }
 
-  // Either needs no other rank, or is in windows, whose allocations fail on all ranks alike.
+  // Each allocation either needs no other rank, or is in windows and fails on all ranks alike.
   void make_parameters() {
     for (ShardedUnit& unit : units) unit.make_parameters();
   }
 
-  // The model's parameters are those of this engine, and it is told of the model's passes.
+  // Makes the model use this engine's parameters and report its passes to the schedule.
   void bind_model() {
     for (ShardedUnit& unit : units) unit.bind_model();
     model.set_observer(schedule.get());
@@ -62,23 +62,23 @@ struct Engine::Impl {
   using StepFunction = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
-  // What a step runs under: the records of a context, and this engine's settings of kernels.
+  // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records) const;
   // Runs `function` in the arena.
   void run(const char* name, StepFunction function, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
-  // The step as a graph, which is captured where the slot has none for such batches.
+  // Runs the step as a graph, and captures it first if the slot has none for such batches.
   void run_graph(const Batch& batch);
-  // Rehearses `function` for batches like `batch` and reserves the arena, where that is not done.
+  // Rehearses `function` for batches like `batch` and reserves the arena, unless that is already done.
   void make_room(const char* name, StepFunction function, const Batch& batch) {
     memory.prepare(name, batch, rehearsal(function));
     compare_plans();
     memory.reserve();
   }
-  // Whether what was rehearsed since the last call makes the same collectives on all ranks and, with an arena in
-  // windows, has the same places. Throws UsageError and InternalError, on all ranks.
+  // Requires that everything rehearsed since the last call makes the same collectives on all ranks and, with an arena
+  // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks.
   void compare_plans();
-  // `function` of an engine like this one on the meta device.
+  // Rehearses `function` with an engine like this one on the meta device.
   StepMemory::Rehearsal rehearsal(StepFunction function);
 
   void make_ready(StepSlot& next, const Batch& batch) {
@@ -89,7 +89,7 @@ struct Engine::Impl {
   void update();
   kernels::GroupRates group_rates() const;
   void pass_update_gate();
-  // mean = that of `all`, of which each rank has written its own part.
+  // mean = the mean of `all`, of which each rank has written its own part.
   void average_losses(const Tensor& all, const Tensor& mean);
 
   nn::Model& model;
@@ -108,17 +108,17 @@ struct Engine::Impl {
   StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
-  StepSlot* slot = &evaluation_slot;  // of the step that runs
+  StepSlot* slot = &evaluation_slot;  // the current step's
   Size steps = 0, samples = 0;
   RunIds run_ids;
-  Size steps_of_engine = 0;  // not of checkpoints
+  Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
   struct PlannedCalls {
     std::string name;
-    std::vector<std::string> calls;  // its collectives, a line each
+    std::vector<std::string> calls;  // its collectives, one line each
   };
   std::vector<PlannedCalls> uncompared;  // rehearsed since the last compare_plans()
-  std::optional<Event> update_gate;      // of hold_update_for(), for the next update
+  std::optional<Event> update_gate;      // set by hold_update_for(), for the next update
   bool failed = false;                   // a step or an evaluation threw half-way
 };
 

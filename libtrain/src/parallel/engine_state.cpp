@@ -1,4 +1,4 @@
-// What an engine is asked for: progress, state, memory, options.
+// The engine's accessors: progress, state, memory, options.
 #include <algorithm>
 #include <utility>
 

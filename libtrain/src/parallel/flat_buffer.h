@@ -1,4 +1,4 @@
-// The flat buffers of a unit, by who owns their bytes.
+// Allocates the flat buffers of a unit, each counted for its memory owner.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace lt {
 
-// From `source` where that is not null.
+// Allocates from `source` unless it is null.
 inline Tensor flat_zeros(Size elements, DType dtype, Device device, MemoryOwner owner,
                          const std::shared_ptr<BlockSource>& source = nullptr) {
   const MemoryScope scope(owner);

@@ -1,4 +1,4 @@
-// Memory of parameters, gathers and what the model sees of them.
+// Allocates and gathers parameters, and binds the tensors that the model sees.
 #include "parallel/gathered_parameters.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// GatheredParameters: one flat buffer of a unit's parameters in the compute dtype, whole on each rank or a shard that
-// is gathered while in use. A unit has one of parameters that are trained and one of frozen ones.
+// GatheredParameters: one flat buffer of a unit's parameters in the compute dtype, either whole on each rank or a shard
+// that is gathered while in use. A unit has one for trained parameters and one for frozen ones.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace lt {
 
-// One of equal parts of a unit, in elements of it; or the whole.
+// One of several equal parts of a unit, or the whole unit, in elements.
 struct UnitPart {
   Size begin, size;
   Size end() const { return begin + size; }
@@ -18,30 +18,30 @@ struct UnitPart {
 class GatheredParameters {
  public:
   GatheredParameters(UnitLayout layout, const Sharding& sharding, bool are_trained);
-  // Takes the memory; in a window that is a collective.
+  // Allocates the memory; in a window that is a collective.
   void make();
 
   const UnitLayout& layout() const { return layout_; }
   bool exist() const { return !layout_.ranges().empty(); }
-  // This rank's shard, whatever is sharded.
+  // This rank's shard, whether or not parameters are sharded.
   UnitPart shard() const { return {shard_begin_, shard_}; }
-  // What this rank holds of them, and elements of that.
+  // The part that this rank holds. values() is a range of it.
   UnitPart held() const;
   Tensor values(UnitPart part) const { return compute_.narrow(0, part.begin - held().begin, part.size); }
-  // By layout().ranges().
+  // In the order of layout().ranges().
   std::vector<Tensor>& tensors() { return tensors_; }
 
-  // The model's parameters become these.
+  // Makes the model use these parameters.
   void bind_model();
-  // start_gather() and finish_gather() do nothing where they are not needed. make_room() takes the memory that
-  // start_gather() would take, for those who may not fail there.
+  // start_gather() and finish_gather() do nothing if they are not needed. make_room() takes the memory that
+  // start_gather() would take, for callers that must not fail there.
   void make_room();
   void start_gather();
   void finish_gather();
   void release();
-  // Where parameters are replicated and each rank has changed its shard: the others get it, ended by finish_gather().
+  // If parameters are replicated and each rank has changed its shard, sends it to the others; finish_gather() ends it.
   void start_update_gather();
-  // At the beginning of a step: what start_update_gather() put off.
+  // Call at the beginning of a step: starts the gather that start_update_gather() deferred.
   void start_late_gather();
 
  private:
@@ -51,10 +51,10 @@ class GatheredParameters {
   UnitLayout layout_;
   const Sharding& sharding_;
   Size shard_, shard_begin_;
-  std::vector<Tensor> tensors_;  // what the model holds
-  Tensor compute_;               // what this rank holds
-  Tensor full_;                  // room for the gathered parameters; where replicated, compute_
-  bool gathered_ = false;        // they are in it, or on their way
+  std::vector<Tensor> tensors_;  // the tensors that the model holds
+  Tensor compute_;               // the values that this rank holds
+  Tensor full_;                  // room for the gathered parameters; compute_ if replicated
+  bool gathered_ = false;        // they are in full_, or in flight
   bool update_gather_is_late_ = false;
   Work gather_;
 };

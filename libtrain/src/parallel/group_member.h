@@ -1,4 +1,4 @@
-// A parameter of a model as groups of optimizers see it.
+// Converts parameters of a model to members of optimizer groups.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
-// UnitLayout: where each parameter of a unit lies in the unit's flat buffers, which all have this one layout.
-// Decayed parameters come first, so that each shard has one boundary; every parameter starts at a multiple of
-// kAlignment elements (128 bytes in bf16, 256 in f32); the total is a multiple of world size * kAlignment, so that
-// shards of equal size and alignment are contiguous ranges. A shard may hold nothing but padding.
+// UnitLayout: where each parameter of a unit lies in the unit's flat buffers, which all share this layout. Decayed
+// parameters come first, so that each shard has one boundary. Every parameter starts at a multiple of kAlignment
+// elements (128 bytes in bf16, 256 in f32). The total is a multiple of world size * kAlignment, so that shards of equal
+// size and alignment are contiguous ranges. A shard may hold nothing but padding.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace lt {
 class UnitLayout {
  public:
   static constexpr Size kAlignment = 64;
-  // The first multiple of kAlignment * `parts` from `elements` on.
+  // Rounds `elements` up to a multiple of kAlignment * `parts`.
   static constexpr Size aligned(Size elements, Size parts = 1) {
     const Size multiple = kAlignment * parts;
     return (elements + multiple - 1) / multiple * multiple;
@@ -31,7 +31,7 @@ class UnitLayout {
 
   const std::string& name() const { return name_; }
   const std::vector<Range>& ranges() const { return ranges_; }
-  // Elements in all, padding included.
+  // All elements, padding included.
   Size padded() const { return padded_; }
   // Elements below this index are decayed (or padding).
   Size decayed() const { return decayed_; }

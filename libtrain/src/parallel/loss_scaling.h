@@ -1,4 +1,4 @@
-// The loss scale of f16 in device memory; without f16 there is none.
+// The loss scale of f16, in device memory. It does not exist for other dtypes.
 #pragma once
 
 #include "kernels/step_numbers.h"
@@ -12,9 +12,9 @@ class LossScaling {
  public:
   LossScaling(DType dtype, Device device);
 
-  // What a backward pass is seeded with whose loss has the gradient `factor`.
+  // The gradient that starts a backward pass: `factor`, times the loss scale in f16.
   LossGradient gradient(double factor) const;
-  // The step's scale goes to number[0].
+  // Copies the step's scale to number[0].
   void copy_scale(const Tensor& number) const;
   kernels::LossScaleState* on_device() const { return state_.get(); }  // or null
 

@@ -1,4 +1,4 @@
-// The buffers of one unit: what is trained and what is frozen, gradients, reductions, update.
+// The buffers of one unit: trained and frozen parameters, gradients, reductions, update.
 #include "parallel/sharded_unit.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ ShardedUnit::ShardedUnit(const std::string& name, const std::vector<nn::NamedPar
     gradient_part_ = flat_zeros(shard, DType::f32, device, MemoryOwner::gradients);
   } else {
     gradient_ = flat_zeros(full, DType::f32, device, MemoryOwner::gradients);
-    // Reduced in place, except where later micro-batches overwrite the buffer that the reduced sum would stand in.
+    // Reduced in place, unless later micro-batches would overwrite the buffer that holds the reduced sum.
     const bool needs_accumulator = sharding_.reduce_each_micro_batch && sharding_.accumulates;
     gradient_part_ =
         needs_accumulator ? flat_zeros(shard, DType::f32, device, MemoryOwner::gradients) : shard_of(gradient_);
@@ -87,7 +87,7 @@ void ShardedUnit::release() {
 }
 
 void ShardedUnit::bind_gradients(bool first_micro_batch) {
-  if (gradients_bound_) return;  // for a unit that borrows this one
+  if (gradients_bound_) return;  // already bound for a unit that borrows this one
   gradients_bound_ = true;
   bool keep = !first_micro_batch && !sharding_.reduce_each_micro_batch;
   if (is_sharded(sharding_.strategy.gradients)) {
@@ -160,7 +160,7 @@ const Tensor& ShardedUnit::updated_gradient() const {
   return is_sharded(sharding_.strategy.optimizer) ? gradient_part_ : gradient_;
 }
 
-// The copy is written where the next gather or the next forward pass reads it.
+// Writes the copy where the next gather or the next forward pass reads it.
 void ShardedUnit::begin_update(const StepNumbers* numbers) {
   if (is_trained()) optimizer_.update(master_, updated_gradient(), updated_copy(), numbers);
   if (!matrices_.exist()) return start_update_gather();
@@ -205,8 +205,8 @@ void ShardedUnit::refresh_copies() {
   if (is_trained() && has_masters()) copy(trained_.values(updated_part()), master_);
 }
 
-// Every rank needs what its buffers hold; it owns the part of it that no other rank writes: its shard, and of that its
-// part among the replicas.
+// Every rank needs all that its buffers hold. It owns the elements that no other rank writes: its shard, divided
+// equally among the replicas.
 void ShardedUnit::add_to(ShardMap& map) const {
   const auto add = [&](const GatheredParameters& parameters, UnitPart held, auto&& add_states) {
     const Size share = parameters.shard().size / sharding_.replicas.size();

@@ -1,4 +1,4 @@
-// The options that an engine takes, and the groups that they make.
+// Checks an engine's options and makes the groups that they ask for.
 #include "parallel/sharding.h"
 
 #include "libtrain/error.h"

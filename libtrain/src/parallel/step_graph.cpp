@@ -1,4 +1,4 @@
-// Capture and launch.
+// Captures and launches the graph of a step.
 #include "parallel/step_graph.h"
 
 #include <optional>

@@ -1,5 +1,5 @@
-// StepGraph: a step as one CUDA graph. A launch does again what the capture saw, with the same memory, and counts the
-// same parts and collectives; their times are those of the last launch.
+// StepGraph: a step as one CUDA graph. A launch repeats the captured work in the same memory, and counts the same
+// activities and collectives. Their times are those of the last launch.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@ namespace lt {
 
 class StepGraph {
  public:
-  // What the graph was captured with; with anything else it must be captured again.
+  // The conditions of the capture. If one of them changes, the graph must be captured again.
   struct Key {
-    std::string batch;  // shapes_of() it
+    std::string batch;  // shapes_of() the batch
     Size arena = 0;     // StepMemory::arena_number()
     bool operator==(const Key&) const = default;
   };
 
-  // Captures what `body` gives to `stream` and to those that come to depend on it; nothing of it runs.
+  // Captures the work that `body` enqueues on `stream` and on streams that fork from it. Nothing runs yet.
   StepGraph(Key key, const Stream& stream, const std::function<void()>& body);
   const Key& key() const { return key_; }
   void launch(const Stream& stream) const;

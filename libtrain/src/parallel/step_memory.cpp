@@ -50,7 +50,7 @@ std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, c
 
 void StepMemory::reserve() {
   if (arena_ && arena_->bytes() >= largest_bytes_) return;
-  arena_.reset();  // before there is the larger one
+  arena_.reset();  // freed before the larger one is made
   trim(device_);
   arena_.emplace(largest_bytes_, device_, source_);
   ++arenas_;

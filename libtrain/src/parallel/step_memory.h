@@ -1,5 +1,5 @@
-// StepMemory: the memory plans of an engine (of its training step, its evaluation) and the arena that they share. A
-// step is rehearsed on shapes alone when a batch of new shapes comes; after that such steps allocate nothing.
+// StepMemory: the memory plans of an engine (training step, evaluation) and the arena that they share. A batch of new
+// shapes starts a rehearsal of the step on shapes alone; after that such steps allocate nothing.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,24 @@
 
 namespace lt {
 
-// Shapes and dtypes of inputs and targets: what a memory plan depends on of a batch.
+// Shapes and dtypes of inputs and targets: a memory plan depends on nothing else in a batch.
 std::string shapes_of(const Batch& batch);
 
-// For an arena in a window: throws InternalError on all ranks where the places of one differ from those of rank 0.
+// For an arena in a window: throws InternalError on all ranks if the offsets on one rank differ from those of rank 0.
 void require_same_places(const MemoryPlan& plan, const Group& group);
 
 class StepMemory {
  public:
-  // Runs the step once on batches of the meta device, writes down its allocations, and leaves everything as it was.
+  // Runs the step once on batches of the meta device, records its allocations, and leaves everything as it was.
   using Rehearsal = std::function<MemoryPlan(const std::string& name, const Batch& shapes)>;
 
-  // The arena comes from `source`, or from the device's allocator where that is null.
+  // The arena comes from `source`, or from the device's allocator if `source` is null.
   explicit StepMemory(Device device, std::shared_ptr<BlockSource> source = nullptr)
       : device_(device), source_(std::move(source)) {}
 
-  // The plan of the step `name` for batches like `batch`, rehearsed where it is a new one.
+  // The plan of the step `name` for batches like `batch`; rehearses the step if the plan is new.
   std::shared_ptr<const MemoryPlan> prepare(const std::string& name, const Batch& batch, const Rehearsal& rehearse);
-  // Makes room for the largest plan so far. What lay in a smaller arena is gone.
+  // Makes room for the largest plan so far. The contents of a smaller arena are lost.
   void reserve();
 
   // Runs `body`, the step `name` for batches like `batch`, in the arena.
@@ -45,14 +45,14 @@ class StepMemory {
   using Plans = std::map<std::string, std::shared_ptr<const MemoryPlan>>;  // by name and shapes of the batch
   const Plans& plans() const { return plans_; }
   Size arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
-  // Which arena it is: a later one may lie at the same address.
+  // Identifies the arena, because a later one may lie at the same address.
   Size arena_number() const { return arenas_; }
 
  private:
   Device device_;
   std::shared_ptr<BlockSource> source_;
   Plans plans_;
-  Size largest_bytes_ = 0;  // of the plans
+  Size largest_bytes_ = 0;  // the largest plan's
   Size arenas_ = 0;         // made so far
   std::optional<Arena> arena_;
 };

@@ -1,4 +1,4 @@
-// Allocates what the scalars of a step take.
+// Allocates the scalars of a step.
 #include "parallel/step_scalars.h"
 
 #include "libtrain/memory/memory.h"

@@ -8,15 +8,15 @@
 namespace lt {
 
 struct StepScalars {
-  // Of a rank among `ranks`, in a shard group of `shard_ranks`.
+  // For a rank among `ranks`, in a shard group of `shard_ranks`.
   StepScalars(const StepOptions& options, Size ranks, Size shard_ranks, Size units, Size groups);
 
-  Tensor losses;  // [ranks * accum], this rank's part first written, then gathered
+  Tensor losses;  // [ranks * accum], this rank's part is written first, then all are gathered
   DeviceValue<StepOutcome> outcome;
   Tensor partials;                  // [shard_ranks * units] sums of squares, f64
-  DeviceValue<StepNumbers> update;  // of each group of optimizers
+  DeviceValue<StepNumbers> update;  // one per optimizer group
   DeviceValue<kernels::StepRates> rates;
-  Tensor evaluation;  // [1]: the loss of the last one
+  Tensor evaluation;  // [1]: the loss of the last evaluation
 };
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Batches and rates to the device, loss and norm from it.
+// Copies batches and rates to the device, and loss and norm back.
 #include "parallel/step_slot.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// StepSlot: what the host makes ready for one step, and what it gets from it. With two of them the host
-// prepares a step while the device is at the one before.
+// StepSlot: the inputs that the host prepares for one step, and the step's results. With two slots the host prepares a
+// step while the device runs the one before.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ class StepSlot {
   explicit StepSlot(Device device)
       : device_(device), rates_(device, sizeof(kernels::StepRates)), outcome_(device, sizeof(StepOutcome)) {}
 
-  // Waits until the last run is over, and takes what the next one needs.
+  // Waits until the last run is over, then stages the inputs of the next one.
   void make_ready(const Batch& batch, const kernels::StepRates& rates);
-  // In the step: a batch that came on the CPU on its way to the device, and the rates.
+  // Both are called in the step: they send a batch that came on the CPU, and the rates, to the device.
   Batch on_device(const Batch& batch) const;
   void send_rates(const DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
-  // After it: what came out of the step comes to the host.
+  // Called after the step: brings its results to the host.
   StepResult finish(const DeviceValue<StepOutcome>& outcome);
   void finish() { done_.record(Stream::compute(device_)); }
 
@@ -39,7 +39,7 @@ class StepSlot {
   Event done_;
 };
 
-// Whether work on `device` can read the tensor as it is.
+// Whether work on `device` can read the tensor directly.
 inline bool is_on(const Tensor& tensor, Device device) { return target_of(tensor.device()) == target_of(device); }
 
 }  // namespace lt

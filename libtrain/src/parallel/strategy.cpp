@@ -1,4 +1,4 @@
-// Strategies by name.
+// Finds strategies by name.
 #include "libtrain/parallel/strategy.h"
 
 #include "libtrain/error.h"

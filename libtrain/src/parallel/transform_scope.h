@@ -1,4 +1,4 @@
-// The lanes on which an update transforms matrices, with rooms that all units share: each lane works in order.
+// The lanes on which an update transforms matrices. All units share the lanes' room, because each lane works in order.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ class TransformScope {
       lanes_[i].room = flat_uninitialised(room_bytes[i], DType::u8, sharding.device, MemoryOwner::optimizer);
     }
   }
-  // The stream of the operations waits for the lanes. After an update it already has; where an exception left one
-  // half-way, what the lanes still use is not given to others.
+  // Makes the compute stream wait for the lanes. After a complete update it already has; if an exception ended the
+  // update, this keeps the memory that lanes still use from being reused.
   ~TransformScope() {
     try {
       for (const TransformLane& lane : lanes_) {

@@ -1,4 +1,4 @@
-// Owners of tensors, and messages to them and back.
+// Assigns tensors to owners, and exchanges messages with the owners.
 #include "parallel/unit_matrices.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ UnitMatrices::UnitMatrices(const UnitLayout& layout, const OptimizerGroups& grou
   }
   if (travel()) {
     const std::vector<int> owner = owners.assign(flops);
-    std::vector<Size> elements(static_cast<std::size_t>(sharding.reduce.size()));  // that each rank owns
+    std::vector<Size> elements(static_cast<std::size_t>(sharding.reduce.size()));  // owned by each rank
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       Matrices& tensor = tensors_[i];
       Size& place = elements[static_cast<std::size_t>(owner[i])];

@@ -1,7 +1,7 @@
-// UnitMatrices: one unit's part in the update of an optimizer that looks at whole matrices: owners, buffers, exchanges.
-// Each rank makes the directions of its part. Where the optimizer is sharded they travel to the owner of each tensor,
-// which transforms it, and back again; where it is replicated every rank transforms all of them in place. Every rank
-// allocates what the rank that owns most needs, so all ranks hold the same bytes. The bits depend on no strategy.
+// UnitMatrices: one unit's share in the update of an optimizer that looks at whole matrices: owners, buffers,
+// exchanges. Each rank makes the directions of its part. If the optimizer is sharded, they travel to the owner of each
+// tensor, which transforms it, and back; if it is replicated, every rank transforms all of them in place. Every rank
+// allocates as much as the rank that owns most, so all hold the same bytes. The bits do not depend on the strategy.
 #pragma once
 
 #include <array>
@@ -17,25 +17,25 @@ namespace lt {
 
 class UnitMatrices {
  public:
-  // `part` is what this rank updates of the unit; `groups` and `sharding` outlive it.
+  // `part` is the part of the unit that this rank updates. `groups` and `sharding` must outlive it.
   UnitMatrices(const UnitLayout& layout, const OptimizerGroups& groups, const Sharding& sharding, UnitPart part,
                LeastLoaded& owners);
 
   bool exist() const { return !tensors_.empty(); }
   // The bytes of each lane's room, for the rank that needs most.
   const std::array<Size, kTransformLanes>& room_bytes() const { return room_bytes_; }
-  // The directions of this rank's part, for MatrixUpdate::begin() to write.
+  // Allocates the directions of this rank's part, for MatrixUpdate::begin() to write.
   const Tensor& make_directions();
-  // To the owners, what they do, and back, in this order. Each waits on the compute stream for what the one before has
-  // under way, so the stages of other units stand between them.
+  // Sends directions to the owners, transforms them there, and sends the changes back; call them in this order. Each
+  // stage makes the compute stream wait for the previous stage, so the stages of other units run in between.
   void send();
   void transform(const TransformLanes& lanes);
   void send_back();
-  // What the weights of the part change by.
+  // Returns the changes of the part's weights.
   Tensor finish();
 
  private:
-  // A parameter of matrices, in elements of the unit.
+  // A parameter made of matrices, in elements of the unit.
   struct Matrices {
     Size begin, end;
     MatrixStack stack;
@@ -44,7 +44,7 @@ class UnitMatrices {
     Size place;  // in the buffer of the owner's tensors
   };
 
-  // What a rank transforms in one call.
+  // Tensors that a rank transforms in one call.
   struct Owned {
     const MatrixUpdate* update;
     std::vector<std::size_t> tensors;
@@ -53,7 +53,7 @@ class UnitMatrices {
 
   bool travel() const { return part_.size < padded_; }
   std::vector<Owned> owned_by(int rank) const;
-  // The messages between parts and owners that this rank has as the holder of a part, and as an owner.
+  // This rank's messages between parts and owners, as the holder of a part and as an owner.
   std::vector<Message> of_parts() const;
   std::vector<Message> of_owners() const;
   void wait_for_exchange();
@@ -64,12 +64,12 @@ class UnitMatrices {
   Size padded_;
   DType dtype_;
   std::vector<Matrices> tensors_;
-  Size elements_ = 0;  // of all matrices
+  Size elements_ = 0;  // in all matrices
   std::vector<Owned> owned_;
-  Size own_elements_ = 0;  // of the rank that owns most
+  Size own_elements_ = 0;  // for the rank that owns most
   std::array<Size, kTransformLanes> room_bytes_{};
 
-  Tensor directions_, own_;  // while the optimizer is at work
+  Tensor directions_, own_;  // exist while the optimizer runs
   Work exchange_;
   std::array<Event, kTransformLanes> transformed_;  // the ends of transform() on the lanes
 };

@@ -1,4 +1,4 @@
-// Stretches of equal states, cuts of one optimizer each, and their updates.
+// Splits a unit into stretches with equal states and cuts with one optimizer each, and updates them.
 #include "parallel/unit_optimizer.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace lt {
 namespace {
 
-// The largest share of elements [begin, end) that a part has, where the unit is cut into parts of `size`.
+// The largest share of elements [begin, end) that one part has, if the unit is cut into parts of `size`.
 Size largest_share(Size begin, Size end, Size size) {
   Size largest = 0;
   for (Size part = begin / size * size; part < end; part += size) {
@@ -25,7 +25,7 @@ Size largest_share(Size begin, Size end, Size size) {
 UnitOptimizer::UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights,
                              Device device, std::uint64_t seed)
     : groups_(groups), part_(part), decayed_(layout.decayed()) {
-  // Padding belongs to what stands before it.
+  // Padding belongs to the parameter before it.
   const std::vector<UnitLayout::Range>& ranges = layout.ranges();
   std::size_t last_group = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
@@ -69,13 +69,13 @@ void UnitOptimizer::run(const Cut& cut, const Arrays& arrays, const StepNumbers*
   const Size size = cut.end - cut.begin;
   std::vector<Tensor> states;
   for (std::size_t i = 0; i < stretch.states.size(); ++i) states.push_back(part_of(stretch, i, cut.begin, cut.end));
-  Size element = 0;  // bytes of traffic
+  Size element = 0;  // bytes of traffic for each element
   const auto part = [&](const Tensor& held, Size times) {
     if (!held.defined()) return Tensor();
     element += times * dtype_bytes(held.dtype());
     return held.narrow(0, cut.begin - part_.begin, size);
   };
-  // Weights are read and written, the gradient read for the norm and the update, a direction read or written.
+  // Weights are read and written, the gradient is read for the norm and for the update, a direction is read or written.
   UpdateRange range;
   range.weights = part(arrays.weights, 2), range.gradient = part(arrays.gradient, 2), range.copy = part(arrays.copy, 1);
   range.states = states;
@@ -83,7 +83,7 @@ void UnitOptimizer::run(const Cut& cut, const Arrays& arrays, const StepNumbers*
   range.numbers = numbers == nullptr ? nullptr : numbers + cut.group;
   range.decayed = std::clamp<Size>(decayed_ - cut.begin, 0, size);
   if (cut.places.count > 0) range.rounding = &cut.places;
-  if (arrays.gradient.defined()) {  // where states change: read and written
+  if (arrays.gradient.defined()) {  // states change: they are read and written
     for (const StateKind& kind : stretch.kinds) element += 2 * dtype_bytes(kind.dtype);
   }
   count_traffic(size * element);

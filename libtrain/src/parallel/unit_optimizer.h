@@ -1,6 +1,6 @@
-// UnitOptimizer: what the optimizers keep of this rank's part of one unit, and their updates of it. The memory of their
-// states is taken here alone. Neighbouring parameters whose optimizers keep the same states share a flat buffer of
-// each. Every rank allocates the largest share that any rank has, so all ranks hold the same bytes.
+// UnitOptimizer: the optimizer states of this rank's part of one unit, and their updates. Only here is memory for
+// states allocated. Neighbouring parameters whose optimizers keep the same states share one flat buffer per state.
+// Every rank allocates the largest share that any rank has, so all ranks hold the same bytes.
 #pragma once
 
 #include <functional>
@@ -14,42 +14,42 @@ namespace lt {
 
 class UnitOptimizer {
  public:
-  // `groups` outlives it. `weights` is the dtype of what the optimizers change, `seed` that of stochastic rounding.
+  // `groups` must outlive it. `weights` is the dtype of the updated weights, `seed` the seed of stochastic rounding.
   UnitOptimizer(const UnitLayout& layout, const OptimizerGroups& groups, UnitPart part, DType weights, Device device,
                 std::uint64_t seed);
 
-  // One update of what the part has of parameters whose optimizer looks at elements alone. All tensors are of the
-  // part's size; `copy` receives the weights in the compute dtype, or is undefined. `numbers` are those of each group.
+  // One update of those parameters of the part whose optimizer looks only at elements. All tensors have the part's
+  // size; `copy` receives the weights in the compute dtype, or is undefined. `numbers` has one entry per group.
   void update(const Tensor& weights, const Tensor& gradient, const Tensor& copy, const StepNumbers* numbers) const;
-  // The first and the last part of an update of the others (MatrixUpdate).
+  // The first and the last stage of an update of the other parameters (MatrixUpdate).
   void begin_matrices(const Tensor& gradient, const Tensor& directions, const StepNumbers* numbers) const;
   void end_matrices(const Tensor& weights, const Tensor& changes, const Tensor& copy, const StepNumbers* numbers) const;
 
-  // Calls visit(kind, values) for each state of elements [begin, end) of the unit, which are of one parameter and of
-  // this part.
+  // Calls visit(kind, values) for each state of elements [begin, end) of the unit, which must lie in one parameter and
+  // in this part.
   void for_each_state(Size begin, Size end, const std::function<void(const std::string&, const Tensor&)>& visit) const;
 
  private:
-  // Parameters in a row whose optimizers keep the same states, in elements of the unit.
+  // Consecutive parameters whose optimizers keep the same states, in elements of the unit.
   struct Stretch {
     Size begin, end;
     std::vector<StateKind> kinds;
-    std::vector<Tensor> states;  // of what this part has of it, then room that other ranks need
+    std::vector<Tensor> states;  // those of this part, then room that other ranks need
   };
-  // What one call of an update takes.
+  // The elements of one update call.
   struct Cut {
     Size begin, end;
     std::size_t group, stretch;
-    RoundingPlaces places;  // none where nothing of it is bf16
+    RoundingPlaces places;  // empty if none of it is bf16
   };
 
   Tensor part_of(const Stretch& stretch, std::size_t state, Size begin, Size end) const;
   const Optimizer& optimizer_of(const Cut& cut) const { return groups_.groups[cut.group].optimizer; }
-  // The tensors of an update, of the part's size; some are undefined.
+  // The tensors of an update, all of the part's size; some are undefined.
   struct Arrays {
     Tensor weights, gradient, direction, copy;
   };
-  // What `call` takes of a cut.
+  // Runs `call` on the elements of a cut.
   void run(const Cut& cut, const Arrays& arrays, const StepNumbers* numbers,
            const std::function<void(const UpdateRange& range)>& call) const;
 

@@ -50,7 +50,7 @@ void UnitSchedule::before_forward(int unit) {
   at(unit).start_gather();
   if (unit < last()) at(unit + 1).start_gather();
   at(unit).finish_gather();
-  // The head computes its gradients while its logits are there, so it needs their place in the forward pass.
+  // The head computes its gradients while its logits exist, so it needs memory for them in the forward pass.
   if (training_ && unit == last()) bind_gradients(unit);
 }
 
@@ -69,7 +69,7 @@ void UnitSchedule::after_forward(int unit) {
 void UnitSchedule::bind_gradients(int unit) {
   const auto bind = [&](int index) {
     if (!at(index).is_trained()) return;
-    // The buffer of the previous micro-batch may still be on its way.
+    // The buffer of the previous micro-batch may still be in flight.
     while (at(index).reducing()) finish_reductions_but(reducing_.size() - 1);
     at(index).bind_gradients(first_micro_batch_);
   };
@@ -87,7 +87,7 @@ void UnitSchedule::before_backward(int unit) {
 
 void UnitSchedule::after_backward(int unit) {
   at(unit).release();
-  if (unit == first_trained_) {  // before it only units that others borrow are gathered
+  if (unit == first_trained_) {  // only borrowed units before it are still gathered
     for (int before = 0; before < unit; ++before) at(before).release();
   }
   if (!at(unit).is_trained()) return;

@@ -1,11 +1,10 @@
 // UnitSchedule: when each unit is gathered, freed and reduced. The model calls it around every unit's passes.
-//   forward of u:  gathers u+1 while u computes, frees u after it where the strategy reshards; the last unit stays for
+//   forward of u:  gathers u+1 while u computes, then frees u if the strategy reshards; the last unit stays for
 //   the backward pass.
 //   backward of u: gathers u-1, then computes u, frees it and starts to reduce its gradients.
-// So at most two blocks are gathered at any moment where the strategy reshards, and at most two blocks hold full
+// So at most two blocks are gathered at any moment if the strategy reshards, and at most two blocks hold full
 // gradients. A unit whose parameters another one borrows (tied embeddings) stays gathered in between, and is reduced
-// once, at its own backward. The backward pass ends with the first unit that is trained; frozen ones after
-// it pass gradients on.
+// once, at its own backward. The backward pass ends with the first trained unit; later frozen units pass gradients on.
 #pragma once
 
 #include <deque>
@@ -18,14 +17,14 @@ namespace lt {
 
 class UnitSchedule final : public nn::UnitObserver {
  public:
-  // `units`, `infos` and `sharding` outlive it.
+  // `units`, `infos` and `sharding` must outlive it.
   UnitSchedule(std::deque<ShardedUnit>& units, const std::vector<nn::UnitInfo>& infos, const ParallelOptions& options,
                const Sharding& sharding);
 
-  // A pass without gradients, or a micro-batch of a step.
+  // Begin a pass without gradients, or a micro-batch of a step.
   void begin_evaluation();
   void begin_micro_batch(bool first, bool last);
-  // Throws InternalError where the model did not run its units in order.
+  // Throws InternalError if the model did not run its units in order.
   void end_pass();
   void finish_reductions();
 
@@ -41,7 +40,7 @@ class UnitSchedule final : public nn::UnitObserver {
   int last() const { return static_cast<int>(units_.size()) - 1; }
   void expect_forward(int unit);
   void bind_gradients(int unit);
-  // Ends the oldest reductions until at most `outstanding` are left.
+  // Finishes the oldest reductions until at most `outstanding` are left.
   void finish_reductions_but(std::size_t outstanding);
 
   std::deque<ShardedUnit>& units_;
@@ -49,14 +48,14 @@ class UnitSchedule final : public nn::UnitObserver {
   ParallelOptions options_;
   const Sharding& sharding_;
   std::vector<bool> borrowed_;
-  int first_trained_ = 0;         // nothing before it wants a gradient
+  int first_trained_ = 0;         // no unit before it wants a gradient
   std::vector<int> block_index_;  // among the blocks; -1 for other units
 
   bool training_ = false, first_micro_batch_ = true, last_micro_batch_ = true;
   int next_forward_ = 0;
   struct Reduction {
     int unit;
-    bool is_last;  // of the step, for this unit
+    bool is_last;  // this unit's last in the step
   };
   std::deque<Reduction> reducing_;  // oldest first
 };

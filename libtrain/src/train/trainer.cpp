@@ -9,11 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device/fault.h"
 #include "io/lines.h"
 #include "io/pending_file.h"
-#include "kernels/notices.h"
+#include "libtrain/device/context.h"
 #include "libtrain/device/progress.h"
 #include "libtrain/error.h"
 #include "libtrain/train/generate.h"
@@ -66,6 +67,7 @@ class Trainer {
   End run_steps() {
     const TrainConfig& train = run_.config.train;
     const ActivityClockScope parts(&clock_);
+    const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
     fault_point("start");
     if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
@@ -144,10 +146,9 @@ class Trainer {
 
   // Logs which kernels took a slower path in the first step, and adds it to env.json.
   void say_notices() {
-    const std::vector<std::string> notices = kernels::take_notices();
-    if (notices.empty() || run_.control.rank() > 0) return;
-    for (const std::string& notice : notices) run_.log.say("warning: " + notice);
-    add_notices(run_.config.run.dir, notices);
+    if (notices_.empty() || run_.control.rank() > 0) return;
+    for (const std::string& notice : notices_) run_.log.say("warning: " + notice);
+    add_notices(run_.config.run.dir, notices_);
   }
 
   void note_skipped(const StepRecord& record) {
@@ -246,6 +247,7 @@ class Trainer {
   Trace trace_{run_};
   RestartRecord& restart_;
   ActivityClock clock_{run_.device()};
+  std::vector<std::string> notices_;
   std::optional<IssuedStep> issued_;
   const Clock::time_point begin_ = Clock::now();
   const Size first_step_ = run_.steps_done() + 1;

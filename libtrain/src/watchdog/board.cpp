@@ -1,5 +1,5 @@
-// Boards from the counters of the process, and as bytes: integers little-endian, texts with a byte of length before
-// them.
+// Makes boards from the counters of the process, and converts them to bytes: integers little-endian, each text preceded
+// by one byte of length.
 #include "watchdog/board.h"
 
 #include <bit>
@@ -33,7 +33,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Reads zeros after the end, and says so.
+// Reads zeros past the end, and remembers that it failed.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}

@@ -1,4 +1,4 @@
-// What a rank says of itself, and what an observer knows of it. Plain values: the diagnosis is a function of them.
+// A board is a rank's report on itself. Boards are plain values, and the diagnosis is a function of them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lt::watchdog {
 
-// A collective as boards carry it.
+// A collective on a board.
 struct Call {
   std::uint64_t sequence = 0;
   CollectiveOp op = CollectiveOp::exchange;
@@ -25,29 +25,29 @@ struct Call {
 // A group's newest calls on one rank.
 struct GroupBoard {
   std::uint64_t id = 0;  // the same on its ranks
-  // Its ranks: first, first + stride, ...; with a stride of 0 those that have it on their boards.
+  // Its ranks: first, first + stride, ...; with a stride of 0, the ranks that have the group on their boards.
   std::uint32_t first = 0, stride = 1, size = 1;
   std::string name;
-  std::uint32_t launch = 0;  // of graphs, where they make the calls: a later one makes the same again
-  std::uint64_t begun = 0;   // calls that it has come to
+  std::uint32_t launch = 0;  // number of graph launches if a graph makes the calls, because each launch repeats them
+  std::uint64_t begun = 0;   // calls that the rank has reached
   std::vector<Call> calls;   // oldest first
   bool operator==(const GroupBoard&) const = default;
 };
 
 struct Board {
-  std::uint64_t count = 0;  // moves with progress
+  std::uint64_t count = 0;  // changes with progress
   Phase phase = Phase::none;
   std::int64_t step = 0;
   double slowest_step_s = 0;
-  double still_s = 0;              // since the count moved
-  std::vector<GroupBoard> groups;  // empty while the rank gets on
+  double still_s = 0;              // seconds since the count changed
+  std::vector<GroupBoard> groups;  // empty while the rank makes progress
   bool operator==(const Board&) const = default;
 };
 
-// Calls of a group that a board carries.
+// How many calls of a group a board carries.
 inline constexpr std::size_t kCallsOnBoard = 8;
 
-// Makes boards of what the process does. One thread reads it.
+// Makes boards from the activity of this process. Only one thread may use it.
 class BoardReader {
  public:
   // `seconds` have passed since the last call. `paused`: the process did not run meanwhile, so they do not count.
@@ -59,7 +59,7 @@ class BoardReader {
 };
 
 std::string encode(const Board& board);
-// None for bytes that are no board.
+// Empty if the bytes are not a board.
 std::optional<Board> decode(std::string_view bytes);
 
 }  // namespace lt::watchdog

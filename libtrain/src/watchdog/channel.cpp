@@ -1,5 +1,5 @@
-// Non-blocking sockets: 4 bytes of length, 1 of kind, then the frame's bytes. Those of comm end where a peer takes
-// nothing for 30 s; a peer that a debugger holds is the watchdog's to judge.
+// Non-blocking sockets: 4 bytes of length, 1 of kind, then the frame's bytes. They are not comm's sockets, which close
+// when a peer takes nothing for 30 s: the watchdog itself judges a peer that a debugger holds.
 #include "watchdog/channel.h"
 
 #include <arpa/inet.h>
@@ -91,7 +91,7 @@ std::vector<Frame> Channel::receive() {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     ended = got <= 0;
     if (got > 0) incoming_.append(buffer.data(), static_cast<std::size_t>(got));
-    if (incoming_.size() > 2 * kLongestFrame) break;  // the rest comes next time
+    if (incoming_.size() > 2 * kLongestFrame) break;  // reads the rest next time
   }
   std::vector<Frame> frames;
   std::size_t at = 0;
@@ -110,7 +110,7 @@ std::vector<Frame> Channel::receive() {
 
 void Channel::wait_for(short events, Clock::time_point deadline) const {
   pollfd entry{handle_.get(), events, 0};
-  ::poll(&entry, 1, poll_ms_until(deadline));  // callers look whatever ended it, a signal too
+  ::poll(&entry, 1, poll_ms_until(deadline));  // callers check afterwards, even if a signal ended it
 }
 
 std::optional<Frame> Channel::await(Clock::time_point deadline) {
@@ -144,7 +144,7 @@ Listener::Listener(bool for_this_host) {
   sockaddr_in6 bound{};
   socklen_t size = sizeof bound;
   ::getsockname(handle_.get(), reinterpret_cast<sockaddr*>(&bound), &size);
-  port_ = ntohs(bound.sin6_port);  // at the same place in IPv4's
+  port_ = ntohs(bound.sin6_port);  // the same offset in sockaddr_in
 }
 
 std::optional<Channel> Listener::accept() {

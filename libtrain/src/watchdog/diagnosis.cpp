@@ -1,4 +1,5 @@
-// The rules, the surest first. A waiting rank is never blamed: only a rank that waits for nobody can hold up the rest.
+// The rules, the surest first. A rank is not blamed for waiting, unless ranks wait for each other: only a rank that
+// waits for nobody can hold up the rest.
 #include "watchdog/diagnosis.h"
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@ namespace lt::watchdog {
 namespace {
 
 constexpr double kTimesSlowestStep = 10;
-// A rank that fails prints its error and ends the run itself; others wait so long for that.
+// A rank that fails prints its error and ends the run itself; the others give it this long.
 constexpr double kFailureGraceS = 10;
 
 class Diagnosis {
@@ -118,7 +119,7 @@ class Diagnosis {
     return std::nullopt;
   }
 
-  // A rank that is in no collective and in no phase, and that nobody waits for, may be at anything.
+  // A rank in no collective and no phase, for which nobody waits, may be doing anything, so it is not blamed.
   std::optional<Verdict> hang() {
     const Peers found = those([&](const Peer& peer) {
       const GroupBoard* group = nullptr;
@@ -143,7 +144,7 @@ class Diagnosis {
                              first.pid, first.host));
   }
 
-  // From a rank that is out of time along those that are awaited, until one comes again.
+  // Starts at a rank that is out of time and follows the awaited ranks until one repeats.
   std::optional<Verdict> deadlock() {
     for (const Peer& start : peers_) {
       Peers path;
@@ -182,7 +183,7 @@ class Diagnosis {
   const Limits& limits_;
   double slowest_step_s_ = 0;
   std::vector<IncompleteCall> incomplete_;
-  std::vector<bool> waits_ = std::vector<bool>(peers_.size()), is_awaited_ = waits_;  // of each peer
+  std::vector<bool> waits_ = std::vector<bool>(peers_.size()), is_awaited_ = waits_;  // by peer
 };
 
 }  // namespace

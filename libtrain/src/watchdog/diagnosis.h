@@ -1,4 +1,4 @@
-// What is wrong with a run, from what its ranks say of themselves. A pure function: no sockets, no clocks.
+// Finds the fault of a run from the reports of its ranks. A pure function: no sockets, no clocks.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace lt::watchdog {
 enum class Link : std::uint8_t {
   open,
   closed,  // without a goodbye
-  done,    // it said goodbye at the end of its run
-  failed,  // it said goodbye while an error passed, which it prints itself
+  done,    // said goodbye at the end of its run
+  failed,  // said goodbye during stack unwinding; it prints the error itself
 };
 
 // A rank as an observer knows it.
@@ -22,9 +22,9 @@ struct Peer {
   std::string host;
   long pid = 0;
   Link link = Link::open;
-  double silent_s = 0;     // since it was heard of last
-  std::string state;       // of its process, where the observer can see that: "stopped by a signal"
-  bool is_traced = false;  // a debugger has it: its silence says nothing
+  double silent_s = 0;     // since it was last heard from
+  std::string state;       // its process's, if the observer can see it: "stopped by a signal"
+  bool is_traced = false;  // a debugger holds it, so its silence means nothing
   Board board;             // the last one
 };
 
@@ -36,11 +36,11 @@ enum class Fault : std::uint8_t { gone, silent, mismatch, ended, hang, deadlock 
 
 struct Verdict {
   Fault fault = Fault::hang;
-  std::vector<int> ranks;  // that are to blame
+  std::vector<int> ranks;  // those to blame
   std::string message, hint;
 };
 
-// None where all is well, or may be.
+// Empty if all is well, or may be.
 //   gone, silent  a connection closed without a goodbye, or nothing heard for heartbeat_s
 //   mismatch      ranks whose calls of the same number in a group differ, once one has waited for heartbeat_s
 //   ended         ranks wait for one that has said goodbye
@@ -48,7 +48,7 @@ struct Verdict {
 //   deadlock      ranks wait for each other
 std::optional<Verdict> diagnose(const std::vector<Peer>& peers, const Limits& limits);
 
-// How long a rank may be without progress: patience(phase) * collective_s, and at least ten times the slowest step that
+// How long a rank may go without progress: patience(phase) * collective_s, and at least ten times the slowest step that
 // any rank has seen.
 double limit_s(const Board& board, double slowest_step_s, const Limits& limits);
 

@@ -1,4 +1,4 @@
-// The words of a verdict.
+// The text of a verdict.
 #include "watchdog/diagnosis_text.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace lt::watchdog {
 namespace {
 
-// Names of more ranks than this are left out: a line stays one.
+// How many ranges of ranks a text names at most, so that it stays on one line.
 constexpr std::size_t kMostRanges = 16;
 constexpr std::size_t kMostCalls = 2;
 

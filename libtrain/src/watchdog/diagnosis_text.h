@@ -1,4 +1,4 @@
-// The words of a verdict.
+// The text of a verdict.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ std::string text_of(const Peers& peers);
 std::string ranks_text(const Peers& peers);
 // `reduce_scatter "blocks.3 gradients" (#812 of group reduce, 24 MiB)`
 std::string text_of(const GroupBoard& group, const Call& call);
-// " at step 41, in forward". A board may be older than those of the ranks that wait for its own: then the step is
+// " at step 41, in forward". The board may be older than those of the ranks that wait for this one; then the step is
 // theirs.
 std::string place_of(const Peer& peer, const std::vector<IncompleteCall>& incomplete);
-// `; ranks 0, 1, 3 wait for it in ...`, of the two calls in which most wait for `awaited`; empty where nobody does.
+// `; ranks 0, 1, 3 wait for it in ...`, for the two calls in which most ranks wait for `awaited`; empty if nobody does.
 std::string waiters_of(const Peers& awaited, const std::vector<IncompleteCall>& incomplete);
 
 }  // namespace lt::watchdog

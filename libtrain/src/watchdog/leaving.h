@@ -1,5 +1,4 @@
-// The end of a run by the watchdog: what is printed and written, and that the process ends whatever its other threads
-// hold.
+// The end of a run by the watchdog: it prints and writes its report, and ends the process whatever other threads hold.
 #pragma once
 
 #include <chrono>
@@ -10,18 +9,18 @@
 
 namespace lt::watchdog {
 
-// Runs `body` on a thread of its own and waits so long for it: a pipe may be full, a disk gone.
+// Runs `body` on its own thread and waits at most `deadline` for it, because a pipe may be full or a disk gone.
 void run_within(std::chrono::milliseconds deadline, std::function<void()> body);
 
-// The line `error: [watchdog] message` and its hint on standard error, and in <folder>/log.txt.
+// Writes the line `error: [watchdog] message` and its hint to standard error, and the line to <folder>/log.txt.
 void say(const std::string& message, const std::string& hint, const std::string& folder);
-// The last collectives of each group: all in <folder>/watchdog-rank-R.txt below `message`; the last eight of the
-// process on standard error, where `aloud`.
+// Writes the last collectives of each group: all to <folder>/watchdog-rank-R.txt below `message`; if `aloud`, the last
+// eight of the process to standard error.
 void write_last_calls(const std::string& message, int rank, const std::string& folder, bool aloud);
 
-// Ends the process within some seconds; of the whole run where `world` is given.
+// Ends the process within some seconds; if `world` is given, the whole run.
 [[noreturn]] void leave(int exit_code, const World* world);
-// Before anything is said: neither a launcher's SIGTERM nor a reader that has gone may come between.
+// Call it before printing, so that neither a launcher's SIGTERM nor a reader that has gone can interrupt.
 void ignore_signals();
 
 }  // namespace lt::watchdog

@@ -1,4 +1,4 @@
-// What ranks tell each other over the group at the start, and the connections that follow from it.
+// Ranks exchange places, token and addresses over the group at the start, then connect to the monitors.
 #include "watchdog/meeting.h"
 
 #include <fmt/format.h>

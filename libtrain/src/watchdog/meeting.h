@@ -14,21 +14,21 @@ namespace lt::watchdog {
 struct Meeting {
   int rank = 0;
   std::vector<Place> places;  // by rank
-  std::vector<int> monitors;  // rank 0, and one that watches rank 0: on another host where there is one
+  std::vector<int> monitors;  // rank 0, and one that watches rank 0, on another host if there is one
   std::string token;
-  std::vector<std::string> addresses;  // of the monitors: "port address address ..."
-  std::optional<Listener> listener;    // of a monitor
+  std::vector<std::string> addresses;  // the monitors': "port address address ..."
+  std::optional<Listener> listener;    // on monitors only
 
   bool is_monitor(int r) const { return r == monitors[0] || r == monitors[1]; }
-  bool is_local(int r) const;  // its process can be looked at
+  bool is_local(int r) const;  // this rank can inspect its process
 };
 
-// All ranks of the group call it, two or more.
+// Every rank of the group must call it; the group has two ranks or more.
 Meeting meet(const Group& group);
 
-// This rank's connection to a monitor that has welcomed it. Throws CommError.
+// Connects this rank to a monitor and waits for its welcome. Throws CommError.
 Channel connect_to(const Meeting& meeting, int monitor, Clock::time_point deadline);
-// The rank that a greeting with the right token names; -1: it is none.
+// The rank that a greeting with the right token names; otherwise -1.
 int greeted_by(const Meeting& meeting, const std::string& greeting);
 
 }  // namespace lt::watchdog

@@ -1,4 +1,4 @@
-// Greets who knows the token, reads boards, and keeps the time since each was heard of.
+// Greets ranks that know the token, reads boards, and keeps the time since each rank was last heard from.
 #include "watchdog/monitor.h"
 
 #include <sys/resource.h>
@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::chrono::seconds kStrangerPatience{5};
 constexpr std::size_t kMostStrangers = 256;
-// A connection that closes while a verdict of the other monitor is on its way says no more than that.
+// A closed connection counts only after this time: the other monitor's verdict may be in flight and explain it.
 constexpr std::chrono::milliseconds kCloseGrace{500};
 
-// A socket for each rank, which may be more than the usual 1,024 descriptors.
+// Each rank needs a socket, which may exceed the usual limit of 1,024 descriptors.
 void raise_descriptor_limit(std::size_t ranks) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -53,10 +53,10 @@ void Monitor::greet(Clock::time_point now) {
       entry.channel.send(FrameKind::welcome);
       entry.connected = true, entry.heard = now;
     }
-    stranger.channel.close();  // nothing, where it was taken
+    stranger.channel.close();  // no effect if it was taken
   }
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
-  // When all ranks are there nobody else is let in.
+  // Once all ranks are connected, nobody else is let in.
   if (!std::all_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.connected; })) return;
   meeting_.listener.reset();
   strangers_.clear();

@@ -1,4 +1,4 @@
-// A monitor: the connections of all other ranks to this one, and what each of them said last.
+// A monitor: the connections of all other ranks to this one, and each rank's last report.
 #pragma once
 
 #include <string>
@@ -14,27 +14,27 @@ class Monitor {
  public:
   explicit Monitor(Meeting& meeting);
 
-  // -1 once all ranks are connected.
+  // The listener's descriptor; -1 once all ranks are connected.
   int listener() const { return meeting_.listener ? meeting_.listener->descriptor() : -1; }
   // Takes connections, greetings and boards; never blocks.
   void receive(Clock::time_point now);
   void set_own(const Board& board) { peer(meeting_.rank).board = board; }
-  // This process did not run for a while: what it did not hear in that time says nothing.
+  // Call it when this process did not run for a while: silence in that time means nothing.
   void forgive(Clock::time_point now);
   void send_to_all(FrameKind kind, const std::string& bytes = {});
-  // As of now; the processes of those that were silent for `suspicious_s` are looked at, where they can be.
+  // The peers as of `now`. Inspects the processes of ranks on this machine that were silent for `suspicious_s`.
   const std::vector<Peer>& peers(Clock::time_point now, double suspicious_s);
-  // Whether every rank but these has answered a verdict, or gone.
+  // Whether every rank except `silent` has answered a verdict or gone.
   bool all_told(const std::vector<int>& silent) const;
 
  private:
   struct Entry {
     Channel channel;
-    Clock::time_point heard;   // last
-    Clock::time_point closed;  // when its connection was seen to be
+    Clock::time_point heard;   // when it was last heard from
+    Clock::time_point closed;  // when its connection was seen closed
     bool connected = false, told = false;
   };
-  struct Stranger {  // who has not said the token yet
+  struct Stranger {  // has not sent the token yet
     Channel channel;
     Clock::time_point since;
   };

@@ -1,4 +1,4 @@
-// Where a rank runs, and what its host says of its process.
+// A rank's host and process, and the state of a process as its host reports it.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@ namespace lt::watchdog {
 struct Place {
   std::string host;
   long pid = 0;
-  std::string machine;  // the same where a loopback address is
-  std::string pids;     // the same where process numbers mean the same processes
+  std::string machine;  // equal for ranks that share a loopback address
+  std::string pids;     // equal for ranks that share process numbers
 };
 Place own_place();
 
-// Addresses of this host's interfaces that are up, as numbers, without loopback and link-local ones.
+// Numeric addresses of this host's interfaces that are up, without loopback and link-local ones.
 std::vector<std::string> own_addresses();
 
-// What /proc says of a process of this machine: "stopped by a signal"; empty: nothing of note.
+// The state of a process of this machine, from /proc: "stopped by a signal"; empty if nothing is unusual.
 struct ProcessState {
   std::string text;
   bool is_traced = false;  // by a debugger

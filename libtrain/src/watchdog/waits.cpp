@@ -1,4 +1,4 @@
-// A rank waits for those of a group that have not come to its oldest call there. All of it is linear in the ranks.
+// A rank waits for members of a group that have not reached its oldest open call. Everything is linear in the ranks.
 #include "watchdog/waits.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace lt::watchdog {
 namespace {
 
-// A call, the same on all ranks of its group.
+// Identifies a call, the same on all ranks of its group.
 using Key = std::tuple<std::uint64_t, std::uint32_t, std::uint64_t>;  // group, launch, sequence
 Key key_of(const GroupBoard& group, const Call& call) { return {group.id, group.launch, call.sequence}; }
 
@@ -24,7 +24,7 @@ bool is_member(const Peer& peer, const GroupBoard& group) {
   return offset >= 0 && offset % stride == 0 && offset / stride < static_cast<long>(group.size);
 }
 
-// A call missing from a rank's board has not begun there: a board holds no groups while its rank gets on.
+// A call missing from a rank's board has not begun there: a board holds no groups while its rank makes progress.
 bool has_come_to(const Peer& peer, const GroupBoard& group, const Call& call) {
   const GroupBoard* const same = board_of(peer, group);
   return same != nullptr && std::tuple(same->launch, same->begun) > std::tuple(group.launch, call.sequence);

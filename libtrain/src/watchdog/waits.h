@@ -7,18 +7,18 @@
 
 namespace lt::watchdog {
 
-using Peers = std::vector<const Peer*>;  // in the order of their ranks
+using Peers = std::vector<const Peer*>;  // in rank order
 
-// Ranks that are in one call of a group, and those of the group that have not come to it.
+// Ranks that are in one call of a group, and the group's ranks that have not reached it.
 struct IncompleteCall {
   const GroupBoard* group;
   const Call* call;
   Peers waiting, missing;
 };
 
-// The oldest call that is on its way; null: none is.
+// The oldest call in flight; null if there is none.
 const Call* open_call(const GroupBoard& group);
-// In any of its groups; `group` becomes that of the call.
+// The same in any of the peer's groups; sets `group` to the group of the call.
 const Call* open_call(const Peer& peer, const GroupBoard*& group);
 
 // Considers only connected peers that make no progress.

@@ -1,5 +1,5 @@
-// The thread of a rank: it beats, listens, and on the two monitors looks at all. Rank 0's monitor decides; the other
-// one speaks only where rank 0 cannot, and where both are gone each of the rest for itself.
+// The watchdog thread of a rank: it sends beats and listens, and on the two monitors it checks all ranks. Rank 0's
+// monitor decides. The other one speaks only if rank 0 cannot. If both are gone, each other rank speaks for itself.
 #include "libtrain/watchdog/watchdog.h"
 
 #include <fmt/format.h>
@@ -29,12 +29,12 @@ namespace watchdog {
 namespace {
 
 constexpr double kBeatsPerHeartbeat = 5;
-// Until all ranks are connected: a greeting wakes nobody, and a long heartbeat would leave it unread.
+// Used until all ranks are connected: a greeting does not wake the thread, and a long heartbeat would leave it unread.
 constexpr std::chrono::milliseconds kMeetingTick{5};
 constexpr std::chrono::milliseconds kSayDeadline{1000}, kToldDeadline{1000}, kLeaveDeadline{2000},
     kGoodbyeDeadline{200};
-// Where both monitors are gone nobody says who speaks: the lowest rank does at once, and the others give it time to end
-// the run.
+// If both monitors are gone, nobody decides who speaks. The lowest rank does at once, and the others give it time to
+// end the run.
 constexpr std::chrono::milliseconds kBetweenSpeakers{100};
 constexpr int kMostSpeakers = 20;
 
@@ -42,13 +42,13 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(seconds * 1e3)));
 }
 
-// Ends the process where ranks do not meet in time: one may never have come.
+// Ends the process if the ranks do not meet in time, because one may never arrive.
 class MeetingTimer {
  public:
   MeetingTimer(int rank, double init_s) {
     thread_ = std::thread([this, rank, init_s] {
       std::unique_lock lock(mutex_);
-      // Rank 0 speaks; the others leave when they are ended, or later.
+      // Rank 0 speaks. The others exit later, unless they are ended before.
       const auto deadline = milliseconds(init_s) + (rank == 0 ? std::chrono::milliseconds(0) : kLeaveDeadline);
       if (met_.wait_for(lock, deadline, [this] { return done_; })) return;
       if (rank == 0) {
@@ -80,7 +80,7 @@ class MeetingTimer {
 
 }  // namespace
 
-// What a rank knows of a monitor: that it beats.
+// A monitor as a rank sees it: whether it sends beats.
 struct MonitorLink {
   int rank;
   Channel channel;
@@ -97,13 +97,13 @@ struct Watchdog::Impl {
   ~Impl();
 
   void run();
-  // The connections that were made since the last call become the thread's.
+  // Hands the connections made since the last call to the thread.
   void take_connected();
   void look(Clock::time_point now);
   void listen(MonitorLink& link, Clock::time_point now);
-  // A verdict that this rank speaks, which ends the run.
+  // Speaks this rank's own verdict, which ends the run.
   [[noreturn]] void speak(const Verdict& verdict);
-  // One that another rank has spoken.
+  // Follows a verdict that another rank has spoken.
   [[noreturn]] void follow(MonitorLink& link, const std::string& message);
   void speak_alone(Clock::time_point now);
 
@@ -113,8 +113,8 @@ struct Watchdog::Impl {
   const int exceptions = std::uncaught_exceptions();
   const int rank = world.rank();
   Meeting meeting;
-  std::optional<Monitor> monitor;  // on the monitors alone
-  std::vector<MonitorLink> links;  // of the thread, once it has taken them from `connected`
+  std::optional<Monitor> monitor;  // on monitors only
+  std::vector<MonitorLink> links;  // used by the thread, once it has taken them from `connected`
   BoardReader reader;
   Board own;
 
@@ -162,7 +162,7 @@ Watchdog::Impl::~Impl() {
 }
 
 void Watchdog::Impl::run() {
-  ::pthread_setname_np(::pthread_self(), "lt-watchdog");  // as debuggers and top show it
+  ::pthread_setname_np(::pthread_self(), "lt-watchdog");  // shown by debuggers and top
   const auto beat = milliseconds(options.heartbeat_s / kBeatsPerHeartbeat), tick = beat / 2;
   auto last = Clock::now(), next_beat = last;
   while (!stops) {
@@ -172,7 +172,7 @@ void Watchdog::Impl::run() {
     if (stops) break;
     const auto now = Clock::now();
     const double seconds = std::chrono::duration<double>(now - last).count();
-    // A stopped process, a suspended machine: what was not heard meanwhile says nothing.
+    // After a stopped process or a suspended machine, silence means nothing.
     const bool paused = seconds > options.heartbeat_s / 2;
     last = now;
     take_connected();
@@ -268,7 +268,7 @@ void Watchdog::Impl::follow(MonitorLink& link, const std::string& message) {
   ignore_signals();
   run_within(kSayDeadline, [&] { write_last_calls(message, rank, options.folder, false); });
   link.channel.send(FrameKind::told);
-  // The one who speaks ends the run.
+  // The rank that speaks ends the run.
   for (const auto deadline = Clock::now() + kLeaveDeadline; link.channel.is_open() && Clock::now() < deadline;) {
     link.channel.await(deadline);
   }

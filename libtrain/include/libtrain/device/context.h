@@ -27,10 +27,11 @@ struct ForwardContext;
 
 struct Context {
   // Recorders; null records nothing.
-  std::shared_ptr<Timeline> timeline;         // spans
-  ActivityClock* clock = nullptr;             // times by phase
-  WorkCount* work = nullptr;                  // FLOPs and traffic
-  std::vector<std::string>* calls = nullptr;  // descriptions of the collectives of meta groups
+  std::shared_ptr<Timeline> timeline;           // spans
+  ActivityClock* clock = nullptr;               // times by phase
+  WorkCount* work = nullptr;                    // FLOPs and traffic
+  std::vector<std::string>* calls = nullptr;    // descriptions of the collectives of meta groups
+  std::vector<std::string>* notices = nullptr;  // messages to the user, such as that a slower kernel runs and why
   bool counts_memory = true, counts_collectives = true;
 
   // For the buffers that the thread makes.
@@ -43,6 +44,9 @@ struct Context {
   Tape* tape = nullptr;  // null: nothing is recorded
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
+
+  // Adds a message to `notices`, unless it is there already.
+  void give_notice(std::string text) const;
 
   // That of the calling thread; a new thread's records nothing.
   static Context& current();
