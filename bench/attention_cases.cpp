@@ -1,4 +1,4 @@
-// Attention forward and backward in several ways, each compared with the naive one before it is timed.
+// Attention forward and backward in several implementations. Each is compared with the first, naive one before timing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,8 +53,8 @@ class KernelAttention final : public AttentionMethod {
   Tensor lse_, workspace_;
 };
 
-// The first is what the others are compared with. T x T matrices that a path keeps, and bytes of their elements where
-// those are not of the inputs' dtype.
+// The first implementation of a list is the reference for the others. `matrices` counts the T x T matrices that it
+// keeps. `element_bytes` is the size of their elements; 0 means that of the inputs' dtype.
 struct Implementation {
   const char* name;
   std::unique_ptr<AttentionMethod> (*make)(const AttentionInputs&);
@@ -71,8 +71,8 @@ Implementations implementations(const kernels::AttentionShape& shape, DType dtyp
   return all;
 }
 
-// Outputs of about 1. f32: sums of a few thousand terms of 2^-24 each. bf16: the library's scores and their gradients
-// are rounded to 8 bits before they go on, which the other two do not do.
+// Outputs are about 1. f32: sums of a few thousand terms of 2^-24 each. bf16: the library path rounds the scores and
+// their gradients to 8 bits between operations; the other two do not.
 double tolerance(DType dtype) { return dtype == DType::f32 ? 5e-5 : 5e-2; }
 
 PreparedKernel prepare(const Implementation& implementation, const Implementation& first,
@@ -95,7 +95,7 @@ PreparedKernel prepare(const Implementation& implementation, const Implementatio
   return prepared;
 }
 
-// Products of the visible half: two of scores' size forward, five backward.
+// Products over the visible half: two of the scores' size forward, five backward.
 Size flops(const kernels::AttentionShape& s, bool backward) {
   return (backward ? 5 : 2) * s.B * s.H * s.D * s.T * (s.T + 1);
 }
@@ -144,7 +144,7 @@ void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {
     };
     for (const bool backward : {false, true}) {
       for (std::size_t i = 0; i < all.size(); ++i) {
-        // Where the first one is too large to run, the kernel is timed all the same.
+        // A reference that is too large to run is skipped; the kernel is still timed.
         const bool compare = i > 0 && matrix_bytes(all[0]) <= most_matrix_bytes(device);
         cases.push_back({backward ? "attention.backward" : "attention.forward",
                          fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype,

@@ -1,4 +1,4 @@
-// Causal attention in several ways that give the same numbers: what the library's own kernels are held against.
+// Causal attention in several implementations that compute the same numbers, as comparisons for the library's kernels.
 #pragma once
 
 #include <memory>
@@ -26,24 +26,24 @@ class AttentionMethod {
   virtual void backward() = 0;  // after forward(); writes dqkv
 
   const Tensor& out() const { return out_; }    // [B, T, H*D]
-  const Tensor& dqkv() const { return dqkv_; }  // as qkv
+  const Tensor& dqkv() const { return dqkv_; }  // shape as qkv
 
  protected:
   AttentionInputs in_;
   Tensor out_, dqkv_;
 };
 
-// Plain loops over the formula, which keep the probabilities and their gradients as T x T matrices. On the threads and
-// instructions of the other two, so that what differs is the method. On the CPU.
+// Plain loops over the formula that keep the probabilities and their gradients as T x T matrices. CPU only. Uses the
+// same threads and instructions as the other two, so that only the method differs.
 std::unique_ptr<AttentionMethod> naive_attention(const AttentionInputs& inputs);
-// The own kernel: blocks with a running softmax, no T x T matrix.
+// Our own kernel: blocks with a running softmax, no T x T matrix.
 std::unique_ptr<AttentionMethod> tiled_attention(const AttentionInputs& inputs);
-// That of cuDNN, on CUDA.
+// cuDNN's kernel, on CUDA.
 std::unique_ptr<AttentionMethod> cudnn_attention(const AttentionInputs& inputs);
-// Products of whole matrices with a softmax between them, as a program without an attention kernel composes it.
+// Products of whole matrices with a softmax between them, as composed by a program without an attention kernel.
 std::unique_ptr<AttentionMethod> library_attention(const AttentionInputs& inputs);
 
-// max |x - reference| / (1 + |reference|); infinite where x is not finite.
+// max |x - reference| / (1 + |reference|); infinite if x is not finite.
 double error_of(const Tensor& x, const Tensor& reference);
 
 }  // namespace lt::bench

@@ -1,4 +1,4 @@
-// The benchmark of collectives.
+// Implements `ltrain bench comm`: checks the result of each collective, then times it.
 #include "comm.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace lt::bench {
 namespace {
 
-// A collective, and whether its array lies in the group's memory for gathers: a row "window" of its own.
+// A collective. If its array lies in the group's gather memory, it has a separate row with implementation "window".
 struct Measured {
   CollectiveOp op;
   bool in_window = false;
@@ -27,12 +27,12 @@ constexpr Measured kMeasured[] = {{CollectiveOp::all_gather},
                                   {CollectiveOp::reduce_scatter},
                                   {CollectiveOp::all_reduce},
                                   {CollectiveOp::broadcast}};
-constexpr Size kPattern = 97;  // numbers repeat after so many: a part at the wrong place shows
+constexpr Size kPattern = 97;  // values repeat with this period, so a part at the wrong place is detected
 
-// What rank r holds at element i. Sums over 5000 ranks stay below 2^24, so they are exact.
+// Rank r's value at element i. Sums over 5000 ranks stay below 2^24, so they are exact.
 float value(int rank, Size i) { return static_cast<float>((i + rank) % kPattern); }
 
-// The arrays of one collective, and what it leaves in them.
+// Holds the arrays of one collective, runs it and checks its result.
 class Collective {
  public:
   Collective(const Group& group, CollectiveOp op, Size bytes, Device device)
@@ -52,8 +52,8 @@ class Collective {
     }
   }
 
-  // All ranks call it. Throws InternalError on all of them where a result is wrong on one. Leaves zeros, which stay
-  // what they are however often they are summed.
+  // Every rank must call it. If a result is wrong on one rank, throws InternalError on all. Leaves zeros, which stay
+  // zero however often they are summed.
   void check() const {
     std::vector<float> mine(static_cast<std::size_t>(full_.elements()));
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = value(group_.rank(), static_cast<Size>(i));
@@ -87,10 +87,10 @@ class Collective {
 
   const Group& group_;
   CollectiveOp op_;
-  Tensor full_, part_;  // part_ lies in full_, but for a reduce-scatter: it would change what it reads
+  Tensor full_, part_;  // part_ lies in full_, except for a reduce-scatter, which would overwrite its input
 };
 
-// The slowest rank's time of each call. The same on all ranks.
+// The slowest rank's time of each call. The result is the same on all ranks.
 std::vector<double> slowest(const Group& group, const std::vector<double>& mine) {
   std::vector<double> most(mine.size());
   for (const std::string& text : group.all_gather_bytes(Json(mine).dump())) {
@@ -100,7 +100,7 @@ std::vector<double> slowest(const Group& group, const std::vector<double>& mine)
   return most;
 }
 
-// Times of `iterations` calls on arrays of their own, from `source` where that is not null.
+// Times `iterations` calls on newly allocated arrays, taken from `source` unless it is null.
 std::vector<double> time_block(const Group& group, CollectiveOp op, Size bytes, Device device,
                                const std::shared_ptr<BlockSource>& source, Size warmup, Size iterations) {
   const Collective collective = [&] {
@@ -147,7 +147,7 @@ void require_size(const World& world, Size bytes, Device device) {
   if (bytes < 4 || bytes % 4 != 0) {
     throw UsageError("bench", fmt::format("comm: --sizes: expected multiples of 4 bytes, got {}", bytes));
   }
-  // A rank holds the array, its part, and what arrives for that: less than three arrays.
+  // A rank holds the array, its part, and the data that arrives for that part: less than three arrays.
   const bool cpu = device.type == DeviceType::cpu;
   const Size most = system_memory_bytes(device) / (cpu ? world.info().local_size : 1) / 3;
   if (bytes > most) {

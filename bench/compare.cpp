@@ -1,4 +1,4 @@
-// Reads two results, matches their rows and holds the differences against the noise.
+// Reads two results, matches their rows and compares the differences with the noise.
 #include "compare.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace lt::bench {
 namespace {
 
-// What makes times comparable: fields of `machine` that should be equal.
+// Fields of `machine` that must be equal for times to be comparable.
 constexpr const char* kMachine[] = {"host",       "processor", "processors", "memory_bytes",    "ranks",
                                     "built_with", "libraries", "driver",     "omp_num_threads", "threads_per_rank"};
 
@@ -24,7 +24,7 @@ std::string short_text(const Json& value) {
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
-// A result as it was read: every access names the file and the field.
+// A parsed result file. Every error names the file and the field.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
@@ -45,7 +45,7 @@ class Reader {
   Json field(const char* name) const { return document_.value(name, Json()); }
   Json machine(const char* name) const { return field("machine").value(name, Json()); }
   const std::string& path() const { return path_; }
-  // In the order of the file.
+  // In file order.
   const std::vector<std::string>& names() const { return names_; }
   const RowTimes* find(const std::string& name) const {
     const auto found = times_.find(name);
@@ -114,13 +114,13 @@ const char* text_of(Verdict verdict) {
   }
 }
 
-// A row that is in both results.
+// A row present in both results.
 struct Match {
   std::string name;
   RowTimes a, b;
 };
 
-// In the order of A. Throws DataError where there is none.
+// In the order of A. Throws DataError if the files share no row.
 std::vector<Match> rows_of_both(const Reader& a, const Reader& b) {
   std::vector<Match> matches;
   for (const std::string& name : a.names()) {
@@ -132,7 +132,7 @@ std::vector<Match> rows_of_both(const Reader& a, const Reader& b) {
                                        b.names().size(), short_text(b.field("benchmark"))));
 }
 
-using Counts = std::array<int, 4>;  // of each Verdict
+using Counts = std::array<int, 4>;  // one count per Verdict
 int count_of(const Counts& counts, Verdict verdict) { return counts[static_cast<std::size_t>(verdict)]; }
 
 Counts print_matches(const std::vector<Match>& matches, double threshold) {

@@ -8,7 +8,7 @@
 
 namespace lt::bench {
 
-// Times of one row, in one unit.
+// Times of one row, all in the same unit.
 struct RowTimes {
   double min = 0, median = 0;
   std::vector<double> blocks = {};  // the median of each block of calls
@@ -16,16 +16,16 @@ struct RowTimes {
 
 enum class Verdict { same, faster, slower, unclear };
 
-// B against A, both times. A difference counts where it is beyond
+// Compares times of B with times of A:
 //
 //   noise  = max(threshold, 2 * spread_A, 2 * spread_B)
 //   spread = max(median - min, largest - smallest of the blocks' medians) / median
 //
-// that is: ratio = median_B / median_A is above 1 + noise (slower) or below 1 / (1 + noise) (faster). Where it does not
-// and the noise is above kMostNoise (and above the threshold), the measurement cannot tell (unclear). From minimum to
-// median is what a busy machine adds to half of the calls; from block to block is what lasts longer than a few calls,
-// as the place of an array in memory. The maximum tells of one call, and is not used. What changes from one start of
-// the program to the next is in neither: that is what the threshold is for.
+// With ratio = median_B / median_A, B is slower if ratio > 1 + noise, and faster if ratio < 1 / (1 + noise). Otherwise,
+// if the noise is above both kMostNoise and the threshold, the verdict is unclear. The distance from minimum to median
+// is the delay that a busy machine adds to half of the calls. The distance between blocks covers effects that outlast a
+// few calls, such as an array's place in memory. The maximum describes a single call and is not used. Differences
+// between two starts of the program show in neither distance; the threshold covers those.
 inline constexpr double kMostNoise = 0.25;
 struct Difference {
   double ratio, noise;
@@ -33,9 +33,9 @@ struct Difference {
 };
 Difference compare(const RowTimes& a, const RowTimes& b, double threshold);
 
-// Prints a row for each that is in both files, names those that are in one alone, and on standard error what differs
-// between the machines and builds. Returns ExitCode::slower where a row is slower beyond noise, otherwise ok. Throws
-// DataError for files that are no results of a benchmark and for two that have no row in common.
+// Prints one line per row that both files have, and names the rows that only one file has. Differences between the
+// machines and builds go to standard error. Returns ExitCode::slower if a row is slower beyond noise, otherwise ok.
+// Throws DataError if a file is not a benchmark result or if the files share no row.
 ExitCode compare_results(const std::string& path_a, const std::string& path_b, double threshold);
 
 }  // namespace lt::bench

@@ -54,7 +54,7 @@ def measure(o, model):
         for _ in range(o.rounds):
             for name, server in servers.items():
                 send(server, signal.SIGCONT)
-                server.run(2)  # caches hold another program's data
+                server.run(2)  # warm-up: the caches hold another program's data
                 times[name] += server.run(o.steps)
                 send(server, signal.SIGSTOP)
     finally:

@@ -4,11 +4,11 @@
     compare_step.py --ltrain build/ltrain --python PYTHON --model gpt-tiny llama-tiny --dtype f32 bf16
     compare_step.py --device cuda --ranks 4 --strategy ddp zero3 --model gpt2-1.5b --batch 16 --seq 1024 --dtype bf16 ...
 
-Both programs start with --serve: they print one JSON line when warm, then for each line `run N` time N steps and print
-{"ms": [...]}. One of them works at a time, in blocks that alternate, so that a drift of the machine meets both; with
---apart each block has a start of its own, for models of which a device holds one at a time.
-The ratio is that of the medians over all steps. `peak_bytes` of the settings is what the program's own allocator had
-taken at most, on rank 0. Needs the standard library only.
+Both programs start with --serve: they print one JSON line when warm, then time N steps for each line `run N` and print
+{"ms": [...]}. They work in turn, in alternating blocks, so that a drift of the machine affects both. With --apart, both
+start anew for each block, for models so large that the device holds only one program at a time.
+The ratio is that of the medians over all steps. `peak_bytes` in the settings is the most that the program's own
+allocator had taken, on rank 0. Needs the standard library only.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SETTLE_S = 0.3  # idle threads of a program spin for a while after its last step
+SETTLE_S = 0.3  # a program's idle threads spin for a while after its last step
 
 
 class Server:
@@ -65,7 +65,7 @@ PEER_STRATEGY = {"ddp": "ddp", "zero1": "ddp", "zero2": "zero2", "zero3": "fsdp2
 
 
 def commands(o, model, dtype, strategy):
-    """Of libtrain and of its peer, for the same step."""
+    """The commands that run the same step in libtrain and in its peer."""
     ours = [o.ltrain, "bench", "step", f"--model.preset={model}", f"--train.dtype={dtype}", f"--train.device={o.device}",
             f"--parallel.strategy={strategy}", f"--parallel.recompute={o.recompute}", f"--train.micro_batch={o.batch}",
             f"--train.seq={o.seq}", "--serve"]
@@ -82,7 +82,7 @@ def commands(o, model, dtype, strategy):
 
 def block(o, server):
     time.sleep(SETTLE_S)
-    server.run(1)  # caches hold the other program's data
+    server.run(1)  # warm-up: the caches hold the other program's data
     return server.run(o.steps)
 
 
@@ -105,7 +105,7 @@ def compare_together(o, libtrain, torch):
 
 
 def compare(o, model, dtype):
-    """Rows of one model, of all strategies."""
+    """Yields one row per strategy for one model and dtype."""
     threads = {"OMP_NUM_THREADS": str(o.threads)}
 
     def row(strategy, times, settings):
@@ -120,7 +120,7 @@ def compare(o, model, dtype):
         return
     for peer in dict.fromkeys(PEER_STRATEGY[strategy] for strategy in o.strategy):
         same = [strategy for strategy in o.strategy if PEER_STRATEGY[strategy] == peer]
-        # The peer first: it compiles, and times its candidates, while nothing else runs.
+        # Start the peer first: it compiles and times its candidates while nothing else runs.
         with Server(commands(o, model, dtype, same[0])[1], threads) as torch:
             for strategy in same:
                 with Server(commands(o, model, dtype, strategy)[0], threads) as libtrain:

@@ -1,5 +1,5 @@
-// What goes over a flat range of parameters or gradients: sums, conversion, the optimizer. N is the number of weights
-// of one block's matrices.
+// Kernels over a flat range of parameters or gradients: sums, conversion, the optimizer. N is the number of weights in
+// one block's matrices.
 #include <fmt/format.h>
 
 #include "kernel_case.h"
@@ -16,7 +16,7 @@ Size block_weights(const KernelSizes& sizes) {
   return C * (sizes.row() + sizes.spec.heads * sizes.spec.head_dim + (gates + 1) * sizes.spec.ffn);
 }
 
-// With a copy in `dtype` where that is not f32.
+// Also writes a copy in `dtype` unless that is f32.
 KernelCase adamw_case(Size N, DType dtype, Device device) {
   const bool has_copy = dtype != DType::f32;
   const Size copy_bytes = has_copy ? N * dtype_bytes(dtype) : 0, array = 4 * N;
@@ -36,7 +36,7 @@ KernelCase adamw_case(Size N, DType dtype, Device device) {
                    });
                  }};
                }};
-  c.footprint = 4 * array + copy_bytes;  // w, m and v are read and written
+  c.footprint = 4 * array + copy_bytes;  // w, m and v are each read and written
   return c;
 }
 
@@ -65,7 +65,7 @@ KernelCase sum_squares_case(Size N, Device device) {
           }};
 }
 
-// Of a reduce-scatter between two ranks: what arrives as `dtype` is summed in f32.
+// The sum in a reduce-scatter between two ranks: values arrive as `dtype` and are summed in f32.
 KernelCase sum_ranks_case(Size N, DType dtype, Device device) {
   return {
       "sum_ranks", fmt::format("ranks=2 N={}", N), dtype, Work::elementwise, N, N * (2 * dtype_bytes(dtype) + 4), [=] {

@@ -1,4 +1,4 @@
-// Measures the limits: loops that do nothing else.
+// Measures a device's limits with loops that do nothing else.
 #include "floor.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 namespace lt::bench {
 namespace {
 
-constexpr int kCalls = 20;                                                       // of each, the shortest counts
-constexpr Size kLeastBytes = Size{1} << 14, kMostBytes = Size{1} << 29;          // of arrays
-constexpr Size kLeastCopyBytes = Size{1} << 23, kMostCopyBytes = Size{1} << 30;  // on CUDA
-constexpr Size kPassedBytes = Size{1} << 26;                                     // in one call, by several passes
+constexpr int kCalls = 20;                                                       // per measurement; the shortest counts
+constexpr Size kLeastBytes = Size{1} << 14, kMostBytes = Size{1} << 29;          // array sizes
+constexpr Size kLeastCopyBytes = Size{1} << 23, kMostCopyBytes = Size{1} << 30;  // array sizes on CUDA
+constexpr Size kPassedBytes = Size{1} << 26;                                     // least per call, in several passes
 
 Size threads() { return kernels::parallel_ranges(Size{1} << 30, 1); }
 
-// f32 multiply-adds of all threads, in FLOP/s: as many independent sums as hide the latency of each.
+// Rate of f32 multiply-adds over all threads, in FLOP/s. The independent sums hide the latency of each operation.
 double multiply_add_flops() {
   constexpr Size kRounds = 1 << 20, kSums = 14;
   const Size kThreads = threads();
@@ -48,11 +48,11 @@ double multiply_add_flops() {
   return flops * static_cast<double>(kThreads) / best * 1e3;
 }
 
-// The compiler must not make two passes in one.
+// Keeps the compiler from merging two passes into one.
 inline void end_pass() { asm volatile("" ::: "memory"); }
 
-// Bytes a second of passes over an array of `bytes` bytes by all threads, each over its own part.
-// passes(begin, end, count) goes over one part so many times and returns a number that depends on what it read.
+// Bytes per second of passes over an array of `bytes` bytes by all threads, each over its own part. passes(begin, end,
+// count) makes `count` passes over one part and returns a number that depends on the values it read.
 template <class Passes>
 double pass_rate(Size bytes, Passes passes) {
   const Size N = bytes / 4, kThreads = threads(), count = std::max<Size>(1, kPassedBytes / bytes);
@@ -70,7 +70,7 @@ MemoryRate measure_memory(Size bytes) {
   std::vector<float> data(static_cast<std::size_t>(bytes / 4), 1.0f);
   float* const x = data.data();
   const double reads = pass_rate(bytes, [=](Size begin, Size end, Size count) LT_VECTOR_BODY {
-    constexpr Size kLanes = 128;  // as many independent sums as hide the latency of each
+    constexpr Size kLanes = 128;  // enough independent sums to hide the latency of each
     float sum[kLanes] = {};
     for (Size pass = 0; pass < count; ++pass) {
       Size i = begin;
@@ -106,7 +106,7 @@ Floor measure_cuda_floor(Device device) {
   return floor;
 }
 
-// D = A B of bf16 matrices, in FLOP/s.
+// Rate of D = A B for bf16 matrices, in FLOP/s.
 double product_flops(Device device, Size M, Size N, Size K) {
   const Tensor a = random_values({M, K}, DType::bf16, device), b = random_values({K, N}, DType::bf16, device);
   const Tensor d = Tensor::empty({M, N}, DType::bf16, device);
@@ -126,7 +126,7 @@ double product_flops(Device device, Size M, Size N, Size K) {
   return 2 * static_cast<double>(M) * static_cast<double>(N * K) / *std::min_element(ms.begin(), ms.end()) * 1e3;
 }
 
-// Bytes a second of a copy of `footprint` bytes, read and written.
+// Bytes per second, read plus written, of a copy between two arrays that together hold `footprint` bytes.
 double copy_rate(const std::vector<MemoryRate>& memory, Size footprint) {
   const auto above =
       std::find_if(memory.begin(), memory.end(), [=](const MemoryRate& r) { return 2 * r.bytes >= footprint; });

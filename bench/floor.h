@@ -1,5 +1,5 @@
-// The limits of this processor, or of a CUDA device: fused multiply-adds in registers, passes over arrays that fit a
-// cache or do not, and the best matrix product. What kernels are held against.
+// The limits of the CPU or of a CUDA device, which kernels are compared with: fused multiply-adds in registers, passes
+// over arrays inside and outside the caches, and the best matrix product.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace lt::bench {
 
-// Of passes over an array of `bytes` bytes by all threads, each over its own part, again and again. An update reads and
-// writes: each byte counts twice.
+// Rates of repeated passes over an array of `bytes` bytes by all threads, each over its own part. An update reads and
+// writes, so each byte counts twice.
 struct MemoryRate {
   Size bytes;
   double reads_per_s, updates_per_s;  // bytes
@@ -19,23 +19,24 @@ struct MemoryRate {
 struct Floor {
   Size threads = 1;
   double multiply_add_flops = 0;   // f32, per second
-  std::vector<MemoryRate> memory;  // by growing size, each twice the one before
-  bool copies = false;             // of arrays to others, on CUDA
+  std::vector<MemoryRate> memory;  // ordered by size, each twice the one before
+  bool copies = false;             // rates are of copies between arrays, on CUDA
 
-  // Bytes a second that nothing exceeds by much which works on arrays of `footprint` bytes again and again: the best
-  // rate of reads or updates of an array that is larger than half of that. Within the fastest cache of a core what
-  // reads two arrays and writes one may be a little faster. On CUDA: that of a copy between two arrays of so many bytes
-  // together, since small arrays end before the memory is at its full rate. Its time lies on the line between the two
-  // measured copies that are nearest; beyond the smallest and the largest the rate is theirs.
+  // Bytes per second that repeated work on arrays of `footprint` bytes cannot exceed by much. On the CPU: the best rate
+  // of reads or updates over the arrays larger than half of `footprint`. Within a core's fastest cache, code that reads
+  // two arrays and writes one may be slightly faster. On CUDA: the rate of a copy between two arrays that together hold
+  // `footprint` bytes, because small copies end before memory reaches its full rate. The copy's time is interpolated
+  // linearly between the two nearest measured ones; outside the measured range the rate of the smallest or largest
+  // applies.
   double memory_rate(Size footprint) const;
 };
 
-// Takes one or two seconds. With OMP_NUM_THREADS threads. On CUDA the rates of memory are those of copies, of 8 MiB to
-// 1 GiB, and the multiply-adds are those that its multiprocessors can start at their highest clock.
+// Takes one or two seconds, on OMP_NUM_THREADS threads. On CUDA, the memory rates are those of copies of 8 MiB to 1
+// GiB, and the multiply-add rate is what the multiprocessors can start at their highest clock.
 Floor measure_floor(Device device);
 
-// FLOP/s of the best of several products of bf16 matrices: the units for it differ too much between processors for a
-// loop of their instructions.
+// The best FLOP/s of several products of bf16 matrices. Calls the library, because the units for bf16 differ too much
+// between processors for a loop of their instructions.
 double measure_bf16_products(Device device);
 
 }  // namespace lt::bench

@@ -1,5 +1,5 @@
-// The program bench_floor: the limits of this processor that bench/step_profile.py holds a step against. On
-// OMP_NUM_THREADS threads; prints one JSON object.
+// The program bench_floor: prints, as one JSON object, this processor's limits, which bench/step_profile.py compares a
+// step with. Runs on OMP_NUM_THREADS threads.
 #include <cstdio>
 
 #include "floor.h"

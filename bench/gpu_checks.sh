@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Checks on this host's GPUs what docs/gpu.md says beside its tables:
+# Runs the checks that docs/gpu.md reports beside its tables, on this host's GPUs:
 #
 #   bash bench/gpu_checks.sh OUT [PART]...      without a part: all of them
 #
-#   losses     20 steps of the tiny models against the CPU's
-#   sanitizer  compute-sanitizer on own kernels and on three steps of both families
-#   tests      those labelled cuda
+#   losses     20 steps of the tiny models compared with the CPU's
+#   sanitizer  compute-sanitizer on our own kernels and on three steps of both families
+#   tests      the tests labelled cuda
 #
-# Writes text to the folder OUT (from the repository's root); `losses` takes a minute, `sanitizer` five, `tests` ten and
-# more. LTRAIN is the program (build/cuda/ltrain), beside which its tests are built, TESTS a regular expression that the
-# tests' names match (all).
+# Writes text to the folder OUT (relative to the repository's root). `losses` takes a minute, `sanitizer` five, `tests`
+# ten or more. LTRAIN is the program (build/cuda/ltrain); its tests must be built beside it. TESTS is a regular
+# expression that selects tests by name (all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
@@ -40,7 +40,7 @@ compare_losses() {
 
 losses() { prepare && report 1x-losses.txt compare_losses; }
 
-# One tool. Racecheck fails within cuBLASLt's kernels for bf16, so it goes without the tests of products.
+# Runs one tool. Racecheck fails inside cuBLASLt's bf16 kernels, so it skips the tests of products.
 sanitize() {  # tool
   local check=(compute-sanitizer --tool "$1" --error-exitcode 9) runs=$out/run-$1 tests=()
   local tiny=(--model.layers=2 --model.width=64 --model.heads=2 --model.ffn=128 --train.seq=32 --train.micro_batch=2

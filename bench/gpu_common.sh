@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What gpu_tables.sh and gpu_checks.sh share: `source bench/gpu_common.sh OUT` in the root of the repository.
+# Shared by gpu_tables.sh and gpu_checks.sh, which run `source bench/gpu_common.sh OUT` in the root of the repository.
 # LTRAIN is the program (build/cuda/ltrain).
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -22,7 +22,7 @@ prepare() {
   [ -f "$tokens" ] || "$ltrain" prepare --input LICENSE --out "$out/data" > /dev/null
 }
 
-# A command's output goes to a file of OUT too, below what it ran on. A command that fails leaves FILE.failed instead.
+# Copies a command's output to a file in OUT, below the command, version and GPUs. A failing command leaves FILE.failed.
 report() {  # file, command
   {
     echo "bash bench/$(basename "$0") OUT $part, $(date --utc +%F)"
@@ -33,7 +33,7 @@ report() {  # file, command
   mv "$out/$1.failed" "$out/$1"
 }
 
-# Runs the parts of `parts` that are asked for, all of them where none is; a part is a function, and require() ends where
+# Runs the requested entries of `parts`, or all of them if none is given. Each is a function. require() exits if
 # something that they need is missing.
 run_parts() {  # the names of parts
   [ $# -gt 0 ] || set -- "${parts[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what the tables of docs/gpu.md and docs/kernels.md say, on this host's GPUs and, in pairs, beside PyTorch:
+# Measures the figures in the tables of docs/gpu.md and docs/kernels.md on this host's GPUs, some beside PyTorch:
 #
 #   bash bench/gpu_tables.sh OUT [PART]...      without a part: all of them
 #
@@ -9,9 +9,9 @@
 #   pairs    three models beside PyTorch on one GPU    ranks    the same on all GPUs, under every strategy
 #   memory   ZeRO-3 on all GPUs with selective recomputation, and llama-8b
 #
-# Writes JSON and text to the folder OUT (from the repository's root), and for some minutes checkpoints of 20 GB; a part
-# takes one to ten minutes. LTRAIN is the program (build/cuda/ltrain), PYTHON one that has torch (python3), RANKS how many
-# of the GPUs (all), MPIRUN options of mpirun.
+# Writes JSON and text to the folder OUT (relative to the repository's root), and for some minutes 20 GB of checkpoints.
+# A part takes one to ten minutes. LTRAIN is the program (build/cuda/ltrain), PYTHON an interpreter that has torch
+# (python3), RANKS the number of GPUs to use (all), MPIRUN options for mpirun.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source bench/gpu_common.sh "$@"
@@ -20,10 +20,10 @@ python=${PYTHON:-python3}
 gpus=${RANKS:-$gpus}
 parts=(kernels profile start graph scaling pairs ranks memory)
 
-models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # samples and tokens of each of a rank's steps
+models=("gpt2-124m 64 1024" "gpt2-1.5b 16 1024" "llama-1b 4 4096")  # model, samples per rank and step, tokens each
 other_models=("gpt2-350m 32 1024" "gpt2-774m 16 1024" "llama-3b 4 4096" "llama-8b 2 4096")
 
-# Sets `model`, `batch`, `seq`, the `name` of their results, and in `sizes` the program's options for them.
+# Sets `model`, `batch`, `seq`, the `name` of their results, and `sizes`, the program's options for them.
 take() {
   read -r model batch seq <<< "$1"
   name=$model-${batch}x$seq
@@ -53,7 +53,7 @@ kernels() {
   for_models time_kernels
 }
 
-# Sets in `run` the options of a fresh run in OUT, on one GPU.
+# Sets `run` to the options of a fresh run in OUT, on one GPU.
 run_in_out() {
   prepare
   rm -rf "$out/run"
@@ -67,7 +67,7 @@ profile_step() {
   rm -rf "$out/run"
 }
 
-# The lines of a run up to its first step's, each after the milliseconds since the program was started.
+# Prints a run's lines up to that of its first step, each after the milliseconds since the program was started.
 first_step() {
   local begin line='' lines
   run_in_out

@@ -1,9 +1,9 @@
-// One row of `bench kernels`: a kernel at one shape and dtype, what it has to do, and how to call it.
+// One row of `bench kernels`: a kernel at one shape and dtype, its work, and how to call it.
 //
 // `flops` counts each addition, multiplication, division and elementary function (exp, tanh, sqrt) of the formula in
-// the kernel's header once. `bytes` counts each array that it reads or writes once, an array that it reads and writes
-// twice: the traffic that no implementation can avoid. Both are those of the result, not of the way to it: of causal
-// attention the visible half alone, and no T x T matrix.
+// the kernel's header once. `bytes` is the traffic that no implementation can avoid: an array that is read or written
+// counts once, an array that is both counts twice. Both describe the result, not the implementation: causal attention
+// counts the visible half only, and no T x T matrix.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,12 @@
 
 namespace lt::bench {
 
-// What a kernel runs into where it is not the memory: multiply-adds, or products of matrices of its dtype.
+// A kernel's limit when it is not memory: multiply-adds, or products of matrices of its dtype.
 enum class Work { elementwise, product };
 
 struct PreparedKernel {
-  std::function<void()> launch;  // what is timed; holds its arrays
-  double max_error = -1;         // against the reference, see KernelCase::tolerance; below 0: was not compared
+  std::function<void()> launch;  // the timed call; owns its arrays
+  double max_error = -1;         // against the reference, see KernelCase::tolerance; below 0: not compared
 };
 
 struct KernelCase {
@@ -29,10 +29,10 @@ struct KernelCase {
   Work work;
   Size flops, bytes;
   std::function<PreparedKernel()> prepare;  // allocates and fills all arrays
-  std::string implementation = {};          // where a kernel has several
-  Size footprint = 0;                       // bytes of all arrays where one is read and written; 0: `bytes`
+  std::string implementation = {};          // set if a kernel has several
+  Size footprint = 0;                       // bytes of all arrays, if some are both read and written; 0: `bytes`
   double tolerance = 0;                     // largest max |x - reference| / (1 + |reference|) that counts as equal
-  Size matrix_bytes = 0;                    // of T x T matrices that `prepare` allocates beside
+  Size matrix_bytes = 0;                    // bytes of T x T matrices that `prepare` also allocates
 };
 
 // Sizes of the kernels in a step of a model.
@@ -42,16 +42,16 @@ struct KernelSizes {
   Size B, T;  // sequences of a micro-batch, tokens of each
 
   Size M() const { return B * T; }
-  Size row() const { return (spec.heads + 2 * spec.kv_heads) * spec.head_dim; }  // of packed [q | k | v]
+  Size row() const { return (spec.heads + 2 * spec.kv_heads) * spec.head_dim; }  // elements of packed [q | k | v]
   Size ffn_inputs() const {
     return nn::find_family(spec.family).gated_ffn ? 2 : 1;
   }  // matrices before the activation: gate and up, or up alone
 };
 
-// A case whose T x T matrices are larger is left out.
+// Cases with larger T x T matrices are skipped.
 inline Size most_matrix_bytes(Device device) { return Size{device.type == DeviceType::cuda ? 16 : 2} << 30; }
 
-// Each adds the cases of one subject, in f32 and bf16. Kernels that the model's family does not use are among them, at
+// Each adds the cases of one subject, in f32 and bf16. Kernels that the model's family does not use are included, at
 // its sizes.
 using KernelCases = std::vector<KernelCase>;
 void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes);

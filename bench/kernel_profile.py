@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Where the time of a training step goes on a GPU: groups the kernels in the trace of a run by what they compute.
+"""Shows where a GPU's time in a training step goes: groups the kernels in a run's trace by what they compute.
 
     ltrain train --train.device=cuda --record.profile_steps=2 --run.dir=RUN ... && kernel_profile.py RUN/trace/rank-0.json
 
-Milliseconds a step, from the first step's first kernel to the last step's last; what runs beside other kernels, as
-collectives do, counts in full, so the groups may add up to more than the span. Needs the standard library only.
+Times are milliseconds per step, from the first step's first kernel to the last step's last. A kernel that overlaps
+others, such as a collective, counts in full, so the groups may add up to more than the span. Needs the standard library
+only.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import collections
 import json
 import re
 
-# What the kernel's name says. The first that matches counts.
+# Patterns for kernel names. The first match counts.
 GROUPS = [
     ("collectives", r"nccl"),
     ("attention", r"cudnn|attention|sdpa"),
@@ -22,7 +23,7 @@ GROUPS = [
     ("embedding", r"embedding|cub::|add_chunks|add_parts|add_positions|row_numbers"),
     ("SwiGLU, GELU", r"lt::.*(swiglu|gelu)"),
     ("rotary positions", r"lt::.*rope"),
-    ("sums over rows", r"column_partials|combine_partials"),  # for biases, and the last of a norm's backward
+    ("sums over rows", r"column_partials|combine_partials"),  # for biases, and the last kernel of a norm's backward
     ("norm of the gradient", r"squares|sum_in_order"),        # sum_in_order also adds the losses
     ("other own kernels", r"lt::"),
     ("matrix products", r"nvjet|gemm|cutlass|splitK|cublas"),

@@ -1,4 +1,4 @@
-// The kernel benchmark: peaks, cases, rows.
+// The kernel benchmark: measures the peaks, times the cases, writes the rows.
 #include "kernels.h"
 
 #include <fmt/format.h>
@@ -17,11 +17,11 @@
 namespace lt::bench {
 namespace {
 
-constexpr double kBlockMs = 1000;  // of a slow kernel: a block has fewer calls
+constexpr double kBlockMs = 1000;  // time budget of a block; slow kernels get fewer calls
 
 struct Peaks {
   Floor floor;
-  double bf16_products = 0;  // 0: was not needed
+  double bf16_products = 0;  // 0: not needed
 
   double flops_of(const KernelCase& c) const {
     return c.work == Work::product && c.dtype == DType::bf16 ? bf16_products : floor.multiply_add_flops;
@@ -85,7 +85,7 @@ struct MeasuredKernel {
   std::vector<std::vector<double>> blocks;
   double max_error = -1;
 
-  // Times of a block on arrays of its own.
+  // Times one block, on newly allocated arrays.
   void measure(const KernelCase& c, Size warmup, Size iterations, Device device) {
     const PreparedKernel kernel = c.prepare();
     max_error = std::max(max_error, kernel.max_error);

@@ -6,20 +6,20 @@
 
 namespace lt::bench {
 
-// Rows with `flops`, `bytes`, `ms`, `gflops`, `gb_per_s`, and how near the kernel comes to what the processor can do:
+// Writes rows with `flops`, `bytes`, `ms`, `gflops`, `gb_per_s`, and how close the kernel comes to the device's limit:
 //
 //   limit_ms       = max(flops / peak FLOP/s, bytes / memory rate)
 //   roofline_share = limit_ms / median of ms
 //
-// The peaks are measured first (`peaks`): f32 multiply-adds in registers, for products of bf16 the best of several, and
-// passes over arrays by their size. The memory rate is the best of reads and updates of an array that is larger than
-// half of `footprint_bytes`, since a smaller one may lie in a faster cache than the kernel's; on CUDA that of a copy
-// whose two arrays take `footprint_bytes` together. `limited_by` says which of the two bounds is the higher. Sizes:
-// model.*, train.micro_batch, train.seq; both dtypes are measured. Rows whose "name implementation shape dtype" does
-// not contain `filter` are left out.
+// The peaks are measured first (`peaks`): f32 multiply-adds in registers, the best of several products of bf16
+// matrices, and passes over arrays by their size. On the CPU, the memory rate is the best one of reads and updates over
+// arrays larger than half of `footprint_bytes`, because a smaller array may lie in a faster cache than the kernel's. On
+// CUDA it is the rate of a copy whose two arrays together take `footprint_bytes`. `limited_by` names the higher of the
+// two bounds. Sizes come from model.*, train.micro_batch and train.seq; both dtypes are measured. Rows whose "name
+// implementation shape dtype" does not contain `filter` are left out.
 //
-// Throws UsageError for more than one rank and for a filter that no row matches, InternalError where a kernel's result
-// is not the reference's.
+// Throws UsageError for more than one rank and for a filter that matches no row, InternalError if a kernel's result
+// differs from the reference.
 void bench_kernels(const Config& config, const World& world, const Options& options, const std::string& filter);
 
 }  // namespace lt::bench

@@ -1,5 +1,5 @@
-// Attention out of batched products over the heads of a sequence and a softmax of whole rows. Scores and their
-// gradients have the dtype of the inputs. Causality is a matrix of 0 and -inf that is added to the scores.
+// Attention composed of batched products over the heads of a sequence and a softmax over whole rows. Scores and their
+// gradients have the dtype of the inputs. The causal mask is a matrix of 0 and -inf that is added to the scores.
 #include <limits>
 #include <vector>
 
@@ -22,7 +22,7 @@ Tensor causal_mask(Size T, DType dtype, Device device) {
   return rounded;
 }
 
-// A matrix for each item of a batch: its first element, the elements between rows, and those between items.
+// One matrix per item of a batch: offset of the first element, elements between rows, elements between items.
 struct Matrices {
   const Tensor& tensor;
   Size first, row, step;
@@ -58,7 +58,7 @@ class LibraryAttention final : public AttentionMethod {
     });
   }
 
-  // Heads of a group add to the same gradients of keys and values, so one goes after the other.
+  // Heads of a group add to the same gradients of keys and values, so they run one after the other.
   void backward() override {
     const kernels::AttentionShape& s = in_.shape;
     scaled_copy(k_, s.H * s.D);
@@ -80,7 +80,7 @@ class LibraryAttention final : public AttentionMethod {
   Tensor matrix() const { return Tensor::empty({in_.matrix()}, in_.qkv.dtype(), in_.qkv.device()); }
   Size group() const { return in_.shape.H / in_.shape.G; }
 
-  // Batches have one query head of each group: number r of its group, so that keys and values are one step apart too.
+  // A batch takes query head number r of every group, so that keys and values are one step apart too.
   template <class Each>
   void for_each_batch(Each&& each) const {
     for (Size b = 0; b < in_.shape.B; ++b) {
@@ -97,13 +97,13 @@ class LibraryAttention final : public AttentionMethod {
     return {x, b * in_.shape.T * row + r * D, row, group() * D};
   }
   Matrices out_of(const Tensor& x, Size b, Size r) const { return q(x, b, r); }
-  // Key or value heads in packed rows, from head number `first` on.
+  // Key or value heads in packed rows, starting at head number `first`.
   Matrices heads(const Tensor& x, Size b, Size first) const {
     const Size row = in_.shape.row(), D = in_.shape.D;
     return {x, b * in_.shape.T * row + first * D, row, D};
   }
 
-  // to = scale * the columns of qkv from `first` on.
+  // to = scale * the columns of qkv, starting at `first`.
   void scaled_copy(const Tensor& to, Size first) const {
     const Size rows = to.dim(0), columns = to.dim(1);
     const Matrices from{in_.qkv, first, in_.shape.row(), 0};

@@ -1,4 +1,4 @@
-// Attention as the formula is written, for each sequence and head by itself.
+// Attention as the formula is written, one sequence and one head at a time.
 #include <limits>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace {
 
 using kernels::load, kernels::store;
 
-// Rows of one sequence, and what belongs to one query head of it.
+// The rows of one sequence as seen by one query head.
 template <class T>
 struct Head {
   const T *q_TD, *k_TD, *v_TD;  // rows are `row` elements apart
@@ -68,8 +68,9 @@ LT_INLINE void score_gradients(const Head<T>& head, float* ds_TT, const float* p
   }
 }
 
-// dx_j = the sum over the query heads of a group, and over t, of weight_tj * y_t. A head's weights are `weight_step`
-// and its rows `D` elements from the one's before it; `later`: t from j on, otherwise t up to j and weight_jt.
+// dx_j = the sum over the query heads of a group, and over t, of weight_tj * y_t. Each head's weights lie `weight_step`
+// elements, and its rows `D` elements, after those of the head before. If `later`, t runs from j on; otherwise t runs
+// up to j and the weight is weight_jt.
 template <class T>
 LT_INLINE void weighted_sums(T* dx_TD, Size row, const float* weight_TT, Size weight_step, const T* y_TD, Size y_row,
                              Size heads, Size D, Size T_, bool later) {
@@ -144,7 +145,7 @@ class NaiveAttention final : public AttentionMethod {
     return {q, k, k + s.G * s.D, s.row(), s.D, scale};
   }
 
-  Tensor p_, ds_;  // [B, H, T, T]; what lies right of the diagonal stays 0
+  Tensor p_, ds_;  // [B, H, T, T]; elements right of the diagonal stay 0
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Inputs of the kernels that are measured.
+// Random inputs for the kernels that are measured.
 #include <algorithm>
 
 #include "kernel_case.h"
@@ -7,10 +7,10 @@
 namespace lt::bench {
 namespace {
 
-// Numbers repeat after so many: large weights would take longer to make than to measure.
+// Values repeat with this period. Without it, filling large weights would take longer than measuring.
 constexpr Size kPeriod = 1000003;
 
-// The key of no two arrays of a run is the same.
+// Returns a different key for every array of a run.
 std::uint64_t next_key() {
   static std::uint64_t key = 0;
   return ++key;
@@ -26,7 +26,7 @@ Tensor random_values(const Shape& shape, DType dtype, Device device) {
   const Tensor exact = Tensor::empty(shape, DType::f32, device), flat = exact.view({N});
   Size filled = static_cast<Size>(values.size());
   copy(flat.narrow(0, 0, filled), Tensor::from(values, {filled}));
-  while (filled < N) {  // the first numbers again
+  while (filled < N) {  // repeats the first values
     const Size count = std::min(filled, N - filled);
     copy(flat.narrow(0, filled, count), flat.narrow(0, 0, count));
     filled += count;

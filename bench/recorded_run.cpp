@@ -1,4 +1,4 @@
-// Steps of a run with recording, and without.
+// Times steps of a run with recording and without.
 #include "recorded_run.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As if nothing were given of files and of what a run does beside its steps.
+// Replaces `given`'s files by those of `folder` and drops everything that a run does beside its steps.
 Config only_steps(const Config& given, const RunFolder& folder) {
   Config config = given;
   config.model.from.clear();
@@ -31,7 +31,7 @@ Config only_steps(const Config& given, const RunFolder& folder) {
   return resolve(config);
 }
 
-// Lines from byte `from` on.
+// Counts the lines from byte `from` on.
 Size lines_from(const std::string& path, Size from) {
   std::ifstream file(path);
   file.seekg(from);
@@ -94,7 +94,7 @@ double RecordedRun::timed_step(RecordMode mode) {
       for (const auto& sink : sinks_) sink->step(record);
     }
   }
-  run_.control.barrier();  // ranks wait for each other here or in the next step; that is no cost of recording
+  run_.control.barrier();  // ranks wait for each other here or in the next step; that is not a cost of recording
   return now_ms() - begin;
 }
 

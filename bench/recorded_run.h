@@ -1,4 +1,4 @@
-// A training run in a temporary folder, each step of which is recorded in one of several ways, and what that writes.
+// A training run in a temporary folder. Each step is recorded in one of several modes, and its output is counted.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace lt::bench {
 
-// What a mode records beside the step itself; see bench_recorder().
+// How much is recorded beside the step itself; see bench_recorder().
 enum class RecordMode { off, metrics, sinks, trace };
 inline constexpr std::array<std::string_view, 4> kRecordModes = {"off", "metrics", "sinks", "trace"};
 
-// A folder that rank 0 makes, with token files in it, and removes. All ranks construct it.
+// A temporary folder with token files, made and removed by rank 0. Every rank must construct it.
 class RunFolder {
  public:
   // Throws DataError.
@@ -34,7 +34,7 @@ class RunFolder {
   std::string path_;
 };
 
-// What steps wrote, on rank 0: lines of tables (.jsonl, .csv), bytes of all files, spans of a trace.
+// Output of steps, on rank 0: lines of tables (.jsonl, .csv), bytes of all files, spans of a trace.
 struct Written {
   Size rows = 0, bytes = 0, spans = 0;
 
@@ -48,13 +48,13 @@ struct RecordedStep {
 
 class RecordedRun {
  public:
-  // `given` on the tokens of `folder`: what it says of other data, of checkpoints, evaluation and recording does not
-  // count. All ranks construct it, and make steps, alike. Throws UsageError and DataError.
+  // Runs `given` on the tokens of `folder`. Its settings for other data, checkpoints, evaluation and recording are
+  // ignored. Every rank must construct it and make the same steps. Throws UsageError and DataError.
   RecordedRun(const Config& given, const World& world, const RunFolder& folder);
 
   RecordedStep step(RecordMode mode);
 
-  // Of the run's folder, by their paths in it, with their sizes. For rank 0.
+  // Sizes of the files in the run's folder, by relative path. Call it on rank 0 only.
   std::map<std::string, Size> files() const;
 
  private:
@@ -64,7 +64,7 @@ class RecordedRun {
 
   Run run_;
   ActivityClock clock_{run_.device()};
-  std::vector<std::unique_ptr<Sink>> sinks_;  // of rank 0
+  std::vector<std::unique_ptr<Sink>> sinks_;  // on rank 0 only
   std::map<std::string, Size> seen_;          // files() before the step
 };
 

@@ -1,4 +1,4 @@
-// The recorder's cost, by steps of an open run.
+// Measures the recorder's cost with the steps of an open run.
 #include "recorder.h"
 
 #include "libtrain/nn/models.h"
@@ -12,7 +12,7 @@ namespace {
 
 // The counted steps of one mode.
 struct MeasuredMode {
-  std::vector<double> ms, cost_ms;  // of each step; less the step "off" of its round
+  std::vector<double> ms, cost_ms;  // per step: its time, and the excess over the "off" step of its round
   Written written;
 };
 using OfModes = std::array<MeasuredMode, kRecordModes.size()>;
@@ -23,7 +23,7 @@ OfModes measure(RecordedRun& run, const Options& options) {
   }
   OfModes measured;
   for (Size i = 0; i < options.iterations; ++i) {
-    // Each mode stands at each place of a round as often.
+    // Every mode takes each place in a round equally often.
     for (std::size_t place = 0; place < kRecordModes.size(); ++place) {
       const std::size_t m = (place + static_cast<std::size_t>(i)) % kRecordModes.size();
       const RecordedStep step = run.step(static_cast<RecordMode>(m));

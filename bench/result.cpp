@@ -1,4 +1,4 @@
-// The JSON of a result.
+// Builds and writes the JSON of a result.
 #include "result.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Norms and activations.
+// Kernels over rows: norms and activations.
 #include <fmt/format.h>
 
 #include "kernel_case.h"
@@ -48,7 +48,7 @@ void add_norms(KernelCases& cases, Size R, Size C, DType dtype, Device device) {
     kernels::layer_norm_forward(
         s, {dtype, R, C, a.out.data(), a.mean.data(), a.rstd.data(), a.x.data(), a.w.data(), a.b.data(), kEps});
   });
-  // As in a model: dx goes onto the gradient of the residual stream.
+  // As in a model, dx is added to the gradient of the residual stream.
   add("layer_norm.backward", 16, 4 * array + row + 2 * sums + 2 * statistics, [=](auto s, const NormArrays& a) {
     kernels::layer_norm_backward(s, {dtype, R, C, a.out.data(), a.dw.data(), a.db.data(), true, false, false,
                                      a.dy.data(), a.x.data(), a.w.data(), a.mean.data(), a.rstd.data()});
@@ -66,8 +66,8 @@ struct ActivationArrays {
   Tensor x, dy, out;  // out: y or dx
 };
 
-// An activation of R x F values from `inputs` arrays of that size; backward, it also reads dy and writes as many arrays
-// as it has inputs.
+// An activation of R x F values from `inputs` arrays of that size. Backward, it also reads dy and writes one array per
+// input.
 template <class Launch>
 KernelCase activation_case(const char* name, Size R, Size F, DType dtype, Device device, Size flops, Size inputs,
                            bool backward, Launch launch) {

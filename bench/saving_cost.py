@@ -1,5 +1,6 @@
-"""What saving costs a training run: the same run without it, with in-memory checkpoints and with asynchronous saves, in
-turns, and the time from a killed rank to the next step. saving_cost.py --ltrain PATH [...]; needs Open MPI."""
+"""Measures what saving costs a training run: the same run without saving, with in-memory checkpoints and with
+asynchronous saves, in turn, and the time from a killed rank to the next step.
+saving_cost.py --ltrain PATH [...]; needs Open MPI."""
 
 import argparse
 import json
@@ -29,7 +30,7 @@ class Runs:
         return done.stdout
 
     def train(self, name, steps, *options, fault=None):
-        """The rows of metrics.jsonl."""
+        """Runs `ltrain train` and returns the rows of its metrics.jsonl."""
         given = self.arguments
         self.program("launch", "-n", given.ranks, "--", "train", f"--model.preset={given.preset}",
                      f"--data.train={self.folder}/data/train.bin", f"--run.dir={self.folder / name}",

@@ -1,4 +1,4 @@
-// The scaling benchmark: one engine after another on groups of the first ranks.
+// The scaling benchmark: runs one engine after another on groups of the first ranks.
 #include "scaling.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@ namespace {
 
 constexpr const char* kSingle = "single";
 
-// What the ranks of one group measured.
+// Measurements over the ranks of one group.
 struct MeasuredGroup {
-  std::vector<double> ms;  // of each step, of the slowest rank
+  std::vector<double> ms;  // per step, of the slowest rank
   double exposed_share = 0;
   Size peak_bytes = 0, tokens = 0;
 };
@@ -30,7 +30,7 @@ double exposed(const ActivityTimes& parts) {
          parts[static_cast<std::size_t>(Activity::reduce_exposed)];
 }
 
-// This rank's part of MeasuredGroup.
+// Times this rank's steps and returns its numbers. Sets measured.tokens.
 Json time_steps(const Config& config, const Group& group, const StepOptions& step_options, const Options& options,
                 MeasuredGroup& measured) {
   Training training(config, group, step_options);
@@ -77,7 +77,7 @@ Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, cons
           {"tokens_per_step", measured.tokens},
           {"tokens_per_s", rate},
           {"tokens_per_s_per_rank", rate / ranks},
-          {"efficiency", 1.0},  // of single; set once that is known
+          {"efficiency", 1.0},  // relative to single; set once that is known
           {"exposed_share", measured.exposed_share},
           {"memory_peak_bytes", measured.peak_bytes}};
 }

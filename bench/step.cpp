@@ -1,4 +1,4 @@
-// The step benchmark.
+// Implements `ltrain bench step` and its option --serve.
 #include "step.h"
 
 #include <fmt/format.h>

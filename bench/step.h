@@ -6,11 +6,11 @@
 
 namespace lt::bench {
 
-// Prints and writes one JSON object: of the step time, tokens/s and each part of the step min, median and max. All
-// ranks call it.
+// Prints and writes one JSON object with tokens/s and the min, median and max of the step time and of each activity.
+// Every rank must call it.
 void bench_step(const Config& config, const World& world, const Options& options);
 
-// After the warm-up prints one JSON line, then for each line "run N" of standard input times N steps and prints
+// Prints one JSON line after the warm-up. Then, for each line "run N" on standard input, times N steps and prints
 // {"ms": [...]}, until the input ends. So another program can be timed in turn with this one.
 void serve_steps(const Config& config, const World& world, const Options& options);
 

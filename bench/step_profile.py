@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Where the time of an f32 training step goes: groups the samples of `perf record` by kernel, and sets each group against
-the limit of the processor that build/cpu/bench/bench_floor measures in the same call.
+"""Shows where the time of an f32 training step goes: groups the samples of `perf record` by kernel, and compares each
+group with the processor's limit, which build/cpu/bench/bench_floor measures in the same call.
 
     step_profile.py --build build/cpu --model gpt-tiny llama-tiny
 
-Times are those of a thread, averaged over the threads; they add up to the step. Needs perf and the standard library.
+Times are per thread, averaged over the threads; they add up to the step. Needs perf and the standard library.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-# What the symbol, or the library it lies in, says about a sample. The first that matches counts.
+# Patterns for a sample's symbol or library. The first match counts.
 GROUPS = [
     ("matrix products", r"JIT|dnnl|sgemm|gemm_onednn"),
     ("attention", r"attention_"),
@@ -33,11 +33,11 @@ SHAPES = {  # layers, width, FFN, columns of packed q k v, matrices in the FFN's
 
 
 def limits(model, flops, tokens, seq, floor):
-    """Milliseconds below which a group cannot come: FLOPs over the rate of multiply-adds, bytes over that of reads."""
+    """Returns the least milliseconds possible per group: FLOPs over the multiply-add rate, bytes over the read rate."""
     layers, C, F, row, gates = SHAPES[model]
     attention = 7 * layers * tokens * seq * C  # two products forward, five backward, the causal half of each
-    counted = 6 * layers * tokens * seq * C    # of these in `flops`
-    passes = {  # elements read and written for each token
+    counted = 6 * layers * tokens * seq * C    # attention's FLOPs as counted in `flops`
+    passes = {  # elements read and written per token
         "activations": layers * F * (gates + 1 + 2 * gates + 1),
         "norms": (2 * layers + 1) * C * 6,
     }

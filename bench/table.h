@@ -1,4 +1,4 @@
-// The tables that measurements print on standard error: columns of fixed width, numbers to the right.
+// Tables that measurements print on standard error: columns of fixed width, numbers aligned right.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,15 +13,15 @@ namespace lt::bench {
 
 struct Column {
   const char* name;
-  int width;  // negative: text, to the left
+  int width;  // negative: text, aligned left
 };
 
-// With so many digits after the point.
+// Formats scale * value with `digits` decimals.
 inline std::string fixed(const nlohmann::ordered_json& value, int digits, double scale = 1) {
   return fmt::format("{:.{}f}", scale * value.get<double>(), digits);
 }
 
-// One cell a column; what is longer than its column moves the rest of its line.
+// Prints one cell per column. A cell longer than its column shifts the rest of its line.
 inline void print_cells(std::span<const Column> columns, const std::vector<std::string>& cells) {
   std::string line;
   for (std::size_t i = 0; i < columns.size(); ++i) {

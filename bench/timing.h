@@ -1,5 +1,5 @@
-// The one way to time calls: of something that has ended when its call returns, and on CUDA, by the device's clock, of
-// what calls give to the stream that computes.
+// The one way to time calls. The host's clock times calls whose work ends when they return. On CUDA, the device's clock
+// times the work that calls enqueue on the compute stream.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ double best_ms(int calls, F&& f) {
   return best;
 }
 
-// Calls in a row on CUDA that give one time, their mean: the start of a single one would count too.
+// On CUDA, one time is the mean of this many calls in a row. A single call's time would include its launch.
 inline constexpr int kCallsInARow = 10;
 
 template <class F>
@@ -42,8 +42,9 @@ double time_ms(Device device, F&& f) {
   return TimePoint::on(stream).ms_since(begin) / kCallsInARow;
 }
 
-// Calls f `warmup` times and then `iterations` times, whose times it returns. What takes longer than `budget_ms` in one
-// of the two has fewer calls, but at least one before and three counted ones, or all that were asked for.
+// Calls f `warmup` times, then `iterations` times, and returns the times of the latter. Either loop stops early once it
+// has taken longer than `budget_ms`, but makes at least one warm-up call and three counted calls, or all that were
+// requested.
 template <class F>
 std::vector<double> time_calls(Size warmup, Size iterations, double budget_ms, F&& f, Device device = kCpu) {
   const auto run = [&](Size most, Size least) {

@@ -1,4 +1,4 @@
-// What depends on a token's position or id: rotary embedding, the embedding's table, the loss.
+// Kernels that depend on a token's position or id: rotary embedding, the embedding table, the loss.
 #include <fmt/format.h>
 
 #include <algorithm>

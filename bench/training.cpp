@@ -1,4 +1,4 @@
-// An engine as `train` makes it, on tokens that a generator makes.
+// An engine as `train` makes it, on generated tokens.
 #include "training.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ std::vector<ActivityTimes> Training::time_steps(Size count) {
     Lap lap;
   };
   std::optional<Issued> issued;
-  const auto finish = [&] {  // a graph's times are those of its last launch, so before the next one
+  const auto finish = [&] {  // a graph keeps the times of its last launch only: read them before it is launched again
     if (!issued) return;
     if (const float loss = issued->result.loss(); !std::isfinite(loss)) {
       throw NonFiniteError(fmt::format("bench: loss: expected a finite number, got {}", loss));

@@ -1,4 +1,4 @@
-// A model in training on made-up tokens, whose steps can be timed one by one.
+// Trains a model on generated tokens and times its steps one by one.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,15 @@ double sum(const ActivityTimes& parts);
 
 class Training {
  public:
-  // `config` is resolved. All ranks of `group` construct it, and time steps, alike. Throws UsageError.
+  // `config` must be resolved. Every rank of `group` must construct it and time the same steps. Throws UsageError.
   Training(const Config& config, const Group& group, const StepOptions& options);
 
-  // Steps by their parts; while a CUDA device is at one the host issues the next. Throws NonFiniteError.
+  // Returns each step's times by activity. The host issues a step while a CUDA device runs the one before. Throws
+  // NonFiniteError.
   std::vector<ActivityTimes> time_steps(Size count);
 
-  Size tokens() const { return engine_.batch_shape().global_tokens(); }  // of a step
-  double flops() const;                                                  // of a step
+  Size tokens() const { return engine_.batch_shape().global_tokens(); }  // per step
+  double flops() const;                                                  // per step
 
  private:
   std::unique_ptr<nn::Transformer> model_;
@@ -31,7 +32,7 @@ class Training {
   Batch batch_;
 };
 
-// The row's `shape` of steps with this resolved configuration.
+// The field `shape` of a row for steps with this resolved configuration.
 std::string step_shape(const Config& config);
 
 }  // namespace lt::bench

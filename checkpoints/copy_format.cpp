@@ -1,4 +1,4 @@
-// Layouts, seals, and their text.
+// Converts layouts and seals to text and back.
 #include "copy_format.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What a copy in memory says of itself: where each range of the state lies in it, and the part of the state that is no
-// tensor. Both travel between hosts as text.
+// Describes a copy of the state in memory: where each range lies in it, and the state that is not a tensor. Both travel
+// between hosts as text.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace lt::checkpoint {
 
-// The part of the state that is no tensor.
+// The state that is not a tensor.
 struct CopySeal {
   Size step = 0;               // 0: not sealed
-  std::uint64_t timeline = 0;  // of the starts that went on from each other's memory
+  std::uint64_t timeline = 0;  // shared by starts that resumed from each other's memory
   Size samples = 0, data_tokens = 0;
   double loss_scale = 1;
   Size loss_scale_steps = 0, skipped = 0;
 };
-// A timeline as run.json has it, in hexadecimal digits; 0 of none, which no copy has.
+// Parses a timeline's hexadecimal digits, as in run.json. 0 means none; no copy has that number.
 std::uint64_t timeline_number(const std::string& digits);
-// As one line of text, and back. Throws DataError.
+// Convert to one line of text and back. seal_of() throws DataError.
 std::string to_text(const CopySeal& seal);
 CopySeal seal_of(const std::string& text);
 
-inline constexpr Size kCopyAlignment = 64;             // elements, as engines align parameters
-inline constexpr Size kMostCopyBytes = Size{1} << 46;  // more is no copy
+inline constexpr Size kCopyAlignment = 64;             // elements, the engine's alignment of parameters
+inline constexpr Size kMostCopyBytes = Size{1} << 46;  // a larger payload is not a copy
 
-// Elements [begin, end) of a parameter's state, at `offset` bytes of the payload.
+// Elements [begin, end) of a parameter's state, at byte `offset` of the payload.
 struct CopyRange {
   std::string parameter;
   std::string kind;
@@ -38,17 +38,18 @@ struct CopyRange {
   Size bytes() const { return (end - begin) * dtype_bytes(dtype); }
 };
 
-// The first multiple of kCopyAlignment elements from `bytes` on.
+// Rounds `bytes` up to a multiple of kCopyAlignment elements.
 constexpr Size aligned_copy(Size bytes, DType dtype) {
   const Size alignment = kCopyAlignment * dtype_bytes(dtype);
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// The ranges one after the other, each at a multiple of kCopyAlignment elements of its dtype.
+// Places the ranges one after the other, each at a multiple of kCopyAlignment elements of its dtype.
 std::vector<CopyRange> copy_layout(const std::vector<StateRange>& ranges);
-// The size of a payload; at least one block.
+// The size of a payload; at least one aligned block.
 Size payload_bytes_of(const std::vector<CopyRange>& layout);
-// A line a range, and back; none where the text is no layout, or beyond a payload of that size.
+// Convert to one line per range and back. layout_of() returns nullopt if the text is not a layout or if a range lies
+// outside a payload of `payload_bytes`.
 std::string to_text(const std::vector<CopyRange>& layout);
 std::optional<std::vector<CopyRange>> layout_of(const std::string& text, Size payload_bytes = kMostCopyBytes);
 

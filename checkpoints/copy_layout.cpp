@@ -1,4 +1,4 @@
-// Where each range of a state lies in a copy.
+// Places each range of a state in a copy.
 #include "copy_format.h"
 
 namespace lt::checkpoint {

@@ -27,7 +27,7 @@ OpenFile open_to_read(const fs::path& path, int flags) {
   return {path, Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags))};
 }
 
-// True also where the file system has no such call.
+// Also returns true if the file system does not support the call.
 bool sync_range(const Descriptor& file, Size begin, Size bytes, unsigned flags) {
   if (::sync_file_range(file.get(), begin, bytes, flags) == 0) return true;
   return errno == ENOSYS || errno == EINVAL || errno == ESPIPE;
@@ -84,7 +84,7 @@ void OpenFile::close() {
 }
 
 OpenFile open_regular(const fs::path& path) {
-  OpenFile file = open_to_read(path, O_NONBLOCK);  // which regular files do not mind
+  OpenFile file = open_to_read(path, O_NONBLOCK);  // has no effect on regular files
   file.bytes();                                    // throws for anything else
   return file;
 }

@@ -1,5 +1,5 @@
-// POSIX files with every return code checked. Nothing here reports success before the bytes are on the disk where the
-// name says durably. All throw DataError naming the file's last component and the system's reason.
+// POSIX files with every return code checked. Functions with `durably` in their names return only when the bytes are on
+// disk. All functions throw DataError with the file's last path component and the system's reason.
 #pragma once
 
 #include <filesystem>
@@ -12,23 +12,23 @@
 
 namespace lt::checkpoint {
 
-// Progress is counted at least as often as so much is written: a slow disk takes it in seconds.
+// Progress is counted at least once per this many bytes written; even a slow disk writes them within seconds.
 constexpr Size kPieceBytes = Size{64} << 20;
 
-// A file that stands open under a name.
+// An open file and its name.
 class OpenFile {
  public:
-  // Throws where `opened` is not open; `path` names it in errors.
+  // Throws if `opened` is not open. Errors name the file as in `path`.
   OpenFile(const std::filesystem::path& path, Descriptor opened);
 
-  // Regular files only.
+  // Throws unless the file is a regular one.
   Size bytes() const;
   void read_at(void* data, Size bytes, Size offset) const;
   void write(const void* data, std::size_t bytes) const;
-  // Hands what was written to the disk, piece by piece, and counts progress. It is not durable before sync().
+  // Hands written data to the disk, piece by piece, and counts progress. The data is durable only after sync().
   void write_out() const;
   void sync() const;
-  // Throws what the destructor cannot.
+  // Closes the file and throws on errors, which the destructor cannot.
   void close();
 
  private:
@@ -37,29 +37,29 @@ class OpenFile {
   Descriptor file_;
 };
 
-// A regular file for reading. What else stands there, a pipe without a writer too, is refused at once.
+// Opens a regular file for reading. Anything else, even a pipe without a writer, is refused at once.
 OpenFile open_regular(const std::filesystem::path& file);
-// A file for writing that was not there.
+// Creates a file for writing; it must not exist.
 OpenFile create_file(const std::filesystem::path& file);
 
-// Has the system write a range to the disk from now on, so that a later sync waits for less. Does nothing for a small
-// range, or where the file system has no such call. False, with errno, where the disk failed.
+// Asks the system to start writing a range to the disk, so that a later sync waits for less. Does nothing if the range
+// is small or the file system has no such call. Returns false, with errno set, if the disk failed.
 bool begin_write_out(const Descriptor& file, Size begin, Size bytes);
 
 Size file_bytes(const std::filesystem::path& file);
 void sync_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);
-// Refuses a file of more than `limit` bytes before it reads any.
+// Refuses a file of more than `limit` bytes before reading any.
 std::string read_text(const std::filesystem::path& file, Size limit);
-// A file that was not there.
+// Creates the file; it must not exist.
 void write_durably(const std::filesystem::path& file, std::string_view text);
 // Renames within one folder, then fsyncs the folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 // mkdir -p; each new folder's parent is fsynced. Errors name the whole path.
 void make_folders_durably(const std::filesystem::path& folder);
 
-// Runs `body`; a DataError inside, whose message starts with a file's name, becomes one that starts with the folder's
-// path. Exceptions of the standard library become DataErrors too, so that collectively() sees them.
+// Runs `body`. A DataError inside, whose message starts with a file's name, becomes one whose message starts with the
+// folder's path. Exceptions of the standard library become DataErrors too, so that collectively() sees them.
 template <class Body>
 auto within(const std::filesystem::path& folder, Body&& body) {
   try {
@@ -73,7 +73,7 @@ auto within(const std::filesystem::path& folder, Body&& body) {
   }
 }
 
-// Runs `body`; a DataError inside, whose message names no file, becomes one that starts with "<name>: ".
+// Runs `body`. A DataError inside, whose message names no file, becomes one that starts with "<name>: ".
 template <class Body>
 auto in_file(const std::string& name, Body&& body) {
   try {

@@ -1,4 +1,4 @@
-// Finding checkpoints and saying what is wrong with those that are not whole. Nothing here changes a file.
+// Finds checkpoints and explains why one is not valid. Nothing here changes a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-// Runs `body` and notes what it throws.
+// Runs `body` and records the message of an exception. Returns false if there was one.
 template <class Body>
 bool attempt(Problems& problems, Body&& body) {
   try {
@@ -76,7 +76,6 @@ Listing examine(const std::filesystem::path& folder, bool checksums) {
   return remembered(folder, [&] { return look_at(folder, false); });
 }
 
-// Newest first.
 std::vector<std::filesystem::path> newest_first(const std::string& path) {
   auto folders = step_folders(path);
   std::reverse(folders.begin(), folders.end());
@@ -87,12 +86,12 @@ void require_there(const std::string& path) {
   if (!std::filesystem::exists(path)) throw DataError("checkpoint", path + ": no such file or folder");
 }
 
-// A path as a message calls it, with the key of the configuration that gave it.
+// A path as messages name it, with the configuration key that gave it.
 std::string subject_of(const std::string& path, const std::string& named) {
   return named.empty() ? path : named + " " + path;
 }
 
-// `path` is there and holds no step's folder.
+// For a `path` that exists but holds no step folder.
 std::string hint_for_no_checkpoint(const std::filesystem::path& path) {
   std::error_code ignored;
   const bool hugging_face = std::filesystem::exists(path / "model.safetensors", ignored) ||

@@ -1,4 +1,5 @@
-// flock() on folders. A second lock by the same process would wait for the first, so those that are held are known.
+// flock() on folders. A second lock by the same process would wait for the first, so the process keeps a table of its
+// locks.
 #include "folder_lock.h"
 
 #include <fcntl.h>

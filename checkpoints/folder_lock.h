@@ -1,4 +1,4 @@
-// A folder that one process at a time writes to.
+// Locks a folder, so that one process at a time writes to it.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,11 @@
 
 namespace lt::checkpoint {
 
-// Holds the folder until the last copy goes; nullopt where another process holds it. A file system without locks gives
-// none (null). Within one process all holders share the lock.
+// Holds the lock until the last copy of the result is destroyed. Returns nullopt if another process holds it, and null
+// if the folder cannot be opened or its file system has no locks. Within one process, all holders share the lock.
 std::optional<std::shared_ptr<void>> try_lock_folder(const std::filesystem::path& folder);
 
-// Waits for it; throws DataError after `patience`.
+// Waits for the lock. Throws DataError after `patience`.
 std::shared_ptr<void> lock_folder(const std::filesystem::path& folder, std::chrono::milliseconds patience);
 
 }  // namespace lt::checkpoint

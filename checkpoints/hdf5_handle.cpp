@@ -1,4 +1,4 @@
-// Handles and checked calls of the serial HDF5 C library.
+// Checked calls of the serial HDF5 C library, and the access properties of checkpoint files.
 #include "hdf5_handle.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Handles and checked calls of the serial HDF5 C library. All use of the library happens inside an Hdf5Session.
+// Handles and checked calls of the serial HDF5 C library. The library must be used only inside an Hdf5Session.
 #pragma once
 
 #include <hdf5.h>
@@ -18,10 +18,10 @@ T hdf5_checked(T result, const char* expression, const char* file, int line) {
   return result;
 }
 
-// The value of an HDF5 call that reports failure as a negative number.
+// The value of an HDF5 call. Throws DataError if it is negative, which is how HDF5 reports failure.
 #define LT_HDF5(expr) ::lt::checkpoint::hdf5_checked((expr), #expr, __FILE__, __LINE__)
 
-// One thread at a time is in the library (it is not thread-safe), and it does not print errors of its own meanwhile.
+// Admits one thread at a time to the library, which is not thread-safe, and keeps it from printing errors meanwhile.
 class Hdf5Session {
  public:
   Hdf5Session();
@@ -35,7 +35,7 @@ class Hdf5Session {
   void* print_data_ = nullptr;
 };
 
-// Owns an HDF5 identifier that Close releases.
+// Owns an HDF5 identifier and releases it with Close.
 template <herr_t (*Close)(hid_t)>
 class Hdf5Handle {
  public:
@@ -47,7 +47,7 @@ class Hdf5Handle {
   }
 
   operator hid_t() const { return id_; }
-  // Reports what the destructor cannot.
+  // Closes the identifier and throws on failure, which the destructor cannot.
   void close() {
     if (Close(std::exchange(id_, H5I_INVALID_HID)) < 0) throw_hdf5("close", __FILE__, __LINE__);
   }
@@ -64,8 +64,8 @@ using Hdf5Space = Hdf5Handle<H5Sclose>;
 using Hdf5Attribute = Hdf5Handle<H5Aclose>;
 using Hdf5Properties = Hdf5Handle<H5Pclose>;
 
-// File access properties of every checkpoint file: format 1.10 exactly, whose metadata is checksummed and whose file is
-// refused after its writer died; no file locks, which shared file systems often lack.
+// File access properties of every checkpoint file. The format is exactly 1.10: its metadata is checksummed, and a file
+// whose writer died is refused. There are no file locks, which shared file systems often lack.
 Hdf5Properties file_access();
 
 }  // namespace lt::checkpoint

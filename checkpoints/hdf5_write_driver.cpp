@@ -22,13 +22,13 @@ namespace {
 
 using Failure = Hdf5WriteDriver::Failure;
 
-// Driver information of the access properties; HDF5 copies it as bytes.
+// Driver information in the access properties; HDF5 copies it bytewise.
 struct Info {
   Failure* failure;
 };
 
 struct File {
-  H5FD_t base;  // HDF5's part; first
+  H5FD_t base;  // HDF5's base; must be first
   Descriptor descriptor;
   haddr_t end_of_addresses, end_of_file;
   Failure* failure;
@@ -118,7 +118,7 @@ hid_t register_driver() {
   H5FD_class_t driver{};
 #if H5_VERSION_GE(1, 13, 2)
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = 600;  // of the range that HDF5 leaves to unregistered drivers (256 to 511 are reserved)
+  driver.value = 600;  // from the range that HDF5 leaves to unregistered drivers (256 to 511 are reserved)
 #endif
   driver.name = "libtrain-write";
   driver.maxaddr = kMaxAddress;

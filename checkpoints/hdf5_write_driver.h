@@ -1,20 +1,20 @@
 // The file driver through which HDF5 writes. HDF5 1.10 cannot close a file whose metadata it cannot write: the file
-// stays half open and the library crashes at the end of the process. So this driver never reports a failure to HDF5; it
-// keeps the first one, drops what follows, and the caller asks for it once HDF5 has let go of the file.
+// stays half open and the library crashes when the process ends. So this driver never reports a failure to HDF5. It
+// keeps the first failure and drops later writes. The caller must call check() once HDF5 has closed the file.
 #pragma once
 
 #include "hdf5_handle.h"
 
 namespace lt::checkpoint {
 
-// Inside an Hdf5Session; lives longer than the files opened with it.
+// Use it inside an Hdf5Session. It must outlive the files opened with it.
 class Hdf5WriteDriver {
  public:
   Hdf5WriteDriver();
 
-  // Access properties of a file to be created: those of file_access(), with this driver.
+  // Access properties for creating a file: those of file_access(), with this driver.
   Hdf5Properties access();
-  // Throws DataError "cannot write: No space left on device" where a call failed since the last check.
+  // Throws DataError if a call failed since the last check, for example "cannot write: No space left on device".
   void check();
 
   struct Failure {

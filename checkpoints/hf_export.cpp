@@ -1,4 +1,4 @@
-// Export to the Hugging Face format, one tensor in memory at a time.
+// Exports to the Hugging Face format, with one tensor in memory at a time.
 #include "libtrain/checkpoints/checkpoint.h"
 
 #include <fmt/format.h>
@@ -25,16 +25,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What every family's config.json has. No special tokens: those that transformers would assume lie outside of a small
-// vocabulary.
+// Entries of every family's config.json. Special tokens are null, because those that transformers assumes by default
+// lie outside a small vocabulary.
 constexpr nn::HfEntry kCommon[] = {
     {"vocab_size", "vocab", nullptr},        {"tie_word_embeddings", "tie_embeddings", nullptr},
     {"bos_token_id", nullptr, "null"},       {"eos_token_id", nullptr, "null"},
     {"torch_dtype", nullptr, "\"float32\""},
 };
 
-// The entry's constant, or the model's field. An integer field of 0 becomes null: Mistral's sliding_window without a
-// window.
+// The entry's constant, or the model's field. An integer field of 0 becomes null, such as Mistral's sliding_window
+// without a window.
 Json value_of(const Json& model, const nn::HfEntry& entry) {
   if (entry.field == nullptr) return Json::parse(entry.constant);
   const Json value = model.at(entry.field);
@@ -61,8 +61,8 @@ Json config_of(const nn::TransformerSpec& model) {
   return config;
 }
 
-// Refuses what the format cannot express: a field that it lacks must have the family's default. Dropout matters in
-// training alone.
+// Throws if the format cannot express the model: a field that it lacks must have the family's default. Dropout matters
+// in training only.
 void require_expressible(const nn::TransformerSpec& model) {
   const nn::ModelFamily& family = nn::find_family(model.family);
   const nn::HfFormat& format = family.hf;
@@ -80,7 +80,7 @@ void require_expressible(const nn::TransformerSpec& model) {
   }
 }
 
-// The table and the checkpoint agree on names and shapes, and the table uses all of them.
+// Throws unless the table and the checkpoint agree on names and shapes, and the table covers every parameter.
 void check_parameters(const Manifest& manifest, const std::vector<HfTensor>& tensors) {
   std::unordered_map<std::string, Shape> saved;
   for (const auto& [name, shape] : manifest.parameters) saved.emplace(name, shape);
@@ -130,7 +130,7 @@ void write_tensors(const fs::path& file, const fs::path& step_directory, const M
   writer.finish();
 }
 
-// A tokenizer.json of Hugging Face has the model as an object with a type.
+// In Hugging Face's tokenizer.json, "model" is an object with a type.
 bool is_hf_tokenizer(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   return json.is_object() && json.contains("model") && json["model"].is_object() && json["model"].contains("type");
@@ -149,7 +149,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
                       "choose another --out, or remove what is there");
     }
   });
-  const fs::path step = fs::absolute(step_directory);  // so that within(temporary) below leaves its name in messages
+  const fs::path step = fs::absolute(step_directory);  // absolute, so within(temporary) below keeps it in messages
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {

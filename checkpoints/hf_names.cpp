@@ -1,4 +1,4 @@
-// The correspondence between this library's parameters and those of Hugging Face models.
+// Maps this library's parameters to those of Hugging Face models.
 #include "hf_names.h"
 
 #include <fmt/format.h>

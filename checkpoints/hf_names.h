@@ -1,5 +1,5 @@
-// The correspondence between this library's parameters and those of Hugging Face models, by the rows of a family's
-// table (model_family.h): export reads it in one direction, import in the other.
+// The correspondence between this library's parameters and those of Hugging Face models, from the rows of a family's
+// table (model_family.h). Export reads it in one direction, import in the other.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace lt::checkpoint {
 
-// One Hugging Face tensor: rows [row_begin, row_begin + rows) of a parameter of ours, transposed or not.
+// One Hugging Face tensor: rows [row_begin, row_begin + rows) of one of our parameters, transposed or not.
 struct HfTensor {
   std::string ours;
-  Shape our_shape;  // of the whole parameter
+  Shape our_shape;  // shape of the whole parameter
   Size row_begin, rows;
   bool transposed;  // theirs is [in, out]
   std::string theirs;
@@ -22,7 +22,7 @@ struct HfTensor {
   Shape their_shape() const;
 };
 
-// All tensors of a model, in the order of the Hugging Face implementation; they cover every parameter of ours once.
+// All tensors of a model, in the order of the Hugging Face implementation. They cover each of our parameters once.
 std::vector<HfTensor> hf_tensors(const nn::TransformerSpec& model);
 
 }  // namespace lt::checkpoint

@@ -1,4 +1,4 @@
-// What is known of step folders: by path, with the state of their files when it was learnt.
+// Caches facts about step folders by path. An entry is valid while the folder's files are unchanged.
 #include "known_folders.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ std::map<std::string, Known>& known() {
   return folders;
 }
 
-// A number for name, inode, size and time of each file: a folder of many ranks has as many names.
+// A hash over the name, inode, size and time of each file. A list would be long: a folder has a file per rank.
 std::uint64_t files_of(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code failed;
@@ -46,7 +46,7 @@ std::uint64_t files_of(const fs::path& folder) {
   return number;
 }
 
-// The folder's one path; none where it is no folder.
+// The folder's canonical path; nullopt if it is not a folder.
 std::optional<std::string> path_of(const fs::path& folder) {
   std::error_code failed;
   const fs::path path = fs::canonical(folder, failed);
@@ -60,7 +60,7 @@ Known find(const std::string& path, std::uint64_t files) {
   return found == known().end() || found->second.files != files ? Known{files} : found->second;
 }
 
-// Adds to what is known of these files.
+// Adds to the facts known about these files.
 template <class Add>
 void learn(const std::string& path, std::uint64_t files, Add&& add) {
   const std::lock_guard lock(known_mutex);
@@ -93,7 +93,7 @@ bool is_whole(const fs::path& folder) {
   const auto path = path_of(folder);
   if (!path) return false;
   if (const auto whole = find(*path, files_of(*path)).whole) return *whole;
-  return problems_of(folder, true).empty();  // which remembers it
+  return problems_of(folder, true).empty();  // also remembers the result
 }
 
 }  // namespace lt::checkpoint

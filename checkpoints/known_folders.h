@@ -1,6 +1,6 @@
-// What this process knows of step folders, so that no file is read twice for it: what the manifest says, and whether
-// every byte is as it says. A folder counts as unknown once the size, time or inode of one of
-// its files changes.
+// Caches facts about step folders in this process, so that no file is read twice for them: the manifest's listing, and
+// whether every byte is as the manifest says. A folder counts as unknown once the size, time or inode of one of its
+// files changes.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@
 
 namespace lt::checkpoint {
 
-// What `look` says of `folder`, or said of it when it was last called. What is not valid is looked at each time.
+// Returns `look()` for `folder`, cached. Only a valid listing is cached.
 Listing remembered(const std::filesystem::path& folder, const std::function<Listing()>& look);
 
-// Notes what reading or writing every byte of `folder` has shown.
+// Records whether `folder` was whole when all its bytes were read or written.
 void remember_whole(const std::filesystem::path& folder, bool whole);
 
-// True where every byte of `folder` is as the manifest says; reads them where that is not known.
+// Returns whether every byte of `folder` is as the manifest says. Reads the bytes if that is not known.
 bool is_whole(const std::filesystem::path& folder);
 
 }  // namespace lt::checkpoint

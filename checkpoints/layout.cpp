@@ -1,4 +1,4 @@
-// Names of the files and folders of a checkpoint, and which of them a path means.
+// Names of the files and folders of a checkpoint, and the step folders that a path refers to.
 #include "layout.h"
 
 #include <fmt/format.h>

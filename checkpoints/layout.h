@@ -1,4 +1,5 @@
-// Names of the files and folders of a checkpoint, and which of them a path means. See docs/checkpoint-format.md.
+// Names of the files and folders of a checkpoint, and the step folders that a path refers to. See
+// docs/checkpoint-format.md.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +14,7 @@ namespace lt::checkpoint {
 
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kLatestName = "LATEST";
-// Bytes of payload under one checksum.
+// Payload bytes covered by one checksum.
 inline constexpr Size kBlockBytes = Size{4} << 20;
 constexpr Size block_elements(DType dtype) { return kBlockBytes / dtype_bytes(dtype); }
 
@@ -22,16 +23,17 @@ std::string shard_name(int rank);                                               
 std::string temporary_name(const std::string& name, const std::string& attempt);  // <name>.tmp-<attempt>
 std::string discarded_name(const std::string& name, const std::string& attempt);  // <name>.old-<attempt>
 
-// The step of a name made by step_name(), and of nothing else.
+// Parses a name made by step_name(). Returns nullopt for any other name.
 std::optional<Size> parse_step(std::string_view name);
-// True for names of steps, and of LATEST, made by the two above of an attempt of the run (run_id.h).
+// True for names that temporary_name() or discarded_name() made of a step's name or of LATEST, in an attempt of `run`
+// (run_id.h).
 bool is_leftover(std::string_view name, std::string_view run);
 
 // Moves `folder` to the first free <name>.corrupt-K beside it and returns its new path.
 std::filesystem::path move_aside(const std::filesystem::path& folder);
 
-// Step folders that `path` means, oldest first: `path` itself where it is one (by its name, or because it has a
-// manifest), else those of its folder `checkpoints`, else its own. Empty where nothing is there.
+// Step folders that `path` refers to, oldest first: `path` itself if it is one (by its name, or because it has a
+// manifest), else those in its folder `checkpoints`, else those in `path`. Empty if there are none.
 std::vector<std::filesystem::path> step_folders(const std::string& path);
 
 }  // namespace lt::checkpoint

@@ -1,6 +1,6 @@
-// Loading: the intervals that are needed are intersected with those that the files hold, so a checkpoint of any rank
-// count and strategy serves any other. A manifest has all of a parameter's kind or nothing, so a request is filled
-// whole or refused before anything is read.
+// Loads checkpoints. The requested intervals are intersected with those that the files hold, so a checkpoint of any
+// rank count and strategy serves any other. A manifest has all of a parameter's kind or nothing, so a request is filled
+// completely or refused before anything is read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace lt::checkpoint {
 namespace {
 
-// Ranges of all parameters and kinds, by name.
+// Requests by kind and parameter, see key_of().
 using RequestIndex = std::unordered_map<std::string, std::vector<const RangeRequest*>>;
 
 std::string key_of(const std::string& kind, const std::string& parameter) { return kind + "/" + parameter; }
@@ -46,7 +46,8 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
   }
 }
 
-// What there is of partial kinds: a consistent manifest has all of a parameter's kind, or of a partial one nothing.
+// Keys of the partial kinds in the manifest. A consistent manifest has all of every parameter's kind, but may have
+// nothing of a partial kind for a parameter.
 std::unordered_set<std::string> partial_states(const Manifest& manifest) {
   std::unordered_set<std::string> states;
   const auto is_partial = [](const StateKind& kind) { return kind.partial; };
@@ -105,13 +106,13 @@ RequestIndex index_of(const Manifest& manifest, const std::vector<RangeRequest>&
   return index;
 }
 
-// Calls visit(file, dataset, request, begin, end, piece) for all elements [begin, end) of a request that a dataset
-// holds, in the order of the files; `piece` is the dataset's first block as verify_share() counts.
+// Calls visit(file, dataset, request, begin, end, piece) for each interval [begin, end) of a request that a dataset
+// holds, in file order. `piece` is the index of the dataset's first block, as verify_share() counts pieces.
 template <class Visit>
 void for_each_overlap(const Manifest& manifest, const RequestIndex& index, Visit&& visit) {
   Size piece = 0;
   for (const FileEntry& file : manifest.files) {
-    ++piece;  // what is no payload
+    ++piece;  // the file's metadata
     for (const DatasetEntry& dataset : file.datasets) {
       const auto wanted = index.find(key_of(dataset.kind, dataset.parameter));
       if (wanted != index.end()) {
@@ -138,7 +139,7 @@ Tensor pieces_read(const Manifest& manifest, const std::vector<RangeRequest>& re
   return Tensor::from(read, {static_cast<Size>(read.size())});
 }
 
-// Which pieces some rank reads, from what each does.
+// Whether any rank reads each piece. `pieces` is 1 for those that this rank reads.
 std::vector<bool> read_by_any(const Tensor& pieces, const Group& group) {
   const UncountedScope uncounted;
   group.all_reduce("pieces read", pieces, DType::f32);
@@ -184,13 +185,13 @@ std::unordered_map<std::string, std::string> weight_kinds(const std::string& ste
 
 namespace {
 
-// Throws DataError for a checkpoint of another model or optimizer.
+// Throws DataError if the checkpoint is of another model or optimizer.
 void check_fits(const Manifest& manifest, const ShardMap& shards) {
   check_shapes(manifest, shards.parameters);
   check_kinds(manifest, requests_of(shards));
 }
 
-// Loads what check_fits() has passed on all ranks.
+// Loads the values. check_fits() must have passed on all ranks.
 void load_values(const std::string& step_directory, const Manifest& manifest, const ShardMap& shards,
                  const Group& group) {
   std::vector<RangeRequest> requests;
@@ -216,7 +217,7 @@ void load_values(const std::string& step_directory, const Manifest& manifest, co
     if (group.rank() == 0) remember_whole(step_directory, false);
     throw;
   }
-  if (group.rank() == 0) remember_whole(step_directory, true);  // which removes checkpoints
+  if (group.rank() == 0) remember_whole(step_directory, true);  // only rank 0 removes checkpoints, and so needs to know
 }
 
 }  // namespace
@@ -262,7 +263,7 @@ Loaded load_newest(const std::vector<Listing>& candidates, const ShardMap& shard
       pass_over(e);
       continue;
     }
-    // A checkpoint of another model or optimizer is no damage, so no older one is tried.
+    // A checkpoint of another model or optimizer is not damaged, so no older one is tried.
     collectively(group, [&] { within(folder, [&] { check_fits(manifest, shards); }); });
     loaded.tried = true;
     try {
@@ -282,7 +283,7 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
     const Manifest manifest = read_manifest(step_directory);
     for (const auto& [name, shape] : manifest.parameters) {
       if (name != parameter) continue;
-      for (const FileEntry& file : manifest.files) ShardReader(step_directory, file);  // before memory is taken
+      for (const FileEntry& file : manifest.files) ShardReader(step_directory, file);  // checks each file first
       std::vector<float> values(static_cast<std::size_t>(shape.elements()));
       Transfer on_host;
       read_ranges(step_directory, manifest, {{name, kind, 0, shape.elements(), values.data()}}, on_host);

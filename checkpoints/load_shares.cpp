@@ -1,5 +1,5 @@
-// The pieces that no rank's reading covers, counted through over all files: rank r of n takes the r-th n-th of them, so
-// that it opens few files.
+// Verifies the pieces that no rank reads. They are numbered over all files, and rank r of n takes the r-th of n
+// contiguous shares, so that it opens few files.
 #include "load_shares.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace lt::checkpoint {
 namespace {
 
-// Calls visit(file, dataset, block) for each piece; what is no payload has no dataset.
+// Calls visit(file, dataset, block) for each piece. The piece of a file's metadata has a null dataset.
 template <class Visit>
 void for_each_piece(const Manifest& manifest, Visit&& visit) {
   for (const FileEntry& file : manifest.files) {

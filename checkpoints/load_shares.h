@@ -1,4 +1,5 @@
-// What nobody reads on a load is verified all the same, in shares: after a load every byte has been checked.
+// Splits the verification of all bytes that no rank reads during a load, so that after a load every byte has been
+// checked.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +9,12 @@
 
 namespace lt::checkpoint {
 
-// The pieces of a checkpoint, counted through: of each file first what is no payload, which is one piece, then each
-// block of each dataset.
+// The number of pieces of a checkpoint. Each file has one piece for everything but its payload, then one per block of
+// each dataset.
 Size piece_count(const Manifest& manifest);
 
-// Checks this rank's share of the pieces that are not among `read` (empty: none is). Over all ranks the shares are all
-// of them, each once. Throws DataError.
+// Checks this rank's share of the pieces that are not marked in `read` (empty: none is). The shares of all ranks cover
+// all of these pieces, each once. Throws DataError.
 void verify_share(const std::filesystem::path& folder, const Manifest& manifest, const std::vector<bool>& read,
                   int rank, int size);
 

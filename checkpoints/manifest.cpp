@@ -1,4 +1,4 @@
-// The manifest's own checksum and its consistency.
+// Checks the manifest's own checksum and its consistency.
 #include "manifest.h"
 
 #include <fmt/format.h>
@@ -121,7 +121,7 @@ void check_consistent(const Manifest& manifest) {
       ranges.emplace_back(kind->second, found->second, dataset.begin, dataset.end);
     }
   }
-  // Each kind covers each parameter once, in order and without gaps; a partial one may leave out whole parameters.
+  // Each kind covers each parameter once, in order and without gaps. A partial kind may leave out whole parameters.
   std::sort(ranges.begin(), ranges.end());
   auto next = ranges.begin();
   for (std::size_t k = 0; k < manifest.kinds.size(); ++k) {

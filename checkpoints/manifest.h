@@ -1,6 +1,6 @@
-// The manifest: what a checkpoint holds and the checksum of every byte of it. A manifest that was read is consistent in
-// itself: every dataset lies inside its file and its parameter, and every element of every kind that a parameter has is
-// in exactly one dataset. docs/checkpoint-format.md describes the file.
+// The manifest: the contents of a checkpoint and the checksum of every byte of it. A manifest that was read is
+// consistent in itself: every dataset lies inside its file and its parameter, and every element of every kind that a
+// parameter has is in exactly one dataset. docs/checkpoint-format.md describes the file.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,12 @@
 
 namespace lt::checkpoint {
 
-// Bounds of a manifest, so that no text makes a reader take more memory or stack than the text's own size explains.
+// Limits of a manifest. No text can make a reader take more memory or stack than the text's own size explains.
 inline constexpr Size kMaxManifestBytes = Size{1} << 30;
 inline constexpr Size kMaxParameters = Size{1} << 20;
 inline constexpr Size kMaxFiles = Size{1} << 20;
-inline constexpr Size kMaxDatasets = Size{1} << 20;  // of one file
-inline constexpr Size kMaxBlocks = Size{1} << 24;    // of one dataset
+inline constexpr Size kMaxDatasets = Size{1} << 20;  // per file
+inline constexpr Size kMaxBlocks = Size{1} << 24;    // per dataset
 
 // Elements [begin, end) of one parameter's state: little-endian, contiguous at byte `offset` of its file.
 struct DatasetEntry {
@@ -26,8 +26,8 @@ struct DatasetEntry {
   Size begin = 0, end = 0;
   std::string path;                   // inside the file, "/m/blocks.0.norm1.weight"
   Size offset = 0;                    // bytes
-  std::vector<std::uint32_t> blocks;  // crc32c of each kBlockBytes of the payload, the last one shorter
-  DType dtype = DType::f32;           // that of its kind
+  std::vector<std::uint32_t> blocks;  // crc32c of each kBlockBytes of the payload; the last may be shorter
+  DType dtype = DType::f32;           // the kind's dtype
 
   Size bytes() const { return (end - begin) * dtype_bytes(dtype); }
 };
@@ -35,8 +35,8 @@ struct DatasetEntry {
 struct FileEntry {
   std::string name;
   Size bytes = 0;
-  std::uint32_t crc = 0;           // of all bytes
-  std::uint32_t crc_metadata = 0;  // of all bytes that are no dataset's payload, in the order of the file
+  std::uint32_t crc = 0;           // over all bytes
+  std::uint32_t crc_metadata = 0;  // over all bytes outside the datasets' payloads, in file order
   std::vector<DatasetEntry> datasets;
 };
 
@@ -45,7 +45,7 @@ struct Manifest {
   int world_size = 0;
   std::vector<ParameterInfo> parameters;
   std::vector<FileEntry> files;
-  std::vector<StateKind> kinds = {kMaster};  // of state that it has, the masters first
+  std::vector<StateKind> kinds = {kMaster};  // kinds of state that it holds, the masters first
 };
 
 // "master/blocks.0.norm1.weight".
@@ -53,32 +53,33 @@ std::string to_string(const DatasetEntry& dataset);
 // "master/blocks.0.norm1.weight[0, 64)".
 std::string to_string(const std::string& kind, const std::string& parameter, Size begin, Size end);
 
-// Those of `candidates` that a dataset is of, and always the masters.
+// The `candidates` that at least one dataset has, and always the masters.
 std::vector<StateKind> kinds_that_occur(const std::vector<StateKind>& candidates, const std::vector<FileEntry>& files);
-// Each dataset gets the dtype of its kind. Those of no kind in the list stay as they are.
+// Sets each dataset's dtype to that of its kind. Datasets of a kind not in the list keep theirs.
 void set_dtypes(std::vector<FileEntry>& files, const std::vector<StateKind>& kinds);
-// Null where there is none of that name.
+// Returns null if no kind has that name.
 const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::string& name);
 
-// weight_kinds() of libtrain/checkpoint.h.
+// See weight_kinds() in libtrain/checkpoints/checkpoint.h.
 std::unordered_map<std::string, std::string> weight_kinds(const Manifest& manifest, const std::string& weights);
 
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);
 
-// The text of manifest.json. Its last line but one is the crc32c of all bytes before that line.
+// The text of manifest.json. Its second-to-last line holds the crc32c of all bytes before that line.
 std::string manifest_text(const Manifest& manifest);
-// Reads what manifest_text() wrote, and version 1; throws DataError for any other bytes.
+// Reads the text of manifest_text(), and version 1. Throws DataError for any other bytes.
 Manifest parse_manifest(const std::string& text);
-// Reads `folder`/manifest.json; messages start with "manifest.json". A folder step-N must hold step N.
+// Reads `folder`/manifest.json. Error messages start with "manifest.json". A folder step-N must hold step N.
 Manifest read_manifest(const std::filesystem::path& folder);
 
-// One file's part of the manifest, as ranks send it to rank 0.
+// Convert one file's entry in the manifest to text, which ranks send to rank 0, and back.
 std::string file_entry_text(const FileEntry& file);
 FileEntry parse_file_entry(const std::string& text);
 
 namespace detail {
-// The fields of the manifest but for its checksum (manifest_json.cpp): an object without the closing brace, and back.
+// Convert the manifest's fields, without its checksum, to a JSON object that lacks the closing brace, and back from the
+// whole text (manifest_json.cpp).
 std::string open_object_text(const Manifest& manifest);
 Manifest parse_object(const std::string& text);
 }  // namespace detail

@@ -1,5 +1,5 @@
-// The manifest as JSON. Fields are required, but for those that came later, and of the type stated in
-// docs/checkpoint-format.md; an unknown version is refused.
+// Converts the manifest to JSON and back. Every field must be present, except those added later, and have the type
+// stated in docs/checkpoint-format.md. An unknown version is refused.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "libtrain checkpoint";
-constexpr int kVersion = 2;  // that is written; 1 is read too
+constexpr int kVersion = 2;  // the version written; 1 is read too
 
 [[noreturn]] void fail_field(const std::string& key, const std::string& expected, const std::string& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: field {}: expected {}, found {}", key, expected, found));
@@ -61,7 +61,7 @@ const Json& array_of(const Json& object, const char* key, Size limit) {
   return value;
 }
 
-// The JSON library takes stack or memory for each level, so the depth is known before it sees the text.
+// The JSON library takes stack or memory for each level, so the depth is checked before it sees the text.
 void require_shallow(std::string_view text) {
   const int depth = json_depth(text);
   if (depth <= kMaxJsonDepth) return;
@@ -112,7 +112,7 @@ DatasetEntry dataset_from(const Json& json) {
   return dataset;
 }
 
-// An array with each element on a line of its own.
+// An array with one element per line.
 template <class T, class Text>
 std::string lines_of(const std::vector<T>& elements, const std::string& indent, Text&& text_of_element) {
   std::string text = "[";
@@ -161,7 +161,7 @@ DType state_dtype_from(const Json& json, const std::string& kind) {
   fail_field("states", fmt::format("{} of dtype f32, bf16 or f16", kind), name);
 }
 
-// Version 2 names its kinds and their dtypes, so that a reader refuses by name what it does not know.
+// Version 2 names its kinds and their dtypes, so that a reader can name an unknown one when it refuses it.
 std::vector<StateKind> kinds_from(const Json& json) {
   std::vector<StateKind> kinds;
   for (const Json& state : array_of(json, "states", static_cast<Size>(kMaxKinds))) {
@@ -178,7 +178,7 @@ std::vector<StateKind> kinds_from(const Json& json) {
   return kinds;
 }
 
-// A run's id; with `optional` it may be empty.
+// A run's id; may be empty if `optional`.
 std::string id_of(const Json& json, const char* key, bool optional) {
   const std::string id = text_of(json, key);
   if (!(optional && id.empty()) && !is_run_id(id)) fail_field(key, "letters, digits and dashes, at most 64", id);
@@ -198,7 +198,7 @@ ParameterInfo parameter_from(const Json& json) {
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
 
-// Translates the JSON library's own errors.
+// Rethrows the JSON library's errors as DataError.
 template <class Body>
 auto translated(Body&& body) {
   try {
@@ -268,7 +268,7 @@ Manifest detail::parse_object(const std::string& text) {
     if (!(state.loss_scale > 0) || !std::isfinite(static_cast<float>(state.loss_scale))) {
       fail_field("loss_scale", "a positive f32", field(json, "loss_scale").dump());
     }
-    // Manifests before f16 have neither.
+    // Manifests from before f16 support have neither.
     if (json.contains("loss_scale_steps")) state.loss_scale_steps = count_of(json, "loss_scale_steps");
     if (json.contains("skipped")) state.skipped = count_of(json, "skipped");
     if (json.contains("eval_loss")) {

@@ -1,4 +1,4 @@
-// A copy: made or taken, mapped, sealed, summed.
+// Implements a copy in shared memory: creates or reuses, maps, seals and checksums its file.
 #include "memory_copy.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr char kMagic[16] = "libtrain memory";
 constexpr std::uint32_t kMemoryVersion = 2;
 constexpr Size kPage = 4096;
-constexpr Size kSummedPiece = Size{4} << 20;  // bytes under one look at the seal
+constexpr Size kSummedPiece = Size{4} << 20;  // bytes summed between two checks of the seal
 
 constexpr std::chrono::seconds kLockPatience{10};
 
@@ -45,15 +45,15 @@ struct MemoryCopy::Header {
   std::int32_t rank, ranks;
   char run[64];
   Size layout_bytes, payload_offset, payload_bytes;
-  // The seal; its step is written last, and is 0 while the payload changes.
+  // `step` repeats the seal's step. It is written last, and is 0 while the payload changes.
   CopySeal seal;
   std::atomic<Size> step;
-  // The checksum belongs to the payload that was sealed at `summed_step`.
+  // The checksum of the payload that was sealed at `summed_step`.
   std::uint32_t crc;
   std::atomic<Size> summed_step;
 };
 
-// Owns the mapping of a whole file, and the file.
+// Owns a file and the mapping of all of it.
 struct MemoryCopy::Mapping {
   Mapping(Descriptor opened, Size bytes) : file(std::move(opened)), bytes(bytes) {
     void* const at =
@@ -67,7 +67,7 @@ struct MemoryCopy::Mapping {
   Mapping& operator=(const Mapping&) = delete;
 
   Descriptor file;
-  std::byte* memory = nullptr;  // null: errno says why
+  std::byte* memory = nullptr;  // null: errno has the reason
   Size bytes;
 };
 
@@ -79,7 +79,7 @@ Descriptor open_shared(const fs::path& path, int flags) {
 
 bool lock(const Descriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
 
-// A rank of an earlier start may live on for a moment, and write.
+// A rank of an earlier start may live on for a moment and still write.
 void lock_patiently(const Descriptor& file, const fs::path& path) {
   const auto end = std::chrono::steady_clock::now() + kLockPatience;
   while (!lock(file)) {
@@ -151,7 +151,7 @@ MemoryCopy::MemoryCopy(const fs::path& path, const CopyOwner& owner, const std::
   payload_bytes_ = payload_bytes_of(layout);
   const Size payload_offset = whole_pages(kPage + static_cast<Size>(text.size()));
   const Size bytes = whole_pages(payload_offset + payload_bytes_);
-  // Without it a full file system would end the process at a later write.
+  // Takes all memory now. Otherwise a full file system would end the process at a later write.
   if (const int error = ::posix_fallocate(file.get(), 0, bytes); error != 0) {
     ::unlink(path.c_str());
     fail(path, fmt::format("cannot take {} bytes of shared memory", bytes), error, kWithoutMemory);

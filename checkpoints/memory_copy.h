@@ -1,8 +1,7 @@
 // A rank's state in a file of shared memory, which outlives the process. Two such files take turns, so that one is
-// whole at any moment: a file is unsealed, filled, sealed with its step, and then gets its checksum. A copy that was
-// sealed before its process was killed is whole. The checksum finds what changed the memory since; a copy without one
-// counts, because its process had no time for it.
-// docs/checkpoint-format.md has the format.
+// whole at any moment: a file is unsealed, filled, sealed with its step, and then given its checksum. A copy that was
+// sealed before its process was killed is whole. The checksum detects changes to the memory since then. A copy without
+// a checksum counts, because its process had no time to compute one. docs/checkpoint-format.md describes the format.
 #pragma once
 
 #include <filesystem>
@@ -16,25 +15,25 @@
 
 namespace lt::checkpoint {
 
-// Whose state it is. A start takes copies of its own run and rank count alone.
+// The owner of the state. A start takes only copies of its own run and rank count.
 struct CopyOwner {
   std::string run;  // at most 63 bytes
   int rank = 0, ranks = 1;
   bool operator==(const CopyOwner&) const = default;
 };
 
-// For who has too little memory.
+// The hint in errors about too little memory.
 inline constexpr const char* kWithoutMemory =
     "--checkpoint.memory_every=0 does without; --shm-size sets what a container has of /dev/shm";
 
 class MemoryCopy {
  public:
-  // Makes `file`, or takes one of the same owner and layout as it is. All of its memory is taken now, and no other
-  // process can take the file while this object lives. Throws DataError.
+  // Creates `file`, or reuses an existing one with the same owner and layout. Takes all of its memory now. No other
+  // process can take the file during this object's lifetime. Throws DataError.
   MemoryCopy(const std::filesystem::path& file, const CopyOwner& owner, const std::vector<CopyRange>& layout);
-  // An existing file of this user; null where it is no copy.
+  // Opens an existing file of this user. Returns null if it is not a copy.
   static std::unique_ptr<MemoryCopy> open(const std::filesystem::path& file);
-  // Whether this or another process made or took it as its own, and lives.
+  // Whether a live process, this one or another, created or reused the file as its own.
   static bool is_being_written(const std::filesystem::path& file);
   ~MemoryCopy();
   MemoryCopy(const MemoryCopy&) = delete;
@@ -45,15 +44,15 @@ class MemoryCopy {
   std::byte* payload() const { return payload_; }
   Size payload_bytes() const { return payload_bytes_; }
 
-  // The payload is about to change.
+  // The caller must call it before the payload changes.
   void unseal();
-  // The payload is whole.
+  // The caller must call it once the payload is whole.
   void seal(const CopySeal& seal);
   CopySeal sealed() const;
-  // Computes the checksum of the payload. Gives up where the copy is unsealed meanwhile or stop() says so, which it
-  // asks every few MiB.
+  // Computes the checksum of the payload. Gives up if the copy is unsealed meanwhile or if stop(), called every few
+  // MiB, returns true.
   void add_checksum(const std::function<bool()>& stop);
-  // False for a copy that is not sealed, or whose checksum is not that of the payload.
+  // Returns false if the copy is not sealed or its checksum does not match the payload.
   bool is_as_sealed() const;
 
  private:
@@ -61,7 +60,7 @@ class MemoryCopy {
   struct Mapping;
   explicit MemoryCopy(std::unique_ptr<Mapping> mapping);
   Header& header() const;
-  // None where the seal is no longer that of `step`, or stop() says so.
+  // Returns nullopt if the seal is no longer that of `step` or stop() returns true.
   std::optional<std::uint32_t> checksum(Size step, const std::function<bool()>& stop) const;
 
   std::unique_ptr<Mapping> mapping_;

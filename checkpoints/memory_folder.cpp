@@ -1,4 +1,4 @@
-// A folder of this user alone, and what lies in it.
+// Manages the folder of a run's copies in memory, which belongs to this user alone.
 #include "memory_folder.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-// Others can make files of foreseeable names in /dev/shm, but not a folder that is this user's.
+// Others can create files with predictable names in /dev/shm, but not a folder that this user owns.
 bool is_of_this_user(const fs::path& folder) {
   struct stat status {};
   return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();

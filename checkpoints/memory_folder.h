@@ -1,4 +1,4 @@
-// The copies in memory that a run has on this host.
+// A run's copies in memory on this host.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@ namespace lt::checkpoint {
 
 // /dev/shm/libtrain-<run>.
 std::filesystem::path memory_folder(const std::string& run);
-// Makes it, for this user alone. Throws DataError where it is somebody else's.
+// Creates it, for this user alone. Throws DataError if it belongs to somebody else.
 void make_memory_folder(const std::string& run);
-// The copies of a run on this host, of whatever rank, by the name of their file.
+// A run's copies on this host, of any rank, by file name.
 std::map<std::string, std::unique_ptr<MemoryCopy>> memory_copies(const std::string& run);
 // Whether a process on this host is writing any of them.
 bool is_memory_in_use(const std::string& run);
-// Removes them and their folder; returns the bytes that were given back. Throws DataError.
+// Removes them and their folder. Returns the number of bytes freed. Throws DataError.
 Size remove_memory_copies(const std::string& run);
 
 }  // namespace lt::checkpoint

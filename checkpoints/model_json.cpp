@@ -1,4 +1,4 @@
-// The description of a transformer as JSON, and back.
+// Converts the description of a transformer to JSON and back.
 #include "model_json.h"
 
 #include <fmt/format.h>

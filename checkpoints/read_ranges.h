@@ -1,4 +1,4 @@
-// Reading ranges of parameters from a checkpoint, whatever files hold them.
+// Reads ranges of parameters from a checkpoint, whichever files hold them.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace lt::checkpoint {
 
-// Elements [begin, end) of a parameter's state, to be written to out[0, end - begin), which lies on a transfer's
-// device. Values of another dtype in the file are converted: to a narrower one rounded to nearest.
+// Elements [begin, end) of a parameter's state, to be written to out[0, end - begin), which lies on the transfer's
+// device. Values of another dtype in the file are converted; conversion to a narrower dtype rounds to nearest.
 struct RangeRequest {
   std::string parameter;
   std::string kind;
@@ -19,8 +19,8 @@ struct RangeRequest {
   DType dtype = DType::f32;
 };
 
-// Fills every request; `manifest` is that of `folder`. One file is open at a time, and only the blocks that a request
-// touches are read. Throws DataError where a parameter or kind is not there or a checksum does not match.
+// Fills every request. `manifest` must be that of `folder`. One file is open at a time, and only the blocks that a
+// request touches are read. Throws DataError if a parameter or kind is missing or a checksum does not match.
 void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
                  const std::vector<RangeRequest>& requests, Transfer& transfer);
 

@@ -1,4 +1,4 @@
-// What happens beside the checkpoints once a new one stands.
+// Updates a checkpoints folder after a save: LATEST, and the removal of superfluous checkpoints.
 #include "retention.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-// The step of the lowest evaluation loss, the first one of equals; -1 where none has been evaluated.
+// The step of the whole checkpoint with the lowest evaluation loss, the first of equals; -1 if none was evaluated.
 Size best_step(std::vector<Listing> listings) {
   std::erase_if(listings, [](const Listing& entry) { return !entry.eval_loss; });
   std::sort(listings.begin(), listings.end(), [](const Listing& a, const Listing& b) {
@@ -25,7 +25,7 @@ Size best_step(std::vector<Listing> listings) {
   return best == listings.end() ? -1 : best->step;
 }
 
-// What need not stay of the run's checkpoints, which are valid by manifest and sizes, oldest first.
+// The checkpoints of `own` to remove. These are the run's, valid by manifest and sizes, oldest first.
 std::vector<fs::path> superfluous(const std::vector<Listing>& own, const std::string& newest,
                                   const SaveOptions& options) {
   const int keep = std::max(options.keep, 2);
@@ -59,7 +59,7 @@ void make_room(const fs::path& directory, const std::string& newest, const std::
   std::vector<Listing> own = list(directory.string(), false);
   std::erase_if(own, [&](const Listing& entry) { return !entry.valid || !runs.includes(entry.run); });
   for (const fs::path& folder : superfluous(own, newest, options)) {
-    // Renamed first: a removal that is interrupted leaves no folder that looks like a damaged checkpoint.
+    // Renamed first, so that an interrupted removal leaves no folder that looks like a damaged checkpoint.
     const fs::path discarded = directory / discarded_name(folder.filename().string(), attempt_of(run));
     rename_durably(folder, discarded);
     fs::remove_all(discarded);

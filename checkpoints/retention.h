@@ -1,5 +1,5 @@
-// What happens beside the checkpoints once a new one stands: the hint at the newest, and making room. Whoever calls it
-// has the folder alone.
+// Updates a checkpoints folder after a save: LATEST, and the removal of superfluous checkpoints. The caller must hold
+// the folder's lock.
 #pragma once
 
 #include <filesystem>
@@ -9,16 +9,16 @@
 
 namespace lt::checkpoint {
 
-// Points `directory`/LATEST at the folder `name`, in one rename. `attempt`: run_id.h.
+// Points `directory`/LATEST at the folder `name`, in one rename. `attempt`: see run_id.h.
 void write_latest(const std::filesystem::path& directory, const std::string& name, const std::string& attempt);
 
-// Removes from `directory` what the checkpoint `newest`, just committed there by the run, makes superfluous:
-//   - the run's valid checkpoints beyond the newest `options.keep` (at least 2), but for those that options.keep_every
+// Removes from `directory` everything that `newest`, a checkpoint newly committed by the run, makes superfluous:
+//   - the run's valid checkpoints beyond the newest `options.keep` (at least 2), except those that options.keep_every
 //     and options.best keep; never `newest` itself;
-//   - what interrupted saves and removals of the run left.
-// Other runs' checkpoints are not touched. Folders that are not valid, and those moved aside, are evidence, stay, and
-// do not count. Where something would go, a folder is valid by every byte of it: saved or verified by this process, or
-// read now, once a process (known_folders.h).
+//   - the remains of interrupted saves and removals of the run.
+// Other runs' checkpoints are not touched. Invalid folders, and those moved aside, are evidence: they stay and do not
+// count. If anything is to be removed, a folder is valid only if every byte of it is: this process saved or verified
+// it, or reads it now, once (known_folders.h).
 void make_room(const std::filesystem::path& directory, const std::string& newest, const std::string& run,
                const SaveOptions& options);
 

@@ -1,4 +1,4 @@
-// Ids of runs.
+// Draws and checks ids of runs.
 #include "run_id.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Ids of runs. They are parts of file names, so their letters are few.
+// Ids of runs. They occur in file names, so few characters are allowed.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace lt::checkpoint {
 
-// Letters, digits and dashes, 1 to 64 of them.
+// True for 1 to 64 letters, digits and dashes.
 bool is_run_id(std::string_view text);
 
-// What the temporary files and folders of one save by the run carry: its id and 32 random bits.
+// The mark of the temporary files and folders of one save by the run: its id and 32 random bits.
 std::string attempt_of(const std::string& run);
 
 }  // namespace lt::checkpoint

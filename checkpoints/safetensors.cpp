@@ -1,4 +1,4 @@
-// Writing safetensors files.
+// Writes safetensors files.
 #include "safetensors.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Writing safetensors files: u64 header length, a JSON header padded with spaces to 8 bytes, then the tensors one after
-// another. Format: https://github.com/huggingface/safetensors (README, "Format").
+// Writes safetensors files: u64 header length, a JSON header padded with spaces to a multiple of 8 bytes, then the
+// tensors one after another. Format: https://github.com/huggingface/safetensors (README, "Format").
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@
 
 namespace lt::checkpoint {
 
-// Writes f32 tensors in the order announced, so that only one need be in memory.
+// Writes f32 tensors in the announced order, so that only one need be in memory.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors);
 
-  // The values of the next tensor. Throws InternalError where their number is not that of its shape.
+  // Writes the next tensor. Throws InternalError if the number of values does not match its shape.
   void write(std::span<const float> values);
-  // Fsyncs and closes. Throws InternalError where tensors are missing.
+  // Fsyncs and closes the file. Throws InternalError if tensors are missing.
   void finish();
 
  private:

@@ -1,6 +1,6 @@
-// Saving. The order of the steps is what makes a checkpoint whole or absent: files durable, then the manifest durable,
-// then the rename that commits, then the folder above durable. Whatever fails before the rename fails on all ranks and
-// leaves what stood before.
+// Saves checkpoints. The order of operations makes a checkpoint whole or absent: files durable, then the manifest
+// durable, then the rename that commits, then the parent folder durable. A failure before the rename fails on all ranks
+// and leaves earlier checkpoints as they were.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -29,10 +29,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kAnotherRun = "another state of this step stands there; choose another folder for this one's";
-constexpr std::chrono::seconds kPatience{30};  // for the folder
+constexpr std::chrono::seconds kPatience{30};  // to wait for the folder's lock
 constexpr const char* kShared = "all ranks must see the same checkpoint folder: put it on a file system they share";
 
-// collectively() for a body whose every exception is turned into a DataError that starts with the folder.
+// collectively() with within(): the DataErrors of `body` start with the folder.
 template <class Body>
 void agree(const Group& group, const fs::path& folder, Body&& body) {
   collectively(group, [&] { within(folder, body); });
@@ -58,7 +58,7 @@ void check_input(const ShardMap& shards, const RunState& state) {
   if (!is_run_id(state.run)) throw UsageError("checkpoint", fmt::format("run: expected an id, found '{}'", state.run));
   std::unordered_map<std::string, Size> elements;
   for (const auto& [name, shape] : shards.parameters) {
-    // Names are those of links in an HDF5 file.
+    // Names become link names in an HDF5 file.
     if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos) {
       throw UsageError("checkpoint", fmt::format("parameter '{}': expected a name without slashes", name));
     }
@@ -97,8 +97,8 @@ bool valid_one_stands(const fs::path& folder) {
   return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
 }
 
-// Throws unless the valid checkpoint at `folder` holds this very state, of which this rank compares what it owns,
-// whatever rank count wrote it.
+// Throws unless the valid checkpoint at `folder` holds this very state, whatever rank count wrote it. This rank
+// compares the values that it owns.
 void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state) {
   const Manifest manifest = read_manifest(folder);
   const auto require = [](const std::string& what, const auto& expected, const auto& found) {
@@ -141,7 +141,7 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
   }
 }
 
-// Rank 0: the manifest, and the rename that makes the checkpoint exist.
+// Called on rank 0: writes the manifest and renames the folder, which makes the checkpoint exist.
 void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
             const std::vector<std::string>& parts) {
   Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}, {}};
@@ -168,10 +168,10 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
   if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
   fault_point("save-rename");
   rename_durably(temporary, folder);
-  remember_whole(folder, true);  // each rank read back what it had written
+  remember_whole(folder, true);  // each rank has read back its file
 }
 
-// Failures here leave the new checkpoint as it stands, so they are told and not thrown.
+// Failures here do not affect the new checkpoint, so they are printed and not thrown.
 void tidy(const fs::path& directory, const std::string& name, const std::string& run, const SaveOptions& options) {
   const auto attempt = [](auto&& body) {
     try {
@@ -198,7 +198,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     fault_point("save-begin");
     check_input(shards, state);
   });
-  std::shared_ptr<void> alone;  // of rank 0, until it has tidied
+  std::shared_ptr<void> alone;  // held by rank 0 until it has tidied
   std::string standing;
   agree(group, fs::absolute(parent), [&] {
     if (!root) return;

@@ -1,4 +1,4 @@
-// Checksums of a shard file: payloads in blocks, and all that lies between them.
+// Checksums of a shard file: payloads in blocks, and all bytes between them.
 #include "shard_checksums.h"
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@
 namespace lt::checkpoint {
 namespace {
 
-// Calls visit(dataset, offset, bytes) for pieces of at most kBlockBytes in the order of the file, together all of it:
-// the blocks of each payload, and what is no payload with dataset -1.
+// Calls visit(dataset, offset, bytes) for pieces of at most kBlockBytes in file order, which together cover the file:
+// the blocks of each payload, and all other bytes with dataset -1.
 template <class Visit>
 void for_each_piece(const std::string& name, Size end, const std::vector<DatasetEntry>& datasets, Visit&& visit) {
   std::vector<std::size_t> order(datasets.size());
@@ -42,7 +42,7 @@ void for_each_piece(const std::string& name, Size end, const std::vector<Dataset
   visit_up_to(end, -1);
 }
 
-// Reads pieces of one file into the same memory.
+// Reads pieces of one file into the same memory, one at a time.
 class PieceReader {
  public:
   explicit PieceReader(const std::filesystem::path& path) : file_(open_regular(path)) {}
@@ -65,7 +65,7 @@ struct Piece {
   std::uint32_t sum;
 };
 
-// Computes the sum of each piece. A save beside training uses one thread, every other caller up to four.
+// Computes the sum of each piece. A save in the background of training uses one thread, every other caller up to four.
 void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
   constexpr std::size_t kMostThreads = 4;  // more would wait for memory
   constexpr std::size_t kLeastPiecesPerThread = 16;
@@ -81,7 +81,7 @@ void checksum(const std::filesystem::path& path, std::span<Piece> pieces) {
   for (std::size_t thread = 1; thread < threads; ++thread) {
     try {
       others.push_back(std::async(std::launch::async, read, thread));
-    } catch (const std::system_error&) {  // no thread to be had
+    } catch (const std::system_error&) {  // no thread available
       read(thread);
     }
   }

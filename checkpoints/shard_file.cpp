@@ -1,5 +1,5 @@
-// Writing one rank's file. Reports of success are not believed: once it is on the disk the file is opened again and
-// every payload compared with memory by its checksums.
+// Writes one rank's file. Reported success is not trusted: once the file is on disk, it is opened again and the
+// checksums of every payload are compared with those of memory.
 #include "shard_file.h"
 
 #include <fmt/format.h>
@@ -53,14 +53,14 @@ Hdf5Properties contiguous_layout() {
   return properties;
 }
 
-// Where the payload of a contiguous dataset lies in the file: readers go there without HDF5.
+// Offset of a contiguous dataset's payload in the file. Readers use it without HDF5.
 Size payload_offset(hid_t dataset) {
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) throw_hdf5("H5Dget_offset(dataset)", __FILE__, __LINE__);
   return static_cast<Size>(offset);
 }
 
-// Calls visit(values, count) with each block of the payload, in the dtype of the file.
+// Calls visit(values, count) with each block of the payload, in the file's dtype.
 void for_each_payload_block(const Tensor& values, DType dtype, Transfer& transfer,
                             const std::function<void(const void*, Size)>& visit) {
   const Size size = dtype_bytes(values.dtype()), step = block_elements(dtype);
@@ -77,7 +77,7 @@ void for_each_payload_block(const Tensor& values, DType dtype, Transfer& transfe
   });
 }
 
-// Writes the payload block by block, and returns the checksums of what it was given.
+// Writes the payload block by block and returns the checksums of the values passed to HDF5.
 std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, const Tensor& values, DType dtype,
                                         Transfer& transfer) {
   std::vector<std::uint32_t> checksums;
@@ -93,7 +93,7 @@ std::vector<std::uint32_t> write_blocks(hid_t dataset, hid_t type, hid_t space, 
   return checksums;
 }
 
-// HDF5 has no 16-bit float type, so one is described by its bit fields. Its readers convert it.
+// HDF5 has no 16-bit float type, so it is described by its bit fields. HDF5 converts it for its readers.
 Hdf5Type type_of(DType dtype) {
   Hdf5Type type(LT_HDF5(H5Tcopy(H5T_IEEE_F32LE)));
   if (dtype == DType::f32) return type;
@@ -158,7 +158,7 @@ std::vector<DatasetEntry> write_hdf5(const std::filesystem::path& path, const Sh
     driver.check();
     return datasets;
   } catch (const DataError&) {
-    driver.check();  // what HDF5 reports may follow from a failed write
+    driver.check();  // an error that HDF5 reports may follow from a failed write
     throw;
   }
 }

@@ -1,5 +1,5 @@
-// Reading one rank's file block by block, each checked before any of it is handed out. So a part of a dataset can be
-// read without reading the whole.
+// Reads one rank's file block by block, and checks each block before handing out any of it. So a range of a dataset can
+// be read without the rest.
 #include "shard_reader.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ void ShardReader::read_block(const DatasetEntry& dataset, std::size_t block, voi
   file_.read_at(values, bytes, dataset.offset + at);
   const std::uint32_t found = crc32c(0, values, static_cast<std::size_t>(bytes));
   count_progress();
-  if (found == dataset.blocks.at(block)) return;  // the name is made where it is needed
+  if (found == dataset.blocks.at(block)) return;  // the name is built only for an error
   require_checksum(entry_.name + ": " + block_name(dataset, block), dataset.blocks[block], found);
 }
 

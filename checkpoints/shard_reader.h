@@ -1,5 +1,5 @@
-// Reading one rank's file. Payloads are read where the manifest says that they lie; no part of the file is parsed, so
-// nothing that stands in it can do harm.
+// Reads one rank's file. Payloads are read at the offsets that the manifest states. No part of the file is parsed, so
+// its content can do no harm.
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,16 @@ namespace lt::checkpoint {
 
 class ShardReader {
  public:
-  // Throws DataError where the file is missing, is no file, or differs in size from the manifest.
+  // Throws DataError if the file is missing, is not a regular file, or differs in size from the manifest.
   ShardReader(const std::filesystem::path& folder, const FileEntry& file);
 
-  // out[0..) = elements [begin, end) of the parameter, which the dataset holds, as `dtype`; `out` lies on the
-  // transfer's device. Checks the blocks that it touches.
+  // Writes elements [begin, end) of the parameter, which the dataset must hold, to out[0..) as `dtype`. `out` must lie
+  // on the transfer's device. Checks the blocks that it touches.
   void read(const DatasetEntry& dataset, Size begin, Size end, void* out, DType dtype, Transfer& transfer);
-  // Reads one block and checks it; `values` has room for a block.
+  // Reads one block and checks it. `values` must have room for a block.
   void read_block(const DatasetEntry& dataset, std::size_t block, void* values);
-  // Reads what is no payload, and checks it and, with the manifest's checksums of the payloads, the file as a whole.
+  // Reads and checks all bytes outside payloads. Also checks the file as a whole, with the manifest's checksums of the
+  // payloads.
   void check_metadata();
 
  private:
@@ -32,7 +33,7 @@ class ShardReader {
   std::filesystem::path path_;
   const FileEntry& entry_;
   OpenFile file_;
-  std::shared_ptr<void> block_;  // a block that is converted
+  std::shared_ptr<void> block_;  // a block during conversion
 };
 
 }  // namespace lt::checkpoint

@@ -1,4 +1,4 @@
-// The way of values between files and tensors.
+// Moves values between files and tensors.
 #include "transfer.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Transfer::Transfer(Device device) : device_(device), stream_(device) {
 Transfer::~Transfer() {
   try {
     finish();
-  } catch (const Error&) {  // whoever used it has met the same
+  } catch (const Error&) {  // the caller has met the same error
   }
 }
 
@@ -78,7 +78,7 @@ void Transfer::for_each_block(const Tensor& given, const std::function<void(cons
   if (!in_place()) fetch(from, bytes_from(0));
   for (Size at = 0; at < bytes; at += kBlockBytes) {
     const void* const block = in_place() ? from + at : current();
-    // The other buffer's block was visited in the turn before.
+    // The other buffer's block was visited in the previous iteration.
     if (const Size next = at + kBlockBytes; !in_place() && next < bytes) fetch(from + next, bytes_from(next));
     visit(block, bytes_from(at));
   }

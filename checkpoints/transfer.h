@@ -1,6 +1,6 @@
-// The way of values between files and tensors. On the CPU files are read and written where the values belong; from and
-// to a CUDA device they go through two pinned buffers of one block each, of which one is filled while the other is
-// emptied. So they take the same little memory of the host whatever a rank's state is.
+// Moves values between files and tensors. On the CPU, files are read and written directly where the values belong. To
+// and from a CUDA device, values pass through two pinned buffers of one block each, so that one is filled while the
+// other is emptied. So the host memory needed is small and does not depend on the size of a rank's state.
 #pragma once
 
 #include <array>
@@ -13,45 +13,45 @@
 
 namespace lt::checkpoint {
 
-// The one device that holds the ranges' values; the CPU where all ranges are empty.
+// The one device that holds the ranges' values; the CPU if all ranges are empty.
 Device device_of(const std::vector<StateRange>& ranges);
 
 class Transfer {
  public:
-  // Starts after what the device's compute stream holds now.
+  // Its copies start after the work now enqueued on the device's compute stream.
   explicit Transfer(Device device = kCpu);
   // Waits for the device.
   ~Transfer();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Whether values may be read where they belong.
+  // Whether values can be read directly into their place.
   bool in_place() const { return device_.type == DeviceType::cpu; }
-  // Memory of the host for a block of values; it is the caller's until the next call.
+  // Host memory for a block of values. The caller may use it until the next call.
   void* buffer();
-  // `bytes` from `from`, which lies in the last buffer(), to `to`.
+  // Copies `bytes` bytes from `from`, which must lie in the last buffer(), to `to`.
   void send(void* to, const void* from, Size bytes);
-  // Everything sent has arrived.
+  // Waits until everything sent has arrived.
   void finish();
 
-  // Calls visit(values on the host, bytes) for each block of `values`, which are on this device.
+  // Calls visit(values on the host, bytes) for each block of `values`, which must be on this device.
   void for_each_block(const Tensor& values, const std::function<void(const void*, Size)>& visit);
 
  private:
   struct Pinned {
     std::shared_ptr<void> memory;
-    Event done;  // the last copy from or to it
+    Event done;  // the last copy from or to `memory`
   };
 
-  // The stream goes on after what the device's compute stream holds now.
+  // Makes the stream wait for the work now enqueued on the device's compute stream.
   void follow_compute();
-  // Begins to copy values from the device to the buffer that is not in use.
+  // Starts to copy values from the device to the buffer that is not in use.
   void fetch(const std::byte* from, Size bytes);
-  // The buffer in use, once it is done.
+  // Returns the buffer in use once its last copy is done.
   void* current();
 
   Device device_;
-  std::shared_ptr<void> own_;  // on the CPU
+  std::shared_ptr<void> own_;  // CPU only
   Stream stream_;
   std::array<Pinned, 2> pinned_;
   std::size_t turn_ = 0;

@@ -1,5 +1,6 @@
-# CUDA of PyPI's packages: LIBTRAIN_CUDA_ROOT is the folder `nvidia` that pip lays them into (launch/cuda_packages.txt).
-# All of the toolkit, NCCL and cuDNN comes from there; where one is missing the configuration ends with its name.
+# CUDA from PyPI's packages: LIBTRAIN_CUDA_ROOT is the folder `nvidia` into which pip installs them
+# (launch/cuda_packages.txt). All of the toolkit, NCCL and cuDNN comes from there. If a package is missing,
+# configuration stops with its name.
 set(missing "")
 function(lt_cuda_package package file)
   if(NOT EXISTS "${LIBTRAIN_CUDA_ROOT}/${file}")
@@ -26,12 +27,13 @@ set(CMAKE_CUDA_COMPILER "${LIBTRAIN_CUDA_ROOT}/cu13/bin/nvcc" CACHE FILEPATH "nv
 if(NOT CMAKE_CUDA_COMPILER STREQUAL "${LIBTRAIN_CUDA_ROOT}/cu13/bin/nvcc")
   message(FATAL_ERROR "This folder is configured with ${CMAKE_CUDA_COMPILER}: configure another one for LIBTRAIN_CUDA_ROOT")
 endif()
-# nvcc looks for its libraries in lib64; the packages have lib. CMake keeps what nvcc says when it is asked first.
+# nvcc looks for its libraries in lib64; the packages have lib. CMake keeps the answer of its first query to nvcc, so
+# set this before.
 set(ENV{NVCC_APPEND_FLAGS} "-L${LIBTRAIN_CUDA_ROOT}/cu13/lib $ENV{NVCC_APPEND_FLAGS}")
 list(PREPEND CMAKE_PREFIX_PATH "${LIBTRAIN_CUDA_ROOT}/cu13" "${LIBTRAIN_CUDA_ROOT}/nccl" "${LIBTRAIN_CUDA_ROOT}/cudnn")
 list(APPEND CMAKE_FIND_LIBRARY_SUFFIXES .so.13 .so.9 .so.2)  # the packages have no links without a version
 
-# DT_RPATH (LIBTRAIN_CUDA_LINK_OPTIONS) instead of DT_RUNPATH: it also holds for what libraries open by name, as NVRTC does
-# libnvrtc-builtins.
+# DT_RPATH (LIBTRAIN_CUDA_LINK_OPTIONS) instead of DT_RUNPATH: it also applies to libraries that a library opens by
+# name, such as NVRTC's libnvrtc-builtins.
 set(LIBTRAIN_CUDA_RPATH "${LIBTRAIN_CUDA_ROOT}/cu13/lib" "${LIBTRAIN_CUDA_ROOT}/nccl/lib" "${LIBTRAIN_CUDA_ROOT}/cudnn/lib")
 set(LIBTRAIN_CUDA_LINK_OPTIONS LINKER:--disable-new-dtags)

@@ -1,4 +1,4 @@
-# Every third-party package in one place. A missing one ends the configuration with the package to install.
+# All third-party packages. If one is missing, configuration stops with the name of the package to install.
 # launch/deps.sh installs all of them.
 function(lt_missing what package)
   message(FATAL_ERROR "${what} was not found. Install it with `bash launch/deps.sh`, or: apt-get install ${package}")
@@ -24,7 +24,7 @@ if(NOT nlohmann_json_FOUND)
 endif()
 add_library(lt_json INTERFACE)
 target_link_libraries(lt_json INTERFACE nlohmann_json::nlohmann_json)
-# A value becomes text or a number only where the code says so: no overload is taken by surprise.
+# Conversions to text or numbers must be explicit, so that no overload is chosen by accident.
 target_compile_definitions(lt_json INTERFACE JSON_USE_IMPLICIT_CONVERSIONS=0)
 
 find_package(CLI11 QUIET)
@@ -68,7 +68,7 @@ if(LIBTRAIN_TESTS)
   endif()
 endif()
 
-# CUDA: the toolkit, NCCL and cuDNN of the system or, all of them, of LIBTRAIN_CUDA_ROOT.
+# CUDA: the toolkit, NCCL and cuDNN, either from the system or all from LIBTRAIN_CUDA_ROOT.
 set(LIBTRAIN_CUDA_RUNTIME "")
 set(LIBTRAIN_CUDA_RPATH "")
 set(LIBTRAIN_CUDA_LINK_OPTIONS "")
@@ -87,7 +87,7 @@ if(LIBTRAIN_CUDA)
                         "-DLIBTRAIN_CUDA_ROOT=FOLDER/nvidia; or configure with -DLIBTRAIN_CUDA=OFF")
   endif()
   enable_language(CUDA)
-  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 13 has it
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 13 has this option
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
@@ -106,7 +106,7 @@ if(LIBTRAIN_CUDA)
   target_link_libraries(lt_nccl INTERFACE ${NCCL_LIBRARY})
 endif()
 
-# CUPTI: its header alone, since kernel profiles load the library when they begin.
+# CUPTI: only its header is needed, because kernel profiles load the library when they begin.
 set(LIBTRAIN_HAS_CUPTI OFF)
 if(LIBTRAIN_CUDA)
   find_path(LIBTRAIN_CUPTI_INCLUDE_DIR cupti.h
@@ -118,7 +118,7 @@ if(LIBTRAIN_CUDA)
   endif()
 endif()
 
-# cuDNN with the headers of cudnn-frontend, which `bash launch/deps.sh --cuda` puts into build/third_party.
+# cuDNN, with the headers of cudnn-frontend that `bash launch/deps.sh --cuda` puts into build/third_party.
 set(LIBTRAIN_HAS_CUDNN OFF)
 if(LIBTRAIN_CUDA)
   find_path(LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h

@@ -1,7 +1,7 @@
-# lt_layer(NAME sources... [PRIVATE libraries...] [COLD]): the object library lt_NAME of one folder.
-# COLD: no step waits for this code, so it is compiled with -O1, and with -O0 for the sanitizers, in two thirds of the
-# time.
-# All of them go into the one static library `libtrain`; only the folder that needs a third-party package sees it.
+# lt_layer(NAME [COLD] SOURCES files... [PRIVATE libraries...]): the object library lt_NAME of one folder.
+# COLD: no step waits for this code, so it is compiled with -O1, and with -O0 for the sanitizers (Debug). This takes two
+# thirds of the time.
+# The objects all go into the static library `libtrain`. Only the folder that needs a third-party package sees it.
 set_property(GLOBAL PROPERTY LT_LAYERS "")
 set_property(GLOBAL PROPERTY LT_PRIVATE_LIBS "")
 

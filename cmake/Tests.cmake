@@ -1,15 +1,15 @@
-# lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [SANITIZE]): one Catch2 program, registered with CTest alone
-# and, with RANKS, under mpirun for each rank count given. A program's main initialises MPI only where it is launched
-# with ranks. CUDA_RANKS are run with a CUDA device each, in a build that has them, and skipped where there are fewer;
-# lt_cuda_test(NAME) says that the tests of a program want a device anyway. They have the label cuda, and the target
-# cuda_tests builds them.
-# Tests are compiled as cold code is (cmake/Layers.cmake).
-# SANITIZE labels the test (of several rank counts those of 1 and 2) for the build with sanitizers, which builds the
-# target sanitize_tests and runs no others.
+# lt_test(NAME SOURCES ... [RANKS n ...] [CUDA_RANKS n ...] [SANITIZE] [PRIVATE libraries...] [TIMEOUT seconds]): one
+# Catch2 program. CTest runs it alone or, with RANKS, under mpirun for each given rank count. A program's main
+# initialises MPI only if it is launched with ranks. CUDA_RANKS run with one CUDA device per rank in a build with CUDA,
+# and are skipped if there are fewer devices. lt_cuda_test(NAME) marks a program whose tests always want a device. Both
+# have the label cuda, and the target cuda_tests builds them.
+# Tests are compiled like cold code (cmake/Layers.cmake).
+# SANITIZE labels the test (with RANKS, only those of 1 and 2 ranks) for the build with sanitizers, which builds the
+# target sanitize_tests and runs no other tests.
 add_custom_target(sanitize_tests)
 add_custom_target(cuda_tests)
 
-# Open MPI leaks by design, so leaks are looked for in programs that run alone.
+# Open MPI leaks by design, so only programs that run alone are checked for leaks.
 set(LIBTRAIN_TEST_ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
 set(LIBTRAIN_RANKS_ENVIRONMENT "OMP_NUM_THREADS=1;UBSAN_OPTIONS=print_stacktrace=1;ASAN_OPTIONS=detect_leaks=0")
 

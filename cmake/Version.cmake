@@ -1,4 +1,4 @@
-# The commit and the libraries that `ltrain --version` and env.json name.
+# The commit and library versions that `ltrain --version` and env.json report.
 find_package(Git QUIET)
 set(LIBTRAIN_COMMIT "unknown")
 if(Git_FOUND)
@@ -7,7 +7,7 @@ if(Git_FOUND)
   if(NOT failed)
     set(LIBTRAIN_COMMIT ${described})
   endif()
-  # A new commit configures again.
+  # A new commit triggers a new configuration.
   execute_process(COMMAND ${GIT_EXECUTABLE} -C ${PROJECT_SOURCE_DIR} rev-parse --git-path logs/HEAD
                   OUTPUT_VARIABLE head_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${head_log})
@@ -16,7 +16,8 @@ if(Git_FOUND)
 endif()
 
 set(LIBTRAIN_BUILT_WITH "cpu")
-# The version that `header` defines as numbers of those names; empty where there is no such header.
+# Sets `variable` to the version that `header` defines as numbers of the given names; empty if the header does not
+# exist.
 function(lt_header_version variable header)
   set(version "")
   if(EXISTS "${header}")

@@ -1,5 +1,5 @@
-// A model that is no transformer, from general operations: mixtures of experts (Jacobs et al. 1991) that learn to add
-// two numbers modulo 31. Any model whose loss runs its units in order trains under every strategy.
+// A model that is not a transformer, built from general operations: mixtures of experts (Jacobs et al. 1991) that learn
+// to add two numbers modulo 31. Any model whose loss runs its units in order can train under every strategy.
 //   mpirun -n 2 custom_model zero3
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +57,7 @@ struct Adder : nn::Model {
         second(add_block<Mixture>("blocks.1")),
         classifier(add_unit<Classifier>("classifier")) {}
 
-  // Each run() is a unit: gathered before, freed after, recomputed where asked. Bodies capture their inputs by value.
+  // Each run() executes a unit: gathered before, freed after, recomputed if set. Bodies capture inputs by value.
   Tensor loss(const lt::Batch& batch) override {
     const Tensor numbers = batch.inputs, sums = batch.targets;
     Tensor x = run(pair, [=, this] { return pair.forward(numbers); });
@@ -86,7 +86,7 @@ lt::Batch make_batch(Size first, Size count) {
 void train(const lt::World& world, const std::string& strategy, Size steps) {
   const Size global_batch = 240;
   Adder model;
-  const lt::Device device = world.device();  // a GPU where there is one
+  const lt::Device device = world.device();  // a GPU if there is one
   lt::Engine engine(
       model, world.group(device), {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::full},
       lt::AdamW{.lr = 3e-3f, .weight_decay = 0.01f}, {.micro_batch = global_batch / world.size(), .device = device});

@@ -1,6 +1,6 @@
-// An optimizer of one's own: Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms") on CPU ranks. A
-// row says what it keeps and what a step does to a range; the engine shards it under any strategy, and checkpoints keep
-// its state by name.
+// A custom optimizer: Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms") on CPU ranks. A row
+// names the states that it keeps and defines how a step updates a range. The engine shards it under any strategy, and
+// checkpoints store its state by name.
 //   mpirun -n 2 custom_optimizer zero3 data/train.bin checkpoints
 #include <cstdio>
 #include <cstdlib>

@@ -7,13 +7,13 @@
 
 int train(const lt::World& world, const char* strategy, const char* tokens, const char* checkpoints, lt::Size steps) {
   lt::nn::Gpt2 model({.layers = 4, .heads = 4, .width = 128, .vocab = 256, .max_seq = 128});
-  const lt::Device device = world.device();  // a GPU where there is one
+  const lt::Device device = world.device();  // a GPU if there is one
   lt::Engine engine(model, world.group(device),
                     {.strategy = lt::find_strategy(strategy), .recompute = lt::Recompute::selective},
                     lt::AdamW{.lr = 1e-3f}, {.micro_batch = 4, .seq = 128, .device = device});
   lt::TokenLoader data({tokens}, engine.batch_shape(), {.seed = 1337, .vocab = 256});
 
-  // Goes on from the newest valid checkpoint, whatever strategy and rank count wrote it.
+  // Resumes from the newest valid checkpoint, whatever strategy and rank count wrote it.
   lt::load(engine, checkpoints, world.group());
   data.seek(engine.samples_done());
   while (engine.steps_done() < steps) {

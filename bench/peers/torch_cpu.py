@@ -70,7 +70,7 @@ class Trainer:
 
 
 def choose(o):
-    """The trainer of the options, warmed up; of several candidates the one with the lowest median of `--steps`."""
+    """Returns the warm trainer for the options; of several candidates, the one with the lowest median of `--steps`."""
     modes = ("eager", "compile") if o.mode == "best" else (o.mode,)
     precisions = ("f32",)
     if o.dtype == "bf16":

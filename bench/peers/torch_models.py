@@ -1,6 +1,6 @@
-"""GPT-2, Llama and what resembles it in plain PyTorch, with packed projections: the models of the speed peer and of the parity twin.
+"""GPT-2, Llama and similar models in plain PyTorch, with packed projections, for the speed peer and the parity twin.
 
-Weights load from a Hugging Face folder (config.json + model.safetensors); the parameters here are those of the folder,
+Weights load from a Hugging Face folder (config.json + model.safetensors). The parameters here are those of the folder,
 some of them concatenated or transposed, which changes neither a gradient norm nor an AdamW step.
 """
 
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 @dataclass
 class Shape:
-    family: str  # gpt2, or one that resembles llama
+    family: str  # gpt2, or a family similar to llama
     layers: int
     heads: int
     kv_heads: int
@@ -27,7 +27,7 @@ class Shape:
     rope_base: float = 500000.0
     eps: float = 1e-5
     head_dim: int = 0  # 0: width / heads
-    window: int = 0  # positions that a position sees; 0: itself and all before it
+    window: int = 0  # number of positions that a position attends to; 0: itself and all before it
     qk_norm: bool = False
 
     @property
@@ -84,7 +84,7 @@ class LlamaBlock(nn.Module):
         if self.q_norm is not None:
             q, k = qk.split([self.heads, self.kv_heads], dim=1)
             qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=1)
-        a, b = qk.chunk(2, dim=-1)  # rotate-half: the pair of x_d is x_{d + D/2}
+        a, b = qk.chunk(2, dim=-1)  # rotate-half: x_d is paired with x_{d + D/2}
         cos, sin = rope[0][:T].to(x.dtype), rope[1][:T].to(x.dtype)
         qk = torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
         q, k = qk.split([self.heads, self.kv_heads], dim=1)
@@ -102,7 +102,7 @@ class LlamaBlock(nn.Module):
 
 
 class Model(nn.Module):
-    """forward(tokens [B, T]) gives logits [B, T, vocab]; with targets [B, T] the mean cross-entropy in nats."""
+    """forward(tokens [B, T]) returns logits [B, T, vocab]; given targets [B, T], the mean cross-entropy in nats."""
 
     def __init__(self, s):
         super().__init__()
@@ -143,7 +143,7 @@ def decay_groups(parameters, weight_decay):
 
 
 def load_hf(folder):
-    """The model of a Hugging Face folder, f32."""
+    """Loads the model of a Hugging Face folder, in f32."""
     from safetensors.torch import load_file
 
     with open(os.path.join(folder, "config.json")) as f:
