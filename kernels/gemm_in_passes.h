@@ -18,7 +18,7 @@ inline void require_plain_factor(const Gemm& g) {
   const bool plain =
       !has_passes(g) && g.bias_N == nullptr && g.add_MN == nullptr && !g.accumulate && (g.ldd == 0 || g.ldd == g.N);
   if (g.alpha == 1 || plain) return;
-  throw InternalError("kernels", "gemm: expected alpha 1 beside anything that is added and for rows that are apart");
+  throw InternalError("kernels", "gemm: expected alpha 1 with a bias, an addend, accumulation or strided output rows");
 }
 
 template <class S>

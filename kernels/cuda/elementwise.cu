@@ -192,8 +192,8 @@ template <>
 void convert(CudaStream stream, DType y_dtype, void* y_N, DType x_dtype, const void* x_N, Size N, bool accumulate) {
   if (!is_floating(y_dtype) || !is_floating(x_dtype) || (y_dtype == x_dtype && !accumulate)) {
     if (y_dtype != x_dtype) {
-      throw InternalError("kernels", "convert: expected types alike, found " + std::string(dtype_name(x_dtype)) +
-                                         " to " + std::string(dtype_name(y_dtype)));
+      throw InternalError("kernels", "convert: expected the same dtype or two floating ones, found " +
+                                         std::string(dtype_name(x_dtype)) + " to " + std::string(dtype_name(y_dtype)));
     }
     if (accumulate) return copy_strided(stream, y_dtype, {1, {N}, {1}, {1}, {}}, y_N, x_N, true);
     if (N > 0 && y_N != x_N) cuda::copy(y_N, x_N, N * dtype_bytes(y_dtype), stream);
@@ -269,7 +269,7 @@ void dropout(CudaStream stream, const Dropout& k) {
   const Size N = k.N;
   if (N == 0) return;
   if (cuda::is_capturing(stream)) {
-    throw UsageError("kernels", "dropout: expected no CUDA graph, whose launches would all drop the same elements");
+    throw UsageError("kernels", "dropout: expected no CUDA graph: each launch would drop the same elements");
   }
   dispatch_float(k.dtype, [&]<class T>() {
     const Arithmetic<T> factor = Arithmetic<T>(1) / (Arithmetic<T>(1) - static_cast<Arithmetic<T>>(k.p));

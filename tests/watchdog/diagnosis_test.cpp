@@ -103,7 +103,7 @@ TEST_CASE("diagnosis: a collective that all have come to and that does not end",
   CHECK(
       message(peers) ==
       "ranks 0-3: no progress for 61.0 s at step 41, in backward: reduce_scatter \"blocks.3 gradients\" (#812 of group "
-      "reduce, 24 MiB) does not end, and all its ranks have come to it");
+      "reduce, 24 MiB) does not end, although all its ranks reached it");
 }
 
 TEST_CASE("diagnosis: silence and closed connections", "[watchdog]") {
@@ -151,8 +151,9 @@ TEST_CASE("diagnosis: a mismatch is told from a hang, and at once", "[watchdog]"
   REQUIRE(verdict);
   CHECK(verdict->fault == lt::watchdog::Fault::mismatch);
   CHECK(verdict->message ==
-        "different collectives at step 41, in backward: rank 0 (host a, pid 100) has come to reduce_scatter \"blocks.3 "
-        "gradients\" (#812 of group reduce, 24 MiB), rank 2 (host c, pid 102) to reduce_scatter \"blocks.3 gradients\" "
+        "different collectives at step 41, in backward: rank 0 (host a, pid 100) reached reduce_scatter \"blocks.3 "
+        "gradients\" (#812 of group reduce, 24 MiB), rank 2 (host c, pid 102) reached reduce_scatter \"blocks.3 "
+        "gradients\" "
         "(#812 of group reduce, 12 MiB)");
   peers[2].board.groups[0].calls[1] = {812, CollectiveOp::all_gather, "blocks.3 gradients", 24 << 20, true};
   CHECK(diagnose(peers, kLimits)->fault == lt::watchdog::Fault::mismatch);

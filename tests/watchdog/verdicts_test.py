@@ -54,7 +54,7 @@ class Verdicts(program.CliTest):
 
     def test_ranks_make_different_collectives(self):
         line = self.verdict("call", 1, ranks=2)
-        self.assertRegex(line, r"^different collectives at step \d: rank 0 \(.*\) has come to all_reduce .*, rank 1 .* to barrier")
+        self.assertRegex(line, r"^different collectives at step \d: rank 0 \(.*\) reached all_reduce .*, rank 1 .* reached barrier")
 
     def test_ranks_wait_for_each_other(self):
         line = self.verdict("cross", 1, ranks=2, collective_s=1)

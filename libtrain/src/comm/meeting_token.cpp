@@ -69,8 +69,8 @@ std::optional<MeetingToken> token_of_environment() {
   const auto token = from_text(text);
   // Do not repeat the text: it may be most of a secret.
   if (!token) {
-    throw CommError(fmt::format("LTRAIN_TOKEN: expected {} hexadecimal digits, got {} characters that are not", kDigits,
-                                std::strlen(text)),
+    throw CommError(fmt::format("LTRAIN_TOKEN: expected {} hexadecimal digits, got other text of {} characters",
+                                kDigits, std::strlen(text)),
                     "export LTRAIN_TOKEN=$(openssl rand -hex 16), the same on all ranks; `ltrain launch` sets it");
   }
   return token;

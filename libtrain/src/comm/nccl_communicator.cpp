@@ -82,7 +82,7 @@ void check_nccl(ncclResult_t code, const char* expression, const char* file, int
   const std::string text =
       fmt::format("{}: {} ({}:{})", expression, text_of(code), slash == nullptr ? file : slash + 1, line);
   if (code == ncclInternalError || code == ncclInvalidArgument) throw InternalError("comm", text);
-  throw CommError(text, "NCCL_DEBUG=WARN says more; each rank wants a CUDA device of its own");
+  throw CommError(text, "NCCL_DEBUG=WARN says more; each rank needs its own CUDA device");
 }
 
 template <class Launch>
@@ -182,7 +182,7 @@ void NcclCommunicator::abort() noexcept {
 
 NcclCommunicator::Operation::Operation(NcclCommunicator& communicator) : communicator_(communicator) {
   if (*communicator.family_aborted_) {
-    throw CommError("expected a group whose collectives were waited for, one was given up while an error passed");
+    throw CommError("expected a group whose collectives were all waited for; one was abandoned after an error");
   }
   LT_NCCL(ncclGroupStart());
 }

@@ -160,7 +160,7 @@ GatherMemory make_gather_memory(std::shared_ptr<GroupBackend> control, std::shar
       std::make_shared<NcclCommunicator>(communicator, 0, control->rank(), control->place().name + " in windows");
   auto memory = std::make_shared<WindowMemory>(std::move(control), own, device);
   try {
-    if (!memory->try_out()) return {nullptr, "NCCL has none between these devices"};
+    if (!memory->try_out()) return {nullptr, "NCCL supports none between these devices"};
   } catch (const Error& error) {
     own->leave();
     return {nullptr, error.what()};

@@ -41,8 +41,9 @@ Sharding make_sharding(const Group& world, const ParallelOptions& parallel, cons
   }
   if (parallel.strategy.optimizer == Placement::replicated &&
       (parallel.strategy.gradients == Placement::sharded || parallel.strategy.parameters == Placement::sharded)) {
-    throw UsageError("config", "strategy " + std::string(parallel.strategy.name) +
-                                   ": sharded parameters or gradients want a sharded optimizer, it is replicated");
+    throw UsageError("config",
+                     "strategy " + std::string(parallel.strategy.name) +
+                         ": expected a sharded optimizer with sharded parameters or gradients, got a replicated one");
   }
   require_device(step.device);
   const int shard = shard_group_size(world, parallel);

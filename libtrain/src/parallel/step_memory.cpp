@@ -32,8 +32,9 @@ void require_same_places(const MemoryPlan& plan, const Group& group) {
   const auto all = group.all_gather_bytes(crc_text(crc32c(0, offsets.data(), offsets.size() * sizeof(Size))));
   const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& crc) { return crc != all[0]; });
   if (other == all.end()) return;
-  throw InternalError("memory", plan.name + ": expected the places of rank 0's program on all ranks, rank " +
-                                    std::to_string(other - all.begin()) + " has others: do batches differ in shape?");
+  throw InternalError("memory", plan.name + ": expected the same memory plan on all ranks, rank " +
+                                    std::to_string(other - all.begin()) +
+                                    " has another than rank 0: do batches differ in shape?");
 }
 
 std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, const Batch& batch,

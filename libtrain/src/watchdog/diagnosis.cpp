@@ -92,7 +92,7 @@ class Diagnosis {
       if (!stands_still(*found.one) && !stands_still(*found.other)) continue;
       return blame(
           Fault::mismatch, {found.one, found.other},
-          fmt::format("different collectives{}: {} has come to {}, {} to {}", place_of(*found.one, incomplete_),
+          fmt::format("different collectives{}: {} reached {}, {} reached {}", place_of(*found.one, incomplete_),
                       text_of({found.one}), text_of(*found.group, *found.of_one), text_of({found.other}),
                       text_of(*found.group, *found.of_other)),
           "all ranks of a group make the same collectives in the same order and sizes: what differs between "
@@ -134,7 +134,7 @@ class Diagnosis {
     const GroupBoard* group = nullptr;
     if (const Call* const call = open_call(first, group)) {
       return blame(Fault::hang, found,
-                   fmt::format("{}: {} does not end, and all its ranks have come to it{}", begin,
+                   fmt::format("{}: {} does not end, although all its ranks reached it{}", begin,
                                text_of(*group, *call), waiters),
                    "the network between the ranks, or a device: NCCL_DEBUG=INFO, and dmesg (Xid) on their hosts");
     }
