@@ -16,17 +16,6 @@
 namespace lt_test {
 using namespace lt;
 
-TempFolder::TempFolder() {
-  std::string pattern = (fs::temp_directory_path() / "lt-checkpoints-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  path_ = pattern;
-}
-
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 std::vector<ParameterInfo> small_model() {
   return {{"embedding.wte.weight", {11, 5}},
           {"blocks.0.norm1.weight", {5}},

@@ -7,27 +7,13 @@
 #include <vector>
 
 #include "libtrain/checkpoints/checkpoint.h"
+#include "test_main/temp_folder.h"
 
 namespace lt_test {
 
 namespace fs = std::filesystem;
 
 inline constexpr const char* kRun = "20240501T165500Z-9f3c2a10b4d5e6f7";
-
-// A folder that lives as long as the object.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-  std::string text() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 // Odd sizes, a scalar, an empty tensor, a name with dots; 134 elements in all.
 std::vector<lt::ParameterInfo> small_model();

@@ -2,23 +2,16 @@
 #pragma once
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 namespace lt_test {
-
-struct TemporaryFolder {
-  TemporaryFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::string path = (std::filesystem::temp_directory_path() / "lt-meeting-XXXXXX").string();
-};
 
 // Sets variables of the environment for its scope; the others that a launcher sets are absent.
 class Environment {

@@ -174,8 +174,8 @@ TEST_CASE("meeting: the kernel watches over each connection", "[comm]") {
 }
 
 TEST_CASE("meeting: a token of an earlier start is read again", "[comm]") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path + "/token";
+  const TempFolder folder;
+  const std::string path = folder / "token";
   write_file(path, "00112233445566778899aabbccddeeff\n", 0600);
   const auto stale = read_token_file(path);
   REQUIRE(stale);
@@ -195,7 +195,7 @@ TEST_CASE("meeting: a token of an earlier start is read again", "[comm]") {
 }
 
 TEST_CASE("ranks without MPI: a file in the shared folder does where the environment has no token", "[comm]") {
-  const TemporaryFolder folder;
+  const TempFolder folder;
   const auto exchanged = [&](const std::map<std::string, std::string>& variables, const MeetingOptions& options) {
     const Environment environment(variables);
     const MeetingPlace place{"localhost", free_port()};
@@ -207,7 +207,7 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
         const Group group(meet_without_mpi(place, info, options));
         results[static_cast<std::size_t>(rank)] = joined(group.all_gather_bytes(std::to_string(rank)));
         // Rank 0 has taken the file away by the time it can answer.
-        CHECK(std::filesystem::is_empty(folder.path));
+        CHECK(std::filesystem::is_empty(folder.text()));
       } catch (const CommError& error) {
         CHECK(dynamic_cast<const MeetingError*>(&error) == nullptr);  // all ranks find it
         results[static_cast<std::size_t>(rank)] = std::string(error.what()) + "; " + error.hint();
@@ -219,7 +219,7 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
     return results;
   };
   const std::string token = "00112233445566778899aabbccddeeff";
-  const MeetingOptions with_folder{[&] { return folder.path; }}, never{[]() -> std::string {
+  const MeetingOptions with_folder{[&] { return folder.text(); }}, never{[]() -> std::string {
     FAIL_CHECK("asked for a folder");
     return {};
   }};
@@ -230,7 +230,7 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
     CHECK(refused.find("ltrain launch") != std::string::npos);
   }
   const Environment variables({});
-  write_file(token_file_path(folder.path), "for everybody", 0644);
+  write_file(token_file_path(folder.text()), "for everybody", 0644);
   CHECK_THROWS_AS(meet_without_mpi({"127.0.0.1", free_port()}, {1, 2, 1, 2, "torchrun variables"}, with_folder),
                   MeetingError);
 }

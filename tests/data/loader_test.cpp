@@ -1,16 +1,19 @@
 // The loader: the batch of a step is the same for every rank count, and a position says all of its state.
 #include <set>
 
-#include "data/temp_folder.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "test_main/catch.h"
+#include "test_main/message_of.h"
+#include "test_main/temp_folder.h"
 
 using lt::BatchShape;
 using lt::DataError;
 using lt::Size;
 using lt::TokenLoader;
+using lt_test::message_of;
+using lt_test::TempFolder;
 using Tokens = std::vector<std::int32_t>;
 
 namespace {

@@ -3,13 +3,16 @@
 
 #include <filesystem>
 
-#include "data/temp_folder.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/message_of.h"
+#include "test_main/temp_folder.h"
 
 using lt::DataError;
 using lt::UsageError;
+using lt_test::message_of;
+using lt_test::TempFolder;
 
 namespace {
 

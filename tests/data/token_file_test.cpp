@@ -2,15 +2,18 @@
 #include <filesystem>
 #include <numeric>
 
-#include "data/temp_folder.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/message_of.h"
+#include "test_main/temp_folder.h"
 
 using Catch::Matchers::EndsWith;
 using lt::DataError;
 using lt::TokenFile;
 using lt::TokenFormat;
+using lt_test::message_of;
+using lt_test::TempFolder;
 
 namespace {
 

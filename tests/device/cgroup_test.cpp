@@ -3,8 +3,10 @@
 
 #include <string>
 
-#include "data/temp_folder.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
+
+using lt_test::TempFolder;
 
 namespace {
 

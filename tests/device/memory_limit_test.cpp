@@ -6,6 +6,7 @@
 #include <string>
 
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
 
@@ -14,18 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Root {
-  Root() {
-    std::string name = (fs::temp_directory_path() / "lt-cgroup-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Root() { fs::remove_all(path); }
-  void write(const std::string& file, const std::string& text) const {
-    fs::create_directories((path / file).parent_path());
-    std::ofstream(path / file) << text << "\n";
-  }
-  std::optional<Size> limit() const { return memory_limit_bytes(path); }
-  fs::path path;
+  void write(const std::string& file, const std::string& text) const { folder.write(file, text + "\n"); }
+  std::optional<Size> limit() const { return memory_limit_bytes(folder.path()); }
+  lt_test::TempFolder folder;
 };
 
 }  // namespace
@@ -59,7 +51,7 @@ TEST_CASE("memory limit: version 1", "[device]") {
   CHECK(root.limit() == std::nullopt);
   root.write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "4096000");
   CHECK(root.limit() == 4096000);
-  fs::remove_all(root.path / "sys/fs/cgroup/memory/docker");  // the host's path, from inside the container
+  fs::remove_all(root.folder.path() / "sys/fs/cgroup/memory/docker");  // the host's path, from inside the container
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "8192000");
   CHECK(root.limit() == 8192000);
 }

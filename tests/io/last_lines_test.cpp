@@ -8,8 +8,8 @@
 #include <fstream>
 #include <vector>
 
-#include "io/entropy.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
 
@@ -18,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct File {
-  explicit File(const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-  ~File() { fs::remove(path); }
-  fs::path path = fs::temp_directory_path() / ("lt-lines-" + random_hex(16));
+  explicit File(const std::string& text) : path(folder.write("lines", text)) {}
+  lt_test::TempFolder folder;
+  fs::path path;
 };
 
 std::vector<std::string> lines_of(const std::string& text) {

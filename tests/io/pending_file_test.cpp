@@ -16,45 +16,38 @@
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
+using lt_test::TempFolder;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "lt-pending-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
-  }
-  fs::path path;
-};
+std::ptrdiff_t files_in(const TempFolder& folder) {
+  return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
+}
 
 }  // namespace
 
 TEST_CASE("pending file: what a killed writer left goes, and nothing else does", "[io]") {
-  const Folder folder;
-  const std::string path = (folder.path / "env.json").string();
+  const TempFolder folder;
+  const std::string path = folder / "env.json";
   for (const char* name : {".tmp-0123456789abcdef", ".tmp-fedcba9876543210", "", ".bak", "2.tmp-0123456789abcdef"}) {
     REQUIRE(create_new(path + name).is_open());
   }
   remove_pending(path);
-  CHECK(folder.files() == 3);
+  CHECK(files_in(folder) == 3);
   CHECK(fs::exists(path));
   CHECK(fs::exists(path + ".bak"));
   CHECK(fs::exists(path + "2.tmp-0123456789abcdef"));
-  remove_pending((folder.path / "none" / "env.json").string());
+  remove_pending(folder / "none/env.json");
 }
 
 TEST_CASE("pending file: a link under the name that this process would choose is left alone", "[io]") {
-  const Folder folder;
-  const std::string path = (folder.path / "config.toml").string(), victim = (folder.path / "victim").string();
+  const TempFolder folder;
+  const std::string path = folder / "config.toml", victim = folder / "victim";
   write_whole_file("record", victim, "mine");
   fs::create_symlink(victim, path + ".tmp-" + std::to_string(::getpid()));
   write_whole_file("record", path, "text");
@@ -63,37 +56,37 @@ TEST_CASE("pending file: a link under the name that this process would choose is
 }
 
 TEST_CASE("pending file: two of one name do not meet, and what is not committed is gone", "[io]") {
-  const Folder folder;
-  const std::string path = (folder.path / "a").string();
+  const TempFolder folder;
+  const std::string path = folder / "a";
   {
     PendingFile first("record", path), second("record", path);
-    CHECK(folder.files() == 2);
+    CHECK(files_in(folder) == 2);
     first.write("first", 5);
     second.write("second", 6);
     second.commit();
   }
-  CHECK(folder.files() == 1);
+  CHECK(files_in(folder) == 1);
   CHECK(read_whole_file("record", path) == "second");
-  CHECK_THROWS_AS(PendingFile("record", (folder.path / "none/a").string()), DataError);
+  CHECK_THROWS_AS(PendingFile("record", folder / "none/a"), DataError);
 }
 
 TEST_CASE("new file: what stands under the name is neither followed nor overwritten", "[io]") {
-  const Folder folder;
-  const std::string victim = (folder.path / "victim").string(), link = (folder.path / "link").string();
+  const TempFolder folder;
+  const std::string victim = folder / "victim", link = folder / "link";
   write_whole_file("record", victim, "mine");
   fs::create_symlink(victim, link);
-  fs::create_symlink(folder.path / "nothing", folder.path / "dangling");
+  fs::create_symlink(folder.path() / "nothing", folder.path() / "dangling");
   for (const char* name : {"victim", "link", "dangling"}) {
-    CHECK(!create_new((folder.path / name).string()).is_open());
+    CHECK(!create_new((folder.path() / name).string()).is_open());
     CHECK(errno == EEXIST);
   }
   CHECK(read_whole_file("record", victim) == "mine");
-  CHECK(create_new((folder.path / "new").string()).is_open());
+  CHECK(create_new(folder / "new").is_open());
 }
 
 TEST_CASE("whole file: grown files and those of no size are read, others told apart", "[io]") {
-  const Folder folder;
-  const std::string path = (folder.path / "text").string(), pipe = (folder.path / "pipe").string();
+  const TempFolder folder;
+  const std::string path = folder / "text", pipe = folder / "pipe";
   for (const std::size_t bytes : {0u, 1u, 4095u, 4096u, 100000u}) {
     const std::string text(bytes, 'x');
     write_whole_file("record", path, text);
@@ -103,7 +96,7 @@ TEST_CASE("whole file: grown files and those of no size are read, others told ap
   CHECK(read_file(path, true, 99999).problem == "more than 99999 bytes");
   CHECK(read_file("/proc/self/status").text.starts_with("Name:"));
   CHECK(read_file("/proc/self/status", true, 8).problem == "more than 8 bytes");
-  CHECK(read_file(folder.path.string()).problem == "a folder");
+  CHECK(read_file(folder.text()).problem == "a folder");
   CHECK(read_file(path + "2").problem == "No such file or directory");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(read_file(pipe, true).problem == "a device or pipe");

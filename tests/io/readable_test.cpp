@@ -1,8 +1,10 @@
 // Reading what may be gone: a failure throws nothing.
 #include "io/readable.h"
 
-#include "data/temp_folder.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
+
+using lt_test::TempFolder;
 
 TEST_CASE("readable: a file's text, and nothing where reading fails", "[readable]") {
   const TempFolder folder;

@@ -7,11 +7,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "libtrain/error.h"
 #include "record/lossy_lines.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
 
@@ -20,19 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TempFile {
-  TempFile() {
-    std::string name = (fs::temp_directory_path() / "lt-lines-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-  }
-  ~TempFile() { fs::remove_all(folder); }
-  std::string path() const { return (folder / "lines").string(); }
-  std::string text() const {
-    std::ostringstream text;
-    text << std::ifstream(path()).rdbuf();
-    return text.str();
-  }
-  fs::path folder;
+  std::string path() const { return folder / "lines"; }
+  std::string text() const { return folder.read("lines"); }
+  lt_test::TempFolder folder;
 };
 
 // No file of this process grows beyond `bytes`: a write is cut short there, and the next one fails with EFBIG.

@@ -9,7 +9,7 @@
 
 namespace {
 
-using fixture::contains, fixture::Folder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
+using fixture::contains, fixture::TempFolder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
 
 std::string steps(int first, int last, double loss, double ms) {
   std::string text;
@@ -21,23 +21,23 @@ std::string event(const std::string& kind, int step, const std::string& more = "
   return R"({"event":")" + kind + R"(","step":)" + std::to_string(step) + more + "}\n";
 }
 
-lt::report::RunData read_lines(const Folder& folder, const std::string& lines) {
-  write(folder.path / "metrics.jsonl", lines);
+lt::report::RunData read_lines(const TempFolder& folder, const std::string& lines) {
+  write(folder.path() / "metrics.jsonl", lines);
   lt::report::RunData run;
-  lt::report::read_metrics(run, (folder.path / "metrics.jsonl").string());
+  lt::report::read_metrics(run, (folder.path() / "metrics.jsonl").string());
   return run;
 }
 
-std::string report_of(const Folder& folder, const std::string& lines) {
-  write(folder.path / "metrics.jsonl", lines);
-  lt::write_report({folder.path.string()}, (folder.path / "report.html").string());
-  return read(folder.path / "report.md");
+std::string report_of(const TempFolder& folder, const std::string& lines) {
+  write(folder.path() / "metrics.jsonl", lines);
+  lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+  return read(folder.path() / "report.md");
 }
 
 }  // namespace
 
 TEST_CASE("restart: a run that starts over in its folder leaves nothing of what was there", "[report]") {
-  const Folder folder("over");
+  const TempFolder folder;
   const std::string lines = start_line(1) + steps(1, 250, 5, 100) + event("eval", 200, R"(,"loss":4)") +
                             event("checkpoint", 250) + event("end", 250) + start_line(1) + steps(1, 20, 9, 100) +
                             event("eval", 20, R"(,"loss":8)") + event("checkpoint", 20);
@@ -55,7 +55,7 @@ TEST_CASE("restart: a run that starts over in its folder leaves nothing of what 
 }
 
 TEST_CASE("restart: a run that resumes before its last step loses what it had beyond", "[report]") {
-  const Folder folder("before");
+  const TempFolder folder;
   const auto run = read_lines(folder, start_line(1) + steps(1, 6, 5, 100) + event("checkpoint", 4) +
                                           event("eval", 4, R"(,"loss":4)") + steps(7, 9, 5, 100) +
                                           event("eval", 8, R"(,"loss":4)") + event("checkpoint", 8) +
@@ -72,7 +72,7 @@ TEST_CASE("restart: a run that resumes before its last step loses what it had be
 }
 
 TEST_CASE("restart: rows are void from the start on, before it has any of its own", "[report]") {
-  const Folder folder("none");
+  const TempFolder folder;
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1, 4)).steps.size() == 4);
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1)).steps.empty());
   // A start that does not say where it begins makes nothing void.
@@ -92,7 +92,7 @@ std::string resumed_with_other_settings() {
 }  // namespace
 
 TEST_CASE("restart: figures of a run that went on with other settings are of its last part", "[report]") {
-  const Folder folder("parts");
+  const TempFolder folder;
   const std::string markdown = report_of(folder, resumed_with_other_settings());
   for (const char* text :
        {"trained for 250 steps, the last 50 of them on 1 rank: 41.0k tokens a second, 50.0 ms a step (medians).",
@@ -106,28 +106,28 @@ TEST_CASE("restart: figures of a run that went on with other settings are of its
     INFO(text);
     CHECK(contains(markdown, text));
   }
-  const std::string html = read(folder.path / "report.html");
+  const std::string html = read(folder.path() / "report.html");
   CHECK(contains(html, "steps 1 to 200"));
   CHECK(contains(html, "steps 201 to 250"));
 }
 
 TEST_CASE("restart: a comparison takes the part of a run that it names", "[report]") {
-  const Folder folder("compared");
-  write(folder.path / "parts" / "metrics.jsonl", resumed_with_other_settings());
-  write(folder.path / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
-  lt::write_report({(folder.path / "parts").string(), (folder.path / "plain").string()},
-                   (folder.path / "out.html").string());
-  const std::string markdown = read(folder.path / "out.md");
+  const TempFolder folder;
+  write(folder.path() / "parts" / "metrics.jsonl", resumed_with_other_settings());
+  write(folder.path() / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
+  lt::write_report({(folder.path() / "parts").string(), (folder.path() / "plain").string()},
+                   (folder.path() / "out.html").string());
+  const std::string markdown = read(folder.path() / "out.md");
   CHECK(contains(markdown, "Of parts steps 201 to 250 are compared, which ran with other settings than those before."));
   CHECK(contains(markdown, "| parts | single | 1 | 41.0k |"));
   CHECK(contains(markdown, "| plain | zero3 | 2 | 20.5k | 10.2k | 25% | 100.0 |"));
 }
 
 TEST_CASE("restart: what a part is", "[report]") {
-  const Folder folder("part");
+  const TempFolder folder;
   const auto segments = [&](const std::string& lines) {
-    write(folder.path / "metrics.jsonl", lines);
-    const auto run = lt::report::read_run(folder.path.string());
+    write(folder.path() / "metrics.jsonl", lines);
+    const auto run = lt::report::read_run(folder.path().string());
     std::string text;
     for (const auto& segment : run.segments) text += lt::report::range_text(segment) + "; ";
     return text;
@@ -148,7 +148,7 @@ TEST_CASE("restart: what a part is", "[report]") {
 }
 
 TEST_CASE("restart: a start that has no steps yet says nothing of those before it", "[report]") {
-  const Folder folder("empty");
+  const TempFolder folder;
   const std::string lines = start_line(2, 0, kZero3) + steps(1, 4, 5, 100);
   const std::string markdown = report_of(folder, lines + start_line(1, 4, kDdp));
   CHECK(contains(markdown, "| Ranks | 2 |"));
@@ -169,7 +169,7 @@ std::string restart(int attempt, const std::string& step, const std::string& los
 }  // namespace
 
 TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a finding where it costs", "[report]") {
-  const Folder folder("supervised");
+  const TempFolder folder;
   const std::string lines = start_line(2) + steps(1, 40, 5, 100) + start_line(2, 20) + step_line(21, 5, 100) +
                             restart(2, "20", "20", 0.5) + steps(22, 30, 5, 100) + start_line(2, 10) +
                             step_line(11, 5, 100) + restart(3, "10", "20", 2.5);
@@ -196,7 +196,7 @@ TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a findin
 
 TEST_CASE("restart: saves that failed stay in the report, also those beyond the step that a start goes on from",
           "[report]") {
-  const Folder folder("failed");
+  const TempFolder folder;
   const std::string failed = R"(,"error":"cannot write: No space left on device","attempt":1,"retry_step":9)";
   const std::string lines = start_line(1) + steps(1, 9, 5, 100) + event("checkpoint", 4) +
                             event("checkpoint_failed", 6, failed) + event("checkpoint_failed", 8, failed) +

@@ -1,27 +1,17 @@
-// Files of a run for the tests of the report: folders that go with the test, and metrics.jsonl as a run writes it.
+// Files of a run for the tests of the report: metrics.jsonl as a run writes it.
 #pragma once
-
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "test_main/temp_folder.h"
+
 namespace fixture {
 
 namespace fs = std::filesystem;
-
-// A folder that goes with the test.
-struct Folder {
-  fs::path path;
-  explicit Folder(const std::string& name)
-      : path(fs::temp_directory_path() / ("lt-report-" + name + "-" + std::to_string(::getpid()))) {
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-};
+using lt_test::TempFolder;
 
 inline void write(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());

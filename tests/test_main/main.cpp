@@ -11,6 +11,7 @@
 #include "libtrain/error.h"
 
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 #include "test_main/world.h"
 
 namespace {
@@ -59,17 +60,9 @@ std::string why_not(lt::Device own) {
 
 }  // namespace lt_test
 
-// What kernels choose by their time is chosen anew, and not left for others.
-struct CacheFolder {
-  CacheFolder() {
-    if (mkdtemp(path.data()) != nullptr) ::setenv("XDG_CACHE_HOME", path.c_str(), 1);
-  }
-  ~CacheFolder() { std::filesystem::remove_all(path); }
-  std::string path = (std::filesystem::temp_directory_path() / "lt-cache-XXXXXX").string();
-};
-
 int main(int argc, char** argv) {
-  const CacheFolder cache;
+  const lt_test::TempFolder cache;  // kernels choose by time anew, and leave no choice to others
+  ::setenv("XDG_CACHE_HOME", cache.text().c_str(), 1);
   const lt::World world = lt::init(argc, argv);
   the_world = &world;
   const bool cuda = lt_test::device().type == lt::DeviceType::cuda;

@@ -2,18 +2,19 @@
 #include <cstdlib>
 #include <set>
 
-#include "data/temp_folder.h"
 #include "io/utf8.h"
 #include "libtrain/error.h"
 #include "libtrain/train/config.h"
 #include "libtrain/train/run_options.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 #include "train/nearest.h"
 #include "train/same_run.h"
 
 using lt::Config;
 using lt::load_config;
 using lt::UsageError;
+using lt_test::TempFolder;
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 namespace {

@@ -8,23 +8,15 @@
 #include "libtrain/libtrain.h"
 #include "libtrain/train/generate.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-struct Folder {
-  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string path = (std::filesystem::temp_directory_path() / "lt-engine-XXXXXX").string();
-};
-
-}  // namespace
+using lt_test::TempFolder;
 
 TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train]") {
-  const Folder temporary;
-  const std::string& folder = temporary.path;
+  const TempFolder temporary;
+  const std::string folder = temporary.text();
   nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
   Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   const std::string tokenizer = make_tokenizer("byte")->to_json();
@@ -36,7 +28,7 @@ TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train
 }
 
 TEST_CASE("load: where every checkpoint is damaged the engine is as it began, and the run is told", "[train]") {
-  const Folder folder;
+  const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
   nn::Gpt2 first(spec), second(spec);
   Engine engine(first, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8}),
@@ -53,11 +45,11 @@ TEST_CASE("load: where every checkpoint is damaged the engine is as it began, an
   for (const StateRange& range : ranges)
     copy(range.values, Tensor::from(std::vector<float>(static_cast<std::size_t>(range.end - range.begin), 0.5f),
                                     {range.end - range.begin}));
-  const std::string step = save(engine, folder.path, Group());
+  const std::string step = save(engine, folder.text(), Group());
   CHECK(!engine.run().id.empty());
   CHECK(checkpoint::read_state(step).run == engine.run().id);
   CHECK(differing() == static_cast<Size>(ranges.size()));
-  REQUIRE(load(fresh, folder.path, Group()));
+  REQUIRE(load(fresh, folder.text(), Group()));
   CHECK(fresh.run().id == engine.run().id);
   CHECK(differing() == 0);
   fresh.initialise();
@@ -69,12 +61,12 @@ TEST_CASE("load: where every checkpoint is damaged the engine is as it began, an
   stream.seekp(-1, std::ios::end);
   stream.put(static_cast<char>(last ^ 1));
   stream.close();
-  CHECK(!load(engine, folder.path, Group()));
+  CHECK(!load(engine, folder.text(), Group()));
   CHECK(differing() == 0);
 }
 
 TEST_CASE("save: the loss scale goes on where it was, and begins anew after another dtype", "[train]") {
-  const Folder folder;
+  const TempFolder folder;
   const auto engine_in = [](nn::Model& model, DType dtype) {
     return Engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8, .dtype = dtype});
   };
@@ -86,20 +78,20 @@ TEST_CASE("save: the loss scale goes on where it was, and begins anew after anot
   };
   CHECK(is(half.loss_scale(), 65536, 0, 0));
   half.set_loss_scale({512, 123, 7});
-  save(half, folder.path + "/f16", Group());
-  REQUIRE(load(other, folder.path + "/f16", Group()));
+  save(half, folder / "f16", Group());
+  REQUIRE(load(other, folder / "f16", Group()));
   CHECK(is(other.loss_scale(), 512, 123, 7));
 
   nn::Gpt2 third(spec), fourth(spec);
   Engine whole = engine_in(third, DType::f32), again = engine_in(fourth, DType::f16);
   CHECK(is(whole.loss_scale(), 1, 0, 0));
-  save(whole, folder.path + "/f32", Group());
-  REQUIRE(load(again, folder.path + "/f32", Group()));
+  save(whole, folder / "f32", Group());
+  REQUIRE(load(again, folder / "f32", Group()));
   CHECK(is(again.loss_scale(), 65536, 0, 0));
 }
 
 TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become an f32 run's by value", "[train]") {
-  const Folder folder;
+  const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 2, .heads = 1, .width = 24, .vocab = 256, .max_seq = 8};
   const auto engine_of = [](nn::Model& model, const AdamW& optimizer) {
     return Engine(model, Group(), {}, optimizer, {.micro_batch = 1, .seq = 8, .dtype = DType::bf16});
@@ -109,9 +101,9 @@ TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become 
   nn::Gpt2 first(spec), second(spec), third(spec);
   Engine unbroken = engine_of(first, narrow), resumed = engine_of(second, narrow), wide = engine_of(third, AdamW{});
   for (int step = 0; step < 3; ++step) unbroken.step(batch);
-  save(unbroken, folder.path, Group());
-  REQUIRE(load(resumed, folder.path, Group()));
-  REQUIRE(load(wide, folder.path, Group()));
+  save(unbroken, folder.text(), Group());
+  REQUIRE(load(resumed, folder.text(), Group()));
+  REQUIRE(load(wide, folder.text(), Group()));
   const auto values_of = [](const Engine& engine) {
     std::vector<float> values;
     for (const StateRange& range : engine.shard_map().needed) {
@@ -125,15 +117,15 @@ TEST_CASE("save and load: bf16 moments and weights go on bit by bit, and become 
   CHECK(values_of(wide) == values_of(unbroken));
   for (int step = 0; step < 3; ++step) CHECK(resumed.step(batch).loss() == unbroken.step(batch).loss());
   CHECK(values_of(resumed) == values_of(unbroken));
-  CHECK(load_model(save(resumed, folder.path, Group())).step == 6);
+  CHECK(load_model(save(resumed, folder.text(), Group())).step == 6);
 }
 
 TEST_CASE("save and load: the average of the weights, and none before the first update", "[train]") {
-  const Folder folder;
+  const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
   nn::Gpt2 model(spec);
   Engine engine(model, Group(), {}, averaged(AdamW{.lr = 0.01f}, 0.75), {.micro_batch = 1, .seq = 8});
-  CHECK_THROWS_WITH(load_model(save(engine, folder.path + "/begin", Group()), kAverage),
+  CHECK_THROWS_WITH(load_model(save(engine, folder / "begin", Group()), kAverage),
                     ContainsSubstring("step: expected one with an update before it, for ema, found 0"));
   const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
   const auto values_of = [&](const char* kind) {
@@ -159,7 +151,7 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
   CHECK(most < 1e-6);
   CHECK(averages != values_of(kMaster));
 
-  const std::string step = save(engine, folder.path + "/end", Group());
+  const std::string step = save(engine, folder / "end", Group());
   std::vector<float> loaded;
   const LoadedModel model_of_averages = load_model(step, kAverage);
   for (const nn::NamedParameter& entry : model_of_averages.model->all_parameters()) {
@@ -173,12 +165,12 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
   nn::Gpt2 bare(spec);
   Engine without(bare, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   without.step(batch).loss();
-  CHECK_THROWS_WITH(load_model(save(without, folder.path + "/without", Group()), kAverage),
+  CHECK_THROWS_WITH(load_model(save(without, folder / "without", Group()), kAverage),
                     ContainsSubstring("states: expected ema, found none"));
 }
 
 TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their kind, and stay as they were", "[train]") {
-  const Folder folder;
+  const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 2, .heads = 1, .width = 24, .vocab = 256, .max_seq = 8};
   OptimizerGroups optimizer(AdamW{.lr = 0.01f});
   optimizer.frozen = {"embedding*", "blocks.0.*"};
@@ -186,10 +178,10 @@ TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their ki
   nn::Gpt2 first(spec), second(spec);
   const StepOptions options{.micro_batch = 1, .seq = 8, .dtype = DType::bf16};
   Engine engine(first, Group(), {}, optimizer, options), resumed(second, Group(), {}, optimizer, options);
-  const std::string begin = save(engine, folder.path, Group());
+  const std::string begin = save(engine, folder.text(), Group());
   for (int step = 0; step < 2; ++step) engine.step(batch).loss();
-  const std::string end = save(engine, folder.path, Group());
-  CHECK(checkpoint::verify(folder.path).empty());
+  const std::string end = save(engine, folder.text(), Group());
+  CHECK(checkpoint::verify(folder.text()).empty());
   for (const ParameterInfo& parameter : checkpoint::read_parameters(begin)) {
     const std::vector<float> before = checkpoint::read_tensor(begin, parameter.name);
     const bool frozen = parameter.name.starts_with("embedding") || parameter.name.starts_with("blocks.0.");
@@ -199,12 +191,12 @@ TEST_CASE("save and load: frozen bf16 weights are written as the f32 of their ki
     for (const float value : before) CHECK(static_cast<float>(bf16(value)) == value);
   }
   CHECK_THROWS_WITH(checkpoint::read_tensor(end, "embedding.wte.weight", "m"), ContainsSubstring("found no m of it"));
-  REQUIRE(load(resumed, folder.path, Group()));
+  REQUIRE(load(resumed, folder.text(), Group()));
   CHECK(resumed.step(batch).loss() == engine.step(batch).loss());
 }
 
 TEST_CASE("load: a checkpoint of another optimizer is an error that names the state, and no damage", "[train]") {
-  const Folder folder;
+  const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
   const StepOptions options{.micro_batch = 1, .seq = 8};
   OptimizerGroups frozen = averaged(AdamW{}, 0.5);
@@ -213,14 +205,14 @@ TEST_CASE("load: a checkpoint of another optimizer is an error that names the st
   Engine engine(first, Group(), {}, frozen, options);
   const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
   engine.step(batch).loss();
-  const std::string step = save(engine, folder.path, Group());
+  const std::string step = save(engine, folder.text(), Group());
   Engine thawed(second, Group(), {}, averaged(AdamW{}, 0.5), options);
-  CHECK_THROWS_WITH(load(thawed, folder.path, Group()),
+  CHECK_THROWS_WITH(load(thawed, folder.text(), Group()),
                     ContainsSubstring("expected m/embedding.wte.weight[0, 2048), found no m of it"));
   Optimizer other{.name = "other", .states = {"momentum"}, .update = [](const UpdateRange&) {}};
   Engine another(third, Group(), {}, other, options);
-  CHECK_THROWS_WITH(load(another, folder.path, Group()), ContainsSubstring("found no momentum of any parameter"));
-  CHECK(checkpoint::verify(folder.path).empty());
+  CHECK_THROWS_WITH(load(another, folder.text(), Group()), ContainsSubstring("found no momentum of any parameter"));
+  CHECK(checkpoint::verify(folder.text()).empty());
 
   // The average of a frozen parameter is itself.
   const LoadedModel loaded = load_model(step, kAverage);
@@ -228,6 +220,6 @@ TEST_CASE("load: a checkpoint of another optimizer is an error that names the st
     if (!entry.name.starts_with("embedding")) continue;
     CHECK(entry.parameter->tensor().detach().to_vector<float>() == checkpoint::read_tensor(step, entry.name));
   }
-  checkpoint::export_hf(step, folder.path + "/hf", kAverage);
-  CHECK(std::filesystem::exists(folder.path + "/hf/model.safetensors"));
+  checkpoint::export_hf(step, folder / "hf", kAverage);
+  CHECK(std::filesystem::exists(folder / "hf/model.safetensors"));
 }

@@ -5,11 +5,12 @@
 #include <sys/file.h>
 
 #include "comm/tcp_socket.h"
-#include "data/temp_folder.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
+using lt_test::TempFolder;
 
 TEST_CASE("run folder: one run at a time has it", "[train]") {
   const TempFolder temp;

@@ -8,23 +8,20 @@
 
 #include "libtrain/error.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 
 using namespace lt;
+using lt_test::TempFolder;
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // The identity of a run in whose folder run.json holds `text`.
 RunIdentity identity_with(const std::string& text) {
-  std::string folder = (fs::temp_directory_path() / "lt-identity-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
-  std::ofstream(folder + "/run.json") << text;
+  const TempFolder folder;
+  folder.write("run.json", text);
   Config config;
-  config.run.dir = folder, config.checkpoint.dir = folder + "/checkpoints";
-  const RunIdentity found = identity_of(config);
-  fs::remove_all(folder);
-  return found;
+  config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
+  return identity_of(config);
 }
 
 std::string run_json(const std::string& id, const std::string& parent = "", const std::string& began = "") {
@@ -52,11 +49,9 @@ TEST_CASE("run identity: a run.json that no run has written counts as missing", 
 }
 
 TEST_CASE("run identity: a start does not wait for a pipe that stands where run.json should", "[train]") {
-  std::string folder = (fs::temp_directory_path() / "lt-identity-XXXXXX").string();
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
-  REQUIRE(::mkfifo((folder + "/run.json").c_str(), 0600) == 0);
+  const TempFolder folder;
+  REQUIRE(::mkfifo((folder / "run.json").c_str(), 0600) == 0);
   Config config;
-  config.run.dir = folder, config.checkpoint.dir = folder + "/checkpoints";
+  config.run.dir = folder.text(), config.checkpoint.dir = folder / "checkpoints";
   CHECK(identity_of(config).is_new);
-  fs::remove_all(folder);
 }

@@ -7,6 +7,7 @@
 
 #include "io/whole_file.h"
 #include "test_main/catch.h"
+#include "test_main/temp_folder.h"
 #include "test_main/world.h"
 
 using namespace lt;
@@ -41,10 +42,9 @@ TEST_CASE("trace files: rank 0 gets each rank's events in pieces of at most a me
 
 TEST_CASE("trace files: a file of each rank and one of all", "[train]") {
   if (lt_test::world().rank() != 0) return;
-  std::string name = (std::filesystem::temp_directory_path() / "lt-trace-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
+  const lt_test::TempFolder folder;
   RunLog log;
-  log.open(name);
+  log.open(folder.text());
   const auto events = [](const std::string& path) {
     return nlohmann::json::parse(read_whole_file("record", path))["traceEvents"].get<std::vector<int>>();
   };
@@ -54,14 +54,14 @@ TEST_CASE("trace files: a file of each rank and one of all", "[train]") {
       files.add(rank, std::to_string(rank + 1));
       files.add(rank, "0," + std::to_string(rank));
     }
-    CHECK(files.commit() == name + "/trace/all.json");
-    CHECK(events(name + "/trace/rank-1.json") == std::vector<int>{20, 1});
-    CHECK(std::filesystem::exists(name + "/trace/rank-2.json") == (ranks == 3));
+    CHECK(files.commit() == folder / "trace/all.json");
+    CHECK(events(folder / "trace/rank-1.json") == std::vector<int>{20, 1});
+    CHECK(std::filesystem::exists(folder / "trace/rank-2.json") == (ranks == 3));
   }
-  CHECK(events(name + "/trace/all.json") == std::vector<int>{10, 0, 20, 1});
+  CHECK(events(folder / "trace/all.json") == std::vector<int>{10, 0, 20, 1});
 
   TraceFiles broken(log);
-  std::filesystem::remove_all(name);
+  std::filesystem::remove_all(folder.path());
   broken.add(0, "1");
   broken.add(1, "2");
   CHECK_THROWS_AS(broken.commit(), DataError);

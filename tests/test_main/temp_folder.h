@@ -1,0 +1,30 @@
+// A folder for the files of one test.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace lt_test {
+
+// A new empty folder; removed with all that it holds when the object is destroyed.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string text() const { return path_.string(); }
+  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
+
+  // Writes a file, with the folders above it, and returns its path.
+  std::string write(std::string_view name, std::string_view content) const;
+  std::string read(std::string_view name) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace lt_test
