@@ -1,4 +1,4 @@
-// Expansion of glob patterns.
+// Expands glob patterns in lists of input files.
 #include "data/file_list.h"
 
 #include <glob.h>
@@ -31,7 +31,7 @@ std::vector<std::string> expand_files(const std::vector<std::string>& files) {
       throw DataError("data", file + ": expected at least one file, the pattern matches none");
     if (result != 0) throw DataError("data", file + ": a folder of the pattern cannot be read");
     const auto first = paths.insert(paths.end(), matches.list.gl_pathv, matches.list.gl_pathv + matches.list.gl_pathc);
-    // glob() sorts by the locale; the order of the data must not depend on it.
+    // glob() sorts by locale, and the order of the data must not depend on it.
     std::sort(first, paths.end());
   }
   return paths;

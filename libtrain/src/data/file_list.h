@@ -1,4 +1,4 @@
-// Lists of input files as users write them: paths and glob patterns.
+// Expands lists of input files as users write them: paths and glob patterns.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace lt {
 
-// Paths in the order given; a POSIX glob pattern stands for its matches in byte order. A path that exists is taken as
-// it is, whatever characters it has. Throws DataError for a pattern that matches nothing.
+// Returns the paths in the order given. A POSIX glob pattern is replaced by its matches in byte order; a path that
+// exists is taken literally, whatever characters it has. Throws DataError for a pattern that matches nothing.
 std::vector<std::string> expand_files(const std::vector<std::string>& files);
 
 }  // namespace lt

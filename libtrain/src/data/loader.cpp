@@ -1,4 +1,5 @@
-// Which tokens a rank gets at which step. A batch is a function of its position alone: nothing is drawn or remembered.
+// Decides which tokens a rank reads at each step. A batch depends only on its position; the loader keeps no random
+// state.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ TokenLoader::TokenLoader(const std::vector<std::string>& files, const BatchShape
     }
     first_block_.push_back(first_block_.back() + (file.tokens() - 1) / shape.seq);
   }
-  // Ids are i32 in memory, which bounds them where no vocabulary does.
+  // Ids are i32 in memory, which is the limit if no vocabulary is given.
   const Size limit = options.vocab > 0 ? options.vocab : Size{1} << 31;
   for (const TokenFile& file : files_) {
     file.require_below(limit, file.tokens() * shape.rank / shape.ranks, file.tokens() * (shape.rank + 1) / shape.ranks);

@@ -1,4 +1,4 @@
-// Text to token files.
+// Converts text files to token files.
 #include "libtrain/data/prepare.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace lt {
 namespace fs = std::filesystem;
 namespace {
 
-// The field "text" of every line, one after another. Blank lines are passed over.
+// Concatenates the field "text" of every line. Skips blank lines.
 std::string text_of_json_lines(const std::string& path, std::string_view lines) {
   std::string text;
   for (Size number = 1; !lines.empty(); ++number) {
@@ -68,7 +68,7 @@ PrepareResult prepare(const PrepareOptions& options) {
   fs::create_directories(options.out, error);
   if (error) throw DataError("data", fmt::format("{}: cannot create the folder: {}", options.out, error.message()));
 
-  // The small term keeps a product such as 0.29 * 100 from falling to the integer below.
+  // The small term keeps a product such as 0.29 * 100 from rounding down to the next lower integer.
   const auto val =
       static_cast<std::size_t>(std::floor(static_cast<double>(tokens.size()) * options.val_fraction + 1e-6));
   const std::span<const std::uint32_t> all(tokens);

@@ -1,4 +1,4 @@
-// Token files, mapped read-only. Nothing is read before the file's whole length agrees with its header.
+// Maps token files read-only. No token is read before the file's length has been checked against its header.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ struct TokenFile::Mapping {
     const unsigned char* p = bytes + begin + i * width;
     return width == 2 ? load_u16(p) : load_u32(p);
   }
-  // A page of the mapping beyond a shortened file would end the process with a signal.
+  // Throws if the file has changed size: touching a mapped page beyond the end of a shortened file raises SIGBUS.
   void require_unchanged() const;
 
   template <class... Args>
@@ -50,7 +50,7 @@ struct TokenFile::Mapping {
 };
 
 void TokenFile::Mapping::open() {
-  // O_NONBLOCK: a FIFO is refused below and not waited for.
+  // O_NONBLOCK: opening a FIFO does not block; it is refused below.
   file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file.is_open() || ::fstat(file.get(), &status) != 0) {
@@ -68,7 +68,7 @@ void TokenFile::Mapping::open() {
 }
 
 void TokenFile::Mapping::read_header() {
-  // The magic number first: a text file given by mistake is best told by it, however short it is.
+  // Check the magic number first: it gives the best error for a text file passed by mistake, however short.
   const auto field = [&](Size offset) { return static_cast<std::int32_t>(load_u32(bytes + offset)); };
   const TokenEncoding* encoding = nullptr;
   if (size >= 4) {

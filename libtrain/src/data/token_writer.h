@@ -1,4 +1,4 @@
-// Token files, written.
+// Writes token files.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lt {
 
-// The whole file, header and tokens. Throws DataError where the count does not fit in the header.
+// Writes the header and all tokens. Throws DataError if the count does not fit in the header.
 void write_tokens(PendingFile& file, const std::string& path, std::span<const std::uint32_t> tokens);
 
 }  // namespace lt

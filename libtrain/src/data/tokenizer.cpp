@@ -1,4 +1,4 @@
-// Tokenizers and the files that describe them.
+// The tokenizers, and the JSON files that describe them.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ class ByteTokenizer : public Tokenizer {
     return tokens;
   }
 
-  // An id of 256 or more, which a model with a larger vocabulary may produce, becomes U+FFFD.
+  // An id of 256 or more becomes U+FFFD; a model with a larger vocabulary may produce one.
   std::string decode(const std::vector<std::uint32_t>& tokens) const override {
     std::string text;
     text.reserve(tokens.size());
@@ -39,7 +39,7 @@ class ByteTokenizer : public Tokenizer {
   std::string to_json() const override { return "{\"type\":\"byte\",\"vocab\":256}\n"; }
 };
 
-// Null where it is no JSON, or JSON that nests deeper than a tokenizer's does.
+// The result is not an object if the text is invalid JSON or nests deeper than a tokenizer file does.
 nlohmann::json parsed(const std::string& text) {
   return json_depth(text) > kMaxJsonDepth ? nlohmann::json() : nlohmann::json::parse(text, nullptr, false);
 }

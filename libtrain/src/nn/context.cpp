@@ -1,4 +1,4 @@
-// The context of a forward pass, and dropout keyed by it.
+// The context of a forward pass, and the dropout keyed by it.
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/ops/ops.h"
@@ -12,7 +12,8 @@ const ForwardContext& ForwardContext::current() {
 }
 
 Tensor dropout(const Tensor& x, double p, std::string_view site) {
-  // Evaluation and generation record nothing and drop nothing; a unit that recomputes runs under its first context.
+  // Evaluation and generation record nothing and drop nothing. A recomputed unit runs under the context of its first
+  // forward.
   if (p == 0 || !ForwardContext::current().training) return x;
   const ForwardContext& context = ForwardContext::current();
   const auto per_sample = static_cast<std::uint64_t>(x.elements() / x.dim(0));

@@ -1,4 +1,4 @@
-// The table of families.
+// The table of model families.
 #include "nn/families.h"
 
 #include <vector>

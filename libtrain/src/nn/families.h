@@ -1,4 +1,4 @@
-// The rows of the table of families. Each is defined in the family's own file.
+// Declares the rows of the table of model families. Each is defined in the family's own file.
 #pragma once
 
 #include "nn/model_family.h"

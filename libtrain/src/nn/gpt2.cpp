@@ -103,7 +103,7 @@ void check_gpt2(const TransformerSpec& spec) {
 
 }  // namespace
 
-// rope_base is not used; manifests have it all the same.
+// rope_base is unused, but manifests record it.
 const ModelFamily kGpt2{
     .name = "gpt2",
     .gated_ffn = false,

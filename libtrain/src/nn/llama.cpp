@@ -1,5 +1,5 @@
-// Llama (Touvron et al. 2023; Llama 3) and what resembles it: x += proj(attention(rope(qkv(norm1(x))))),
-// x += down(swiglu(gate_up(norm2(x)))).
+// Llama (Touvron et al. 2023; Llama 3) and similar families: x += proj(attention(rope(qkv(norm1(x))))), x +=
+// down(swiglu(gate_up(norm2(x)))).
 #include "nn/llama.h"
 
 #include "nn/families.h"

@@ -1,5 +1,5 @@
-// What families that resemble Llama share: RMSNorm, rotary positions, grouped heads, SwiGLU, no biases but, where asked
-// for, those of queries, keys and values; and their names in Hugging Face's format.
+// Code shared by the families that resemble Llama, and their Hugging Face names. They use RMSNorm, rotary positions,
+// grouped heads and SwiGLU. They have no biases, except optionally those of queries, keys and values.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Mistral (Jiang et al. 2023): Llama with a window, where model.window sets one.
+// Mistral (Jiang et al. 2023): Llama with an attention window if model.window is set.
 #include "nn/families.h"
 #include "nn/llama.h"
 

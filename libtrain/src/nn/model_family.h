@@ -1,5 +1,5 @@
-// The table of model families. A row has a family's name, defaults, checks, constructor and Hugging Face names. A new
-// family is a file with its row and a line in src/nn/families.cpp.
+// The table of model families. A row holds a family's name, defaults, checks, constructor and Hugging Face names. To
+// add a family, write a file with its row and add a line to src/nn/families.cpp.
 #pragma once
 
 #include <memory>
@@ -14,31 +14,31 @@ namespace lt::nn {
 
 class Transformer;
 
-// One entry of config.json: the value of a field, or a constant.
+// One entry of config.json: a field's value, or a constant.
 struct HfEntry {
-  const char* key;       // dots lead into objects: "rope_parameters.rope_type"
-  const char* field;     // a name of spec_fields(); null: the constant
+  const char* key;       // dots lead into nested objects: "rope_parameters.rope_type"
+  const char* field;     // a name from spec_fields(); null: use the constant
   const char* constant;  // as JSON
 };
 
-// One Hugging Face tensor: a parameter of ours, or the rows of one matrix in it.
+// One Hugging Face tensor. It corresponds to a whole parameter of ours, or to some rows of a matrix of ours.
 struct HfTensorRow {
   enum class Rows { all, q, k, v, gate, up };
   enum class Where { always, untied, qk_norm };
 
-  const char* ours;  // {} is the layer
+  const char* ours;  // {} stands for the layer index
   const char* theirs;
-  // The shape of ours, outermost dimension first; "q+g+g" is a sum. C width, V vocab, P max_seq, F ffn, D head_dim,
-  // q = heads * D, g = kv_heads * D.
+  // Shape of our parameter, outermost dimension first; "q+g+g" is a sum. C width, V vocab, P max_seq, F ffn, D
+  // head_dim, q = heads * D, g = kv_heads * D.
   const char* shape;
   Rows rows = Rows::all;
-  bool transposed = false;  // theirs is [in, out], as GPT-2's Conv1D keeps it
+  bool transposed = false;  // theirs is [in, out], as in GPT-2's Conv1D
   Where where = Where::always;
 };
 
 struct HfFormat {
   const char *architecture, *model_type;
-  std::span<const HfEntry> config, more_config;  // shared by related families; the family's own
+  std::span<const HfEntry> config, more_config;  // config: shared by related families; more_config: this family's own
   std::span<const HfTensorRow> tensors;          // in the order of the Hugging Face implementation
 };
 
@@ -46,15 +46,15 @@ struct ModelFamily {
   std::string_view name;
   bool gated_ffn;            // SwiGLU (Shazeer 2020)
   bool rotary;               // rotary positions (Su et al. 2021); false: learned
-  TransformerSpec defaults;  // what a description leaves unset takes these; every std::optional must be set
-  void (*check)(const TransformerSpec& complete);  // the family's own refusals, UsageError as validate(); null: none
+  TransformerSpec defaults;  // values for fields that a description leaves unset; every std::optional must be set
+  void (*check)(const TransformerSpec& complete);  // its own checks; they throw UsageError like validate(); null: none
   std::unique_ptr<Transformer> (*make)(const TransformerSpec& complete);
   HfFormat hf;
 };
 
-// All rows, in the order of messages.
+// Returns all rows, in the order in which messages list them.
 const std::vector<const ModelFamily*>& families();
-// Throws UsageError naming the families.
+// Throws UsageError that names the families if there is no such family.
 const ModelFamily& find_family(std::string_view name);
 
 }  // namespace lt::nn

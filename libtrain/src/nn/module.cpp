@@ -1,4 +1,4 @@
-// The tree of modules, its parameters by name, and their initial values.
+// The tree of modules, its named parameters, and their initial values.
 #include "libtrain/nn/module.h"
 
 #include <algorithm>

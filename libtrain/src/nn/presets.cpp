@@ -1,4 +1,4 @@
-// The published shapes, as a table.
+// The table of published model shapes.
 #include <algorithm>
 
 #include "libtrain/error.h"

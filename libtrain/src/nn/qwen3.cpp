@@ -1,4 +1,4 @@
-// Qwen3 (Yang et al. 2025): Llama with norms of queries and keys.
+// Qwen3 (Yang et al. 2025): Llama with normalised queries and keys.
 #include "nn/families.h"
 #include "nn/llama.h"
 

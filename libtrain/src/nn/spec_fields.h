@@ -1,5 +1,5 @@
-// The fields of a transformer's description as a list. Configuration, JSON, reports and the export iterate over it: a
-// new field is a member of TransformerSpec and a row.
+// The list of fields of a transformer's description. Configuration, JSON, reports and the export iterate over it. To
+// add a field, add a member to TransformerSpec and a row to the list.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace lt::nn {
 
-// One field. `low` and `high` bound a value that is set.
+// One field. `low` and `high` bound its value if it is set.
 struct SpecField {
   std::string_view name;
   std::variant<std::string TransformerSpec::*, Size TransformerSpec::*, float TransformerSpec::*,
@@ -21,16 +21,16 @@ struct SpecField {
       member;
   double low, high;
   std::string_view help;
-  // Left out of a checkpoint's JSON at its default, and may be missing there. Set it for every new field.
+  // A checkpoint's JSON omits the field at its default and may lack it. Must be true for every new field.
   bool optional = false;
-  bool shapes_model = true;  // false: models that differ in it have the same preset
+  bool shapes_model = true;  // false: models that differ only in such fields have the same preset
 };
 const std::vector<SpecField>& spec_fields();
 
 bool is_set(const TransformerSpec& spec, const SpecField& field);
 bool is_equal(const TransformerSpec& a, const TransformerSpec& b, const SpecField& field);
 void copy_field(TransformerSpec& to, const TransformerSpec& from, const SpecField& field);
-// Whether a complete description has what with_defaults() would fill in.
+// Returns whether a complete description holds the value that with_defaults() would fill in.
 bool is_default(const TransformerSpec& spec, const SpecField& field);
 
 }  // namespace lt::nn

@@ -1,5 +1,5 @@
-// The sublayers that several families are made of. Initial weights: normal 0.02, residual projections 0.02 / sqrt(2
-// layers) (Radford et al. 2019), biases 0, norms 1.
+// The sublayers shared by several families. Initial weights: normal 0.02, residual projections 0.02 / sqrt(2 layers)
+// (Radford et al. 2019), biases 0, norms 1.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ inline Init residual_init(const TransformerSpec& spec) {
   return Init::normal(kInit.deviation / std::sqrt(2.0f * static_cast<float>(spec.layers)));
 }
 
-// The rows of the matrices of queries, keys and values.
+// Returns how many rows the matrices of queries, keys and values have.
 inline std::vector<Size> rows_of(const ops::Heads& heads) {
   const Size keys = heads.kv_heads * heads.head_dim;
   return {heads.heads * heads.head_dim, keys, keys};
@@ -31,7 +31,7 @@ struct QkvAttention : Module {
         q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
         k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
 
-  // The packed rows [B, T, heads.row()] of x [B, T, width].
+  // Returns the packed rows [B, T, heads.row()] of x [B, T, width].
   Tensor packed(const Tensor& x) const {
     Tensor rows = qkv(x);
     return q_norm == nullptr ? rows : ops::qk_norm(rows, heads, q_norm->weight(), k_norm->weight(), q_norm->eps());
@@ -43,17 +43,17 @@ struct QkvAttention : Module {
   ops::Heads heads;
   Size window;
   Linear &qkv, &proj;
-  RmsNorm *q_norm, *k_norm;  // null where there are none
+  RmsNorm *q_norm, *k_norm;  // null if the model has no QK norm
 };
 
-// x + dropout(linear(h)); without dropout the sum is part of the product.
+// Returns x + dropout(linear(h)). Without dropout the matrix product adds x.
 inline Tensor add_residual(const Linear& linear, const Tensor& h, const Tensor& x, double dropout_p,
                            const std::string& site) {
   if (dropout_p == 0) return linear(h, x);
   return ops::add(x, dropout(linear(h), dropout_p, site));
 }
 
-// The final norm and, where untied, the head's own table.
+// The final norm and, if embeddings are untied, the head's own table.
 template <class Norm>
 struct LmHead final : Transformer::Head {
   explicit LmHead(const TransformerSpec& spec)

@@ -1,4 +1,5 @@
-// The chain that all families share: embedding, blocks, head with the loss in chunks; and generation with a cache.
+// The chain of layers that all families share: embedding, blocks, and a head that computes the loss in chunks. Also
+// generation with a cache.
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/tensor/autograd.h"
@@ -67,7 +68,7 @@ double Transformer::flops_per_token(Size seq) const {
       if (entry.parameter->shape().dims() == 2) weights += static_cast<double>(entry.parameter->shape().elements());
     }
   }
-  const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // keys of a query on average
+  const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // keys per query on average
   return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen +
               2 * static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab));
 }

@@ -1,4 +1,4 @@
-// The list of a transformer's fields, families by name, and what makes a description valid.
+// The list of a transformer's fields, the look-up of families by name, and the validation of a description.
 #include "libtrain/nn/transformer_spec.h"
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace lt::nn {
 namespace {
 
-// The product of any two of these, and of three times the one with the other, fits 63 bits.
+// The product of any two values within these limits, and three times it, fits in 63 bits.
 constexpr double kMostChannels = Size{1} << 28;
 constexpr double kMostLayers = Size{1} << 16;
 

@@ -1,5 +1,5 @@
-// How a unit runs: observer calls around both passes, and recomputation. Each unit records on a tape of its own, which
-// is one node of the enclosing tape.
+// Runs a unit: observer calls around both passes, and recomputation. Each unit records on its own tape, which is one
+// node of the enclosing tape.
 #include "libtrain/error.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/profile/timeline.h"
@@ -15,10 +15,10 @@ struct UnitNode final : TapeNode {
 
   UnitObserver* observer;
   int unit;
-  const std::string& name;  // of the model's unit
+  const std::string& name;  // belongs to the model's unit
   Recompute mode;
   Tape tape;
-  // Full recomputation only: the forward pass with its inputs, and what it ran under.
+  // Full recomputation only: the forward pass with its inputs, and the context that it ran under.
   std::function<Tensor()> body;
   ForwardContext context;
   Slot output;

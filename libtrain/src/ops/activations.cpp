@@ -1,4 +1,4 @@
-// gelu, silu and swiglu: cheap to recompute from their input.
+// The activations gelu, silu and swiglu. Their outputs are cheap to recompute from their inputs.
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
@@ -7,7 +7,7 @@
 namespace lt::ops {
 namespace {
 
-// The kernels of an activation, for every device.
+// The kernels of one activation, for every device.
 struct GeluKernels {
   static constexpr const char* kName = "gelu";
   static void forward(auto s, const Tensor& y, const Tensor& x) {
@@ -38,7 +38,7 @@ struct SwiGluKernels {
   }
 };
 
-// y = f(x). The storage of x takes its gradient where nobody else needs the values.
+// y = f(x). The gradient overwrites x's storage if nothing else needs its values.
 template <class Kernels>
 struct Activate final : Function {
   const char* name() const override { return Kernels::kName; }

@@ -1,4 +1,4 @@
-// add, mul, div, maximum, where and scale.
+// The operations add, mul, div, maximum, where and scale.
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/broadcast.h"
@@ -22,7 +22,7 @@ struct Add final : Function {
   }
 
   void backward(const Tensor& dy) override {
-    // Only one of the two may take dy over; the other gets a copy.
+    // Only one of the two slots may take ownership of dy; the other gets a copy.
     if (b_ != nullptr) {
       Tensor copy_of_dy = dy;
       if (a_ != nullptr) {

@@ -1,4 +1,4 @@
-// Causal attention on packed rows, and its form with a cache of past keys and values.
+// Causal attention on packed rows, and a variant with a cache of past keys and values.
 #include "kernels/attention.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads, Size win
   return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim, window};
 }
 
-// FLOPs of one product over the unmasked scores: 2 D for each visible pair and head.
+// Returns the FLOPs of one product over the unmasked scores: 2 D for each visible pair and head.
 double product_flops(const kernels::AttentionShape& shape) {
   return static_cast<double>(shape.B * shape.H) * visible_pairs(shape.T, shape.window) *
          static_cast<double>(2 * shape.D);

@@ -1,4 +1,4 @@
-// Broadcasting.
+// Broadcasts shapes and tensors, and reduces their gradients.
 #include "ops/broadcast.h"
 
 #include "kernels/reduce.h"
@@ -8,7 +8,7 @@
 namespace lt::ops {
 namespace {
 
-// The stride of `x` in a dimension: 0 where x is broadcast.
+// Returns the stride of `x` in the dimension `from_last`, counted from the end; 0 if x is broadcast there.
 Size stride_in(const Tensor& x, int from_last) {
   return from_last <= x.dims() && x.dim(-from_last) != 1 ? x.strides()[-from_last] : 0;
 }

@@ -1,4 +1,5 @@
-// Broadcasting: the shape of two tensors together, how each lies in it, and the way back for gradients.
+// Broadcasting: the common shape of two tensors, their strides in it, and the reduction of gradients back to each
+// input.
 #pragma once
 
 #include <string_view>
@@ -9,20 +10,19 @@
 
 namespace lt::ops {
 
-// Throws UsageError naming `op` and the `argument` that has shape b, if the two do not fit.
+// Throws UsageError that names `op` and `argument`, the one of shape b, if the shapes do not broadcast.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, std::string_view argument = "b");
 inline Shape broadcast_shape(std::string_view op, const Tensor& a, const Tensor& b) {
   return broadcast_shape(op, a.shape(), b.shape());
 }
 
-// The index space of `shape`, in which a and b may be broadcast.
+// Returns the index space of `shape`. a and b may be broadcast in it.
 kernels::Strided space_of(const Shape& shape, const Tensor& out, const Tensor& a, const Tensor& b);
 
-// `x` in `shape`: itself, or a copy where it is broadcast.
+// Returns `x` itself if it has `shape`, else a copy broadcast to it.
 Tensor expanded(const Tensor& x, const Shape& shape);
 
-// Adds `gradient`, which has the broadcast shape, to the slot of an input of smaller shape. Sums are in the gradients'
-// dtype.
+// Adds `gradient`, which has the broadcast shape, to the slot of a smaller input. Sums have the gradients' dtype.
 void reduce_to_slot(const Slot& slot, Tensor gradient);
 
 }  // namespace lt::ops

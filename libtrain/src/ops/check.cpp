@@ -1,4 +1,4 @@
-// Argument checks of operations.
+// Checks the arguments of operations.
 #include "ops/check.h"
 
 namespace lt::ops {

@@ -1,4 +1,4 @@
-// Argument checks of operations: every message names operation, argument, expected and actual.
+// Argument checks of operations. Every message names operation, argument, expected and actual.
 #pragma once
 
 #include <algorithm>
@@ -27,23 +27,23 @@ void require_like(std::string_view op, std::string_view argument, const Tensor& 
 // Rows [query heads | key heads | value heads] of shape [B, T, heads.row()], with heads a multiple of kv_heads.
 void require_packed_rows(std::string_view op, const Tensor& qkv, const Heads& heads);
 
-// A dimension counted from the end where negative; checked.
+// Returns the index of a dimension, counting from the end if `dim` is negative. Throws if it is out of range.
 int require_dim(std::string_view op, const Tensor& tensor, int dim);
 
-// The product of all sizes but the last: the rows of a tensor of channels.
+// The product of all sizes except the last: the rows of a tensor of channels.
 inline Size rows(const Tensor& x) { return x.dims() == 0 ? 1 : x.elements() / std::max<Size>(x.dim(-1), 1); }
-// The tensor as [O, R, I] around one of its dimensions.
+// Views the tensor as [O, R, I] around one of its dimensions.
 inline kernels::MiddleShape middle_of(const Tensor& x, int dim) {
   kernels::MiddleShape m{1, 1, 1};
   for (int i = 0; i < x.dims(); ++i) (i < dim ? m.O : i == dim ? m.R : m.I) *= x.dim(i);
   return m;
 }
-// `x`'s shape with another last size.
+// Returns `x`'s shape with its last size replaced.
 Shape with_last(const Tensor& x, Size last);
 
-// Where an operation's backward writes one gradient of type `dtype`: the slot's own place, or a temporary that finish()
-// adds to it where the slot's type differs. Without a slot data() is null, which kernels take as "not wanted".
-// `reusable`: storage that the gradient may take where it is the first contribution to a slot without a place.
+// Where an operation's backward writes one gradient of type `dtype`: directly into the slot, or, if the slot's dtype
+// differs, into a temporary that finish() adds to the slot. Without a slot data() is null, which tells kernels that the
+// gradient is not wanted. `reusable` is storage that the gradient may take if the slot has none yet.
 class GradientOutput {
  public:
   GradientOutput(const Slot& slot, DType dtype, Tensor reusable = {}) : slot_(slot) {

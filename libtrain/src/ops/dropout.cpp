@@ -1,4 +1,4 @@
-// Inverted dropout: nothing is saved, the mask is a function of the key.
+// Inverted dropout. Backward recomputes the mask from the key, so nothing is saved.
 #include "kernels/elementwise.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

@@ -1,4 +1,4 @@
-// Look-up of rows by token id, alone and with learned positions.
+// Looks up rows by token id, alone and with learned positions.
 #include "kernels/embedding.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// exp, log, sqrt, tanh, relu and sigmoid: cheap to recompute from their input.
+// The element functions exp, log, sqrt, tanh, relu and sigmoid. Their outputs are cheap to recompute from their inputs.
 #include "kernels/functions.h"
 
 #include "libtrain/ops/ops.h"
@@ -10,7 +10,7 @@ namespace {
 
 using kernels::ElementFunction;
 
-constexpr const char* kNames[] = {"exp", "log", "sqrt", "tanh", "relu", "sigmoid"};  // as ElementFunction has them
+constexpr const char* kNames[] = {"exp", "log", "sqrt", "tanh", "relu", "sigmoid"};  // in ElementFunction's order
 
 template <ElementFunction kFunction>
 struct OfEachElement final : Function {

@@ -1,4 +1,4 @@
-// Gather along a dimension.
+// Gathers along a dimension by index.
 #include "kernels/gather.h"
 
 #include "libtrain/ops/ops.h"

@@ -1,5 +1,5 @@
-// gelu_ffn: gelu(x W1^T + b1) W2^T + b2 + residual as one operation, so that GELU and its gradient can be part of the
-// products beside them. The storage of the hidden values takes their gradient.
+// gelu_ffn: gelu(x W1^T + b1) W2^T + b2 + residual as one operation, so that GELU and its gradient can be fused into
+// the neighbouring products. The gradient of the hidden values overwrites their storage.
 #include "kernels/elementwise.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/ops/ops.h"
@@ -17,7 +17,7 @@ struct GeluFfn final : Function {
 
   Saved x_, up_, down_;
   Slot up_bias_, down_bias_, residual_;
-  Tensor pre_, hidden_;  // before and after GELU; hidden_ is computed again where the tape keeps no values
+  Tensor pre_, hidden_;  // before and after GELU; backward recomputes hidden_ if the tape keeps no values
 
   Tensor forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
                  const Tensor& residual) {
@@ -36,7 +36,7 @@ struct GeluFfn final : Function {
     return y;
   }
 
-  // Weights come first, so that their reduction can start.
+  // Weight gradients come first, so that their reduction can start early.
   void backward(const Tensor& dy) override {
     if (!hidden_.defined()) recompute_hidden();
     add_parameter_gradients(down_.slot(), down_bias_, dy, hidden_);

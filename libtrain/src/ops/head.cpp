@@ -1,5 +1,5 @@
-// The language-model head and its cross-entropy, chunk by chunk: at no time are all logits held. The classifier's
-// gradient is written over the logits of its chunk.
+// The language-model head and its cross-entropy, computed chunk by chunk: the logits never exist all at once. The
+// gradient of a chunk's logits overwrites them.
 #include "ops/head.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace lt::ops {
 namespace {
 
-// Logits held at once: about this many elements, on the CPU so that they stay in a cache, on a GPU 512 MiB of bf16;
-// but at least kMinRows rows, since each chunk passes over the whole weight and its gradient.
+// How many logits exist at once, about: few enough on the CPU to stay in a cache, 512 MiB of bf16 on a GPU. A chunk has
+// at least kMinRows rows, because each chunk reads the whole weight and updates its whole gradient.
 constexpr Size kChunkElements = Size{1} << 17, kChunkElementsOnCuda = Size{1} << 28, kMinRows = 256;
 
 struct HeadCrossEntropy final : Function {
@@ -26,7 +26,7 @@ struct HeadCrossEntropy final : Function {
 
   Saved x_, weight_;
   Tensor targets_, lse_;
-  Tensor dx_;  // where the gradients were computed in the forward pass
+  Tensor dx_;  // set if the forward pass computed the gradients
   bool computed_ = false;
   Size M_ = 0, V_ = 0, C_ = 0;
 
@@ -88,7 +88,7 @@ struct HeadCrossEntropy final : Function {
     }
   }
 
-  // The logits of rows [begin, begin + count) become their gradient, and that goes into dW and dx.
+  // Overwrites the logits of rows [begin, begin + count) with their gradient, and adds its contribution to dW and dx.
   void chunk_gradients(Size begin, Size count, const Tensor& logits, const LossGradient& seed, const Tensor& dx,
                        bool accumulate_dx) {
     const Tensor &x = x_.get(), &weight = weight_.get();
@@ -131,7 +131,7 @@ struct HeadCrossEntropy final : Function {
     }
   }
 
-  // The address of row `begin` of rows of `width` elements.
+  // Returns the address of row `begin`; rows have `width` elements.
   static void* row(const Tensor& tensor, Size begin, Size width) {
     return static_cast<std::byte*>(tensor.data()) + begin * width * dtype_bytes(tensor.dtype());
   }

@@ -1,5 +1,5 @@
-// linear: x W^T + bias + residual, with bias and residual in the product's epilogue.
-// W's gradient is accumulated by the product straight into its slot.
+// linear: x W^T + bias + residual, with bias and residual in the product's epilogue. The product accumulates W's
+// gradient directly into its slot.
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
@@ -22,7 +22,7 @@ struct Linear final : Function {
     return y;
   }
 
-  // The weight comes first, so that its reduction can start.
+  // The weight gradient comes first, so that its reduction can start early.
   void backward(const Tensor& dy) override {
     add_parameter_gradients(weight_.slot(), bias_, dy, x_);
     if (x_.slot() != nullptr) add_input_gradient(x_.slot(), dy, weight_.get());

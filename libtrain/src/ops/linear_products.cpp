@@ -1,4 +1,4 @@
-// Descriptions of a linear layer's three products.
+// Builds and runs a linear layer's three matrix products.
 #include "ops/linear_products.h"
 
 #include "kernels/reduce.h"
@@ -30,7 +30,7 @@ void multiply(Device device, const kernels::Gemm& product) {
 
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x) {
   const GradientTarget db = bias != nullptr ? bias->next() : GradientTarget{{}, false};
-  // The product writes sums in the type of a parameter's gradient, and does not add.
+  // The product can also compute db, but only in a parameter gradient's dtype and without accumulating.
   const bool together =
       weight != nullptr && bias != nullptr && !db.accumulate && db.dst.dtype() == gradient_dtype(dy.dtype());
   if (weight != nullptr) {

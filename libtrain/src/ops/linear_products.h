@@ -1,5 +1,5 @@
-// The products of y = x W^T + b, forward and backward, for operations that hold them. Gradients go straight into the
-// slots of x, W and b; nothing happens for those that are null.
+// The products of y = x W^T + b, forward and backward, for operations that contain them. Gradients go directly into the
+// slots of x, W and b. A null slot is skipped.
 #pragma once
 
 #include "kernels/gemm.h"
@@ -7,17 +7,17 @@
 
 namespace lt::ops {
 
-// x [..., K], weight [N, K], bias [N] or undefined: the product and its epilogue, to be completed and given to
-// multiply().
+// Describes the forward product and its epilogue for x [..., K], weight [N, K], bias [N] or undefined. The caller may
+// complete it, then passes it to multiply().
 kernels::Gemm linear_product(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias);
-// d, a and b of `product` lie on `device`.
+// Runs `product` on `device`, which must hold d, a and b.
 void multiply(Device device, const kernels::Gemm& product);
 
-// dW = dY^T X, db = sum of dY's rows. `x` is asked for where W is.
+// dW = dY^T X, db = sum of dY's rows. Reads `x` only if `weight` is not null.
 void add_parameter_gradients(const Slot& weight, const Slot& bias, const Tensor& dy, const Saved& x);
 void add_input_gradient(const Slot& x, const Tensor& dy, const Tensor& weight);  // dX = dY W
 
-// Throws UsageError naming `op` and the arguments, which are called `weight_name` and `bias_name`.
+// Throws UsageError that names `op` and the argument: x, `weight_name` or `bias_name`.
 void check_linear(std::string_view op, const Tensor& x, std::string_view weight_name, const Tensor& weight,
                   std::string_view bias_name, const Tensor& bias);
 

@@ -1,4 +1,4 @@
-// Mean cross-entropy of given logits.
+// Mean cross-entropy of logits that are given whole.
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "libtrain/ops/ops.h"

@@ -1,4 +1,4 @@
-// Matrix product of the general set. A right factor without leading dimensions is shared by all items.
+// The general matrix product. All batch items share a right factor without leading dimensions.
 #include "kernels/gemm.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

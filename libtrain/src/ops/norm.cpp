@@ -1,4 +1,4 @@
-// layer_norm and rms_norm over the last dimension: cheap to recompute from their input.
+// layer_norm and rms_norm over the last dimension. Their outputs are cheap to recompute from their inputs.
 #include "kernels/norm.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

@@ -1,4 +1,4 @@
-// QK-norm of packed rows.
+// Normalises the query and key heads of packed rows (QK-norm).
 #include "kernels/qk_norm.h"
 
 #include "libtrain/ops/ops.h"

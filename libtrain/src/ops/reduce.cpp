@@ -1,4 +1,4 @@
-// sum and mean over one dimension or all, and the cumulative sum.
+// The operations sum and mean, over one dimension or all, and cumulative_sum.
 #include "kernels/reduce.h"
 
 #include "kernels/elementwise.h"
@@ -11,7 +11,7 @@ namespace {
 
 using kernels::MiddleShape;
 
-// y = factor * the sum over the middle dimension, rounded once.
+// y = factor * sum over the middle dimension, rounded once to y's dtype.
 struct SumMiddle final : Function {
   const char* name() const override { return "sum"; }
 
@@ -70,7 +70,7 @@ struct CumulativeSum final : Function {
     x_ = x.gradient_slot(), m_ = m;
     return cumulated(x, m, false);
   }
-  // Element r is part of the sums from r on.
+  // Element r contributes to the sums from r on.
   void backward(const Tensor& dy) override { x_->add(cumulated(dy, m_, true)); }
 };
 

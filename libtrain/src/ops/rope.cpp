@@ -1,5 +1,5 @@
-// Rotary embedding of packed rows, in place where the caller hands its only handle over. The gradient is the rotation
-// back, in place.
+// Rotary embedding of packed rows. It works in place if the caller passes its only handle. Backward applies the inverse
+// rotation to the gradient, in place.
 #include "kernels/rope.h"
 
 #include "libtrain/ops/ops.h"

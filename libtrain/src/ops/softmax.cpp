@@ -1,4 +1,4 @@
-// softmax over the last dimension; its gradient needs the output alone.
+// softmax over the last dimension. Its gradient needs only the output.
 #include "kernels/loss.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"

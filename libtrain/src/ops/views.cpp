@@ -1,4 +1,5 @@
-// reshape, transpose, slice, concat and split. reshape shares storage; the others copy into a contiguous result.
+// The operations reshape, transpose, slice, concat and split. reshape shares storage; the others copy into a contiguous
+// result.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The row of AdamW.
+// AdamW as an optimizer row.
 #include "kernels/adamw.h"
 
 #include "libtrain/optim/optimizer.h"

@@ -1,4 +1,4 @@
-// A row that also keeps the average of the weights that another one makes.
+// Extends another optimizer row so that it also keeps an exponential moving average of the weights.
 #include <utility>
 
 #include "kernels/ema.h"
@@ -23,7 +23,7 @@ Optimizer averaged(Optimizer row, double decay) {
   const auto with_average = [=](auto update) {
     return [=, update = without_average(std::move(update))](const UpdateRange& range) {
       update(range);
-      count_traffic(range.weights.bytes());  // the weights once more; states are counted by who calls
+      count_traffic(range.weights.bytes());  // reads the weights once more; the caller counts the states
       dispatch(range.weights.device(), [&](auto stream) {
         kernels::ema_update(stream, range.states[states].template data<float>(), range.weights.dtype(),
                             range.weights.data(), range.weights.elements(), static_cast<double>(d), bias,

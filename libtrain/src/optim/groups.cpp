@@ -1,4 +1,4 @@
-// Which group has a parameter, and what all of them keep.
+// Finds each parameter's group, checks the groups against a model, and lists the kinds of state that they keep.
 #include "optim/groups.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void require_match(const char* key, const std::string& pattern, const std::vecto
 
 }  // namespace
 
-// On a mismatch the last star takes one character more.
+// On a mismatch the last star takes one more character.
 bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
   while (n < name.size()) {
@@ -65,7 +65,8 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
   for (const GroupMember& parameter : parameters) {
     if (!frozen(parameter)) used.insert(group_of(groups, parameter));
   }
-  // An optimizer of matrices, and the one of the same pattern after it that takes what it leaves.
+  // Whether `first` is an optimizer of matrices and the next group, with the same pattern, takes the parameters it
+  // leaves.
   const auto is_pair = [&](std::size_t first) {
     return first + 1 < groups.groups.size() && groups.groups[first].optimizer.matrices &&
            groups.groups[first].match == groups.groups[first + 1].match;
@@ -73,7 +74,7 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
   for (std::size_t i = 0; i < groups.groups.size(); ++i) {
     const std::string& match = groups.groups[i].match;
     const bool is_last = i + 1 == groups.groups.size(), of_matrices = groups.groups[i].optimizer.matrices.has_value();
-    const bool takes_rest = match == "*" && (is_last || of_matrices);  // where there is any
+    const bool takes_rest = match == "*" && (is_last || of_matrices);  // if any is left
     const bool partner_is_used =
         (is_pair(i) && used.contains(i + 1)) || (i > 0 && is_pair(i - 1) && used.contains(i - 1));
     if (used.contains(i) || takes_rest || partner_is_used) continue;

@@ -1,4 +1,4 @@
-// Groups of parameters as the engine asks for them.
+// Groups of parameters, as the engine queries them.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace lt {
 
-// A parameter as groups see it.
+// The properties of a parameter that decide its group.
 struct GroupMember {
   std::string name;
-  bool is_block_matrix = false;  // what optimizers of matrices are for
+  bool is_block_matrix = false;  // optimizers of matrices update only such parameters
 };
 
-// Throws UsageError for what OptimizerGroups does not allow of a model with these parameters.
+// Throws UsageError if `groups` break a rule of OptimizerGroups for a model with these parameters.
 void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters);
 
 bool is_frozen(const OptimizerGroups& groups, const std::string& parameter);
 
-// The group of a parameter that is not frozen; throws UsageError where it has none.
+// Returns the group of a parameter that is not frozen. Throws UsageError if no group matches.
 std::size_t group_of(const OptimizerGroups& groups, const GroupMember& parameter);
 
-// The dtype of the weights that the optimizers change, for the compute dtype `compute`. Throws UsageError for groups
-// without masters and a `compute` other than bf16.
+// Returns the dtype of the weights that the optimizers update, for the compute dtype `compute`. Throws UsageError for
+// groups without masters if `compute` is not bf16.
 DType weight_dtype(const OptimizerGroups& groups, DType compute);
 
-// The kinds of state of all groups that hold any of `parameters`, in the order of the groups. Partial are those that
-// some parameter has none of.
+// Returns the kinds of state of all groups that hold any of `parameters`, in the order of the groups. A kind is partial
+// if some parameter lacks it.
 std::vector<StateKind> state_kinds(const OptimizerGroups& groups, const std::vector<GroupMember>& parameters);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Shares work out over equal bins: ranks of a shard group, lanes of a device.
+// Distributes work over equal bins, such as the ranks of a shard group or the lanes of a device.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace lt {
 
-// Decides from costs alone, so all ranks decide alike: the largest first, each to the bin that has least so far.
+// Assigns the largest cost first, each to the least loaded bin. It decides from costs alone, so all ranks decide alike.
 class LeastLoaded {
  public:
   explicit LeastLoaded(std::size_t bins) : loads_(bins) {}
 
-  // The bin of each cost, on top of what earlier calls assigned.
+  // Returns the bin of each cost. Loads from earlier calls count.
   std::vector<int> assign(const std::vector<double>& costs);
 
  private:

@@ -1,4 +1,4 @@
-// The row of Muon.
+// Muon as an optimizer row.
 #include "kernels/muon.h"
 
 #include "libtrain/optim/optimizer.h"

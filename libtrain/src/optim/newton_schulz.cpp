@@ -1,4 +1,4 @@
-// Newton-Schulz steps as batched products: neighbouring matrices of one shape form a batch.
+// Computes Newton-Schulz steps as batched products. Neighbouring matrices of one shape form a batch.
 #include "optim/newton_schulz.h"
 
 #include <algorithm>
@@ -23,12 +23,12 @@ constexpr Size kAlignment = 256;  // bytes
 
 Size aligned(Size bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// `count` matrices of `rows` rows each, from row `first` of the stack on.
+// `count` matrices of `rows` rows each, starting at row `first` of the stack.
 struct Run {
   Size first, rows, count, columns;
 
   Size elements() const { return rows * columns; }
-  Size side() const { return std::min(rows, columns); }  // of A
+  Size side() const { return std::min(rows, columns); }  // side of A
   Size long_side() const { return std::max(rows, columns); }
 };
 
@@ -48,7 +48,8 @@ double flops_of(const Run& run) {
   return static_cast<double>(run.count) * kSteps * (2 * n * n * k + 2 * n * n * n + 2 * n * n * k);
 }
 
-// Where a run's other X, its A + d, its a + b A + c A^2 and its sums of squares lie in a lane's room, in bytes.
+// Where a run's working arrays lie in a lane's room, as byte offsets: the second X at 0, A + d, a + b A + c A^2 and the
+// sums of squares. `bytes` is their total size.
 struct Places {
   Size gram, polynomial, squares, bytes;
 
@@ -61,7 +62,7 @@ struct Places {
   }
 };
 
-// Which stacks each lane has, and its room.
+// Assigns the stacks to lanes, and gives the size of each lane's room.
 struct Shares {
   std::array<std::vector<std::size_t>, kTransformLanes> stacks;
   std::array<Size, kTransformLanes> room_bytes{};
@@ -90,8 +91,8 @@ class Steps {
     product_.batch = run.count;
   }
 
-  // y = factor (a + b A + c A^2) x. With d = b / 2c that is (c (A + d)^2 + a - c d^2) x: numbers that stand on the
-  // diagonal cost less than matrices that are added.
+  // y = factor (a + b A + c A^2) x. With d = b / 2c that equals (c (A + d)^2 + a - c d^2) x. Adding numbers to a
+  // diagonal is cheaper than adding matrices.
   void step(void* y, const void* x, void* gram, void* polynomial, float factor) const {
     constexpr float kShift = kB / (2 * kC);
     const Size n = run_.side(), of_x = run_.elements(), of_a = n * n;
@@ -128,7 +129,7 @@ class Steps {
   kernels::Gemm product_;
 };
 
-// `x` is the run's.
+// Transforms the run's matrices in place; `x` points at the first.
 template <class S>
 void transform(S stream, const Run& run, DType dtype, std::byte* x, std::byte* room) {
   const Places places(run, dtype);
@@ -144,7 +145,7 @@ void transform(S stream, const Run& run, DType dtype, std::byte* x, std::byte* r
   for (int i = 0; i < kSteps; ++i, std::swap(from, to)) {
     steps.step(to, from, room + places.gram, room + places.polynomial, i + 1 == kSteps ? scale : 1.0f);
   }
-  static_assert(kSteps % 2 == 1);  // the last step ends where the run lies
+  static_assert(kSteps % 2 == 1);  // so the last step writes to x
 }
 
 }  // namespace
@@ -157,7 +158,7 @@ void orthogonalise(std::span<const Tensor> directions, std::span<const MatrixSta
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     for (const std::size_t i : shares.stacks[lane]) {
       count_products(orthogonalise_flops(stacks[i]));
-      count_traffic(3 * directions[i].bytes());  // read twice and written, before the products
+      count_traffic(3 * directions[i].bytes());  // two reads and one write before the products
       dispatch(lanes[lane].stream, [&](auto stream) {
         for (const Run& run : runs_of(stacks[i])) {
           transform(stream, run, dtype,

@@ -1,4 +1,4 @@
-// Checks of an optimizer's row.
+// Checks an optimizer's row.
 #include "optim/row.h"
 
 #include <algorithm>

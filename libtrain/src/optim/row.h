@@ -1,11 +1,11 @@
-// What an optimizer's row must say.
+// The requirements on an optimizer's row.
 #pragma once
 
 #include "libtrain/optim/optimizer.h"
 
 namespace lt {
 
-// Throws UsageError naming the field.
+// Throws UsageError that names the field if the row is incomplete or invalid.
 void require_whole(const Optimizer& row);
 
 // Whether weights or states are bf16.

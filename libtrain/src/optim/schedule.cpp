@@ -1,4 +1,4 @@
-// Learning-rate schedules: pure functions of the step.
+// Learning-rate schedules, as pure functions of the step.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-// The tape: gradient slots, nodes in order, and the pass backward over them.
+// The tape: gradient slots, nodes in order, and the backward pass over them.
 #include "libtrain/tensor/autograd.h"
 
 #include "kernels/elementwise.h"
@@ -71,7 +71,7 @@ void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
 }
 
 void Function::run_backward() {
-  // Nothing downstream wanted this output's gradient: it is zero.
+  // Nothing downstream contributed to this output's gradient, so it is zero.
   if (!output_gradient_->written) return;
   const Tensor dy = std::move(output_gradient_->value);
   output_gradient_->value = Tensor();

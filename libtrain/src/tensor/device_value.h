@@ -11,25 +11,25 @@
 
 namespace lt {
 
-// `count` values of T, all zero at first, of the owner `workspace`. Copies name the same values.
+// `count` values of T, initially all zero, owned by `workspace` in the ledger. Copies share the values.
 template <class T>
 class DeviceValue {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(float) == 0);
   static constexpr Size kWords = sizeof(T) / sizeof(float);
 
  public:
-  DeviceValue() = default;  // none
+  DeviceValue() = default;  // holds no value
   explicit DeviceValue(Device device, Size count = 1) {
     const MemoryScope owner(MemoryOwner::workspace);
     storage_ = Tensor::zeros({count * kWords}, DType::f32, device);
   }
 
   bool defined() const { return storage_.defined(); }
-  // In the device's memory, for kernels; null where there is none.
+  // Returns a pointer into device memory for kernels; null if no value is held.
   T* get() const { return defined() ? static_cast<T*>(storage_.data()) : nullptr; }
-  // Its bytes, for copies.
+  // The values as a flat tensor, for copies.
   const Tensor& storage() const { return storage_; }
-  // One member of the first value: [1].
+  // Returns a view [1] of one member of the first value.
   Tensor member(float T::*which) const {
     static const T example{};
     const auto* const begin = reinterpret_cast<const std::byte*>(&example);
@@ -37,7 +37,7 @@ class DeviceValue {
     return storage_.narrow(0, (at - begin) / static_cast<Size>(sizeof(float)), 1);
   }
 
-  // The first value. Waits for the device.
+  // Returns the first value. Waits for the device.
   T read() const {
     const std::vector<float> words = storage_.to_vector<float>();
     T value;

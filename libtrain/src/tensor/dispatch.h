@@ -1,4 +1,4 @@
-// The one place that turns a tensor's device into a call of the right back end.
+// The one place that maps a tensor's device to a call of the right back end.
 #pragma once
 
 #include "device/build.h"
@@ -6,7 +6,7 @@
 
 namespace lt {
 
-// Calls launch(stream) with the stream type of `device`'s back end; on meta nothing runs.
+// Calls launch(stream) with the stream type of `device`'s back end. Nothing runs on meta.
 template <class Launch>
 void dispatch(Device device, Launch&& launch) {
   switch (device.type) {
@@ -21,7 +21,7 @@ void dispatch(Device device, Launch&& launch) {
   }
 }
 
-// The same on `stream`.
+// Does the same on `stream`.
 template <class Launch>
 void dispatch(const Stream& stream, Launch&& launch) {
   switch (stream.device().type) {

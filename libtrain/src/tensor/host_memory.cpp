@@ -1,4 +1,4 @@
-// Host memory outside of the ledger.
+// Allocates and wraps host memory that no ledger counts.
 #include "tensor/host_memory.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Memory of the host whose bytes come from a device or go to it, and tensors that lie in memory someone else keeps.
+// Host memory for transfers to and from a device, and tensors over memory that someone else allocated.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace lt {
 
-// Uninitialised; pinned where `device` is CUDA, so that copies run beside the host and other streams. In no ledger.
+// Uninitialised. Pinned if `device` is CUDA, so that copies run beside the host and other streams. No ledger counts it.
 std::shared_ptr<void> host_memory(Device device, Size bytes);
 
-// A flat tensor on the CPU over `memory`, which it keeps. `memory` has room for the elements, rounded up to
-// kAllocationAlignment bytes. In no ledger.
+// Returns a flat CPU tensor over `memory`, and keeps `memory` alive. `memory` must have room for the elements, rounded
+// up to kAllocationAlignment bytes. No ledger counts it.
 Tensor tensor_over(std::shared_ptr<void> memory, Size elements, DType dtype = DType::f32);
 
 }  // namespace lt

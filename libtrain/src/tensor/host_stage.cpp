@@ -1,4 +1,4 @@
-// Copies in stream order, through memory that the stage holds.
+// Copies between a device and host memory owned by the stage, in stream order.
 #include "tensor/host_stage.h"
 
 #include "device/copy_bytes.h"

@@ -1,4 +1,4 @@
-// Memory of the host whose bytes go to a device and come from it: on CUDA pinned, so that neither waits for the other.
+// Host memory for transfers to and from a device. On CUDA it is pinned, so that neither side waits for the other.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ class HostStage {
 
   void* data() const { return memory_.get(); }
   Size bytes() const { return bytes_; }
-  // Its first bytes become the values of `to`, contiguous and on the device; in the order of the stream that computes,
-  // so whoever writes the memory waits for that. Nothing on meta.
+  // Enqueues a copy of the first bytes to `to`, a contiguous tensor on the device. It runs in the order of the compute
+  // stream, so the caller must wait for that stream before writing the memory again. Does nothing on meta.
   void send(const Tensor& to) const;
-  // The values of `from` become its first bytes.
+  // Enqueues a copy of `from`'s values to the first bytes, likewise.
   void receive(const Tensor& from) const;
 
  private:

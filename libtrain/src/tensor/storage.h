@@ -1,4 +1,4 @@
-// Storage that comes and goes: what the engine does with parameters, and autograd with values that it can recompute.
+// Storage that can be attached and released: the engine does this to parameters, autograd to recomputable values.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 namespace lt {
 
 struct TensorStorage {
-  // Makes `tensor`, and every copy of its handle, name elements() elements of the flat `storage` from `offset` on. Same
-  // dtype, contiguous; throws InternalError otherwise.
+  // Makes `tensor`, and every copy of its handle, refer to elements() elements of the flat `storage`, starting at
+  // `offset`. Throws InternalError if the dtypes differ, `storage` is not contiguous or the range does not fit.
   static void rebind(const Tensor& tensor, const Tensor& storage, Size offset);
   static void unbind(const Tensor& tensor);
-  // The values may be dropped by release_values() and are recomputed by `recipe` on the next data().
+  // Lets release_values() drop the values; `recipe` recomputes them on the next data().
   static void set_recipe(const Tensor& tensor, std::function<void(const Tensor& out)> recipe);
 };
 

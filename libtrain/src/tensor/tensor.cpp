@@ -1,4 +1,4 @@
-// Tensor handles, their storage and views.
+// Tensor handles, their storage, and views.
 #include "libtrain/tensor/tensor.h"
 
 #include <cstring>
@@ -19,10 +19,10 @@ struct Tensor::Impl {
   DType dtype = DType::f32;
   Device device;
   std::shared_ptr<Buffer> buffer;
-  Size offset = 0;  // of the first element, in bytes from the buffer's start
+  Size offset = 0;  // of the first element, bytes from the buffer's start
   std::shared_ptr<GradientSlot> gradient;
   std::function<void(const Tensor&)> recipe;
-  std::string name;  // of a tensor made by unbound()
+  std::string name;  // set by unbound()
 };
 
 namespace {
@@ -38,7 +38,7 @@ Shape contiguous_strides(const Shape& shape) {
   throw UsageError("tensor", "a tensor has at most 2^63 - 1 bytes, " + to_string(shape) + " would have more");
 }
 
-// To the host; the bytes are there when it returns.
+// Copies to the host. The bytes have arrived when it returns.
 void read_bytes(Device device, void* to, const void* from, Size bytes) {
   copy_bytes(device, to, from, bytes);
   Stream::compute(device).synchronize();
@@ -180,7 +180,7 @@ double Tensor::item() const {
     read_bytes(device(), &value, data(), sizeof(T));
     return static_cast<double>(value);
   };
-  // The loss of every step is read here, so nothing is allocated for the usual dtypes.
+  // Every step's loss is read here, so the usual dtypes allocate nothing.
   switch (dtype()) {
     case DType::f32: return read(float{});
     case DType::f64: return read(double{});
@@ -286,7 +286,8 @@ void Tensor::release_values() const {
 
 namespace {
 
-// Between devices bytes move as they are: layout and type are changed where the values come from and where they go.
+// Copies between devices move raw bytes. The source device converts the dtype and makes the values contiguous; the
+// destination device applies dst's layout.
 void copy_across(const Tensor& dst, const Tensor& src) {
   if (!src.is_contiguous() || src.dtype() != dst.dtype()) {
     const Tensor staged = Tensor::empty(src.shape(), dst.dtype(), src.device());

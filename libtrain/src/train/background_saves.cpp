@@ -1,4 +1,4 @@
-// Saves as jobs, and what became of them.
+// Runs saves as background jobs and collects their outcomes.
 #include "train/background_saves.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Saves that run one after the other on a thread of their own, while training goes on.
+// Runs saves one after the other on a background thread while training goes on.
 #pragma once
 
 #include <functional>
@@ -12,30 +12,30 @@
 
 namespace lt {
 
-// What became of one save.
+// The outcome of one save.
 struct SaveOutcome {
   Size step = 0;
-  std::string path;            // of the checkpoint; empty where there is none
+  std::string path;            // of the checkpoint; empty if none was written
   std::optional<Error> error;  // the same on all ranks
-  double seconds = 0;          // from its begin to its end
-  double stall_seconds = 0;    // for which training waited
+  double seconds = 0;          // from begin to end
+  double stall_seconds = 0;    // training waited this long
 };
 
 class BackgroundSaves {
  public:
-  // Throws as a save does, on all ranks alike; returns the checkpoint's path, empty where it was given up. It may
-  // outlive this object, as any job of a BackgroundThread.
+  // Returns the checkpoint's path, or an empty one if the save was given up. Throws on all ranks alike, as a save does.
+  // May outlive this object, like any job of a BackgroundThread.
   using Job = std::function<std::string()>;
 
   BackgroundSaves();
 
-  // The save of `step`, after those before it; training has waited `stall_seconds` for it.
+  // Queues the save of `step`. Training has already waited `stall_seconds` for it.
   void add(Size step, double stall_seconds, Job job);
   // Added and not taken yet.
   int outstanding() const { return outstanding_; }
-  // Over and not taken yet.
+  // Finished and not taken yet.
   int finished() const;
-  // The oldest one's outcome; waits for its end.
+  // Waits for the oldest save to end and returns its outcome.
   SaveOutcome take();
 
  private:

@@ -1,4 +1,4 @@
-// The queue of jobs, and how the thread ends.
+// Implements the job queue and the end of the thread.
 #include "train/background_thread.h"
 
 #include <chrono>
@@ -55,7 +55,7 @@ void BackgroundThread::work(const std::shared_ptr<Queue>& queue) {
       queue->waiting.pop_front();
       lock.unlock();
       job();
-    }  // what it holds goes before the lock returns
+    }  // destroys the job before the lock is taken again
     lock.lock();
   }
   queue->left = true;

@@ -1,4 +1,4 @@
-// A thread that does jobs one after the other, beside training.
+// A thread that runs jobs one after the other while training goes on.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@ namespace lt {
 
 class BackgroundThread {
  public:
-  // Catches what it may throw. The thread may be left behind, so a job holds all that it uses, by value or shared.
+  // A job must not throw. The thread may outlive this object, so a job owns or shares everything that it uses.
   using Job = std::function<void()>;
 
   BackgroundThread();
-  // Waits for all jobs. During stack unwinding only for the one that runs, and not longer than ten seconds, since a
-  // peer of it may be gone.
+  // Waits for all jobs. During stack unwinding it drops the queued ones and waits at most ten seconds for the running
+  // one, because a dead peer can block that job.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
@@ -25,7 +25,7 @@ class BackgroundThread {
   struct Queue;
   static void work(const std::shared_ptr<Queue>& queue);
 
-  std::shared_ptr<Queue> queue_;  // shared with a thread that was left behind
+  std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive this object
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// A copy's payload, from the rank that has it to all of a group.
+// Broadcasts the payload of an in-memory copy from the rank that holds it to a whole group.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,11 +14,11 @@
 
 namespace lt {
 
-// All ranks of `group` call it with the same `bytes`; `copy` is null on all but `root`. Calls take(at, piece) on each
-// for pieces in the order of the payload, of which `at` is the first byte.
+// All ranks of `group` must call it with the same `bytes`; `copy` is null on all ranks but `root`. On every rank it
+// calls take(at, piece) for each piece in payload order; `at` is the offset of the piece in bytes.
 template <class Take>
 void broadcast_payload(const Group& group, int root, const checkpoint::MemoryCopy* copy, Size bytes, Take&& take) {
-  constexpr Size kPiece = Size{4} << 20;  // bytes of a message
+  constexpr Size kPiece = Size{4} << 20;  // bytes per message
   for (Size at = 0; at < bytes; at += kPiece) {
     const auto size = static_cast<std::size_t>(std::min(kPiece, bytes - at));
     std::string piece;

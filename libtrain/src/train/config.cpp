@@ -1,4 +1,5 @@
-// The layers of a configuration and its text. Whatever a layer says is checked, also where a later one overrides it.
+// Loads a configuration from its layers and writes it as text. Every value of a layer is checked, even if a later layer
+// overrides it.
 #include "libtrain/train/config.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ using config::schema;
 namespace {
 
 constexpr std::string_view kPrefix = "LTRAIN_";
-// Variables of the program that are no configuration.
+// Variables that the program reads but that are not configuration.
 constexpr std::string_view kReserved[] = {"LTRAIN_FAULT", "LTRAIN_TOKEN", "LTRAIN_RESTART", "LTRAIN_DIE_WITH_PARENT"};
 
 std::string variable_of(const Key& key) {
@@ -63,7 +64,7 @@ std::string hint_for_variable(const std::string& variable) {
                               : fmt::format("{} lists the keys; the nearest is {}", kListOfKeys, nearest_variable);
 }
 
-// A configuration while its layers are laid on.
+// A configuration while its layers are applied.
 class Layers {
  public:
   void set(const std::string& name, const config::Value& value, const std::string& source) {
@@ -100,7 +101,7 @@ void add_toml(Layers& layers, const std::string& text, const std::string& file) 
 
 void add_environment(Layers& layers) {
   static const auto variables = names_of_keys(variable_of);
-  std::map<std::string, std::string> given;  // in an order of its own, so that of several errors the same is told
+  std::map<std::string, std::string> given;  // sorted, so that the same one of several errors is always reported
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::size_t equals = text.find('=');

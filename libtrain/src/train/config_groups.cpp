@@ -1,4 +1,4 @@
-// Reads groups of optimizers, with every field checked.
+// Reads optimizer groups and checks every field.
 #include "train/config_groups.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ Scalar scalar_of(const Json& json) {
   return Unsupported{json.type_name()};
 }
 
-// None where the text is no array of objects.
+// Returns nullopt if the text is not an array of objects.
 std::optional<std::vector<Table>> tables_of(const std::string& text) {
   if (json_depth(text) > kMaxJsonDepth) return std::nullopt;
   const Json json = Json::parse(text, nullptr, false);
@@ -70,7 +70,7 @@ std::string text_of(const Scalar& value) {
       value);
 }
 
-// The fields of one group.
+// Checks and sets the fields of one group.
 class Fields {
  public:
   Fields(std::string name, std::string source) : name_(std::move(name)), source_(std::move(source)) {}
@@ -127,7 +127,7 @@ std::vector<OptimGroupConfig> groups_from(const Value& value, const std::string&
                                  text != nullptr ? "'" + text->text + "'" : "another value", source),
                      text != nullptr ? fmt::format("as JSON: '{}'", kExample) : "[[optim.groups]] begins each");
   }
-  if (static_cast<int>(tables->size()) >= kMaxOptimizerGroups) {  // one more takes the rest
+  if (static_cast<int>(tables->size()) >= kMaxOptimizerGroups) {  // one more group takes all other parameters
     throw UsageError("config", fmt::format("{}: expected at most {}, got {} ({})", key, kMaxOptimizerGroups - 1,
                                            tables->size(), source));
   }

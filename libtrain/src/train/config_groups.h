@@ -1,4 +1,4 @@
-// Groups of optimizers in a configuration: tables of TOML, or a JSON text.
+// Reads the optimizer groups of a configuration, given as TOML tables or as JSON text.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lt::config {
 
-// Throws UsageError naming the element and its field: "<key>[1].lr_scale: expected ..., got ... (<source>)".
+// Throws UsageError that names the element and its field: "<key>[1].lr_scale: expected ..., got ... (<source>)".
 std::vector<OptimGroupConfig> groups_from(const Value& value, const std::string& key, const std::string& source);
 
 }  // namespace lt::config

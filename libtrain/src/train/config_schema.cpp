@@ -36,7 +36,7 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-// By the type of the field; a zero stands for what is not set.
+// Chosen by the field's type. A zero means not set.
 Rule rule_of(const nn::SpecField& field) {
   if (field.name == "family") return one_of_or_empty(family_names());
   if (std::holds_alternative<std::string nn::TransformerSpec::*>(field.member)) return text_or_empty();
@@ -47,7 +47,7 @@ Rule rule_of(const nn::SpecField& field) {
   return {0, field.high, false, true};
 }
 
-// The keys of a transformer's description.
+// Adds the keys of TransformerSpec.
 void add_spec(std::vector<Key>& keys) {
   for (const nn::SpecField& field : nn::spec_fields()) {
     const auto at = [member = field.member](Config& c) {
@@ -65,7 +65,7 @@ std::vector<std::string> strategy_names() {
 
 std::vector<std::string> optimizer_names() { return {std::begin(kOptimizers), std::end(kOptimizers)}; }
 
-// A row: section and name of the key are those of its member.
+// A row. The key's section and name are those of its member.
 #define LT_KEY(section, name, rule, help)                                            \
   {                                                                                  \
 #section, #name, [](Config & c) -> Field { return &c.section.name; }, rule, help \

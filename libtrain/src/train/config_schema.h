@@ -1,5 +1,5 @@
-// The table of configuration keys: what each is called, where its value lives, which values are right. Every layer
-// (file, environment, command line) assigns through it, so a value is read and refused in one way.
+// The table of configuration keys: the name of each, where its value lives, and which values are valid. Every layer
+// (file, environment, command line) assigns through it, so all of them read and reject values in the same way.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace lt::config {
 
-// A value as a layer gives it: text, whose meaning the key decides, or a type of TOML.
+// A value as a layer gives it: text that the key interprets, or a TOML type.
 struct Text {
   std::string text;
 };
@@ -31,12 +31,12 @@ using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::v
 using Field = std::variant<bool*, std::optional<bool>*, Size*, std::uint64_t*, float*, double*, std::string*,
                            std::vector<std::string>*, std::vector<OptimGroupConfig>*>;
 
-// The values that a key takes. Only what fits its type is looked at.
+// The values that a key accepts. Members that do not fit the key's type are ignored.
 struct Rule {
   double low, high;
   bool without_low = false, without_high = false;  // an open end
-  std::vector<std::string> choices{};              // of text; none: any text
-  bool may_be_empty = false;                       // text
+  std::vector<std::string> choices{};              // for text; empty: any text
+  bool may_be_empty = false;                       // for text
 };
 
 struct Key {
@@ -51,12 +51,12 @@ struct Key {
 // The choices of optim.name and of optim.groups[].optimizer.
 inline constexpr std::string_view kOptimizers[] = {"adamw", "muon"};
 
-// In the order of `--help` and of TOML; the keys of a section stand together.
+// In the order of `--help` and of the TOML text. The keys of a section are adjacent.
 const std::vector<Key>& schema();
-// Null where there is none.
+// Returns null for an unknown name.
 const Key* find_key(std::string_view full_name);
 
-// Throws UsageError: "<key>: expected <what the rule says>, got <value> (<source>)".
+// Throws UsageError: "<key>: expected <the rule's text>, got <value> (<source>)".
 void assign(Config& config, const Key& key, const Value& value, const std::string& source);
 std::string toml_text(const Config& config, const Key& key);
 

@@ -1,13 +1,13 @@
-// Reads configuration files with toml++, which nothing else includes.
+// Reads configuration files with toml++. No other file includes toml++.
 #define TOML_ENABLE_FORMATTERS 0
-#define TOML_ASSERT(expr) static_assert(true)  // toml++ 3.3 asserts of a file, "[ =", what it goes on to refuse itself
+#define TOML_ASSERT(expr) static_assert(true)  // toml++ 3.3 asserts on "[ =", which it rejects itself a little later
 #include "train/config_toml.h"
 
 #include <fmt/format.h>
 
-// toml++ up to 3.4 marks a branch of is_non_ascii_horizontal_whitespace() unreachable. A letter such as U+00E9 in place
-// of white space reaches it (toml++ issue 295). Later versions return false there, and so does this. From 3.4 on the
-// headers end in .hpp.
+// toml++ up to 3.4 marks a branch of is_non_ascii_horizontal_whitespace() unreachable, but a letter such as U+00E9
+// where white space is expected reaches it (toml++ issue 295). Return false there, as later versions do. From 3.4 on
+// the headers end in .hpp.
 #if __has_include(<toml++/impl/preprocessor.hpp>)
 #define LT_TOML_HEADER(name) <toml++/impl/name.hpp>
 #else

@@ -1,4 +1,4 @@
-// Configuration files, as pairs of names and values.
+// Reads configuration files as pairs of names and values.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 namespace lt::config {
 
 struct TomlEntry {
-  std::string name;  // "section.key"; a section itself, "section", has no value
+  std::string name;  // "section.key", or "section" for the section itself, which has no value
   Value value;
   std::string source;  // "from <file>:<line>"
   bool is_section = false;
 };
 
-// Both throw UsageError naming the file, and the line of text that is no TOML.
+// Both throw UsageError that names the file; parse_toml() also names the line of a syntax error.
 std::string read_text(const std::string& file);
 std::vector<TomlEntry> parse_toml(const std::string& text, const std::string& file);
 

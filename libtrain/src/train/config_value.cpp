@@ -1,4 +1,4 @@
-// Values of configuration keys: read from text or TOML, checked against the key's rule, printed as TOML.
+// Reads values of configuration keys from text or TOML, checks them against the key's rule and prints them as TOML.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace lt::config {
 namespace {
 
-// No count is greater; products that would pass 64 bits are refused where they are formed.
+// The upper limit of every count. Code that multiplies counts rejects products that overflow 64 bits.
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 // A TOML integer has 63 bits.
 constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
@@ -50,7 +50,7 @@ std::string toml(bool value) { return value ? "true" : "false"; }
 std::string toml(std::optional<bool> value) { return value ? *value ? "\"true\"" : "\"false\"" : "\"auto\""; }
 std::string toml(std::int64_t value) { return std::to_string(value); }
 std::string toml(std::uint64_t value) { return std::to_string(value); }
-// The shortest digits that read back to the same number; always a float to TOML.
+// The shortest digits that read back as the same number, in a form that TOML takes as a float.
 template <class Real>
 std::string toml_of_real(Real value) {
   std::string text = fmt::format("{}", value);
@@ -97,7 +97,7 @@ std::vector<std::string> split(const std::string& text) {
   }
 }
 
-// The conversions; nullopt where the type is wrong.
+// Returns nullopt if the value's type or text does not fit T.
 template <class T>
 std::optional<T> convert(const Rule& rule, const Value& value) {
   const auto* text = std::get_if<Text>(&value);
@@ -170,7 +170,7 @@ std::string expected(const Rule& rule) {
   }
 }
 
-// "at least" reads better than the whole range, unless it is the upper end that was passed.
+// "at least" reads better than the whole range, unless the value exceeds the upper end.
 template <class T>
 std::string expected(const Rule& rule, const Value& value) {
   if constexpr (std::is_same_v<T, Size>) {
@@ -212,7 +212,7 @@ void assign(Config& config, const Key& key, const Value& value, const std::strin
 }
 
 std::string toml_text(const Config& config, const Key& key) {
-  // The accessor only takes an address.
+  // The const_cast is safe: the accessor only takes an address.
   return std::visit([](const auto* field) { return toml(*field); }, key.field(const_cast<Config&>(config)));
 }
 

@@ -1,4 +1,4 @@
-// The files of two copies.
+// Creates the files of the two copies and picks the one to overwrite next.
 #include "train/copy_slots.h"
 
 #include "memory_folder.h"

@@ -1,4 +1,4 @@
-// Two copies of a rank's state that take turns: while one is overwritten the other one is whole.
+// Two copies of a rank's state that take turns. While one is overwritten, the other is complete.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@ inline constexpr int kMemorySlots = 2;
 
 class CopySlots {
  public:
-  // Files <folder of the run>/<name>-a and -b. Throws DataError.
+  // Creates the files <folder of the run>/<name>-a and -b. Throws DataError.
   CopySlots(const std::string& name, const checkpoint::CopyOwner& owner,
             const std::vector<checkpoint::CopyRange>& layout);
 
   const std::string& name() const { return name_; }
-  // The one whose turn it is: not sealed, or older than the other.
+  // The copy to overwrite next: the one that is not sealed, or the older one.
   checkpoint::MemoryCopy& next() const;
   const std::array<std::unique_ptr<checkpoint::MemoryCopy>, kMemorySlots>& both() const { return slots_; }
-  // Copies of other timelines and of later steps are void.
+  // Invalidates copies of other timelines and of later steps.
   void keep_until(Size step, std::uint64_t timeline) const;
 
  private:

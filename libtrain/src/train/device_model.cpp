@@ -1,4 +1,4 @@
-// The table of devices, and what collectives cost on them.
+// The table of devices, and the cost of collectives on them.
 #include "train/device_model.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ constexpr DeviceModel kDevices[] = {
 };
 // clang-format on
 
-// Groups lie alike again after this many: more are not looked at.
+// Placements repeat from group to group, so at most this many groups are examined.
 constexpr int kMostGroups = 1 << 12;
 
 }  // namespace

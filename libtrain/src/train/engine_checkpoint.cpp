@@ -1,4 +1,4 @@
-// Saving and loading an engine: its shard map handed to the checkpoint format.
+// Saves and loads an engine by passing its shard map to the checkpoint format.
 #include <cstdio>
 
 #include "libtrain/nn/models.h"
@@ -56,7 +56,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
   checkpoint::RunState state = state_of(engine);
   state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
-  // What `ltrain sample` and `export` need; a model of one's own is read by its own program alone.
+  // `ltrain sample` and `export` need the description. Only its own program can read a custom model.
   if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {
     state.model = checkpoint::model_to_json(transformer->spec(), engine.options().seq);
   }

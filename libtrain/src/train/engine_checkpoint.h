@@ -9,18 +9,19 @@
 
 namespace lt {
 
-// The engine's own part of a run's state: ids, step, data position, loss scale.
+// The part of a run's state that the engine knows: ids, step, data position, loss scale.
 checkpoint::RunState state_of(const Engine& engine);
 
-// That of a run in another dtype, 1 and no counts, changes nothing.
+// Does nothing for the scale of a run without f16, which is 1 with zero counts.
 void restore_loss_scale(Engine& engine, const LossScale& scale);
 
-// Masters, m, v and that state, but for the ids, of the first of rank 0's `candidates` that is whole; all ranks of
-// `group` call it. Where none is whole (an empty folder is returned) the engine's state is the initial one. Why others
-// were passed over is appended to rank 0's `notes`. Throws DataError.
+// Loads the weights, all optimizer states, step, data position and loss scale, but not the ids, from the first complete
+// one of rank 0's `candidates`. All ranks of `group` must call it. If no candidate is complete, it returns an empty
+// folder, with the engine in its initial state. Appends to rank 0's `notes` why it skipped a candidate. Throws
+// DataError.
 checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                std::vector<std::string>* notes);
-// The masters alone.
+// Loads the masters only.
 checkpoint::Loaded load_weights(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                 std::vector<std::string>* notes);
 

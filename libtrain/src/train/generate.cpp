@@ -1,4 +1,4 @@
-// Sampling with a cache of keys and values.
+// Generates tokens with a cache of keys and values.
 #include "libtrain/train/generate.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace lt {
 namespace {
 
-// tokens[begin, end) as [1, T], or their shape alone.
+// Returns tokens[begin, end) as i32 [1, T]; on a meta device only the shape.
 Tensor token_row(const std::vector<std::uint32_t>& tokens, std::size_t begin, Device device) {
   std::vector<std::int32_t> ids(tokens.begin() + static_cast<std::ptrdiff_t>(begin), tokens.end());
   const auto count = static_cast<Size>(ids.size());
   return device.is_meta() ? Tensor::empty({1, count}, DType::i32, device) : Tensor::from(ids, {1, count}, device);
 }
 
-// One pass over new tokens by a model of the same shape without numbers, after `length` tokens in the cache.
+// Rehearses one pass over new tokens, with `length` tokens in the cache, on a meta model of the same shape.
 StepMemory::Rehearsal rehearsal(const nn::TransformerSpec& spec, Device device, DType dtype, Size length) {
   return [=, meta = meta_for(device)](const std::string& name, const Batch& shapes) {
     const UncountedMemoryScope no_memory;
@@ -34,7 +34,7 @@ StepMemory::Rehearsal rehearsal(const nn::TransformerSpec& spec, Device device, 
   };
 }
 
-// The next token from one row of logits: temperature, then the top k, then the smallest set of probability top_p.
+// Picks the next token from one row of logits: temperature, then the top k, then the smallest set of probability top_p.
 std::uint32_t pick(const std::vector<float>& logits, const SamplingOptions& options, float uniform) {
   if (options.temperature == 0) {
     return static_cast<std::uint32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -96,7 +96,7 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
     const Tensor tokens = token_row(context, begin, device);
     memory.run(prefill ? "prefill" : "decode", {tokens, {}}, rehearsal(model.spec(), device, dtype, state.length),
                [&] { copy(row, model.logits(tokens, &state)); });
-    if (device.is_meta()) {  // where memory is planned, one token of each kind tells all
+    if (device.is_meta()) {  // to plan memory, one prefill and one decode are enough
       if (!prefill) break;
       context.push_back(0);
       continue;

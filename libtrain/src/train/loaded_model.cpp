@@ -1,4 +1,4 @@
-// A model on the CPU with the weights of a checkpoint, and its loss on files.
+// Loads a checkpoint's weights into a model on the CPU, and evaluates its loss on files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ checkpoint::ModelDescription description_of(const std::string& step_directory) {
   return description;
 }
 
-// Makes the model that the checkpoint describes, with memory for its parameters, and returns what is to be read.
+// Makes the model that the checkpoint describes, allocates its parameters and returns the ranges to read.
 ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const std::string& weights) {
   const checkpoint::ModelDescription description = description_of(step_directory);
   loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
@@ -35,7 +35,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     map.parameters.push_back({entry.name, entry.parameter->shape()});
   }
-  checkpoint::require_parameters(step_directory, map.parameters);  // before memory is taken for them
+  checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
   const auto kinds = checkpoint::weight_kinds(step_directory, weights);
   loaded.model->materialize(kCpu, DType::f32, 0);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
@@ -51,7 +51,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
 LoadedModel load_model(const std::string& directory, const std::string& weights) {
   LoadedModel loaded;
   checkpoint::Loaded found;
-  // Each candidate says for itself what it holds.
+  // Each candidate describes its own model.
   for (const checkpoint::Listing& candidate : checkpoint::candidates(directory, checkpoint::kAnyRun)) {
     ShardMap map;
     if (candidate.valid) map = make_model(loaded, candidate.path, weights);

@@ -1,4 +1,4 @@
-// The machine as the kernel and the environment describe it.
+// Describes the machine by what the kernel and the environment report.
 #include "train/machine.h"
 
 #include <unistd.h>
@@ -40,7 +40,7 @@ std::string c_library() {
 #endif
 }
 
-// Versions by name; null for what this build does without.
+// Versions by name; null for a library that this build does not use.
 nlohmann::ordered_json libraries() {
   nlohmann::ordered_json versions;
   for (const BuildComponent& component : build_components()) {

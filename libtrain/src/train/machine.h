@@ -1,4 +1,4 @@
-// What a run or a measurement was made on, as JSON.
+// Describes as JSON the machine of a run or a measurement.
 #pragma once
 
 #include <nlohmann/json.hpp>

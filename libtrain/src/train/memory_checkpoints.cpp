@@ -1,4 +1,4 @@
-// One copy at a time: copied, sealed, sent to the next host, summed.
+// Handles one copy at a time: it is copied, sealed, sent to the next host and checksummed.
 #include "train/memory_checkpoints.h"
 
 #include <fmt/format.h>
@@ -19,18 +19,18 @@
 
 namespace lt {
 
-// What training and the thread share.
+// The state shared by training and the thread.
 struct MemoryCheckpoints::Shared {
   std::unique_ptr<CopySlots> slots;
   std::unique_ptr<MemoryMirror> mirror;
-  std::vector<std::shared_ptr<void>> registrations;  // of the slots with the device; they end first
+  std::vector<std::shared_ptr<void>> registrations;  // pinned slots; destroyed before the slots
   std::shared_ptr<RecordedSteps> recorded;
 
   std::mutex mutex;
   std::condition_variable changed;
   bool copying = false;       // the newest copy is not sealed on all hosts yet
-  bool closed = false;        // there will be no further copy
-  std::exception_ptr failed;  // why there can be no further copy
+  bool closed = false;        // no further copy will be made
+  std::exception_ptr failed;  // why no further copy can be made
 
   bool must_stop_summing() {
     const std::lock_guard lock(mutex);
@@ -46,7 +46,7 @@ struct MemoryCheckpoints::Shared {
 
 namespace {
 
-// Removes the copies of this host that bear none of the given names: earlier starts with other ranks left them.
+// Removes the copies on this host that have none of the given names. Earlier starts with other ranks left them.
 void remove_others(const std::string& run, const Group& group, const MemoryHosts& hosts,
                    const std::vector<std::string>& own) {
   std::string mine;
@@ -66,14 +66,14 @@ void remove_others(const std::string& run, const Group& group, const MemoryHosts
   group.barrier();
 }
 
-// After a start that was refused: files that hold nothing.
+// Removes files that hold no copy, after a failed start.
 void remove_unsealed(const std::string& run, const std::vector<std::string>& own) {
   std::error_code ignored;
   for (const auto& [file, copy] : checkpoint::memory_copies(run)) {
     const bool is_own = std::find(own.begin(), own.end(), file.substr(0, file.size() - 2)) != own.end();
     if (is_own && copy->sealed().step == 0) std::filesystem::remove(checkpoint::memory_folder(run) / file, ignored);
   }
-  std::filesystem::remove(checkpoint::memory_folder(run), ignored);  // fails where it holds anything
+  std::filesystem::remove(checkpoint::memory_folder(run), ignored);  // fails if the folder is not empty
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, cons
   const MemoryHosts hosts = memory_hosts(group);
   std::vector<std::string> names = {slots_name(owner.rank)};
   if (const int peer = mirrored_rank(hosts, owner.rank); peer >= 0) names.push_back(mirror_name(peer));
-  remove_others(run_, group, hosts, names);  // before memory is taken
+  remove_others(run_, group, hosts, names);  // frees memory before more is taken
   try {
     collectively(group,
                  [&] { shared_->slots = std::make_unique<CopySlots>(slots_name(owner.rank), owner, copy.layout()); });
@@ -108,7 +108,7 @@ MemoryCheckpoints::MemoryCheckpoints(Engine& engine, const StateCopy& copy, cons
   thread_ = std::make_unique<BackgroundThread>();
   const Device device = engine.options().device;
   if (device.type != DeviceType::cuda) return;
-  // It takes seconds, beside the first steps.
+  // Pinning takes seconds, so it runs during the first steps.
   pinned_ = std::async(std::launch::async, [shared = shared_, device] {
     for (const auto& slot : shared->slots->both()) {
       shared->registrations.push_back(cuda::pin(device.index, slot->payload(), slot->payload_bytes()));
@@ -130,7 +130,7 @@ void MemoryCheckpoints::stop() {
 bool MemoryCheckpoints::is_mirrored() const { return shared_->mirror->exists(); }
 
 void MemoryCheckpoints::copy() {
-  // Afterwards every rank has the step of its newest copy, so the older one, which is overwritten, is not needed.
+  // After this the newest copies of all ranks are complete and of the same step, so the older ones can be overwritten.
   collectively(group_, [&] { wait_for_copy(); });
   checkpoint::MemoryCopy& slot = shared_->slots->next();
   slot.unseal();
@@ -138,7 +138,7 @@ void MemoryCheckpoints::copy() {
     const std::lock_guard lock(shared_->mutex);
     shared_->copying = true;
   }
-  // The copy begins first: in f16 the host learns the loss scale only after the step.
+  // Start the copy before reading the loss scale: in f16 that read waits for the end of the step.
   const Event copied = state_copy_.start(slot.payload());
   const LossScale scale = engine_.loss_scale();
   const checkpoint::CopySeal seal{engine_.steps_done(), timeline_,   engine_.samples_done(), data_tokens_,
@@ -146,7 +146,7 @@ void MemoryCheckpoints::copy() {
   thread_->add([shared = shared_, &slot, seal, copied] { conclude(*shared, slot, seal, copied); });
 }
 
-// Throws what kept the last one from its end.
+// Rethrows the error that made the previous copy fail.
 void MemoryCheckpoints::wait_for_copy() {
   const AwaitBackgroundScope awaits;
   if (pinned_.valid()) pinned_.get();
@@ -166,7 +166,7 @@ void MemoryCheckpoints::conclude(Shared& shared, checkpoint::MemoryCopy& slot, c
   } catch (...) {
     return shared.end_copying(std::current_exception());
   }
-  // Beside training, until the next copy begins.
+  // Computed while training goes on, until the next copy begins.
   const auto stop = [&] { return shared.must_stop_summing(); };
   slot.add_checksum(stop);
   if (const CopySlots* kept = shared.mirror->kept()) {
@@ -176,7 +176,7 @@ void MemoryCheckpoints::conclude(Shared& shared, checkpoint::MemoryCopy& slot, c
 
 void MemoryCheckpoints::remove() {
   stop();
-  group_.barrier();  // no thread writes any more
+  group_.barrier();  // now no thread of any rank writes
   remove_memory(group_, run_);
 }
 

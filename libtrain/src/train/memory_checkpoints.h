@@ -1,5 +1,5 @@
-// In-memory checkpoints (checkpoint.memory_every): copies of the state in shared memory of the hosts. They outlive the
-// processes, so a run that is started again on the same hosts loses at most one of them.
+// In-memory checkpoints (checkpoint.memory_every): copies of the state in the hosts' shared memory. They outlive the
+// processes, so a run that restarts on the same hosts loses at most one copy.
 #pragma once
 
 #include <future>
@@ -16,23 +16,23 @@
 
 namespace lt {
 
-// All ranks call all of it alike.
+// Every call is collective: all ranks must make it alike.
 class MemoryCheckpoints {
  public:
-  // Takes the memory of the copies for this run and timeline, and removes all others of the run from these hosts.
-  // `copy` and the engine outlive it; a copy counts once its step is `recorded`. Throws DataError, and then gives back
-  // what it took.
+  // Allocates the copies for this run and timeline, and removes all other copies of the run from these hosts. `copy`
+  // and the engine must outlive this object. A copy becomes valid once its step is `recorded`. Throws DataError after
+  // freeing what it allocated.
   MemoryCheckpoints(Engine& engine, const StateCopy& copy, const Group& group, const RunIdentity& identity,
                     Size data_tokens, std::shared_ptr<RecordedSteps> recorded);
-  // Waits for the copy that is under way, as a BackgroundThread does. The caller has recorded its step, or closed
-  // `recorded`.
+  // Waits for the copy in flight, as a BackgroundThread does. The caller must have recorded its step or closed
+  // `recorded` before.
   ~MemoryCheckpoints();
 
   bool is_mirrored() const;
-  // Copies the state after the last step; waits for the copy before. On a GPU the copy itself runs beside the next
+  // Copies the state after the last step, once the previous copy is complete. On a GPU the copy runs beside the next
   // step.
   void copy();
-  // What the copies hold is safe elsewhere, or of no use: they go.
+  // Removes the copies. Call it when their state is saved elsewhere or no longer needed.
   void remove();
 
  private:
@@ -48,12 +48,12 @@ class MemoryCheckpoints {
   const std::string run_;
   const std::uint64_t timeline_;
   const Size data_tokens_;
-  std::shared_ptr<Shared> shared_;  // with the thread
-  std::future<void> pinned_;        // the slots are known to the device
+  std::shared_ptr<Shared> shared_;  // shared with the thread
+  std::future<void> pinned_;        // ready when the slots are pinned
   std::unique_ptr<BackgroundThread> thread_;
 };
 
-// The copies of a run on the hosts of `group`, all ranks of which call it. Throws DataError.
+// Removes the copies of a run from the hosts of `group`. All ranks of `group` must call it. Throws DataError.
 void remove_memory(const Group& group, const std::string& run);
 
 }  // namespace lt

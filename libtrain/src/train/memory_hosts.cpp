@@ -1,4 +1,4 @@
-// The kernel's identity and the device number of /dev/shm identify a shared memory.
+// Identifies shared memory by the kernel's identity and the device number of /dev/shm.
 #include "train/memory_hosts.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Which ranks share the memory in which copies of the state lie.
+// Finds out which ranks share the memory that holds copies of the state.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace lt {
 
-// Ranks with the same /dev/shm count as one host: those of a container, or of a machine without containers.
+// Ranks with the same /dev/shm count as one host: the ranks of a container, or of a machine without containers.
 struct MemoryHosts {
-  std::vector<std::vector<int>> ranks;  // of each host; hosts are numbered in the order of their first ranks
-  std::vector<int> host_of;             // of each rank
-  std::vector<int> place_of;            // of each rank among those of its host
+  std::vector<std::vector<int>> ranks;  // by host; hosts are numbered in the order of their first ranks
+  std::vector<int> host_of;             // by rank
+  std::vector<int> place_of;            // by rank: its index among the ranks of its host
 
   int count() const { return static_cast<int>(ranks.size()); }
 };
-// All ranks of `group` call it.
+// All ranks of `group` must call it.
 MemoryHosts memory_hosts(const Group& group);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Pairs of ranks, and what they send each other.
+// Forms the pairs of ranks and sends copies within them.
 #include "train/memory_mirror.h"
 
 #include <fmt/format.h>
@@ -12,11 +12,12 @@
 namespace lt {
 namespace {
 
-// Hosts send in rounds, so that each is in at most one pair at a time: 0 and 1 are those of even and odd number, 2 is
-// the last of an odd number of hosts, whose receiver is the first.
+// Hosts send in rounds, so that each is in at most one pair at a time. Even hosts send in round 0 and odd hosts in
+// round 1. If the number of hosts is odd, the last one sends to the first in round 2.
 int round_of(int host, int hosts) { return hosts % 2 == 1 && host == hosts - 1 ? 2 : host % 2; }
 
-// The rank in the same place as `rank`, `further` hosts on; negative: back. All hosts have equally many ranks.
+// The rank in the same place as `rank`, `further` hosts ahead (negative: behind). All hosts must have the same number
+// of ranks.
 int counterpart_of(const MemoryHosts& hosts, int rank, int further) {
   const auto r = static_cast<std::size_t>(rank);
   const int host = (hosts.host_of[r] + further + hosts.count()) % hosts.count();
@@ -45,9 +46,9 @@ MemoryMirror::MemoryMirror(const Group& group, const MemoryHosts& hosts, const c
   struct {
     int rank;
     std::string layout;
-  } received;  // of the rank whose copy is kept here
+  } received;  // from the rank whose copy is kept here
   for (int round = 0; round < 2 + hosts.count() % 2; ++round) {
-    // A pair has its sender's number as color; who is in no pair has one of its own.
+    // The color of a pair is its sender's rank. A rank without a pair gets a color of its own.
     std::vector<int> color;
     for (int r = 0; r < group.size(); ++r) color.push_back(group.size() + r);
     for (int r = 0; r < group.size(); ++r) {

@@ -1,4 +1,4 @@
-// Copies: found, agreed on, verified, loaded.
+// Finds the copies, agrees on a step with all ranks, verifies the copies and loads them.
 #include "train/memory_restore.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ bool covers_all_ranks(const std::set<int>& owners, int ranks) { return static_ca
 
 }  // namespace
 
-// The state that a rank needs, and how much of it came.
+// The state that a rank needs, and how much of it is still missing.
 class StateParts {
  public:
   StateParts(Device device, std::vector<StateRange> needed) : device_(device) {
@@ -36,7 +36,7 @@ class StateParts {
     }
   }
 
-  // Takes bytes [begin, begin + size) of a payload, which are at `bytes`; with null it only counts them.
+  // Takes bytes [begin, begin + size) of a payload from `bytes`. If `bytes` is null, it only counts them.
   void take(const std::vector<CopyRange>& layout, Size begin, Size size, const std::byte* bytes) {
     for (const CopyRange& range : layout) {
       const Size element = dtype_bytes(range.dtype);
@@ -55,7 +55,7 @@ class StateParts {
           copy_bytes(device_, values.data(), source, values.bytes());
           continue;
         }
-        // Frozen weights are kept in the compute dtype, which may be another one now.
+        // Frozen weights are kept in the compute dtype, which may have changed.
         const std::shared_ptr<void> converted = host_memory(kCpu, values.bytes());
         kernels::convert(CpuStream{}, values.dtype(), converted.get(), range.dtype, source, until - from, false);
         copy_bytes(device_, values.data(), converted.get(), values.bytes());
@@ -92,7 +92,7 @@ Size MemoryRestore::step_of(const MemoryCopy& copy) const {
   return seal.timeline == timeline_ && copy.owner().ranks == group_.size() ? seal.step : 0;
 }
 
-// Steps of which every rank has a sealed copy, newest first; checksums are not read yet.
+// The steps for which sealed copies of every rank exist, newest first. Does not verify checksums.
 std::vector<Size> MemoryRestore::complete_steps() const {
   std::string mine;
   for (const auto& [file, copy] : found_) {
@@ -112,7 +112,7 @@ std::vector<Size> MemoryRestore::complete_steps() const {
   return steps;
 }
 
-// The ranks of a host share out its copies.
+// The ranks of a host divide the verification of its copies among them.
 std::vector<MemoryRestore::Copy> MemoryRestore::verified_copies(Size step) const {
   const auto me = static_cast<std::size_t>(group_.rank());
   const auto sharers = static_cast<int>(hosts_.ranks[static_cast<std::size_t>(hosts_.host_of[me])].size());
@@ -134,7 +134,7 @@ std::vector<MemoryRestore::Copy> MemoryRestore::verified_copies(Size step) const
   return copies;
 }
 
-// One of each rank whose copy is here.
+// One copy for each owner whose state is on this host.
 std::vector<const MemoryCopy*> MemoryRestore::copies_here() const {
   const auto host = [&](int rank) { return hosts_.host_of[static_cast<std::size_t>(rank)]; };
   std::map<int, const MemoryCopy*> by_owner;
@@ -175,7 +175,7 @@ checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
   return sealed;
 }
 
-// Each rank's copy goes to all ranks, which take what they need of it.
+// Broadcasts each rank's copy to all ranks. Each rank takes the ranges that it needs.
 void MemoryRestore::take_from_all_hosts(StateParts& parts) const {
   for (int owner = 0; owner < group_.size(); ++owner) {
     const auto copy = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& one) { return one.owner == owner; });
@@ -186,7 +186,7 @@ void MemoryRestore::take_from_all_hosts(StateParts& parts) const {
     const Size bytes = checkpoint::payload_bytes_of(*layout);
     broadcast_payload(group_, copy->rank, from, bytes, [&](Size at, std::span<const std::byte> piece) {
       parts.take(*layout, at, static_cast<Size>(piece.size()), piece.data());
-      Stream::compute(parts.device()).synchronize();  // before the piece goes
+      Stream::compute(parts.device()).synchronize();  // before the piece is freed
     });
   }
 }

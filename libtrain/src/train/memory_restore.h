@@ -1,4 +1,4 @@
-// What earlier starts of a run left in the memory of its hosts, and how an engine gets it back.
+// Restores an engine from the copies that earlier starts of a run left in the memory of its hosts.
 #pragma once
 
 #include <map>
@@ -15,26 +15,26 @@ namespace lt {
 
 class StateParts;
 
-// All ranks of the run call all of it alike.
+// Every call is collective: all ranks of the run must make it alike.
 class MemoryRestore {
  public:
-  // Looks for copies of the run with this id, of this timeline and of as many ranks, and verifies them.
+  // Looks for copies of this run and timeline, written by the same number of ranks, and verifies them.
   MemoryRestore(const Group& group, const std::string& run, const std::string& timeline);
 
-  // The newest step of which each rank's copy is on some host, as it was sealed; 0: none.
+  // The newest step for which some host holds an intact copy of each rank; 0: none.
   Size step() const { return step_; }
-  // Puts the engine into the state of step(); what is not on a rank's host comes from another one. Throws DataError
-  // where the copies are of another model.
+  // Puts the engine into the state of step(). State that is not on a rank's host comes from another host. Throws
+  // DataError if the copies belong to another model.
   checkpoint::CopySeal load(Engine& engine) const;
 
  private:
   // A sealed copy, known to all ranks.
   struct Copy {
-    int owner;         // the rank whose state it is
-    int rank;          // that has it on its host and answers for it
-    std::string file;  // its name there
+    int owner;         // the rank whose state it holds
+    int rank;          // the rank that verified it on its own host
+    std::string file;  // its file name there
   };
-  // 0 for a copy that does not count.
+  // Returns 0 for a copy of another timeline or number of ranks, or without a seal.
   Size step_of(const checkpoint::MemoryCopy& copy) const;
   std::vector<Size> complete_steps() const;
   std::vector<Copy> verified_copies(Size step) const;
@@ -46,7 +46,7 @@ class MemoryRestore {
   const std::uint64_t timeline_;
   const std::map<std::string, std::unique_ptr<checkpoint::MemoryCopy>> found_;  // on this host, by file name
   Size step_ = 0;
-  std::vector<Copy> copies_;  // of step_
+  std::vector<Copy> copies_;  // the verified copies of step_
 };
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Edit distances between names.
+// Computes edit distances between names.
 #include "train/nearest.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace lt {
 namespace {
 
-// "" and the whole where there is no section.
+// Section and key. Without a section: "" and the whole name.
 std::pair<std::string_view, std::string_view> split(std::string_view name) {
   const std::size_t dot = name.find('.');
   return dot == std::string_view::npos ? std::pair{std::string_view(), name}

@@ -1,4 +1,4 @@
-// Fields of a model that a resolved configuration leaves unset where they have their default.
+// Model fields that a resolved configuration leaves unset if they have their default.
 #pragma once
 
 #include "libtrain/nn/transformer_spec.h"
@@ -6,8 +6,8 @@
 
 namespace lt {
 
-// Those that came after the first configurations: the fields that checkpoints may leave out, the epsilon of norms and
-// the base of rotary positions.
+// True for the fields that older configurations lack: those that checkpoints may omit, the epsilon of norms and the
+// base of rotary positions.
 inline bool is_left_open(const nn::SpecField& field) {
   return field.optional || field.name == "norm_eps" || field.name == "rope_base";
 }

@@ -1,4 +1,4 @@
-// Where the value of a key came from, in errors that are found after the layers were laid on.
+// Adds the origin of a key's value to errors that are found after the layers were applied.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace lt {
 
-// Runs `body`; a UsageError inside whose message begins with a key that a layer set gets that layer at its end.
+// Runs `body`. If it throws a UsageError whose message begins with a key that a layer set, appends that layer to the
+// message.
 template <class Body>
 void name_origin(const Config& config, Body&& body) {
   try {

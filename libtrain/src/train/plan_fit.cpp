@@ -1,4 +1,5 @@
-// What fits a memory: plans of every strategy and recomputation, and the largest micro-batch of each.
+// Finds what fits into a given memory: plans every strategy and recomputation, and finds the largest micro-batch of
+// each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace lt {
 namespace {
 
-// The peak grows with the micro-batch, so the border is found by doubling and halving.
+// The peak grows with the micro-batch, so doubling and then bisection find the limit.
 void find_largest(FitRow& row, Config config, int ranks, const PlanMachine& machine, Size memory_bytes) {
   const auto fits = [&](Size micro_batch) {
     config.train.micro_batch = micro_batch;
@@ -31,7 +32,7 @@ void find_largest(FitRow& row, Config config, int ranks, const PlanMachine& mach
   }
 }
 
-// What all rows have in common.
+// Fills in the values that all rows share.
 void describe(Fit& fit, const Plan& plan) {
   fit.machine = plan.machine, fit.dtype = plan.dtype, fit.accum = plan.accum, fit.model_json = plan.model_json;
   fit.subject = fmt::format("{}; {}, sequences of {}, accum {}", plan.model, plan.dtype, plan.seq, plan.accum);
@@ -43,7 +44,7 @@ std::string mib(Size bytes) { return fmt::format("{:.1f}", static_cast<double>(b
 
 Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size memory_bytes) {
   Config given = with_accum(asked, ranks);
-  given.train.global_batch = 0;  // the micro-batch changes, accum stays
+  given.train.global_batch = 0;  // the micro-batch varies, accum stays
   Fit fit;
   fit.shard_size = given.parallel.shard_size;
   fit.ranks = ranks, fit.memory_bytes = memory_bytes, fit.given_micro_batch = given.train.micro_batch;

@@ -1,4 +1,4 @@
-// A plan for programs and for people.
+// Writes a plan as JSON for programs and as text for people.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Size total_bytes(const std::vector<CommTotal>& totals) {
   return sum;
 }
 
-// One reason for a step's length.
+// One contribution to a step's duration, with advice on how to shorten it.
 struct Bound {
   const char* name;
   double ms;
@@ -51,7 +51,7 @@ std::string exposed_advice(const Plan& plan, const char* where) {
                                                                      : "makes them a smaller part of a step");
 }
 
-// The longest first.
+// Sorted by time, longest first.
 std::array<Bound, 5> bounds(const Plan& plan) {
   const StepTime& time = plan.step_time;
   std::array<Bound, 5> all = {
@@ -106,7 +106,7 @@ std::string estimate_text(const Plan& plan) {
   return text;
 }
 
-// Of a peak that the device does not have.
+// Text for a peak that exceeds the device's memory; otherwise empty.
 std::string too_much(const Plan& plan) {
   const DeviceModel& device = find_device_model(plan.machine.device);
   if (device.memory_mib == 0 || static_cast<double>(plan.peak_bytes) / (1 << 20) <= device.memory_mib) return "";

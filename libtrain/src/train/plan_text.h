@@ -1,4 +1,4 @@
-// Words that plans and fits share.
+// Text that plans and fits share.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lt {
 
-// "h200", "2 cpu cores a rank".
+// For example "h200" or "2 cpu cores a rank".
 inline std::string device_text(const PlanMachine& machine) {
   if (machine.device != "cpu") return machine.device;
   return counted(machine.cores, "cpu core") + " a rank";

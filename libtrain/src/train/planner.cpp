@@ -1,4 +1,4 @@
-// The planner: the real engine and model, on the meta device.
+// The planner. It runs the real engine and model on the meta device.
 #include "libtrain/train/planner.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ Tensor meta_tokens(Size samples, Size seq) {
 
 constexpr int kMaxRanks = 1 << 20;
 
-// Bytes by the formulas of docs/strategies.md.
+// Computes bytes by the formulas of docs/strategies.md.
 void evaluate_formulas(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups, double padded,
                        double trained, int shard_ranks) {
   const Strategy& strategy = find_strategy(config.parallel.strategy);
@@ -51,7 +51,7 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
   plan.parameters_optimized = held(trained, 1, strategy.optimizer);
 }
 
-// The second step: of a collective that one step starts and the next one waits for, the first sees half.
+// Times the second step. The first one is not typical: some collectives start in one step and end in the next.
 void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const nn::TransformerSpec& spec,
                    const Batch& batch) {
   const DeviceModel& device = find_device_model(machine.device);
@@ -81,8 +81,8 @@ void add_rates(Plan& plan) {
     plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 
-// Copies of a rank's state in memory of the host: buffers of asynchronous saves, in-memory checkpoints, and those of a
-// peer where there are several hosts.
+// The number of copies of a rank's state in host memory: buffers of asynchronous saves, in-memory checkpoints, and the
+// peer's in-memory checkpoints if the run has several hosts.
 Size copies_on_host(const Config& config, const Plan& plan) {
   Size copies = config.checkpoint.async ? kSaveBuffers : 0;
   if (config.checkpoint.memory_every > 0) copies += kMemorySlots * (plan.ranks > plan.machine.ranks_per_node ? 2 : 1);
@@ -100,7 +100,7 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
   return batches;
 }
 
-// Every rank takes the same bytes, so one rank stands for all.
+// Every rank uses the same memory, so planning one rank is enough.
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
@@ -146,7 +146,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.ledger.by_owner[static_cast<std::size_t>(MemoryOwner::workspace)] += fixed_bytes;
   plan.ledger.total += fixed_bytes;
   plan.peak_bytes = plan.ledger.total;
-  // Rank 0 samples.
+  // Only rank 0 generates samples.
   plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
   plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(engine.shard_map().owned);

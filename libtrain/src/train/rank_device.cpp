@@ -1,4 +1,4 @@
-// Ranks and devices.
+// Chooses each rank's device, and its group and kernel profile on that device.
 #include "train/rank_device.h"
 
 #include "device/cuda.h"

@@ -1,4 +1,4 @@
-// The device of each rank.
+// Chooses the device of each rank, and the group and kernel profile for it.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@
 
 namespace lt {
 
-// step_options() on the device of this rank: of a host's CUDA devices each of its ranks has its own. Throws UsageError
-// where it is not there.
+// Returns step_options() with the device of this rank. On CUDA each rank of a host has a device of its own. Throws
+// UsageError if that device does not exist.
 StepOptions step_options_of_rank(const Config& resolved, const World& world);
 
-// `group` for tensors on those devices: on CUDA by NCCL, or with parallel.backend=mpi through the host. All its ranks
-// call it.
+// Returns `group` for tensors on `device`: on CUDA through NCCL, or through the host with parallel.backend=mpi. All
+// ranks of `group` must call it.
 Group group_for(const Group& group, const Config& resolved, Device device);
 
-// Null without record.profile_steps. Throws UsageError where kernels cannot be recorded.
+// Returns null without record.profile_steps. Throws UsageError if kernels cannot be recorded.
 std::unique_ptr<KernelProfile> kernel_profile_for(const Config& resolved, Device device);
 
-// Of the device's data sheet; 0 where it is not in the table of docs/planning.md.
+// The data sheet value; 0 if the device is not in the table of docs/planning.md.
 double dense_tflops_bf16(Device device);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// One number, and who waits for it.
+// Implements waiting for the newest recorded step.
 #include "train/recorded_steps.h"
 
 namespace lt {

@@ -1,5 +1,5 @@
-// Which steps have their row in the record: threads that keep a state wait for the row of its step. So no restart
-// leaves a gap in the record, and the state of a step that ended the run is not kept.
+// Tracks which steps have a row in the record. A thread that keeps a state waits for the row of the state's step, so no
+// restart leaves a gap in the record, and the state of a step that ended the run is not kept.
 #pragma once
 
 #include <condition_variable>
@@ -14,11 +14,11 @@ class RecordedSteps {
   // Rows up to step `newest` were written by earlier starts.
   explicit RecordedSteps(Size newest) : newest_(newest) {}
 
-  // The row of `step` is written.
+  // Call it after the row of `step` is written.
   void add(Size step);
-  // No further step counts.
+  // Call it when no further rows will be written.
   void close();
-  // Whether the row of `step` was written; waits until that is known.
+  // Waits until the row of `step` is written or close() is called. Returns whether the row was written.
   bool wait_for(Size step);
 
  private:

@@ -1,4 +1,4 @@
-// From a configuration to the options of each component, with everything derived filled in.
+// Resolves a configuration by filling in all derived values, and turns it into the options of each component.
 #include <fmt/format.h>
 
 #include <utility>
@@ -17,8 +17,8 @@ DType float_type(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
-// What a shape follows from when only part of it is given: the feed-forward width from a changed width, key/value heads
-// from changed heads, the channels of a head from either.
+// Derives missing parts of the shape if only some are given: a changed width resets the feed-forward width, changed
+// heads reset the key/value heads, and either one resets head_dim.
 nn::TransformerSpec spec_of(const ModelConfig& model) {
   nn::TransformerSpec spec = nn::preset(model.preset);
   const bool new_width = model.width != 0 && model.width != spec.width;
@@ -43,8 +43,8 @@ void fill_in(Config& config, DeviceType automatic) {
                      fmt::format("model.rope_base: {} has learned positions, got {}", spec.family, spec.rope_base));
   }
   static_cast<nn::TransformerSpec&>(model) = spec;
-  // What follows from the family or the other fields stays open, so that it follows them where this configuration is
-  // given with another width or family.
+  // Leave fields open that follow from the family or from other fields, so that they still follow if this configuration
+  // is used with another width or family.
   for (const nn::SpecField& field : nn::spec_fields()) {
     if (is_left_open(field) && nn::is_default(spec, field)) nn::copy_field(model, {.family = ""}, field);
   }
@@ -96,7 +96,7 @@ void fill_in(Config& config, DeviceType automatic) {
   for (OptimGroupConfig& group : config.optim.groups) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;
   }
-  // Muon comes with AdamW for what it leaves.
+  // A Muon group brings an AdamW group for the parameters that Muon does not take.
   const auto count = [](const std::string& optimizer) { return optimizer == "muon" ? 2 : 1; };
   int groups = count(config.optim.name);
   for (const OptimGroupConfig& group : config.optim.groups) groups += count(group.optimizer);
@@ -197,7 +197,7 @@ OptimizerGroups optimizers_of(const Config& resolved) {
                 .masters = optim.master != "none"};
   };
   OptimizerGroups made({}, optim.lr, optim.clip);
-  // Muon leaves what is no matrix of a block to AdamW.
+  // Muon takes only the matrices of blocks. AdamW takes the rest.
   const auto add = [&](const std::string& name, const std::string& match, double weight_decay, double lr_scale) {
     if (name == "muon") made.groups.push_back({match, muon(weight_decay), lr_scale});
     made.groups.push_back({match, adamw(weight_decay), lr_scale});

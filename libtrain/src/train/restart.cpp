@@ -1,4 +1,4 @@
-// The variable and the event are JSON.
+// Reads and writes LTRAIN_RESTART and the restart event; both are JSON.
 #include "train/restart.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRow = R"({"step":)";
 constexpr const char* kStart = R"({"event":"start")";
 
-// The step of a row, or of an event of that kind.
+// The step of a line that starts with `begin`: a row or a start event.
 std::optional<Size> step_of(const std::string& line, const char* begin) {
   if (!line.starts_with(begin)) return std::nullopt;
   const Json row = Json::parse(line, nullptr, false);
@@ -27,8 +27,8 @@ std::optional<Size> step_of(const std::string& line, const char* begin) {
   return row["step"].get<Size>();
 }
 
-// The newest step before the line that `lines` gave last. Each start goes on at its own step, so the line before it has
-// the last step, and a line or two are read, however long the run.
+// The newest step before the line that `lines` returned last. The nearest row or start event has it, so only a line or
+// two are read, however long the run is.
 Size newest_step(LastLines& lines) {
   while (const auto line = lines.next()) {
     if (const auto step = step_of(line->text, kRow)) return *step;

@@ -1,4 +1,4 @@
-// Opens a run: checks, loaders, engine, folder, state; and says what was opened.
+// Opens a run (checks, loaders, engine, folder, state) and announces it.
 #include "train/run.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] { open_data(); });
   started("data");
   collectively(control, [&] {
-    Stream::compute(options.device);  // begins to use the device
+    Stream::compute(options.device);  // initialises the device
     require_memory(options.device);
   });
   started("device");
@@ -83,7 +83,7 @@ void Run::started(const char* stage) {
   stage_begin_ = now;
 }
 
-// FLOPs per token of docs/metrics.md over the dense peak of the data sheet, in bf16 and f16.
+// FLOPs per second, counted as in docs/metrics.md, over the data sheet's dense peak. Known for bf16 and f16 only.
 double Run::mfu(double tokens_per_s_per_rank) const {
   return dense_flops_ > 0 ? tokens_per_s_per_rank * plan.flops_per_token / dense_flops_ : -1;
 }
@@ -147,7 +147,7 @@ void Run::open_data() {
   }
 }
 
-// The order of samples follows from the number of tokens.
+// The order of samples depends on the number of tokens, so that number must not change.
 void Run::require_same_data() const {
   const std::string from = start.memory_step > 0 ? "the copy in memory" : start.checkpoint.folder;
   const Size before = start.checkpoint.state.data_tokens, now = data == nullptr ? 0 : data->tokens();
@@ -158,7 +158,7 @@ void Run::require_same_data() const {
       "--checkpoint.resume=FOLDER of a checkpoint with another --run.dir goes on with other data");
 }
 
-// The newer of the disk and the memory of the hosts.
+// Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
 void Run::load_state() {
   std::optional<MemoryRestore> memory;
   if (config.checkpoint.memory_every > 0 && config.checkpoint.resume == "auto") {
@@ -171,7 +171,7 @@ void Run::load_state() {
     start.checkpoint = load_engine(*engine, start.candidates, control, &start.notes);
     start.newest_on_disk = start.checkpoint.folder.empty() ? -1 : steps_done();
   }
-  // Also where the disk's newest turned out to be damaged.
+  // Also applies if the newest checkpoint on disk turned out to be damaged.
   if (memory && memory->step() > steps_done()) load_from(*memory);
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
   if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
@@ -199,7 +199,7 @@ void Run::load_from(const MemoryRestore& memory) {
 
 namespace {
 
-// Samples of a step of the run that wrote a checkpoint; 0: not known.
+// Samples per step of the run that wrote a checkpoint; 0: unknown.
 Size global_batch_of(const checkpoint::Loaded& checkpoint) {
   if (checkpoint.state.config.empty()) return 0;
   const TrainConfig train = config_from_toml(checkpoint.state.config, checkpoint.folder).train;

@@ -1,5 +1,5 @@
-// A training run that is open: its folder, model, engine, data and log. Whatever can be refused is refused while it
-// opens, before the first step, once for all ranks.
+// An open training run: its folder, model, engine, data and log. Every check that can fail runs while the run opens,
+// before the first step, and fails on all ranks together.
 #pragma once
 
 #include <chrono>
@@ -21,40 +21,40 @@ namespace lt {
 
 class MemoryRestore;
 
-// What a run does before its first step, and how long that took.
+// One stage of opening a run, and its duration.
 struct StartStage {
   std::string name;
   double seconds;
 };
 
 struct Run {
-  // All ranks call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of train.seed.
-  // Throws UsageError and DataError.
+  // All ranks must call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of
+  // train.seed. Throws UsageError and DataError.
   Run(const Config& resolved, const World& world);
 
   Size steps_done() const { return engine->steps_done(); }
   Device device() const { return engine->options().device; }
-  // Model FLOPs utilization of a rank; below 0 where the device's peak is not known.
+  // Model FLOPs utilization of a rank; negative if the device's peak is unknown.
   double mfu(double tokens_per_s_per_rank) const;
 
   const Config config;
   const World& world;
-  const Group control;  // times, decisions and checkpoints never travel with the gradients
+  const Group control;  // for times, decisions and checkpoints, apart from the gradients' collectives
   const std::unique_ptr<nn::Transformer> model;
   Plan plan;
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<TokenLoader> data, validation;  // null where the configuration names none
+  std::unique_ptr<TokenLoader> data, validation;  // null if the configuration names no files
   std::unique_ptr<KernelProfile> kernels;         // null without record.profile_steps
-  std::string tokenizer_text;            // the tokenizer.json beside the training data; empty where there is none
-  std::unique_ptr<Tokenizer> tokenizer;  // null where this version cannot read it
+  std::string tokenizer_text;                     // the tokenizer.json beside the training data; empty if missing
+  std::unique_ptr<Tokenizer> tokenizer;           // null if missing or unreadable for this version
   RunStart start;
   RunLog log;
   std::vector<StartStage> start_stages;
-  std::optional<double> eval_loss;  // where this run has evaluated the state as it is
-  Size device_memory_bytes = 0;     // of the machine, or of the CUDA device
+  std::optional<double> eval_loss;  // set if this run has evaluated the current state
+  Size device_memory_bytes = 0;     // total memory of the machine, or of the CUDA device
 
  private:
-  // Ends the stage of the start that began where the last one ended.
+  // Records the stage that began when the previous one ended.
   void started(const char* stage);
   void require_memory(Device device) const;
   void open_data();
@@ -62,12 +62,12 @@ struct Run {
   void load_from(const MemoryRestore& memory);
   void require_same_data() const;
 
-  double dense_flops_ = 0;  // of the device; 0: not known
+  double dense_flops_ = 0;  // the device's dense peak in FLOP/s; 0: unknown
   std::chrono::steady_clock::time_point stage_begin_ = std::chrono::steady_clock::now();
 };
 
-// Writes config.toml, env.json and arena.svg, says the lines at the start of a run and the event `start`; all ranks
-// call it.
+// Writes config.toml, env.json and arena.svg, logs the lines at the start of a run and writes the event `start`. All
+// ranks must call it.
 void announce(Run& run, const std::string& command);
 
 }  // namespace lt

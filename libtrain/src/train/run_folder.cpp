@@ -1,4 +1,4 @@
-// The run folder: created, continued or refused.
+// Decides whether a run folder is created, continued or rejected.
 #include "train/run_folder.h"
 
 #include <fmt/format.h>
@@ -40,8 +40,8 @@ void require_folder(const char* key, const std::string& dir) {
   throw UsageError("config", fmt::format("{} {}: expected a folder, found a file", key, dir));
 }
 
-// Holds `dir` for this process, and for it alone; a folder that is still empty at the end, because the start was
-// refused, goes again. A file system without locks gives none. Ranks of a killed start may live on for some seconds.
+// Locks `dir` for this process. On release it removes a folder that is still empty because the start failed. Locks
+// nothing on a file system without locks. The patience covers ranks of a killed start, which can live on for seconds.
 std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseconds patience = kFolderPatience) {
   std::shared_ptr<void> lock;
   try {
@@ -57,7 +57,7 @@ std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseco
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
                      "`pgrep -af ltrain` names its processes; wait for it to end");
   }
-  return {nullptr, [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // which fails where it holds anything
+  return {nullptr, [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // rmdir fails unless the folder is empty
 }
 
 void move_aside(const std::string& dir) {
@@ -75,7 +75,7 @@ bool is_within(const std::string& path, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-// A fresh run in a folder that may hold an old one: whether that one is to be moved aside.
+// Checks the folder of a fresh run. Returns whether an old run in it must be moved aside.
 bool require_fresh(const Config& resolved) {
   const std::string& dir = resolved.run.dir;
   if (is_empty(dir)) return false;
@@ -98,7 +98,8 @@ bool require_fresh(const Config& resolved) {
   return true;
 }
 
-// A folder that no checkpoint could be written to is told now and not after the training. Leaves nothing behind.
+// Throws DataError if no checkpoint can be written to `dir`, so that this shows before the training and not after it.
+// Leaves nothing behind.
 void require_writable(const std::string& dir) {
   const auto fail = [&](const std::string& reason) {
     throw DataError("checkpoint",
@@ -124,7 +125,7 @@ void require_writable(const std::string& dir) {
   if (failed) fail(failed.message());
 }
 
-// The last step in metrics.jsonl; 0 where there is none.
+// The last step in metrics.jsonl; 0 if it has no step.
 Size last_recorded_step(const std::string& dir) {
   std::ifstream stream(dir + "/metrics.jsonl", std::ios::binary);
   Size last = 0;
@@ -135,7 +136,7 @@ Size last_recorded_step(const std::string& dir) {
   return last;
 }
 
-// What a run that starts at step 1 in a folder where one has been leaves behind.
+// The message for a run that starts at step 1 in a folder that an earlier run has used; otherwise empty.
 std::string starting_over(const Config& resolved, std::size_t damaged) {
   const Size recorded = last_recorded_step(resolved.run.dir);
   if (damaged == 0 && recorded == 0) return "";
@@ -145,7 +146,7 @@ std::string starting_over(const Config& resolved, std::size_t damaged) {
   return text;
 }
 
-// A program that links the library saves no configuration.
+// Compares nothing if the checkpoint has no configuration: a program that links the library saves none.
 void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder) {
   if (!state.config.empty()) require_same_run(resolved, state.config, folder);
 }
@@ -164,7 +165,7 @@ RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds pa
     if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
     start.identity = identity_of(resolved);
     start.candidates = checkpoint::candidates(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity));
-    // All of a run have the same; this one is compared before it is read.
+    // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
     if (const checkpoint::Listing* newest = checkpoint::newest_valid(start.candidates)) {
       require_same_config(resolved, checkpoint::read_state(newest->path), newest->path);
     }
@@ -173,7 +174,7 @@ RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds pa
     if (resume != "never") start.candidates = checkpoint::candidates(resume, checkpoint::kAnyRun);
     start.moves_aside = require_fresh(resolved);
   }
-  // What is moved aside with the folder is in nobody's way.
+  // Checkpoints that are moved aside with the folder cannot conflict.
   if (!start.moves_aside || !is_within(resolved.checkpoint.dir, dir)) {
     checkpoint::require_no_other_run(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity),
                                      "checkpoint.dir");
@@ -186,7 +187,7 @@ void open_run_folder(const Config& resolved, RunStart& start) {
   const auto& [folder, state, tried] = start.checkpoint;
   if (resolved.checkpoint.resume == "auto") {
     if (start.memory_step > 0) {
-      start.complete = false;  // it is to be saved on the disk
+      start.complete = false;  // the state must still be saved to disk
     } else if (folder.empty()) {
       start.starting_over = starting_over(resolved, start.candidates.size());
     } else {
@@ -201,7 +202,7 @@ void open_run_folder(const Config& resolved, RunStart& start) {
   if (!start.complete) require_writable(resolved.checkpoint.dir);
   if (start.moves_aside) move_aside(dir);
   if (fs::exists(dir)) return;
-  start.lock.reset();  // of a folder that was moved aside
+  start.lock.reset();  // it locked the folder that was moved aside
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) throw DataError("record", fmt::format("run.dir {}: cannot create: {}", dir, failed.message()));
@@ -210,10 +211,10 @@ void open_run_folder(const Config& resolved, RunStart& start) {
 
 void write_run_files(const Config& resolved, const RunIdentity& identity, const World& world,
                      const std::string& command, const std::vector<const MemoryPlan*>& plans) {
-  // A full disk does not keep a run from going on: the file of its earlier start stays.
+  // A full disk does not stop a continued run: the file of its earlier start stays.
   const auto attempt = [&](const std::string& name, const auto& write) {
     const std::string path = resolved.run.dir + "/" + name;
-    remove_pending(path);  // of a start that was killed
+    remove_pending(path);  // left by a killed start
     try {
       write(path);
     } catch (const DataError& error) {

@@ -1,4 +1,4 @@
-// A run's id, and which checkpoints are its own.
+// Reads and writes a run's identity, and selects the run's own checkpoints.
 #include "train/run_identity.h"
 
 #include <filesystem>
@@ -21,12 +21,12 @@ bool keeps_its_checkpoints(const Config& resolved) {
   return fs::weakly_canonical(resolved.checkpoint.dir) == fs::weakly_canonical(resolved.run.dir + "/checkpoints");
 }
 
-constexpr std::size_t kMostBytes = 4096;  // of run.json
+constexpr std::size_t kMostBytes = 4096;  // size limit of run.json
 
 }  // namespace
 
-// A file that write_identity() would not have written counts as missing: id and parent go into every manifest, which
-// nobody could read with others.
+// A file that write_identity() cannot have written counts as missing: id and parent go into every manifest, and invalid
+// ones would make the manifests unreadable.
 RunIdentity read_identity(const std::string& run_dir) {
   const FileText file = read_file(run_dir + "/run.json", true, kMostBytes);
   if (!file.problem.empty() || json_depth(file.text) > kMaxJsonDepth) return {};

@@ -1,4 +1,5 @@
-// Which run a folder holds: its id, drawn when it begins and kept in <run.dir>/run.json. Checkpoints carry it.
+// Identifies the run in a folder. Its id is drawn when the run begins and kept in <run.dir>/run.json and in every
+// checkpoint.
 #pragma once
 
 #include <string>
@@ -10,24 +11,25 @@ namespace lt {
 
 struct RunIdentity {
   std::string id;
-  std::string parent;  // of the run whose checkpoint it began from; empty: none
+  std::string parent;  // id of the run whose checkpoint it began from; empty: none
   std::string began;   // UTC, "20240501T165500Z"
-  // 16 hexadecimal digits, drawn by each start that does not go on from memory; copies in memory carry it. Empty: none.
+  // 16 hexadecimal digits, drawn by each start that does not continue from memory and kept in copies in memory. Empty:
+  // none.
   std::string timeline;
-  bool is_new = false;  // drawn now
+  bool is_new = false;  // drawn by this start
 };
 
-// What run.json of that folder says; no id where there is none. An unreadable file counts as missing.
+// Reads run.json of that folder. The id is empty if the file is missing. An unreadable file counts as missing.
 RunIdentity read_identity(const std::string& run_dir);
 RunIdentity new_identity(const std::string& parent = "");
-// That of run.json. Where there is none, that of the checkpoints in <run.dir>/checkpoints, if they all are of one run;
-// else a new one.
+// Returns the identity in run.json. Without that file, it returns the identity of the checkpoints in
+// <run.dir>/checkpoints if they all belong to one run, otherwise a new identity.
 RunIdentity identity_of(const Config& resolved);
-// Durably, or as it was. Throws DataError.
+// Writes run.json durably, or leaves the old file as it was. Throws DataError.
 void write_identity(const std::string& run_dir, const RunIdentity& identity);
 
-// Which checkpoints of checkpoint.dir are the run's. Those of version 1, without an id, are where the folder is
-// <run.dir>/checkpoints.
+// Selects the checkpoints of checkpoint.dir that belong to the run. Those of version 1, which have no id, belong to it
+// if the folder is <run.dir>/checkpoints.
 checkpoint::RunFilter checkpoints_of(const Config& resolved, const RunIdentity& identity);
 // How the run's checkpoints are saved and kept.
 checkpoint::SaveOptions save_options(const Config& resolved);

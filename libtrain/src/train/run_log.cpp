@@ -1,4 +1,4 @@
-// Lines, rows and events of a run.
+// Writes the lines, rows and events of a run.
 #include "train/run_log.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ void RunLog::say(const std::string& line) {
   note(line);
   if (!has_console_) return;
   has_console_ = std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
-  if (!has_console_) ::__fpurge(stdout);  // or the end of the program would try again
+  if (!has_console_) ::__fpurge(stdout);  // otherwise the program's exit would try to write the line again
 }
 
 void RunLog::note(const std::string& line) {

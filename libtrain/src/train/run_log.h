@@ -1,6 +1,6 @@
-// Where a run writes to: the console and log.txt, metrics.jsonl and other sinks. Before open(), and on ranks other than
-// 0, which never open it, nothing is written. Opening throws; after it a write that fails loses what it would have
-// written, with a warning, and the run goes on.
+// The outputs of a run: the console and log.txt, metrics.jsonl and other sinks. Only rank 0 opens the log, and nothing
+// is written before open(). Opening throws on failure. A later write that fails loses its lines with a warning, and the
+// run goes on.
 #pragma once
 
 #include <map>
@@ -20,26 +20,26 @@ class RunLog {
  public:
   // Throws DataError.
   void open(const std::string& run_dir);
-  // `sink` writes to `path`.
+  // Adds a sink that writes to `path`.
   void add(const std::string& path, std::unique_ptr<Sink> sink);
 
   void say(const std::string& line);
-  // In log.txt alone.
+  // Writes to log.txt only.
   void note(const std::string& line);
-  // To metrics.jsonl and every sink.
+  // Writes to metrics.jsonl and every sink.
   void step(const StepRecord& record);
   void evaluation(Size step, double loss);
   void event(const nlohmann::ordered_json& event);
   void sync();
-  // The files of rows, for who syncs them on another thread; none on ranks that write nothing.
+  // The files of rows, for a caller that syncs them on another thread; empty on ranks that write nothing.
   std::vector<std::string> row_files() const;
 
-  // Runs `write`, which writes to `folder` of the run.
+  // Runs `write`, which writes into the folder `folder` of the run.
   template <class F>
   void keep(const std::string& folder, F&& write) {
     folders_.try_emplace(folder, folder_ + "/" + folder).first->second.attempt(step_, write);
   }
-  // The path of a file in a folder of the run, which is made where it is not there. Throws DataError.
+  // The path of a file in a folder of the run. Creates the folder if it does not exist. Throws DataError.
   std::string in_folder(const std::string& folder, const std::string& file) const;
 
  private:
@@ -55,7 +55,7 @@ class RunLog {
   }
 
   std::string folder_;
-  Size step_ = 0;  // of the last row or event
+  Size step_ = 0;  // step of the last row or event
   bool has_console_ = true;
   std::unique_ptr<LossyLines> log_, metrics_;
   std::vector<LossySink> sinks_;

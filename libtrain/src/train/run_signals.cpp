@@ -1,4 +1,4 @@
-// The handler and what it notes.
+// Installs the signal handler, which only records the first signal.
 #include "train/run_signals.h"
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
-// Signals while a run trains. SIGTERM, SIGUSR1 and SIGINT ask it to save and stop: the handler only notes the first
-// one, and the ranks agree on the step after which they stop. SIGPIPE is ignored: who reads the console may leave.
+// Handles signals while a run trains. SIGTERM, SIGUSR1 and SIGINT ask it to save and stop: the handler only records the
+// first one, and the ranks agree on the step after which they stop. SIGPIPE is ignored, because the reader of the
+// console may go away.
 #pragma once
 
 #include <csignal>
@@ -9,9 +10,9 @@
 
 namespace lt {
 
-// Takes the signals over while it lives, at most one in a process, and gives them back to their handlers. A second
-// SIGINT ends the process at once, with code 130. SIGINT stays ignored where it was: so a shell starts what it puts
-// into the background.
+// Handles the signals during its lifetime and then restores the earlier handlers. At most one object per process may
+// exist. A second SIGINT ends the process at once with code 130. If SIGINT was ignored it stays ignored, because a
+// shell starts background jobs that way.
 class RunSignals {
  public:
   RunSignals();
@@ -19,17 +20,17 @@ class RunSignals {
   RunSignals(const RunSignals&) = delete;
   RunSignals& operator=(const RunSignals&) = delete;
 
-  // The request to stop that came to this process first; 0: none, or nobody listens.
+  // The first stop signal that this process received; 0: none, or no RunSignals object exists.
   static int noted();
 
  private:
   struct sigaction before_[4];
 };
 
-// What came to any rank of `control`: that of the lowest one; 0: none. All ranks call it.
+// Returns the stop signal of the lowest rank that received one; 0: none. All ranks of `control` must call it.
 int agree_on_stop(const Group& control);
 
-// "SIGUSR1".
+// For example "SIGUSR1".
 std::string name_of_signal(int signal);
 
 }  // namespace lt

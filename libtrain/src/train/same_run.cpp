@@ -1,4 +1,4 @@
-// Which keys make two configurations the same run.
+// Decides whether two configurations describe the same run.
 #include "train/same_run.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,9 @@
 namespace lt {
 namespace {
 
-// Keys whose change makes another run of it: everything of the model, the data and the optimizer, the length of a
-// sample, and what the weights started from. What only says how a run is computed or measured may change.
+// True for keys that make it a different run if they change: all keys of the model, the training data and the
+// optimizer, the sample length, and the source of the initial weights. Keys that only say how a run is computed or
+// measured may change.
 bool decides_the_run(const std::string& key) {
   if (key == "model.preset" || key == "data.val") return false;
   return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq" ||
@@ -43,7 +44,7 @@ std::string config_hash(const Config& resolved) {
   std::string text;
   const auto unset = flatten(Config{});
   for (const auto& [key, value] : flatten(resolved)) {
-    // Runs from before these keys have the same hash as those that leave them open.
+    // Open keys are left out, so that configurations without these keys have the same hash.
     const bool is_open =
         std::any_of(nn::spec_fields().begin(), nn::spec_fields().end(), [&](const nn::SpecField& field) {
           return is_left_open(field) && key == fmt::format("model.{}", field.name) && value == unset.at(key);

@@ -1,4 +1,4 @@
-// Saving by cadence, in the background, and again where it failed.
+// Saves by cadence and in the background, and retries failed saves.
 #include "train/saver.h"
 
 #include <fmt/format.h>
@@ -26,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A failed save is tried again 1, 2, 4, ... steps later; after this many attempts the cadence has the next one. At the
-// end of a run seconds take the place of steps.
+// A failed save is retried 1, 2, 4, ... steps later. After this many attempts the next attempt waits for the cadence.
+// At the end of a run the delays are in seconds instead of steps.
 constexpr int kMostAttempts = 8, kMostFinalAttempts = 5;
 
 Size back_off(int attempts) { return Size{1} << (attempts - 1); }
@@ -49,8 +49,8 @@ std::unique_ptr<StateCopy> state_copy_for(Run& run) {
   return std::make_unique<StateCopy>(*run.engine, run.engine->shard_map().owned);
 }
 
-// The rows that led to a checkpoint are on the disk before it. A busy disk takes a second for them, so training does
-// not wait; rows may be lost with a warning, which the log gives.
+// Syncs the rows that led to a checkpoint to disk before the checkpoint. A busy disk takes a second for them, so this
+// runs while training goes on. Failures are ignored, because the log warns about lost rows.
 void sync_rows(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     try {
@@ -62,7 +62,7 @@ void sync_rows(const std::vector<std::string>& files) {
 
 }  // namespace
 
-// A copy whose save has not begun.
+// A started copy whose save has not begun.
 struct Saver::StartedCopy {
   Size step;
   std::shared_ptr<void> buffer;
@@ -70,11 +70,11 @@ struct Saver::StartedCopy {
   double stall_seconds;
 };
 
-// The thread, and the two buffers from which it writes in turn.
+// The background thread, and the two buffers from which it writes in turn.
 struct Saver::Background {
   using Buffers = std::array<std::shared_ptr<void>, kSaveBuffers>;
 
-  // Pinning a GPU's buffers takes seconds, so it goes on beside the first steps.
+  // Pinning a GPU's buffers takes seconds, so it runs during the first steps.
   Background(Run& run, Size bytes)
       : group(run.world.group().duplicate_patient("checkpoints")),
         allocation(std::async(std::launch::async, [device = run.device(), bytes] {
@@ -82,24 +82,24 @@ struct Saver::Background {
           for (auto& buffer : made) buffer = host_memory(device, bytes);
           return made;
         })) {}
-  // That of the save after those begun so far. All ranks call it.
+  // The buffer of the next save. All ranks must call it.
   const std::shared_ptr<void>& next_buffer(const Group& control) {
     if (begun == 0) collectively(control, [&] { buffers = allocation.get(); });
     return buffers[static_cast<std::size_t>(begun++ % kSaveBuffers)];
   }
 
-  const Group group;  // of the thread alone
+  const Group group;  // used only by the thread
   std::future<Buffers> allocation;
   Buffers buffers;
   Size begun = 0;
   std::optional<StartedCopy> started;
-  BackgroundSaves saves;  // last: its thread ends first
+  BackgroundSaves saves;  // last member, so that its thread ends first
 };
 
 Saver::Saver(Run& run)
     : run_(run), recorded_(std::make_shared<RecordedSteps>(run.steps_done())), copy_(state_copy_for(run)) {
   const CheckpointConfig& config = run.config.checkpoint;
-  // A run that begins from another's checkpoint has none of its own yet.
+  // A run that begins from another run's checkpoint has no checkpoint of its own yet.
   if (config.resume == "auto") last_begun_ = last_saved_ = run.start.newest_on_disk;
   if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
   if (config.memory_every == 0) return;
@@ -119,7 +119,7 @@ Saver::~Saver() { recorded_->close(); }
 
 bool Saver::is_due(Size step) {
   const Size every = run_.config.checkpoint.every;
-  const bool by_minutes = minutes_are_over();  // every rank asks at every step
+  const bool by_minutes = minutes_are_over();  // collective, so every rank calls it at every step
   return by_minutes || (every > 0 && step % every == 0) || (failure_ && failure_->retry_at == step);
 }
 
@@ -177,9 +177,9 @@ void Saver::save_in_background(Size step) {
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
   ShardMap map = run_.engine->shard_map();
   map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
-  checkpoint::RunState state = state_of_run(run_);  // in f16 it waits for the step, whose loss scale it has
+  checkpoint::RunState state = state_of_run(run_);  // in f16 this waits for the loss scale of the step
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);
-  // All by value: during stack unwinding the thread may be left behind.
+  // Capture everything by value: during stack unwinding the thread may outlive this object.
   background_->saves.add(step, stall_seconds,
                          [copied = copy.copied, recorded = recorded_, config = run_.config, state = std::move(state),
                           map = std::move(map), group = background_->group, rows = run_.log.row_files()] {
@@ -202,7 +202,7 @@ void Saver::drop_memory() {
 void Saver::conclude_finished() {
   if (!background_ || background_->saves.outstanding() == 0) return;
   const PhaseScope phase(Phase::save);
-  // The ranks' threads end at different times, and all ranks conclude at the same step.
+  // Saves end at different times on different ranks, but all ranks must conclude a save at the same step.
   int finished = background_->saves.outstanding();
   for (const std::string& count : run_.control.all_gather_bytes(std::to_string(background_->saves.finished()))) {
     finished = std::min(finished, std::stoi(count));
@@ -235,7 +235,7 @@ void Saver::conclude_failure(const SaveOutcome& outcome) {
   const int attempts = failure_ ? failure_->attempts + 1 : 1;
   const Size done = run_.steps_done();
   const bool of_last_step = final_attempt_ > 0 && outcome.step == done;
-  Size retry_at = 0;  // none after a step
+  Size retry_at = 0;  // 0: no retry after a step
   if (!of_last_step && attempts < kMostAttempts) {
     retry_at = std::max(done, std::min(done + back_off(attempts), run_.config.train.steps));
   }

@@ -1,6 +1,6 @@
-// When a run's state is saved, and what happens to a save that fails: the next step boundaries try again, less and less
-// often, because a disk that is full may have room later. With checkpoint.async training waits for a copy of the state
-// alone; a thread writes it. With checkpoint.memory_every copies in memory are made besides.
+// Decides when a run's state is saved, and retries failed saves at later step boundaries, at growing intervals, because
+// a full disk may have room later. With checkpoint.async training waits only for a copy of the state, which a thread
+// writes to disk. With checkpoint.memory_every it also makes copies in memory.
 #pragma once
 
 #include <chrono>
@@ -17,34 +17,33 @@
 
 namespace lt {
 
-// All ranks of run.control call all of it alike.
+// All ranks of run.control must make all calls alike.
 class Saver {
  public:
   explicit Saver(Run& run);
   ~Saver();
 
-  // Whether the state after `step`, the last one done, is to be saved: by cadence, or because a save failed.
+  // Whether the state after `step`, the last one done, must be saved: by cadence, or because a save failed.
   bool is_due(Size step);
-  // Says what became of saves that ended meanwhile. Between any two steps.
+  // Reports the outcome of saves that have ended. Call it between any two steps.
   void conclude_finished();
-  // Saves the state as it stands, unless that was done. A save that fails is tried again later (is_due()); throws what
-  // is no DataError.
+  // Saves the current state unless it is already saved. A save that fails with DataError is retried later (is_due());
+  // other errors are thrown.
   void save();
-  // The same at the end of a run: returns when all saves are over, and throws DataError where this one fails
-  // repeatedly.
+  // Saves at the end of a run. Returns when all saves are over; throws DataError if this save fails repeatedly.
   void finish();
 
-  // After each step: starts the copies of its state that are due, in memory of the hosts and, where save() will be
-  // called for it, for a save beside training. On a GPU they run beside the next step, best if the step is still at
-  // work.
+  // Call it after each step. Starts the copies of its state that are due: the in-memory checkpoint and, if `saves` says
+  // that save() follows, the copy for a background save. On a GPU the copies run beside the next step; best is to call
+  // it while the device still works on the current one.
   void start_copies(bool saves);
-  // Whether save() needs the step's record. Where it does not, the thread that writes waits for it.
+  // Whether the step must be recorded before save(). If not, the thread that writes waits for the record.
   bool save_needs_record() const { return background_ == nullptr; }
-  // The record of `step` is written, so copies of its state may be kept.
+  // Call it after the record of `step` is written. Copies of its state may then be kept.
   void recorded(Size step) { recorded_->add(step); }
-  // The numbers of a step are not finite, so its state is not kept. Waits for the saves before it.
+  // Call it if the numbers of a step are not finite. Its state is not kept. Waits for the earlier saves.
   void give_up();
-  // The copies in memory are not needed any more.
+  // Removes the copies in memory when they are no longer needed.
   void drop_memory();
 
   // The newest step that this start saved or began from; -1: none.
@@ -55,7 +54,7 @@ class Saver {
   struct StartedCopy;
   struct Failure {
     int attempts;
-    Size retry_at;  // step; 0: the cadence has the next save
+    Size retry_at;  // step; 0: the next save follows by cadence
     Error error;
   };
 
@@ -69,13 +68,13 @@ class Saver {
   void conclude_failure(const SaveOutcome& outcome);
 
   Run& run_;
-  const std::shared_ptr<RecordedSteps> recorded_;  // with the threads
+  const std::shared_ptr<RecordedSteps> recorded_;  // shared with the threads
   const std::unique_ptr<StateCopy> copy_;          // null: nothing is copied
   std::unique_ptr<Background> background_;         // null: saves block
   std::unique_ptr<MemoryCheckpoints> memory_;      // null: none
-  std::optional<Failure> failure_;                 // of the newest save
+  std::optional<Failure> failure_;                 // set if the newest save failed
   Size last_begun_ = -1, last_saved_ = -1;         // steps
-  int final_attempt_ = 0;                          // to save the last step of the run; 0 before it
+  int final_attempt_ = 0;                          // number of the attempt at the end of the run; 0 before the end
   std::chrono::steady_clock::time_point last_begin_ = std::chrono::steady_clock::now();
 };
 

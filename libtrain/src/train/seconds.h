@@ -1,4 +1,4 @@
-// Times in seconds.
+// Elapsed time and time of day in seconds.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// By the wall clock.
+// Read from the wall clock.
 inline double since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

@@ -1,4 +1,4 @@
-// How each range comes to its place in a copy.
+// Plans and runs the transfers that bring each range to its place in a copy.
 #include "train/state_copy.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace lt {
 namespace {
 
-// A GPU's copy engine copies. On the CPU all threads do, as one does not fill the memory's bandwidth.
+// Copies with a GPU's copy engine. On the CPU all threads copy, because one thread does not fill the memory bandwidth.
 void transfer(const Stream& stream, void* to, const void* from, Size bytes) {
   if (stream.device() != kCpu) return copy_bytes(stream, to, from, bytes);
-  const DType dtype = bytes % dtype_bytes(DType::f32) == 0 ? DType::f32 : DType::bf16;  // of any values
+  const DType dtype = bytes % dtype_bytes(DType::f32) == 0 ? DType::f32 : DType::bf16;  // only its size matters
   const kernels::Strided row{.dims = 1, .sizes = {bytes / dtype_bytes(dtype)}, .out = {1}, .a = {1}};
   kernels::copy_strided(CpuStream{}, dtype, row, to, from, false);
 }
@@ -31,7 +31,7 @@ Size state_copy_bytes(const std::vector<StateRange>& ranges) {
 
 StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
     : engine_(engine), ranges_(std::move(ranges)), layout_(ranges_.size()), stream_(engine.options().device) {
-  // In a copy ranges stand in the order of their memory.
+  // A copy holds the ranges in the order of their memory.
   std::vector<std::size_t> order(ranges_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -43,7 +43,7 @@ StateCopy::StateCopy(Engine& engine, std::vector<StateRange> ranges)
     layout_[order[i]] = places[i];
     const std::byte* const from = memory_of(in_memory[i]);
     const Size bytes = in_memory[i].values.bytes();
-    // No transfer may leave the block of memory that it begins in, though another lies behind.
+    // A transfer must stay in the block of memory in which it begins, even if another block follows directly.
     if (i > 0 && in_memory[i].values.shares_storage(in_memory[i - 1].values) &&
         from - transfers_.back().from == places[i].offset - transfers_.back().offset) {
       transfers_.back().bytes = places[i].offset - transfers_.back().offset + bytes;
@@ -67,7 +67,7 @@ Event StateCopy::start(void* to) const {
 
 std::vector<StateRange> StateCopy::ranges_in(const std::shared_ptr<void>& copy) const {
   std::vector<StateRange> ranges = ranges_;
-  std::map<DType, Tensor> all;  // of the copy
+  std::map<DType, Tensor> all;  // the whole copy as a tensor of each dtype
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const DType dtype = layout_[i].dtype;
     const Size element = dtype_bytes(dtype);

@@ -1,5 +1,5 @@
-// Copies ranges of an engine's state to memory of the host. Only the update changes them, so on a GPU a copy runs on a
-// stream of its own, beside the next forward and backward pass.
+// Copies ranges of an engine's state to host memory. Only the update changes them, so on a GPU a copy runs on its own
+// stream beside the next forward and backward pass.
 #pragma once
 
 #include <memory>
@@ -10,40 +10,40 @@
 
 namespace lt {
 
-// An engine has one, since its update waits for one stream.
+// At most one per engine, because the engine's update waits for one stream only.
 class StateCopy {
  public:
-  // `ranges` of the state of `engine`, which outlives it.
+  // Copies `ranges` of the state of `engine`, which must outlive this object.
   StateCopy(Engine& engine, std::vector<StateRange> ranges);
 
-  // Where each range lies in a copy, and the size of one.
+  // The place of each range in a copy, and the size of a copy.
   const std::vector<checkpoint::CopyRange>& layout() const { return layout_; }
   Size bytes() const { return checkpoint::payload_bytes_of(layout_); }
-  // Ranges that lie side by side go in one transfer. A stream that waits takes some 1,000 of them; with more the host
-  // would stand still until the copy is done, and with it the next step.
+  // The number of transfers of a copy; adjacent ranges share one. A waiting stream queues some 1,000 of them. With
+  // more, the host would block until the copy is done, and delay the next step.
   std::size_t transfers() const { return transfers_.size(); }
-  // Copies the state after the last step to `to`, of bytes() bytes. On the CPU it returns when all is there; on a GPU
-  // the event marks that, and the next update waits for it.
+  // Copies the state after the last step to `to`, which holds bytes() bytes. On the CPU it returns when the copy is
+  // complete. On a GPU the event marks completion, and the next update waits for it.
   Event start(void* to) const;
-  // The same ranges with their values in a copy.
+  // Returns the same ranges, with `copy` as the memory of their values.
   std::vector<StateRange> ranges_in(const std::shared_ptr<void>& copy) const;
 
  private:
   Engine& engine_;
   std::vector<StateRange> ranges_;
-  std::vector<checkpoint::CopyRange> layout_;  // of each range
+  std::vector<checkpoint::CopyRange> layout_;  // parallel to ranges_
   struct Transfer {
     const std::byte* from;
-    Size offset, bytes;  // in a copy
+    Size offset, bytes;  // place in a copy
   };
   std::vector<Transfer> transfers_;
   Stream stream_;
 };
 
-// Bytes of one copy of these ranges.
+// The size in bytes of one copy of these ranges.
 Size state_copy_bytes(const std::vector<StateRange>& ranges);
 
-// The buffers of asynchronous saves: one is written to the disk while the next one fills.
+// The number of buffers for asynchronous saves: one is written to disk while the other one fills.
 inline constexpr Size kSaveBuffers = 2;
 
 }  // namespace lt

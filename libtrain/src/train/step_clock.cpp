@@ -1,4 +1,4 @@
-// Advances the clock by work and by waits.
+// Advances the clock by counted work and by waits for collectives.
 #include "train/step_clock.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace lt {
 void StepClock::compute() {
   const WorkCount now = work_;
   const DeviceModel& device = *use_.device;
-  // A GPU multiplies f16 as fast as bf16; processors have no instructions for it that are used here.
+  // A GPU multiplies f16 as fast as bf16. On CPUs this library uses no f16 instructions.
   const bool low = use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && device.dense_tflops_bf16 > 0);
   const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
   const double per_tera = 1e-9 / use_.cores;  // ms for 1 FLOP at 1 TFLOP/s

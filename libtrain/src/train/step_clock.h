@@ -1,5 +1,5 @@
-// The time that a step would take: a timeline whose clock is driven by counted work instead of time. Run a step of an
-// engine on the meta device under it; the engine's own schedule then decides what hides behind what.
+// Estimates the time of a step: a timeline whose clock advances by counted work instead of real time. Run a step of an
+// engine on the meta device under it, so that the engine's own schedule decides which collectives are hidden.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ namespace lt {
 struct DeviceUse {
   const DeviceModel* device = nullptr;
   NodeLayout layout;
-  int cores = 1;  // that a rank computes with; 1 on a GPU
+  int cores = 1;  // cores per rank; 1 on a GPU
   DType dtype = DType::f32;
   Size head_dim = 0;
 };
@@ -28,26 +28,26 @@ class StepClock final : public Timeline {
 
   std::size_t begin(Span span, const TimePoint& at) override;
   void end(std::size_t handle, const TimePoint& at) override;
-  TimePoint now() override { return {}; }  // its own clock says when things happen
+  TimePoint now() override { return {}; }  // unused: spans take their times from the estimated clock
   const std::vector<Span>& spans() override { return spans_; }
 
-  // The clock's counter. The caller points a WorkScope at it while spans go here.
+  // The work counter that drives the clock. The caller must point a WorkScope at it while this timeline is in use.
   WorkCount& work() { return work_; }
-  // The time of what ran since the last call. Collectives may be on their way across it.
+  // Returns the time that passed since the last call. Collectives may be in flight across the call.
   StepTime take();
 
  private:
-  void compute();  // the work counted since the last call passes
+  void compute();  // advances the clock by the work counted since the last call
   void wait_for(Span& span, const CollectiveCost& cost);
   CollectiveCost cost_of(const CollectiveShape& shape);
 
   DeviceUse use_;
   WorkCount work_, counted_;
   double now_ms_ = 0;
-  double link_free_ms_ = 0;                            // collectives share the links: one at a time gets all of them
-  std::vector<Activity> activities_{Activity::other};  // those that are open, innermost last
+  double link_free_ms_ = 0;                            // collectives share the links, so they run one at a time
+  std::vector<Activity> activities_{Activity::other};  // open activities, innermost last
   std::vector<Span> spans_;
-  std::vector<std::optional<CollectiveCost>> costs_;      // beside spans_
+  std::vector<std::optional<CollectiveCost>> costs_;      // parallel to spans_
   std::map<std::pair<int, int>, GroupPlacement> groups_;  // by ranks and stride
   StepTime time_;
 };

@@ -1,4 +1,4 @@
-// The row of a step: this rank's times and counters, and what the other ranks say of theirs.
+// Builds the row of a step from this rank's times and counters and from the reports of all ranks.
 #include "train/step_record.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace lt {
 namespace {
 
-// What a rank tells the others of its step.
+// A rank's report on its step to the other ranks.
 struct RankReport {
   double step_ms = 0, own_ms = 0;
   std::array<double, kActivities> breakdown_ms{};
@@ -22,7 +22,7 @@ struct RankReport {
 };
 static_assert(std::is_trivially_copyable_v<RankReport>);
 
-// Sums the ranks' reports up in this rank's record.
+// Summarises the ranks' reports in this rank's record.
 void gather_ranks(FinishedStep& finished, const RankReport& mine, const Group& control) {
   StepRecord& record = finished.record;
   std::vector<RankReport> reports;
@@ -65,12 +65,12 @@ FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
   record.tokens_per_s_per_rank = record.tokens_per_s / run.world.size();
   record.mfu = run.mfu(record.tokens_per_s_per_rank);
   record.memory_peak_bytes = memory_peak(run.device()).total;
-  // Pages of a tensor that nothing wrote yet are not resident.
+  // The difference can be negative: tensor pages that nothing has written yet are not resident.
   record.memory_outside_bytes = std::max<Size>(0, system_bytes_in_use(run.device()) - memory_live(run.device()).total);
   record.memory_total_bytes = run.device_memory_bytes;
   record.comm = issued.comm.totals();
   double waiting_ms = issued.waiting_ms;
-  if (run.device().type == DeviceType::cuda) {  // whose host runs ahead
+  if (run.device().type == DeviceType::cuda) {  // the host runs ahead, so its own waits do not count
     waiting_ms = 0;
     for (const CommTotal& total : record.comm) waiting_ms += total.exposed_ms;
   }

@@ -1,4 +1,4 @@
-// The row of metrics.jsonl that describes one step.
+// Makes the row of metrics.jsonl that describes one step.
 #pragma once
 
 #include "libtrain/parallel/engine.h"
@@ -8,24 +8,24 @@
 
 namespace lt {
 
-// A step that the host has given to the device, which may still be at it.
+// A step that the host has enqueued. The device may still be running it.
 struct IssuedStep {
   Size step = 0;
   StepResult result;
   double lr = 0;
   Lap lap;
   CommLap comm;
-  double waiting_ms = 0;  // of the host, for other ranks
+  double waiting_ms = 0;  // time that the host waited for other ranks
 };
 IssuedStep issued_step(const Run& run, const StepResult& result, double lr, ActivityClock& clock);
 
 struct FinishedStep {
   StepRecord record;
-  int stop_signal = 0;  // that came to any rank, of the lowest one; 0: none
+  int stop_signal = 0;  // from the lowest rank that received one; 0: none
 };
 
-// Waits until the device is done with it. All ranks of run.control call it. Times are this rank's; the slowest, the
-// mean and the peak of memory are those of all ranks.
+// Waits until the device has finished the step. All ranks of run.control must call it. Times are this rank's; slowest
+// and mean times and the memory peak are over all ranks.
 FinishedStep finish_step(const Run& run, const IssuedStep& issued);
 
 }  // namespace lt

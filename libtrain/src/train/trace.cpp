@@ -1,4 +1,4 @@
-// The timeline and the kernels of some steps, gathered over the ranks.
+// Records the timeline and the kernels of some steps, and gathers them from all ranks.
 #include "train/trace.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ bool Trace::before_step(Size step) {
   if (step != begin_ || begin_ == end_) return false;
   records_kernels_ = begin_ < kernels_end_;
   if (records_kernels_) collectively(run_.control, [&] { run_.kernels->start(); });
-  run_.control.barrier();  // the ranks' clocks begin together
+  run_.control.barrier();  // so that the clocks of all ranks begin together
   timeline_ = records_kernels_ ? make_timeline(run_.device(), run_.kernels->mark()) : make_timeline(run_.device());
   current_.emplace(timeline_);
   return true;

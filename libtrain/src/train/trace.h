@@ -1,5 +1,5 @@
-// The timeline of the steps that record.trace_steps asks for, with the kernels of those of record.profile_steps,
-// written to <run.dir>/trace.
+// Writes to <run.dir>/trace the timeline of the steps that record.trace_steps asks for, with kernels for the steps of
+// record.profile_steps.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace lt {
 
-// All ranks call it around every step. The first step of a start is left out: it warms up. What before_step() and
-// after_step() do is no part of a step: they return whether they did anything that takes time.
+// All ranks must call it around every step. The first step of a start is a warm-up and is left out. Time spent in
+// before_step() and after_step() does not belong to a step; they return whether they spent any.
 class Trace {
  public:
   explicit Trace(Run& run);
 
   bool before_step(Size step);
-  // Writes rank-R.json of each rank and all.json of all of them, by rank 0: one step after the last that is recorded,
-  // in which the collectives that were on their way have arrived. Where that fails there is a warning and no trace.
+  // One step after the last recorded one, when the collectives in flight have finished, rank 0 writes rank-R.json for
+  // each rank and all.json for all of them. If that fails, it logs a warning and there is no trace.
   bool after_step(Size step);
-  // No more steps come.
+  // Stops recording. Call it when no more steps follow.
   void stop();
-  // Then writes what there is where nothing was written yet, or says that there is none.
+  // Stops recording. If no trace was written yet, writes the recorded steps or logs that there are none.
   void finish();
 
  private:
@@ -36,7 +36,7 @@ class Trace {
   bool written_ = false;
   std::shared_ptr<Timeline> timeline_;
   std::optional<TimelineScope> current_;  // while steps are recorded
-  bool records_kernels_ = false;          // now
+  bool records_kernels_ = false;          // true while kernels are recorded
   KernelRecords kernels_;
 };
 

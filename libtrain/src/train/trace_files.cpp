@@ -1,4 +1,4 @@
-// Pieces of events to two files at once.
+// Writes each piece of events to two files: its rank's and the common one.
 #include "train/trace_files.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace lt {
 namespace {
 
-// An earlier start may have had more ranks: what it left would stand beside the trace of fewer.
+// Removes the files of an earlier start. If it had more ranks, some would remain beside the new trace.
 void remove_rank_files(const std::string& folder) {
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {

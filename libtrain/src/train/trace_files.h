@@ -1,4 +1,5 @@
-// The files of a trace as the ranks' events come: rank-R.json of each and all.json of all, in <run.dir>/trace.
+// Writes the files of a trace while the ranks' events arrive: rank-R.json for each rank and all.json for all, in
+// <run.dir>/trace.
 #pragma once
 
 #include <optional>
@@ -12,13 +13,13 @@
 
 namespace lt {
 
-// The files on the rank that writes them. A failure is kept for commit(), since other ranks go on sending.
+// Used on the rank that writes the files. A failure is kept until commit(), because the other ranks keep sending.
 class TraceFiles {
  public:
   explicit TraceFiles(const RunLog& log);
-  // The next piece of the events of `rank`: of 0 first, then of 1, ...; each rank has one.
+  // Adds the next piece of the events of `rank`. Ranks come in the order 0, 1, ..., each with at least one piece.
   void add(int rank, std::string_view piece);
-  // Gives the files their names; returns that of all.json. Throws DataError where anything failed.
+  // Gives the files their final names and returns the path of all.json. Throws DataError if anything failed.
   std::string commit();
 
  private:
@@ -32,8 +33,8 @@ class TraceFiles {
   std::optional<DataError> failure_;
 };
 
-// Hands each rank's `mine`, in the order of ranks, to take(rank, piece) on rank 0, in pieces of at most a mebibyte; no
-// rank holds more of another's. All ranks call it.
+// Passes each rank's `mine` to take(rank, piece) on rank 0, in the order of ranks and in pieces of at most 1 MiB. No
+// rank holds more than one piece of another rank's data. All ranks of `group` must call it.
 template <class F>
 void gather_in_pieces(const Group& group, const std::string& mine, F&& take) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;

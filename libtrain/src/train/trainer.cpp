@@ -1,4 +1,4 @@
-// A training run from its first step to its last checkpoint.
+// Trains a run from its first step to its last checkpoint.
 #include "libtrain/train/trainer.h"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ class Trainer {
     const End end = run_steps();
     const PhaseScope records(Phase::records);
     trace_.stop();
-    saver_.finish();  // before the trace: should that fail, the state is safe
+    saver_.finish();  // before the trace, so that the state is safe if the trace fails
     saver_.drop_memory();
     trace_.finish();
     const double seconds = seconds_since(begin_);
@@ -57,7 +57,7 @@ class Trainer {
   }
 
  private:
-  // Why there are no more steps.
+  // Why the run ends.
   enum class End { steps, time, signal };
   std::string signal_name() const { return name_of_signal(stop_signal_); }
   std::string reason(End end) const {
@@ -78,7 +78,7 @@ class Trainer {
       const Size n = steps_done();
       const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
       const bool saves = saver_.is_due(n) && n < train.steps;
-      // The device works on this step while the host makes the next one ready.
+      // The device works on this step while the host prepares the next one.
       const bool is_ahead =
           run_.device().type == DeviceType::cuda && !needs_result(n) && !(saves && saver_.save_needs_record());
       is_ahead ? saver_.start_copies(saves) : finish_issued();
@@ -86,22 +86,23 @@ class Trainer {
       if (evaluates) evaluate();
       if (samples) sample();
       if (out_of_time()) return finish_issued(), End::time;
-      // Before copies and saves, whose time is the next step's.
+      // Comes before copies and saves, because their time belongs to the next step.
       if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
       if (!is_ahead) saver_.start_copies(saves);
       saver_.conclude_finished();
       if (saves) saver_.save();
-      // A step's row brings what came meanwhile. These may take longer than a step, so they are not followed by one.
+      // A step's row also reports stop signals. But evaluations, samples and saves may take longer than a step, so look
+      // for a signal before the next step.
       if (evaluates || samples || saves) stop_signal_ = agree_on_stop(run_.control);
       if (is_stopped()) return finish_issued(), End::signal;
     }
     return End::steps;
   }
 
-  // After the last step, and where the time is over, the run has come to its end anyway.
+  // A signal is ignored after the last step or when the time is over, because the run ends anyway.
   bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.config.train.steps && !out_of_time(); }
 
-  // Whether what follows step n builds on its numbers.
+  // Whether anything right after step n needs its result.
   bool needs_result(Size n) const {
     const TrainConfig& train = run_.config.train;
     return n == first_step_ || n == train.steps || is_due(train.eval_every, n) || is_due(train.sample_every, n);
@@ -116,14 +117,14 @@ class Trainer {
     const double lr = schedule_.at(steps_done() + 1);
     run_.engine->set_learning_rate(lr);
     const StepResult result = run_.engine->step(next_batch());
-    run_.eval_loss.reset();  // of the weights before
+    run_.eval_loss.reset();  // it belongs to the previous weights
     const IssuedStep issued = issued_step(run_, result, lr, clock_);
     finish_issued();
     issued_ = issued;
     if (trace_.after_step(steps_done())) leave_out_of_step_time();
   }
 
-  // Writes down the step that was issued last, unless that was done.
+  // Records the step that was issued last, unless it is recorded already.
   void finish_issued() {
     if (!issued_) return;
     const auto [record, stop_signal] = finish_step(run_, *issued_);
@@ -131,7 +132,7 @@ class Trainer {
     stop_signal_ = stop_signal;
     run_.log.step(record);
     restart_.step_done();
-    // The first step also rehearses its allocations and warms caches up, so it counts for its own line alone.
+    // The first step also rehearses its allocations and warms up caches, so it counts only for its own line.
     const double step_s = record.step_ms / 1e3;
     mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
     if (record.step == first_step_) say_notices();
@@ -144,7 +145,7 @@ class Trainer {
     saver_.recorded(record.step);
   }
 
-  // Logs which kernels took a slower path in the first step, and adds it to env.json.
+  // Logs which kernels took a slower path in the first step, and adds the notices to env.json.
   void say_notices() {
     if (notices_.empty() || run_.control.rank() > 0) return;
     for (const std::string& notice : notices_) run_.log.say("warning: " + notice);
@@ -234,7 +235,7 @@ class Trainer {
     leave_out_of_step_time();
   }
 
-  // Opening the run, evaluation, samples and a trace's begin and end are no part of a step.
+  // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
   void leave_out_of_step_time() {
     clock_.lap();
     take_comm_lap();
@@ -252,10 +253,10 @@ class Trainer {
   const Clock::time_point begin_ = Clock::now();
   const Size first_step_ = run_.steps_done() + 1;
   double mean_step_s_ = 0;
-  int stop_signal_ = 0;  // on which all ranks have agreed; 0: none
+  int stop_signal_ = 0;  // all ranks have agreed on it; 0: none
 };
 
-// Ranks that run different programs would wait for each other for ever.
+// Throws UsageError if configurations differ. Ranks that run differently would wait for each other for ever.
 void require_same_on_all_ranks(const Config& config, const Group& group) {
   const std::vector<std::string> all = group.all_gather_bytes(to_toml(config));
   for (std::size_t r = 1; r < all.size(); ++r) {
@@ -286,7 +287,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   const Watchdog watchdog(world, {limits.heartbeat_s, limits.collective_s, limits.init_s, config.run.dir});
   const PhaseScope start(Phase::start);
   Run run(config, world);
-  // With train.steps = 0 the initial state is saved, once.
+  // With train.steps = 0 the initial state is saved once.
   if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty()) &&
       run.start.memory_step == 0) {
     const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint.folder;
