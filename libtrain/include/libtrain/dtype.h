@@ -57,7 +57,8 @@ struct bf16 {
   }
 };
 
-// IEEE 754 binary16. Conversion from f32 rounds to nearest, ties to even; from 65520 on it is infinity; NaN stays NaN.
+// IEEE 754 binary16. Conversion from f32 rounds to nearest, ties to even; values from 65520 on become infinity; NaN
+// stays NaN.
 struct f16 {
   std::uint16_t bits;
 

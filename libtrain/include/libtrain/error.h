@@ -1,5 +1,5 @@
-// Errors of the library. A library function throws one of these; only a program's main() ends the process.
-// A message says what was expected and what was found; `hint()` says the way out.
+// Errors of the library. A library function throws one of these; only a program's main() ends the process. A message
+// names what was expected and what was found; `hint()` suggests a remedy.
 #pragma once
 
 #include <stdexcept>
@@ -7,19 +7,19 @@
 
 namespace lt {
 
-// Exit codes of the `ltrain` program; an Error carries the one it leads to.
+// Exit codes of the `ltrain` program. Each Error carries its exit code.
 enum class ExitCode : int {
   ok = 0,
   internal = 1,
   usage = 2,          // usage or configuration
-  data = 3,           // data or checkpoint unreadable, corrupt or not matching
+  data = 3,           // data or checkpoint unreadable, corrupt or mismatched
   communication = 4,  // communication cannot be set up
   non_finite = 5,     // non-finite loss or gradient
   slower = 6,         // bench compare: a time grew beyond noise
   restart = 75,       // stopped for a restart
 };
 
-// The base of all errors: `component` says where it arose ("config", "data", "checkpoint", "comm", "ops", ...).
+// The base of all errors. `component` names the origin ("config", "data", "checkpoint", "comm", "ops", ...).
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, std::string component, const std::string& message, std::string hint = {})
@@ -29,9 +29,9 @@ class Error : public std::runtime_error {
   const std::string& component() const { return component_; }
   const std::string& hint() const { return hint_; }
 
-  // True where every rank throws this same error, so that one of them prints it. Set by collectively().
+  // True if every rank throws this same error, so that only one prints it. Set by collectively().
   bool shared() const { return shared_; }
-  // The rank where the error arose, or -1 where it is not known.
+  // The rank where the error arose; -1 if unknown.
   int rank() const { return rank_; }
   void set_shared(int rank) { shared_ = true, rank_ = rank; }
 
@@ -42,13 +42,13 @@ class Error : public std::runtime_error {
   int rank_ = -1;
 };
 
-// Wrong options, configuration, shapes or dtypes: the caller's input, known before anything ran.
+// Wrong options, configuration, shapes or dtypes: bad input from the caller, found before anything ran.
 struct UsageError : Error {
   UsageError(std::string component, const std::string& message, std::string hint = {})
       : Error(ExitCode::usage, std::move(component), message, std::move(hint)) {}
 };
 
-// A file of data or a checkpoint that is missing, unreadable, corrupt or does not match.
+// A data file or a checkpoint that is missing, unreadable, corrupt or does not match.
 struct DataError : Error {
   DataError(std::string component, const std::string& message, std::string hint = {})
       : Error(ExitCode::data, std::move(component), message, std::move(hint)) {}

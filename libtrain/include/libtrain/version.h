@@ -1,4 +1,4 @@
-// What this build is.
+// Version and components of this build.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 namespace lt {
 
 std::string version();     // "0.1.0"
-std::string commit();      // of git, with "+" where the tree had changes; "unknown" outside a checkout
+std::string commit();      // git commit, with "+" if the tree had changes; "unknown" outside a checkout
 std::string built_with();  // "cpu, oneDNN 2.6, Open MPI 4.1, HDF5 1.10": devices and libraries
 
-// A library or tool that the build was made with, and its version; empty where the build has none.
+// A library or tool used by the build, and its version; empty if the build does not use it.
 struct BuildComponent {
   std::string name, version;
 };

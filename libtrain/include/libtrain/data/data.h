@@ -1,4 +1,4 @@
-// Token files, the order of samples, and the loader that hands each rank its part of every step's batch.
+// Token files, the order of samples, and the loader that gives each rank its share of every batch.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class TokenFile {
   std::shared_ptr<const Mapping> mapping_;
 };
 
-// Writes a token file as llm.c does: 256 little-endian int32 (magic, version, count), then uint16, or uint32 where a
-// token needs it. Written beside and renamed, so a reader sees the whole file or none.
+// Writes a token file in the format of llm.c: 256 little-endian int32 (magic, version, count), then uint16, or uint32
+// if a token needs it. Written under another name and renamed, so a reader sees the whole file or none.
 void write_token_file(const std::string& path, const std::vector<std::uint32_t>& tokens);
 
 // Element i of a keyed permutation of [0, n): a pure function of (key, i, n). A Feistel network of Philox words with
@@ -46,28 +46,28 @@ struct DataOptions {
   std::uint64_t seed = 1337;
   bool shuffle = true;  // false: blocks in file order
   TokenFormat format = TokenFormat::automatic;
-  // Tokens must be below it, else DataError. 0: unchecked but for the range of i32, and a model that is handed a token
-  // outside of its own vocabulary has undefined behaviour.
+  // Tokens must be below it; otherwise DataError. 0: only the range of i32 is checked, and a model that receives a
+  // token outside its vocabulary has undefined behaviour.
   Size vocab = 0;
 };
 
-// Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of an
-// unbroken run over the epochs; rank r the r-th contiguous part. Sample i of an epoch starts at token perm(i) * seq of
-// its file; a file of n tokens has floor((n-1)/seq) blocks and blocks do not span files.
+// Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
+// continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token
+// perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files.
 class TokenLoader {
  public:
-  // `files` are paths or glob patterns, taken in order. Each rank scans its part of every file for tokens outside the
+  // `files` are paths or glob patterns, taken in order. Each rank scans its share of every file for tokens outside the
   // vocabulary. Throws DataError.
   TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options = {});
 
-  // The next step's rows of this rank, on the CPU. The next call overwrites them.
+  // This rank's rows of the next step, on the CPU. The next call overwrites them.
   Batch next();
-  // Samples of the run consumed before next(), so that a resume with another batch size is exact.
+  // Samples of the run consumed before next(), which makes a resume with another batch size exact.
   Size position() const { return position_; }
   void seek(Size samples) { position_ = samples; }
   Size samples_per_epoch() const;
-  Size tokens() const;  // of all files together
-  // Tokens of sample `index` of the run: seq inputs and the one after.
+  Size tokens() const;  // in all files
+  // Reads sample `index` of the run: seq input tokens and the one after.
   void read_sample(Size index, std::int32_t* tokens) const;
   const std::vector<TokenFile>& files() const { return files_; }
 
@@ -75,31 +75,30 @@ class TokenLoader {
   BatchShape shape_;
   DataOptions options_;
   std::vector<TokenFile> files_;
-  std::vector<Size> first_block_;  // of each file, and the total at the end
+  std::vector<Size> first_block_;  // per file, then the total
   Size position_ = 0;
   Batch batch_;
-  std::vector<std::int32_t> sample_;  // its tokens and the one after
+  std::vector<std::int32_t> sample_;  // one sample's tokens and the one after
 };
 
-// Text to token ids and back.
+// Converts text to token ids and back.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual std::vector<std::uint32_t> encode(std::string_view text) const = 0;
   virtual std::string decode(const std::vector<std::uint32_t>& tokens) const = 0;
   virtual Size vocab() const = 0;
-  // Bytes of text of every token; 0 where tokens differ.
+  // Bytes of text per token; 0 if tokens differ in length.
   virtual double bytes_per_token() const = 0;
-  // The text of tokenizer.json.
+  // Returns the text of tokenizer.json.
   virtual std::string to_json() const = 0;
 };
 
 // `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
-// False for the text of a Hugging Face tokenizer.json, which checkpoints keep and export but this version does not
-// read.
+// False for a Hugging Face tokenizer.json, which checkpoints keep and export but this version cannot read.
 bool can_read_tokenizer(const std::string& text);
-// From the text of a tokenizer.json that stands in `where`, which errors name. Throws UsageError or DataError.
+// Makes a tokenizer from the text of a tokenizer.json; errors name it by `where`. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
 
 }  // namespace lt

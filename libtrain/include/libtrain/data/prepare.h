@@ -1,4 +1,4 @@
-// Text to token files: what `ltrain prepare` does.
+// Converts text to token files, for `ltrain prepare`.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace lt {
 struct PrepareOptions {
   std::vector<std::string> inputs;  // paths or glob patterns; a name ending in .jsonl is read as JSON lines
   std::string tokenizer = "byte";   // or the path of a tokenizer.json
-  std::string out;                  // folder; made where it is not there
-  double val_fraction = 0.1;        // the last part of all tokens, in [0, 1)
+  std::string out;                  // folder; created if missing
+  double val_fraction = 0.1;        // share of tokens, taken from the end, in [0, 1)
 };
 
 struct PrepareResult {
@@ -20,9 +20,9 @@ struct PrepareResult {
   Size train_tokens = 0, val_tokens = 0;
 };
 
-// Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another, nothing between
-// them. All three are whole on the disk before the first takes its name. Of JSON lines the field "text" is taken.
-// Throws UsageError, or DataError naming file, line and field.
+// Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another, with nothing
+// between them. All three are whole on disk before the first gets its name. JSON lines contribute their field "text".
+// Throws UsageError, or DataError that names file, line and field.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt

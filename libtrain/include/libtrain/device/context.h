@@ -1,6 +1,6 @@
-// The context of a thread: where its spans, times, counts and memory go, the tape that it records on, and the kernel
-// settings. The engine runs a step under the caller's context with its own kernel settings, and a rehearsal under a
-// silent one, so engines of one process do not affect each other.
+// The context of a thread: the destinations of its spans, times, counts and memory, its tape, and its kernel settings.
+// The engine runs a step under the caller's context with its own kernel settings, and a rehearsal under a silent one,
+// so the engines of one process do not affect each other.
 #pragma once
 
 #include <memory>
@@ -34,21 +34,21 @@ struct Context {
   std::vector<std::string>* notices = nullptr;  // messages to the user, such as that a slower kernel runs and why
   bool counts_memory = true, counts_collectives = true;
 
-  // For the buffers that the thread makes.
+  // For buffers that the thread allocates.
   MemoryOwner owner = MemoryOwner::activations;
   std::shared_ptr<BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
   Device blocks_device;
   std::string_view operation;  // the running operation, for messages
 
   // Operations.
-  Tape* tape = nullptr;  // null: nothing is recorded
+  Tape* tape = nullptr;  // null: records nothing
   const nn::ForwardContext* forward = nullptr;
   KernelSettings kernels;
 
-  // Adds a message to `notices`, unless it is there already.
+  // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;
 
-  // That of the calling thread; a new thread's records nothing.
+  // The context of the calling thread. A new thread's context records nothing.
   static Context& current();
   // Records and counts nothing.
   static Context silent() {
@@ -70,7 +70,7 @@ class ContextScope {
   Context previous_;
 };
 
-// The same for one member.
+// Sets one member of the context for the scope.
 template <auto kMember>
 class ContextMemberScope {
  public:

@@ -26,12 +26,12 @@ struct Device {
 inline constexpr Device kCpu{DeviceType::cpu, 0};
 inline constexpr Device kMeta{DeviceType::meta, 0};
 
-// The meta device on which work for `device` is planned: its index is the type that it stands for, since kernels of
-// another type want other workspaces. kMeta stands for the CPU.
+// The meta device for planning work on `device`. Its index is the device type that it stands for, since kernels of each
+// type need different workspaces. kMeta stands for the CPU.
 constexpr Device meta_for(Device device) {
   return device.is_meta() ? device : Device{DeviceType::meta, static_cast<int>(device.type)};
 }
-// Where the kernels of a device run: of meta, the type that it stands for.
+// The type of device that kernels run on; for meta, the type that it stands for.
 constexpr DeviceType target_of(Device device) {
   return device.is_meta() ? static_cast<DeviceType>(device.index) : device.type;
 }
@@ -41,9 +41,9 @@ std::string to_string(Device device);
 
 // Whether this build has devices of the type.
 bool has_device(DeviceType type);
-// cuda where this build has it and this machine a device of it.
+// cuda if this build supports it and this machine has such a device, else cpu.
 DeviceType best_device();
-// Throws UsageError where this build or this machine does not have the device.
+// Throws UsageError unless this build supports the device and this machine has it.
 void require_device(Device device);
 
 // The stream that a CPU kernel is launched on: the calling thread and its OpenMP team.
@@ -59,7 +59,7 @@ class Event;
 // An ordered queue of work on a device. Copies name the same queue.
 class Stream {
  public:
-  // A queue of its own. On the CPU and on meta there is one, program order.
+  // Creates a new queue. The CPU and meta have only one, program order.
   explicit Stream(Device device = kCpu);
   // The queue on which the operations of `device` run.
   static Stream compute(Device device);
@@ -73,7 +73,7 @@ class Stream {
 
  private:
   Device device_;
-  std::shared_ptr<void> handle_;  // null but on CUDA
+  std::shared_ptr<void> handle_;  // null unless on CUDA
 };
 
 // A point in a stream. Before the first record() it counts as reached.
@@ -86,23 +86,23 @@ class Event {
 
  private:
   friend class Stream;
-  std::shared_ptr<void> handle_;  // null but on CUDA
+  std::shared_ptr<void> handle_;  // null unless on CUDA
 };
 
-// The time at which a stream was done with what it held when the time point was made. Copies name the same one.
+// The time at which a stream finished the work that it held when the time point was made. Copies name the same time.
 class TimePoint {
  public:
-  // None yet.
+  // No time.
   TimePoint() = default;
   static TimePoint on(const Stream& stream);
-  // Milliseconds from `earlier`, on the same device, to this; waits until both have come.
+  // Milliseconds from `earlier`, on the same device, to this. Waits until both are reached.
   double ms_since(const TimePoint& earlier) const;
-  // Whether it has come; does not wait.
+  // Whether it is reached. Does not wait.
   bool is_over() const;
 
  private:
-  std::chrono::steady_clock::time_point time_{};  // but on CUDA
-  std::shared_ptr<void> event_;                   // null but on CUDA
+  std::chrono::steady_clock::time_point time_{};  // unless on CUDA
+  std::shared_ptr<void> event_;                   // null unless on CUDA
 };
 
 }  // namespace lt

@@ -1,14 +1,14 @@
-// How kernels compute where they have a choice.
+// Settings for kernels that have a choice.
 #pragma once
 
 namespace lt {
 
 struct KernelSettings {
-  // The same bits each time, which kernels of the CPU always give. On CUDA: matrix products take the algorithm that
-  // cuBLASLt puts first, none is chosen by its measured time; the backward of cuDNN's attention writes the gradients of
-  // the scores, T x T, to memory, and is slower.
+  // The same bits every time; CPU kernels always behave so. On CUDA, matrix products take the algorithm that cuBLASLt
+  // ranks first, without timing the others; the backward pass of cuDNN's attention writes the gradients of the scores,
+  // T x T, to memory, and is slower.
   bool deterministic = false;
-  // On CUDA products of f32 matrices round their operands to TF32 (10 bits of mantissa, as f16 has), which tensor cores
+  // On CUDA, products of f32 matrices round their operands to TF32 (10 bits of mantissa, as in f16), which tensor cores
   // take. Sums stay in f32.
   bool tf32 = false;
 

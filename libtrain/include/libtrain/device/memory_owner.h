@@ -1,4 +1,4 @@
-// The owners of memory: what an allocation is for.
+// Owners of memory: the purposes of allocations.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ enum class MemoryOwner : std::uint8_t {
   communication,
   workspace,
   data,
-  slack,  // of an arena: bytes that no block uses at the moment
+  slack,  // bytes of an arena that no block uses at the moment
 };
 inline constexpr int kMemoryOwners = 8;
 inline constexpr std::array<std::string_view, kMemoryOwners> kMemoryOwnerNames = {

@@ -1,6 +1,6 @@
-// What this process is at, for whoever watches it: the phase, the step, and that it gets on. Written by the work
-// itself, read by the watchdog's thread. A program with a loop of its own says with a PhaseScope where it works long
-// without its peers, so that these are not taken for hung while they wait for it.
+// The progress of this process: its phase, its step, and a sign that it advances. The work writes it; the watchdog's
+// thread reads it. A program with its own loop should open a PhaseScope around long work without its peers; otherwise
+// the waiting peers count as hung.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ enum class Phase : std::uint8_t {
   records,
 };
 inline constexpr int kPhases = 12;
-// "forward", "evaluation"; "no phase" of none.
+// "forward", "evaluation"; "no phase" for none.
 std::string_view to_string(Phase phase);
-// How many times watchdog.collective_s a rank may be in the phase without progress: 1 within a step, more where long
-// work of the host alone is ordinary.
+// How many times watchdog.collective_s a rank may stay in the phase without progress: 1 within a step, more if long
+// host work is ordinary.
 double patience(Phase phase);
 
-// The process is in `phase` until the scope ends, then again where it was before. One thread at a time has scopes;
-// those of a BackgroundScope do nothing, nor do those of work on the meta device.
+// Puts the process in `phase` until the scope ends, then back in the previous phase. Only one thread at a time may have
+// scopes. Those inside a BackgroundScope, and for work on the meta device, do nothing.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase, Device device = kCpu);
@@ -45,8 +45,8 @@ class PhaseScope {
   bool counts_;
 };
 
-// Collectives and phases of this thread during the scope are not what the process's step waits for: a writer of
-// checkpoints beside the training. They count all the same while another thread has an AwaitBackgroundScope.
+// Excludes this thread's collectives and phases from the progress of the step, for example in a thread that writes
+// checkpoints. They count nevertheless while another thread has an AwaitBackgroundScope.
 class BackgroundScope {
  public:
   BackgroundScope();
@@ -58,7 +58,7 @@ class BackgroundScope {
   bool previous_;
 };
 
-// This thread waits for those with a BackgroundScope: as long as they get on, so does the process.
+// This thread waits for the threads with a BackgroundScope: while they advance, so does the process.
 class AwaitBackgroundScope {
  public:
   AwaitBackgroundScope();

@@ -44,15 +44,16 @@ inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index) { retur
 
 // Uniform in [0, 1) with 24 bits.
 constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-// The least word whose number is at least p, for a p in [0, 1): to compare words with it says the same, and converts
-// nothing.
+// The smallest word whose number is at least p, for p in [0, 1). Comparing words with it is equivalent and needs no
+// conversion.
 constexpr std::uint32_t least_word(float p) {
   const double scaled = static_cast<double>(p) * 0x1p24;
   const auto bits = static_cast<std::uint32_t>(scaled);
   return (bits + (bits < scaled ? 1 : 0)) << 8;
 }
 
-// values[j] = element (begin + j) of the standard normal stream of `key`, by Box and Muller (1958) in double.
+// values[j] = element (begin + j) of the standard normal stream of `key`, scaled by `deviation` and shifted by `mean`;
+// Box and Muller (1958) in double.
 void fill_normal(float* values, std::uint64_t key, std::uint64_t begin, Size count, float mean, float deviation);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// What an optimizer's update reads from the memory of its device: the host never waits for a number of the step.
+// The numbers that an optimizer's update reads from device memory, so that the host never waits for them.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ inline constexpr int kMaxOptimizerGroups = 16;
 struct StepNumbers {
   float lr = 0;              // the learning rate of the step, times the group's lr_scale
   float gradient_scale = 1;  // multiplies every gradient: clipping, and the inverse of the loss scale
-  float skip = 0;            // not 0: the update leaves everything as it is
-  // 1 - beta^n for each of Optimizer::betas (Adam's bias correction). n is the number of the step, in f16 less the
-  // steps without an update.
+  float skip = 0;            // nonzero: the update changes nothing
+  // 1 - beta^n for each of Optimizer::betas (Adam's bias correction). n is the number of the step, less the steps
+  // without an update in f16.
   float bias[kMaxBetas] = {1, 1, 1, 1};
-  std::int32_t step = 1;  // from 1 on
+  std::int32_t step = 1;  // from 1
 };
 
 }  // namespace lt

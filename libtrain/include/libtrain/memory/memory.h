@@ -1,6 +1,6 @@
-// Who holds how many bytes of a device. Every tensor is allocated for an owner; the ledger keeps live bytes and the
-// high-water mark per device, counted in blocks of kAllocationAlignment bytes. The `meta` device counts the same
-// bytes as a real one, which is how memory is known before a run.
+// Bytes held on each device, by owner. Every tensor is allocated for an owner. The ledger keeps live bytes and the
+// high-water mark per device, counted in blocks of kAllocationAlignment bytes. The `meta` device counts the same bytes
+// as a real one, so memory is known before a run.
 #pragma once
 
 #include <array>
@@ -26,12 +26,12 @@ struct MemoryUse {
 // Bytes held now, and the breakdown at the moment of the highest total since the last reset.
 MemoryUse memory_live(Device device);
 MemoryUse memory_peak(Device device);
-// The highest value that each owner reached on its own since the last reset, whenever that was.
+// Each owner's own highest value since the last reset; owners may peak at different times.
 MemoryUse memory_peak_by_owner(Device device);
-// The high-water marks start again from what is live now.
+// Resets the high-water marks to the live bytes.
 void reset_memory_peak(Device device);
 
-// Tensors that this thread allocates during the scope belong to the owner; scopes nest. Outside: activations.
+// Assigns tensors that this thread allocates during the scope to the owner. Scopes nest; the default is activations.
 using MemoryScope = ContextMemberScope<&Context::owner>;
 
 }  // namespace lt

@@ -9,7 +9,7 @@
 
 namespace lt::nn {
 
-// y = x W^T + b + residual; weight [out, in], bias [out]. `parts` are the rows of each matrix where W holds several.
+// y = x W^T + b + residual; weight [out, in], bias [out]. If W holds several matrices, `parts` lists the rows of each.
 class Linear : public Module {
  public:
   Linear(Size in, Size out, bool bias, Init init, std::vector<Size> parts = {})

@@ -1,4 +1,4 @@
-// Transformers: what all families share, and how one is made.
+// Transformers: the code that all families share, and their factory.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct DecodeState {
   Size length = 0;
 };
 
-// A causal language model on token ids: batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
+// A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
 // loss() and logits() throw UsageError for more than max_seq tokens.
 class Transformer : public Model {
  public:
@@ -25,17 +25,16 @@ class Transformer : public Model {
 
   const TransformerSpec& spec() const { return spec_; }
   Tensor loss(const Batch& batch) override;
-  // Logits [B, T, V] of tokens [B, T]. With `state`, the tokens follow those it holds, only the last position's logits
-  // [B, 1, V] are computed, and the state advances. No gradient is recorded.
+  // Logits [B, T, V] of tokens [B, T]. Given `state`, the tokens follow those in it, only the last position's logits
+  // [B, 1, V] are computed, and the state advances. Records no gradient.
   Tensor logits(const Tensor& tokens, DecodeState* state = nullptr);
   DecodeState decode_state(Size batch, Size capacity) const;
 
-  // FLOPs of training on one token of a sequence of `seq`:
-  // 3 * (2 * matmul weights of all blocks + 2 * layers * seq * heads * head_dim + 2 * width * vocab), where a window
-  // leaves fewer of the seq.
+  // FLOPs of training on one token of a sequence of `seq`: 3 * (2 * matmul weights of all blocks + 2 * layers * seq *
+  // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term.
   double flops_per_token(Size seq) const;
 
-  // The parts in which the families differ.
+  // The modules in which the families differ.
   struct Block : Module {
     virtual Tensor forward(const Tensor& x, ops::KvCache* cache) const = 0;
   };
@@ -45,7 +44,7 @@ class Transformer : public Model {
   };
   struct Head : Module {
     virtual Tensor norm(const Tensor& x) const = 0;
-    // Undefined where the embedding's table is used.
+    // Undefined if the head uses the embedding's table.
     virtual Tensor weight() const = 0;
   };
 

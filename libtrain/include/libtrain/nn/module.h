@@ -1,4 +1,4 @@
-// Modules and models. A model is a chain of *units* (embedding, blocks, head): what an engine gathers, frees and
+// Modules and models. A model is a chain of *units* (embedding, blocks, head), which an engine gathers, frees and
 // recomputes as a whole. A model does not know how it is sharded; it tells an observer when a unit starts and ends.
 #pragma once
 
@@ -16,7 +16,8 @@
 
 namespace lt::nn {
 
-// Initial values: normal with this mean and deviation. Element i is a pure function of (seed, parameter name, i).
+// Initial values: normal with this mean and standard deviation. Element i is a pure function of (seed, parameter name,
+// i).
 struct Init {
   float mean = 0, deviation = 0;
   static Init constant(float value) { return {value, 0}; }
@@ -30,12 +31,12 @@ class Parameter {
 
   const Shape& shape() const { return shape_; }
   Init init() const { return init_; }
-  // Weight decay is for tensors of two or more dimensions.
+  // Whether weight decay applies: to tensors of two or more dimensions.
   bool decays() const { return shape_.dims() >= 2; }
-  // A parameter [rows, columns] may hold several matrices, one below the other, that mean something alone, as q, k and
-  // v. Their rows; those of the whole where nothing was said, none where it is no matrix.
+  // A parameter [rows, columns] may hold several independent matrices, one below the other, such as q, k and v. Returns
+  // the rows of each: by default one entry with all rows, and none for a parameter that is not a matrix.
   std::vector<Size> matrix_rows() const;
-  // Throws InternalError for rows that are not the parameter's.
+  // Throws InternalError unless the rows add up to the parameter's.
   void set_matrix_rows(std::vector<Size> rows);
   // Whether it is a matrix of a block (Model::add_block()).
   bool is_block_matrix() const { return in_block_ && shape_.dims() == 2; }
@@ -64,7 +65,7 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Its own parameters and those of its children, depth first in the order of registration; names start with `prefix`.
+  // Its own parameters and its children's, depth first in the order of registration. Names start with `prefix`.
   std::vector<NamedParameter> parameters(const std::string& prefix = "") const;
 
  protected:
@@ -83,7 +84,7 @@ class Module {
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
 };
 
-// What of a unit's forward pass is kept for its backward pass.
+// How much of a unit's forward pass is kept for its backward pass.
 enum class Recompute : std::uint8_t {
   none,       // everything
   selective,  // outputs of products and attention; norms and activations are computed again
@@ -99,22 +100,22 @@ class UnitObserver {
   virtual void before_backward(int unit) = 0;
   virtual void after_backward(int unit) = 0;
   virtual Recompute recompute(int unit) const = 0;
-  // Whether it or a unit before it has parameters that want gradients.
+  // Whether this unit or one before it has parameters that want gradients.
   virtual bool wants_backward(int unit) const { return (void)unit, true; }
 };
 
 struct UnitInfo {
   std::string name;
   Module* module;
-  bool is_block;             // one of a row of equals: what recomputation applies to
-  std::vector<int> borrows;  // units whose parameters this one uses as well (tied embeddings)
+  bool is_block;             // one of a series of equal units, to which recomputation applies
+  std::vector<int> borrows;  // units whose parameters this one uses too (tied embeddings)
 };
 
 class Model : public Module {
  public:
-  // In the order in which loss() runs them. Every parameter belongs to exactly one.
+  // The units in the order in which loss() runs them. Every parameter belongs to exactly one.
   const std::vector<UnitInfo>& units() const { return units_; }
-  // All parameters by full name, units in order.
+  // All parameters with full names, units in order.
   std::vector<NamedParameter> all_parameters() const;
   Size parameter_count() const;
 
@@ -139,10 +140,10 @@ class Model : public Module {
     for (const NamedParameter& entry : module.parameters()) entry.parameter->put_in_block();
     return module;
   }
-  // `user` needs the parameters of `owner` too.
+  // Declares that `user` needs the parameters of `owner` too.
   void borrow(const Module& user, const Module& owner);
-  // Runs one unit's forward pass and records its backward pass. `body` may run a second time (recomputation), so it
-  // captures its inputs by value.
+  // Runs one unit's forward pass and records its backward pass. Recomputation runs `body` a second time, so `body` must
+  // capture its inputs by value.
   Tensor run(const Module& unit, const std::function<Tensor()>& body);
 
  private:
@@ -152,16 +153,16 @@ class Model : public Module {
   UnitObserver* observer_ = nullptr;
 };
 
-// `values`, contiguous and of any floating dtype, become elements [begin, begin + values.elements()) of the initial
+// Writes to `values`, contiguous and of any floating dtype, elements [begin, begin + values.elements()) of the initial
 // values of parameter `name`, on their device.
 void initial_values(const Tensor& values, const std::string& name, Init init, std::uint64_t seed, Size begin);
 
-// What a forward pass needs beside its inputs; the same for every rank count.
+// The settings of a forward pass, the same for every rank count.
 struct ForwardContext {
   bool training = false;                      // dropout is on
-  std::uint64_t seed = 0;                     // of dropout
-  std::uint64_t first_sample = 0;             // index, in the run, of the batch's first sample
-  std::optional<LossGradient> loss_gradient;  // what backward() will be seeded with, where known
+  std::uint64_t seed = 0;                     // for dropout
+  std::uint64_t first_sample = 0;             // index of the batch's first sample in the run
+  std::optional<LossGradient> loss_gradient;  // the seed of backward(), if known
   static const ForwardContext& current();
 };
 
@@ -174,7 +175,7 @@ class ForwardScope {
   const ContextMemberScope<&lt::Context::forward> current_;
 };
 
-// Dropout of x [samples, ...] at the place called `site`; the mask of a sample depends on (seed, site, its index).
+// Dropout of x [samples, ...] at the place named `site`. The mask of a sample depends on (seed, site, its index).
 Tensor dropout(const Tensor& x, double p, std::string_view site);
 
 }  // namespace lt::nn

@@ -1,4 +1,4 @@
-// A transformer's description, and the presets.
+// Describes a transformer; lists the presets.
 #pragma once
 
 #include <optional>
@@ -15,19 +15,19 @@ struct TransformerSpec {
   Size layers = 0, heads = 0;
   Size kv_heads = 0;  // 0: heads
   Size width = 0;
-  Size ffn = 0;  // 0: 4 width, or 8/3 width rounded up to a multiple of 32 where the network is gated
+  Size ffn = 0;  // 0: 4 width; if gated, 8/3 width rounded up to a multiple of 32
   Size vocab = 0, max_seq = 0;
   std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table
   double dropout = 0;
   float norm_eps = 0;
-  double rope_base = 0;                        // of rotary positions (Su et al. 2021)
+  double rope_base = 0;                        // base of rotary positions (Su et al. 2021)
   Size head_dim = 0;                           // 0: width / heads
-  std::string rope_scaling = {};               // empty: none, the only one so far
+  std::string rope_scaling = {};               // empty: none, the only choice so far
   std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
   std::optional<bool> qkv_bias = std::nullopt;
-  Size window = 0;  // keys that a query sees, its own included; 0: all earlier ones
+  Size window = 0;  // keys that a query sees, its own included; 0: all up to its own
 
-  // Only complete descriptions have these.
+  // Only for complete descriptions.
   bool tied() const { return tie_embeddings.value(); }
   bool has_qk_norm() const { return qk_norm.value(); }
   bool has_qkv_bias() const { return qkv_bias.value(); }
@@ -35,7 +35,7 @@ struct TransformerSpec {
 
 // Completes a description. Throws UsageError for an unknown family.
 TransformerSpec with_defaults(TransformerSpec spec);
-// Throws UsageError (component "config", field "model.*") for a complete description that makes no model.
+// Throws UsageError (component "config", field "model.*") if a complete description does not make a model.
 void validate(const TransformerSpec& spec);
 
 struct Preset {
@@ -43,11 +43,11 @@ struct Preset {
   TransformerSpec spec;  // unset members take the family's defaults
 };
 const std::vector<Preset>& presets();
-// Throws UsageError naming the presets.
+// Throws UsageError that lists the presets.
 const TransformerSpec& preset(const std::string& name);
-// The preset of this shape, whatever its dropout, epsilon and base of rotary positions; null where there is none.
+// The preset of this shape, ignoring dropout, epsilon and the base of rotary positions; null if there is none.
 const Preset* preset_of(const TransformerSpec& spec);
-// That preset's name; of any other shape its family, layers and width: "gpt2-2x32".
+// The name of that preset, or for any other shape family, layers and width: "gpt2-2x32".
 std::string model_name(const TransformerSpec& spec);
 
 }  // namespace lt::nn

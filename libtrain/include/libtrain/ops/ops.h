@@ -1,7 +1,7 @@
-// Differentiable operations. Tensors are contiguous and of one device; floating-point inputs of one call share a dtype
-// (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError (component "ops") naming
-// operation, argument, expected and actual. On the meta device only shapes are computed.
-// Values are not checked: ids and targets outside [0, V) are read past the table, so whoever makes them must see to it
+// Differentiable operations. Tensors are contiguous and on one device. The floating-point inputs of a call share a
+// dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError (component "ops") that
+// names operation, argument, expected and actual. On the meta device only shapes are computed.
+// Values are not checked: ids and targets outside [0, V) read past the table, so the caller must ensure the range
 // (TokenLoader does, with DataOptions::vocab).
 #pragma once
 
@@ -16,14 +16,14 @@ namespace lt::ops {
 
 // --- The general set: enough to build another model. ---
 
-// Elementwise with broadcasting (trailing dimensions aligned, sizes equal or 1). Gradients of what was broadcast are
+// Elementwise with broadcasting (trailing dimensions aligned, sizes equal or 1). Gradients of broadcast inputs are
 // summed in f32 (f64 for f64), whatever the dtype.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
-// Elementwise maximum; equal elements get half of the gradient each. NaN where either is.
+// Elementwise maximum. Equal elements get half of the gradient each. NaN if either is.
 Tensor maximum(const Tensor& a, const Tensor& b);
-// a where condition (i32) is nonzero, else b. All three broadcast; the condition has no gradient.
+// Selects a if condition (i32) is nonzero, else b. All three broadcast; the condition has no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor scale(const Tensor& x, double alpha);
 
@@ -35,7 +35,7 @@ Tensor tanh(const Tensor& x);
 Tensor relu(const Tensor& x);  // its derivative at 0 is 0
 Tensor sigmoid(const Tensor& x);
 
-// a [..., M, K] times b [K, N], or a product for each item of a batch: b [..., K, N] with the same leading sizes.
+// Multiplies a [..., M, K] by b [K, N], or each item of a batch by its own: b [..., K, N] with the same leading sizes.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -46,14 +46,14 @@ Tensor slice(const Tensor& x, int dim, Size begin, Size length);
 Tensor concat(const std::vector<Tensor>& tensors, int dim);
 // Splits x along `dim` into slices of these sizes, whose sum is x.dim(dim). Each is a copy.
 std::vector<Tensor> split(const Tensor& x, const std::vector<Size>& sizes, int dim);
-// y has the shape of `index` (i32), that of x except in `dim`; along `dim`, y takes the element that the index names:
-// for dim 0 of two, y[k, i] = x[index[k, i], i]. Indices must be in range, else the behaviour is undefined.
+// Picks elements of x along `dim` by index. `index` (i32) and y have the shape of x except in `dim`. For dim 0 of two:
+// y[k, i] = x[index[k, i], i]. Indices must be in range; otherwise the behaviour is undefined.
 Tensor gather(const Tensor& x, int dim, const Tensor& index);
 // Inclusive cumulative sum along `dim`, y[r] = x[0] + ... + x[r], in f32 (f64 for f64). The same shape.
 Tensor cumulative_sum(const Tensor& x, int dim);
 
-// The sum or mean over `dim`, which is removed; without it, over all elements, a scalar. Sums run in f32 (f64 for f64)
-// whatever the dtype, and are rounded once.
+// The sum or mean over `dim`, which is removed; without `dim` over all elements, a scalar. Sums run in f32 (f64 for
+// f64) whatever the dtype, and are rounded once.
 Tensor sum(const Tensor& x, int dim);
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x, int dim);
@@ -69,14 +69,15 @@ Tensor silu(const Tensor& x);
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 
-// Rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V), else the behaviour is undefined.
+// Looks up rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V); otherwise the behaviour
+// is undefined.
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
-// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. f32 scalar (f64 for f64). Targets
-// must be in [0, V), else the behaviour is undefined; there is none that is left out of the mean.
+// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64 for f64).
+// Targets must be in [0, V); otherwise the behaviour is undefined. No target value is ignored.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
-// Inverted dropout. Element i is kept where the uniform number (key, first + i) is >= p: the mask does not depend on
+// Inverted dropout. Keeps element i if the uniform number (key, first + i) is >= p, so the mask does not depend on
 // ranks. p = 0 is the identity.
 Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first = 0);
 
@@ -87,7 +88,7 @@ Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
 
 // gelu(x [..., K] up[F, K]^T + up_bias [F]) down[N, F]^T + down_bias [N] + residual [..., N]. Biases and residual may
-// be undefined. Where that is faster, GELU and its gradient are part of the products.
+// be undefined. GELU and its gradient are fused into the products if that is faster.
 Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
                 const Tensor& residual = {});
 
@@ -100,8 +101,8 @@ struct Heads {
   Size row() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
-// Rotary embedding of the queries and keys of qkv [B, T, row]; token t is at position first + t (Su et al. 2021).
-// A temporary that nothing else holds is rotated in place.
+// Rotary embedding of the queries and keys of qkv [B, T, row]; token t has position first + t (Su et al. 2021). A
+// temporary without other owners is rotated in place.
 Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0);
 
 // RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim] in qkv [B, T, row]
@@ -109,13 +110,13 @@ Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0);
 Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, const Tensor& k_weight,
                float eps = 1e-5f);
 
-// Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: no
-// T x T matrix exists (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023). With a window, position i sees
-// positions i - window + 1 to i alone (Beltagy et al. 2020); 0: all up to i.
+// Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: there
+// is never a T x T matrix (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023). With a window, position i
+// sees only positions i - window + 1 to i (Beltagy et al. 2020); 0: all up to i.
 Tensor attention(const Tensor& qkv, const Heads& heads, Size window = 0);
 
-// Query-key pairs that the causal mask and the window leave in T tokens, the diagonal counted half: T^2 / 2 without a
-// window. For FLOPs.
+// The number of query-key pairs that the causal mask and the window leave in T tokens, with the diagonal counted half:
+// T^2 / 2 without a window. For FLOPs.
 inline double visible_pairs(Size T, Size window) {
   const Size w = window > 0 && window < T ? window : T;
   return static_cast<double>(w) * (static_cast<double>(T) - static_cast<double>(w) / 2);
@@ -126,16 +127,16 @@ struct KvCache {
   Tensor k, v;      // [B, capacity, kv_heads * head_dim]
   Size length = 0;  // tokens held; advanced by the caller after all layers ran
 };
-// As attention(), for T new tokens after the cache's `length`; appends their keys and values. No gradient.
+// Like attention(), for T new tokens after the cache's `length`; appends their keys and values. Records no gradient.
 Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window = 0);
 
-// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(); positions are checked.
+// wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0);
 
-// Mean cross-entropy of logits = x [..., C] weight[V, C]^T against targets [...], in chunks of rows: at no time are all
-// logits held. f32 scalar (f64 for f64). Targets as in cross_entropy().
-// With `loss_gradient`, what backward() will be seeded with, the gradients are computed chunk by chunk in
-// the forward pass, while the logits are there; without it the backward pass computes the logits again.
+// Mean cross-entropy of logits = x [..., C] weight[V, C]^T against targets [...], in chunks of rows, so all logits
+// never exist at once. Returns an f32 scalar (f64 for f64). Targets as in cross_entropy().
+// Given `loss_gradient`, the seed of backward(), the forward pass computes the gradients chunk by chunk while the
+// logits exist; without it, the backward pass computes the logits again.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           const std::optional<LossGradient>& loss_gradient = std::nullopt);
 

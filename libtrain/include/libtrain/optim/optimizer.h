@@ -1,5 +1,5 @@
-// Optimizers, and learning-rate schedules. An optimizer is a row: what it keeps of each parameter, which numbers of a
-// step it reads, and how it changes a range. The engine, checkpoints and plans read the row, whoever wrote it.
+// Optimizers and learning-rate schedules. An optimizer is a row: the states that it keeps per parameter, the numbers of
+// a step that it reads, and its update of a range. The engine, checkpoints and plans read the row, whoever wrote it.
 #pragma once
 
 #include <array>
@@ -18,27 +18,26 @@
 
 namespace lt {
 
-// A flat range of parameters. All tensors have as many elements, lie on one device and are contiguous.
+// A flat range of parameters. All tensors have the same number of elements, lie on one device and are contiguous.
 struct UpdateRange {
-  Tensor weights;                        // f32; bf16 where the optimizer has no masters
-  std::span<const Tensor> states;        // by Optimizer::states
-  Tensor gradient;                       // f32; StepNumbers::gradient_scale makes it that of the mean loss
-  Tensor copy;                           // receives the weights in the compute dtype; undefined where that is theirs
-  Size decayed = 0;                      // weight decay is for the first so many elements
-  const StepNumbers* numbers = nullptr;  // in the device's memory
-  // Which elements these are, for stochastic rounding; null where weights and states are f32.
+  Tensor weights;                        // f32; bf16 if the optimizer has no masters
+  std::span<const Tensor> states;        // in the order of Optimizer::states
+  Tensor gradient;                       // f32; times StepNumbers::gradient_scale, that of the mean loss
+  Tensor copy;                           // receives the weights in the compute dtype; undefined if weights have it
+  Size decayed = 0;                      // number of leading elements with weight decay
+  const StepNumbers* numbers = nullptr;  // in device memory
+  // The elements' places, for stochastic rounding; null if weights and states are f32.
   const RoundingPlaces* rounding = nullptr;
-  Tensor direction;  // of a MatrixUpdate, f32 or bf16; undefined for others
+  Tensor direction;  // for a MatrixUpdate, f32 or bf16; otherwise undefined
 };
 
-// Matrices of `columns` columns that lie one below the other in a parameter: one, or as q, k and v do.
+// Matrices of `columns` columns, one below the other in a parameter: one matrix, or several such as q, k and v.
 struct MatrixStack {
   std::vector<Size> rows;  // of each matrix
   Size columns;
 };
 
-// A stream on which matrices are transformed, and the memory of its work: at least what room_bytes() says, aligned for
-// any element.
+// A stream for transforming matrices, and its workspace: at least room_bytes(), aligned for any element.
 struct TransformLane {
   Stream stream;
   Tensor room;
@@ -46,35 +45,36 @@ struct TransformLane {
 inline constexpr std::size_t kTransformLanes = 2;
 using TransformLanes = std::array<TransformLane, kTransformLanes>;
 
-// The update of an optimizer that looks at matrices as a whole. Ranges are cut anywhere, so a step has three parts.
+// The update of an optimizer that needs whole matrices. Ranges may be cut anywhere, so a step has three phases.
 struct MatrixUpdate {
-  // Reads range.gradient, changes the states, and writes range.direction. There are no weights.
+  // Reads range.gradient, updates the states, and writes range.direction. The range has no weights.
   std::function<void(const UpdateRange& range)> begin;
-  // Each of `directions` [rows, columns], of `stacks`, becomes what the weights change by: the same bits alone and
-  // beside others. All work is given to the lanes, each of which may take a share.
+  // Turns each of `directions` [rows, columns], described by `stacks`, into the change of the weights, with the same
+  // bits alone and beside others. All work is enqueued on the lanes, each of which may take a share.
   std::function<void(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
                      const TransformLanes& lanes)>
       transform;
   std::function<std::array<Size, kTransformLanes>(std::span<const MatrixStack> stacks, DType direction)> room_bytes;
-  // Changes range.weights and range.copy by range.direction, which transform() has made. There is no gradient.
+  // Updates range.weights and range.copy by range.direction, the result of transform(). The range has no gradient.
   std::function<void(const UpdateRange& range)> end;
-  // FLOPs of transform() for one stack. Ranks are balanced by them.
+  // FLOPs of transform() for one stack, which balance the ranks.
   std::function<double(const MatrixStack& stack)> flops;
 };
 
 struct Optimizer {
   std::string name;
-  std::vector<StateKind> states = {};  // the tensors that it keeps of each parameter, zeros at first: f32 or bf16
-  std::vector<float> betas = {};       // at most kMaxBetas, of [0, 1): StepNumbers::bias has a number for each
-  // One step of a range: weights, states and copy change. Every element is computed alike, as a range may be cut
-  // anywhere, and without waiting for the device. Called on the meta device too, where there are no values.
+  std::vector<StateKind> states = {};  // tensors kept per parameter, f32 or bf16, initially zero
+  std::vector<float> betas = {};       // at most kMaxBetas, in [0, 1); each has an entry in StepNumbers::bias
+  // One step of a range: updates weights, states and copy. It must treat every element alike, since a range may be cut
+  // anywhere, and must not wait for the device. It is called on the meta device too, where tensors have no values.
   std::function<void(const UpdateRange& range)> update = {};
   double lr = 3e-4;   // until Engine::set_learning_rate()
   double clip = 1.0;  // bounds the global L2 norm of the mean gradient, 0 = off
-  // Whether there are f32 weights beside those in use. Without them update() gets the latter, which are bf16 then.
+  // Whether f32 master weights exist beside the bf16 or f16 weights in use. Without masters, update() gets the weights
+  // in use, which are then bf16.
   bool masters = true;
-  // Replaces update(). Such an optimizer is for the matrices of a model's blocks; its group leaves all others to
-  // the next group that matches.
+  // Replaces update(). Such an optimizer trains only the matrices of a model's blocks; other parameters of its group
+  // fall to the next group that matches.
   std::optional<MatrixUpdate> matrices = {};
 };
 
@@ -85,31 +85,32 @@ struct AdamW {
   float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
   float weight_decay = 0.1f;
   float clip = 1.0f;
-  DType state_dtype = DType::f32;  // of m and v: f32, or bf16 that is rounded stochastically
-  bool masters = true;             // false, in bf16: no f32 weights; those in use are rounded stochastically
+  DType state_dtype = DType::f32;  // of m and v: f32, or bf16 with stochastic rounding
+  bool masters = true;             // false: no f32 weights; the bf16 weights are rounded stochastically
 
   operator Optimizer() const;
 };
 
 // Jordan 2024, "Muon: An optimizer for hidden layers in neural networks", with the scale of Liu et al. 2025, "Muon is
-// scalable for LLM training". One step of a matrix, g its gradient:
+// scalable for LLM training". One step of a matrix with gradient g:
 //   B = momentum B + g,  U = g + momentum B,  O = five Newton-Schulz steps of U / (|U|_F + 1e-7),
 //   w -= lr * (0.2 sqrt(max(rows, columns)) O + weight_decay * w).
-// The steps are in f32 where the engine trains in f32, else in bf16. An engine takes it beside an optimizer of all that
-// is no matrix of a block: OptimizerGroups({{"*", Muon{}}, {"*", AdamW{}}}, lr, clip).
+// The steps run in f32 if the engine trains in f32, else in bf16. An engine takes it beside an optimizer for all other
+// parameters: OptimizerGroups({{"*", Muon{}}, {"*", AdamW{}}}, lr, clip).
 struct Muon {
   float lr = 3e-4f;
   float momentum = 0.95f;
   float weight_decay = 0.1f;
   float clip = 1.0f;
-  DType state_dtype = DType::f32;  // of B: f32, or bf16 that is rounded stochastically
-  bool masters = true;             // as AdamW's
+  DType state_dtype = DType::f32;  // of B: f32, or bf16 with stochastic rounding
+  bool masters = true;             // as in AdamW
 
   operator Optimizer() const;
 };
 
-// The row with one more state, kAverage in f32: the exponential moving average of the weights after each update so far,
-// average += (1 - decay) / (1 - decay^n) (w - average) at the n-th. The engine refuses a `decay` outside [0, 1).
+// Returns the row with one more state, kAverage in f32: the exponential moving average of the weights after each
+// update, average += (1 - decay) / (1 - decay^n) (w - average) at the n-th. The engine refuses a `decay` outside [0,
+// 1).
 Optimizer averaged(Optimizer row, double decay);
 
 enum class Decay { constant, cosine, linear, wsd };
@@ -127,7 +128,7 @@ struct Schedule {
   double at(Size step) const;
 };
 
-// Throws UsageError naming the schedules.
+// Throws UsageError that lists the schedules.
 Decay find_decay(std::string_view name);
 
 }  // namespace lt

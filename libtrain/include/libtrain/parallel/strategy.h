@@ -1,5 +1,5 @@
-// A sharding strategy is three placements, and when gathered parameters are freed. The engine reads them.
-// Names carry no meaning.
+// A sharding strategy is three placements, and the time at which gathered parameters are freed. The engine reads these;
+// names carry no meaning.
 // ZeRO: Rajbhandari et al. 2020; FSDP: Zhao et al. 2023.
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace lt {
 
-// Of one kind of state over a group of ranks: whole on each, or one contiguous part each.
+// How a group of ranks holds one kind of state: whole on every rank, or one contiguous part on each.
 enum class Placement : unsigned char { replicated, sharded };
 
 struct Strategy {
   std::string_view name;
   Placement parameters, gradients, optimizer;
-  // Whether a unit with sharded parameters is freed after its forward pass and gathered again for its backward pass, or
-  // stays gathered until then.
+  // True: a unit with sharded parameters is freed after its forward pass and gathered again for its backward pass.
+  // False: it stays gathered until then.
   bool reshard_after_forward = true;
 
   bool operator==(const Strategy&) const = default;
@@ -39,7 +39,7 @@ inline constexpr Strategy kStrategies[] = {
 inline constexpr Strategy Strategy::ddp = kStrategies[0], Strategy::zero1 = kStrategies[1],
                           Strategy::zero2 = kStrategies[2], Strategy::zero3 = kStrategies[3];
 
-// Throws UsageError naming the strategies.
+// Throws UsageError that lists the strategies.
 const Strategy& find_strategy(std::string_view name);
 
 }  // namespace lt

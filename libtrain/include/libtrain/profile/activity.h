@@ -1,4 +1,4 @@
-// The activities that a step's time is divided into: `breakdown_ms` of metrics.jsonl. docs/metrics.md explains each.
+// The activities that divide the time of a step: `breakdown_ms` in metrics.jsonl. docs/metrics.md explains each.
 #pragma once
 
 #include <array>

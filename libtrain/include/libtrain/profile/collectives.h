@@ -1,4 +1,4 @@
-// What is recorded of collectives: written by groups, read by recorders, which do not know each other.
+// Records of collectives. Groups write them and recorders read them; neither knows the other.
 #pragma once
 
 #include <cstdint>
@@ -19,52 +19,53 @@ enum class CollectiveOp : std::uint8_t {
   all_to_all,
   broadcast,
   barrier,
-  exchange,  // of small host data, splits of groups included: in logs, not in totals
+  exchange,  // of small host data, including splits of groups: in logs, not in totals
 };
 std::string_view to_string(CollectiveOp op);
 
-// One collective as the log keeps it.
+// One collective in the log of a group.
 struct CollectiveRecord {
   CollectiveOp op;
-  std::string name;        // what is moved: "blocks.3 gather"
+  std::string name;        // the transfer: "blocks.3 gather"
   std::uint64_t sequence;  // from 0, per group
-  Size bytes;              // that this rank sends
-  Size whole = 0;          // bytes of the whole tensor as they travel, the same on all ranks
-  bool ended = false;      // on a GPU: the device has come to its end
-  double age_s = 0;        // since it began, when the log was read
+  Size bytes;              // sent by this rank
+  Size whole = 0;          // bytes of the whole tensor on the wire, the same on all ranks
+  bool ended = false;      // on a GPU: the device has reached its end
+  double age_s = 0;        // seconds from its begin to the reading of the log
 };
 
-// Totals of one kind of collective. Times are 0 on meta.
+// Totals for one kind of collective. Times are 0 on meta.
 struct CommTotal {
   CollectiveOp op;
-  Size bytes = 0;  // that this rank sent
+  Size bytes = 0;  // sent by this rank
   Size calls = 0;
-  double busy_ms = 0;     // from its start to its end; overlapping ones each count in full
-  double exposed_ms = 0;  // that the stream which computes waited for it
+  double busy_ms = 0;     // from start to end; overlapping ones each count in full
+  double exposed_ms = 0;  // that the compute stream waited for it
 };
 
-// When a collective began and ended, and when the stream that computes came to wait for it.
+// The times at which a collective began and ended, and at which the compute stream began to wait for it.
 struct CollectiveTimes {
   CollectiveOp op;
   TimePoint begin, end, awaited;
 
-  // That the stream which computes waited for it; waits until the device has come to its end.
+  // Milliseconds that the compute stream waited for it. Waits until the device has reached its end.
   double exposed_ms() const;
 };
 
-// The collectives of some time, of all groups of the process.
+// The collectives of all groups of the process during some time.
 struct CommLap {
-  // What launches of a CUDA graph did again. Launches share their time points, whose times are those of the last one.
+  // Collectives that launches of a CUDA graph repeated. Launches share their time points, which hold the times of the
+  // last one.
   struct Launches {
     std::shared_ptr<const CommLap> lap;
     Size count = 0;
   };
 
-  std::vector<CommTotal> counts;       // one for each kind that occurred, with the times that were added up already
-  std::vector<CollectiveTimes> times;  // of the others
-  std::vector<Launches> launches;      // whose bytes and calls are in `counts`
+  std::vector<CommTotal> counts;       // one per kind that occurred, with the times added up so far
+  std::vector<CollectiveTimes> times;  // of collectives not added up yet
+  std::vector<Launches> launches;      // their bytes and calls are in `counts`
 
-  // Waits until the device has come to the end of all of them.
+  // Waits until the device has reached the end of all of them.
   std::vector<CommTotal> totals() const;
 };
 

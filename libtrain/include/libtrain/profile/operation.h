@@ -8,8 +8,8 @@
 
 namespace lt {
 
-// What runs on this thread, for messages about its allocations and for traces: "rms_norm", "reduce_scatter". The text
-// is not copied and must outlive the scope.
+// Names the operation that runs on this thread, for messages about its allocations and for traces: "rms_norm",
+// "reduce_scatter". The text is not copied and must outlive the scope.
 class OperationScope {
  public:
   explicit OperationScope(std::string_view name) : operation_(name), span_(Lane::compute, name) {}

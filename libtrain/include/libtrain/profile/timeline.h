@@ -1,6 +1,6 @@
-// What ran when: spans on the lanes of a rank's device. Whoever does something that a person wants to see opens a span;
-// without a timeline, and without a profiler of CUDA, that costs some nanoseconds. On CUDA a span of the lane `compute`
-// lasts from the end of the work before it to the end of its own.
+// Spans of time on the lanes of a rank's device. Code opens a span around work that a trace should show; without a
+// timeline and without a CUDA profiler that costs a few nanoseconds. On CUDA, a span of the lane `compute` lasts from
+// the end of the work before it to the end of its own work.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace lt {
 
-// One row of a trace each. On the CPU all lanes but `compute` are what MPI does meanwhile.
+// The rows of a trace. On the CPU, all lanes but `compute` show what MPI does meanwhile.
 enum class Lane { compute, gather, reduce, copy };
 inline constexpr std::string_view kLaneNames[] = {"compute", "gather", "reduce", "copy"};
 
-// What a span that is a collective moves, and between whom.
+// The size and the ranks of a span that is a collective.
 struct CollectiveShape {
-  Size bytes = -1;  // that this rank sends; below 0: no collective
-  int ranks = 1;    // of the group
-  int stride = 1;   // between the group's neighbours, in ranks of the run
+  Size bytes = -1;  // sent by this rank; below 0: no collective
+  int ranks = 1;    // in the group
+  int stride = 1;   // between neighbours in the group, in ranks of the run
   int rounds = 1;   // 2: a reduce-scatter and an all-gather, one after the other
 };
 
@@ -31,7 +31,7 @@ struct Span {
   Lane lane = Lane::compute;
   std::string name;
   CollectiveShape collective = {};
-  bool is_activity = false;          // of a step: `name` is one of kActivityNames
+  bool is_activity = false;          // `name` is one of kActivityNames
   double begin_us = 0, end_us = -1;  // since the timeline's origin; end below 0: still open
 };
 
@@ -39,24 +39,24 @@ struct Span {
 class Timeline {
  public:
   virtual ~Timeline() = default;
-  // Returns the handle for end(), which may come in any order.
+  // Returns the handle for end(). Spans may end in any order.
   virtual std::size_t begin(Span span, const TimePoint& at) = 0;
   virtual void end(std::size_t handle, const TimePoint& at) = 0;
-  // On the stream that computes.
+  // The current point of the compute stream.
   virtual TimePoint now() = 0;
-  // In the order in which they began, with their times, for which it waits.
+  // The spans in the order in which they began. Waits for their times.
   virtual const std::vector<Span>& spans() = 0;
 };
 
-// By the clock of `device`; its origin is the time of the call.
+// Uses the clock of `device`. The origin is the time of the call.
 std::shared_ptr<Timeline> make_timeline(Device device = kCpu);
-// The same with an origin that is a time point of the device's compute stream.
+// The same, with a time point of the device's compute stream as the origin.
 std::shared_ptr<Timeline> make_timeline(Device device, const TimePoint& origin);
 
-// Spans of this thread go to the timeline, or nowhere where it is null, until the scope ends.
+// Directs the spans of this thread to the timeline until the scope ends; null drops them.
 using TimelineScope = ContextMemberScope<&Context::timeline>;
 
-// Also a range of the profilers of CUDA.
+// Opens a span for the scope; also a range in CUDA profilers.
 class SpanScope {
  public:
   SpanScope(Lane lane, std::string_view name, const CollectiveShape& collective = {}, bool is_activity = false);
@@ -65,7 +65,7 @@ class SpanScope {
   SpanScope& operator=(const SpanScope&) = delete;
 
  private:
-  Timeline* timeline_;  // which outlives the scope: it changes between steps alone
+  Timeline* timeline_;  // outlives the scope, since it changes only between steps
   std::size_t handle_ = 0;
 };
 

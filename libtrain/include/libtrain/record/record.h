@@ -1,4 +1,4 @@
-// What a run writes down of each step: metrics.jsonl, the console line, log.txt. Field by field: docs/metrics.md.
+// Records of each step: metrics.jsonl, the console line, log.txt. docs/metrics.md explains every field.
 #pragma once
 
 #include <array>
@@ -11,30 +11,30 @@
 
 namespace lt {
 
-// A number of each rank, summed up.
+// Statistics over ranks of one number.
 struct OverRanks {
   double min = 0, mean = 0, max = 0;
   int rank_of_max = 0;
 };
 OverRanks over_ranks(const std::vector<double>& values);  // by rank, at least one
-inline constexpr std::size_t kRanksListed = 64;           // of more ranks a row has no number of each
+inline constexpr std::size_t kRanksListed = 64;           // with more ranks, a row lists no single ranks
 
 // One row of metrics.jsonl.
 struct StepRecord {
-  Size step = 0, steps = 0;  // of `steps` in all (console only)
-  Size tokens = 0;           // of the global batch
+  Size step = 0, steps = 0;  // `steps` is the total (console only)
+  Size tokens = 0;           // in the global batch
   float loss = 0, grad_norm = 0;
   double lr = 0;
-  float loss_scale = 0;  // of f16; 0: not scaled, and not in the row
+  float loss_scale = 0;  // in f16; 0: not scaled, and not in the row
   double step_ms = 0;
   double tokens_per_s = 0, tokens_per_s_per_rank = 0;
-  double mfu = -1;  // below 0: the device's peak is not known
+  double mfu = -1;  // below 0: unknown peak of the device
   Size memory_peak_bytes = 0, memory_outside_bytes = 0;
   Size memory_total_bytes = 0;   // of the device (console only)
   ActivityTimes breakdown_ms{};  // adds up to step_ms
   std::vector<CommTotal> comm;
-  // Over ranks: of the step, of each part, and of what a rank was busy with itself (the step without the waits for
-  // other ranks). Ranks step together, so it is the last that tells a slow one.
+  // Statistics over ranks of the step time, of each activity, and of a rank's own busy time (the step without waits for
+  // other ranks). Ranks step together, so only the last one reveals a slow rank.
   OverRanks step_ms_over_ranks, own_ms_over_ranks;
   std::vector<double> own_ms;  // by rank; empty for more than kRanksListed
   std::array<OverRanks, kActivities> breakdown_over_ranks{};

@@ -1,7 +1,8 @@
 // Reverse-mode differentiation on a tape. Operations append a node as they run; backward() visits the nodes in reverse
-// and destroys each after its use, so that activations go as early as possible.
-// Gradients are never returned: an operation writes each into its *slot*, which says where (a range of a unit's flat
-// gradient buffer for a parameter) and whether to overwrite or accumulate. So there is no temporary per parameter.
+// and destroys each after its use, so that activations are freed as early as possible.
+// Gradients are never returned: an operation writes each one into its *slot*, which determines the place (for a
+// parameter, a range of its unit's flat gradient buffer) and whether to overwrite or accumulate. So no parameter needs
+// a temporary.
 #pragma once
 
 #include <memory>
@@ -16,28 +17,28 @@
 
 namespace lt {
 
-// What the next contribution to a gradient does with `dst`: add to it, or overwrite it.
+// How the next contribution to a gradient writes `dst`: it adds or overwrites.
 struct GradientTarget {
   Tensor dst;
   bool accumulate;
 };
 
-// The place where the gradient of one tensor gathers.
+// The place that collects the gradient of one tensor.
 struct GradientSlot {
   Shape shape;
-  DType dtype;  // of `value`; for a leaf it may differ from the tensor's (f32 gradients of bf16 parameters)
+  DType dtype;  // of `value`; a leaf's may differ from the tensor's (f32 gradients of bf16 parameters)
   Device device;
   Tensor value;  // allocated by the first contribution, or bound beforehand to a range of a flat buffer
   bool written = false;
 
-  // For an operation that can accumulate: where to write. Counts as written from now on.
+  // For an operation that can accumulate: returns where to write, and counts it as written.
   GradientTarget next();
-  // For one that cannot: adds `gradient` (same shape, any float dtype), or takes it over where it is the first
-  // and the caller's only copy.
+  // For an operation that cannot: adds `gradient` (same shape, any float dtype), or takes it over if it is the first
+  // contribution and the caller's only copy.
   void add(Tensor gradient);
 };
 
-// Null where no gradient is wanted. An operation that needs no values of an input keeps only this.
+// Null if no gradient is wanted. An operation that needs only an input's gradient, not its values, keeps just this.
 using Slot = std::shared_ptr<GradientSlot>;
 
 // One entry of the tape.
@@ -49,16 +50,16 @@ class TapeNode {
 
 class Tape {
  public:
-  // keep_values = false: outputs marked as cheap to recompute are dropped by release_values() and recomputed when the
-  // backward pass asks for them (selective recomputation).
+  // keep_values = false: release_values() drops the outputs that are cheap to recompute, and the backward pass
+  // recomputes them on use (selective recomputation).
   explicit Tape(bool keep_values = true) : keep_values_(keep_values) {}
 
   void push(std::shared_ptr<TapeNode> node) { nodes_.push_back(std::move(node)); }
-  // Runs all nodes in reverse; the tape is empty afterwards.
+  // Runs all nodes in reverse. The tape is empty afterwards.
   void run_backward();
-  // An output that selective recomputation may drop.
+  // Marks an output that selective recomputation may drop.
   void mark_recomputable(const Tensor& output);
-  // Drops the values of all outputs so marked, but for `except` (the output that leaves the unit).
+  // Drops the values of all marked outputs except `except`, the output that leaves the unit.
   void release_values(const Tensor& except);
   bool keeps_values() const { return keep_values_; }
   bool empty() const { return nodes_.empty(); }
@@ -72,7 +73,7 @@ class Tape {
 // Operations of this thread append to the tape during the scope; null records nothing.
 using TapeScope = ContextMemberScope<&Context::tape>;
 
-// What a backward pass begins with: d(loss) = factor * scale[0].
+// The seed of a backward pass: d(loss) = factor * scale[0].
 struct LossGradient {
   LossGradient(double factor = 1, Tensor scale = {}) : factor(factor), scale(std::move(scale)) {}
   double factor;
@@ -81,7 +82,7 @@ struct LossGradient {
 // Runs `tape` backward from the scalar `loss`.
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed = {});
 
-// A tensor that backward needs. get() recomputes the values first where selective recomputation dropped them.
+// A tensor that backward() needs. get() recomputes the values first if selective recomputation dropped them.
 class Saved {
  public:
   Saved() = default;
@@ -90,8 +91,8 @@ class Saved {
     tensor_.require_values();
     return tensor_;
   }
-  // The storage, for a gradient of the same shape and dtype, where nobody else sees the values any more; else
-  // undefined. For a backward pass whose kernel may read the values and write the gradient in place.
+  // The storage, for a gradient of the same shape and dtype, if nobody else uses the values; otherwise undefined. For a
+  // backward kernel that can read the values and write the gradient in place.
   Tensor reusable() const { return get().is_sole_owner() ? tensor_.detach() : Tensor(); }
   const Slot& slot() const { return tensor_.gradient_slot(); }
   bool defined() const { return tensor_.defined(); }
@@ -100,15 +101,15 @@ class Saved {
   Tensor tensor_;
 };
 
-// A differentiable operation: forward stores what backward needs in the object. See CONTRIBUTING.md.
+// A differentiable operation. forward() stores what backward() needs in the object. See CONTRIBUTING.md.
 class Function : public TapeNode {
  public:
   // For messages: "rms_norm".
   virtual const char* name() const = 0;
-  // Writes the gradients of the inputs, given that of the output, which is this call's own: it may overwrite it or pass
+  // Writes the gradients of the inputs. `dy`, the output's gradient, belongs to this call: it may overwrite it or pass
   // it on to one input's slot.
   virtual void backward(const Tensor& dy) = 0;
-  // Recomputes the values of `output` from saved inputs; only for operations that say is_cheap().
+  // Recomputes the values of `output` from saved inputs. Only for operations with is_cheap().
   virtual void recompute(const Tensor& output) { (void)output; }
   virtual bool is_cheap() const { return false; }
 
@@ -136,7 +137,7 @@ bool wants_gradient_any(const A& first, const Rest&... rest) {
 }
 }  // namespace detail
 
-// Runs F{}.forward(args...) and, where a Tensor among them wants a gradient and a tape is current, records the node.
+// Runs F{}.forward(args...). Records the node if a Tensor among the arguments wants a gradient and a tape is current.
 template <class F, class... Args>
 Tensor record(const Args&... args) {
   auto function = std::make_shared<F>();

@@ -1,6 +1,6 @@
-// ShardMap: which rank owns which flat range of which tensor. The engine makes it, checkpoints read it; neither knows
-// the other. Ranges are in elements of a parameter's own flat (row-major) index, never offsets in a padded buffer, so a
-// file of one strategy and rank count can be read under any other.
+// ShardMap: which rank owns which flat range of which tensor. The engine makes it and checkpoints read it; neither
+// knows the other. Ranges count elements of a parameter's own flat (row-major) index, never offsets in a padded buffer,
+// so a file of one strategy and rank count can be read under any other.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace lt {
 
-// Kinds of state are names, of 1 to 32 of a to z, 0 to 9 and _: this one, and what the optimizer keeps
-// (Optimizer::states). They are links in a checkpoint's files.
+// Kinds of state are names of 1 to 32 characters from a to z, 0 to 9 and _: kMaster, and those of Optimizer::states.
+// They are links in a checkpoint's files.
 inline constexpr const char* kMaster = "master";
-// The average of the masters over the updates, where a run keeps one.
+// The moving average of the masters, in runs that keep one.
 inline constexpr const char* kAverage = "ema";
 
 inline constexpr std::size_t kMaxKinds = 32;
@@ -28,8 +28,8 @@ inline bool is_kind_name(std::string_view name) {
   return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), may_stand);
 }
 
-// A kind, the element type of its values, and whether some parameters have none of it, because parameters may have
-// different optimizers.
+// A kind and the dtype of its values. `partial`: some parameters have none of it, because parameters may have different
+// optimizers.
 struct StateKind {
   std::string name;
   DType dtype = DType::f32;
@@ -47,7 +47,7 @@ constexpr bool is_state_dtype(DType dtype) {
   return std::find(std::begin(kStateDTypes), std::end(kStateDTypes), dtype) != std::end(kStateDTypes);
 }
 
-// By dtype_name(); none where no state has a dtype of that name.
+// Finds a dtype by its dtype_name(); nullopt if no state can have it.
 inline std::optional<DType> find_state_dtype(std::string_view name) {
   const auto found = std::find_if(std::begin(kStateDTypes), std::end(kStateDTypes),
                                   [&](DType dtype) { return dtype_name(dtype) == name; });
@@ -59,7 +59,7 @@ struct ParameterInfo {
   Shape shape;
 };
 
-// Elements [begin, end) of `parameter`, which `values` (flat, end - begin elements) holds: of the kind's dtype, or of a
+// Elements [begin, end) of `parameter`, held by `values` (flat, end - begin elements) in the kind's dtype or in a
 // narrower one, which a file widens.
 struct StateRange {
   std::string parameter;
@@ -69,10 +69,10 @@ struct StateRange {
 };
 
 struct ShardMap {
-  std::vector<ParameterInfo> parameters;     // all of the model, the same on every rank
-  std::vector<StateRange> owned;             // what this rank writes; over all ranks each element exactly once
-  std::vector<StateRange> needed;            // what this rank reads on a load: owned, and the replicas it holds besides
-  std::vector<StateKind> kinds = {kMaster};  // all that occur, the masters first; at most kMaxKinds
+  std::vector<ParameterInfo> parameters;     // all of the model's, the same on every rank
+  std::vector<StateRange> owned;             // written by this rank; over all ranks, each element exactly once
+  std::vector<StateRange> needed;            // read by this rank on a load: `owned` and its replicas
+  std::vector<StateKind> kinds = {kMaster};  // all that occur, masters first; at most kMaxKinds
 };
 
 }  // namespace lt

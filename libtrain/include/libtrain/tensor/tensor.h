@@ -1,5 +1,5 @@
 // Tensor: a handle on shape, strides, dtype, device and shared storage. Copying a Tensor copies the handle, as with a
-// shared_ptr. A tensor of the `meta` device has a shape and a size in bytes and no data.
+// shared_ptr. A tensor of the `meta` device has a shape and a size in bytes but no data.
 #pragma once
 
 #include <array>
@@ -42,18 +42,18 @@ class Shape {
 std::string to_string(const Shape& shape);
 
 class Buffer;          // a block of device memory that returns to its allocator with its last owner
-struct GradientSlot;   // where the gradient of a tensor gathers (autograd.h)
-struct TensorStorage;  // src/tensor/storage.h: what the engine and autograd do beyond this interface
+struct GradientSlot;   // collects the gradient of a tensor (autograd.h)
+struct TensorStorage;  // src/tensor/storage.h: what only the engine and autograd may do
 
 class Tensor {
  public:
   // No tensor: defined() is false.
   Tensor() = default;
 
-  // Uninitialised storage of the current MemoryScope's owner. Throws UsageError for a device that is not there.
+  // Uninitialised storage, counted for the owner of the current MemoryScope. Throws UsageError for a missing device.
   static Tensor empty(const Shape& shape, DType dtype, Device device = kCpu);
   static Tensor zeros(const Shape& shape, DType dtype, Device device = kCpu);
-  // A tensor that has no storage yet: a parameter that an engine gathers and frees.
+  // A tensor without storage so far, such as a parameter that an engine gathers and frees.
   static Tensor unbound(const Shape& shape, DType dtype, Device device, std::string name);
   // Values are copied; T is float, double, bf16 or std::int32_t.
   template <class T>
@@ -74,8 +74,8 @@ class Tensor {
   Device device() const;
   bool is_contiguous() const;
 
-  // The first element. Throws InternalError for a tensor whose storage is not bound (a parameter that is not gathered);
-  // recomputes the values first where they were dropped for recomputation. Never call it for meta tensors.
+  // The address of the first element. Throws InternalError if the storage is not bound (a parameter that is not
+  // gathered). Recomputes values that were dropped for recomputation. Must not be called for meta tensors.
   void* data() const;
   template <class T>
   T* data() const;  // also checks the dtype
@@ -94,28 +94,28 @@ class Tensor {
 
   bool is_bound() const;
 
-  // Recomputes values that were dropped, so that a view can share them; throws as data() does.
+  // Recomputes values that were dropped, so that a view can share them. Throws as data() does.
   void require_numbers() const;  // throws UsageError on meta
   void require_values() const;
 
-  // Autograd (see autograd.h). A leaf is marked by set_requires_grad() and gathers its gradient in f32 (f64 for f64);
-  // results of operations on it follow, with gradients of their own dtype.
+  // Autograd (see autograd.h). set_requires_grad() marks a leaf, which collects its gradient in f32 (f64 for f64).
+  // Results of operations on it follow, with gradients of their own dtype.
   bool requires_grad() const;
   void set_requires_grad();
   void set_result_of_operation();
-  // The gradient that backward() left in a leaf; undefined where nothing was written.
+  // The gradient that backward() left in a leaf; undefined if nothing was written.
   Tensor gradient() const;
   const std::shared_ptr<GradientSlot>& gradient_slot() const;  // null without requires_grad()
 
-  // Lets go of values that can be recomputed, which the next data() does.
+  // Drops values that can be recomputed; the next data() recomputes them.
   void release_values() const;
 
-  // No other handle, view or saved tensor sees these values: whoever is done with them may write over them.
+  // Whether no other handle, view or saved tensor sees these values, so that their last user may overwrite them.
   bool is_sole_owner() const;
 
-  // Two handles on the same tensor.
+  // Whether both are handles on the same tensor.
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
-  // Two tensors, or views, in the same block of memory.
+  // Whether both tensors or views lie in the same block of memory.
   bool shares_storage(const Tensor& other) const;
 
  private:
@@ -129,7 +129,7 @@ class Tensor {
 void copy(const Tensor& dst, const Tensor& src);
 // dst = 0.
 void fill_zero(const Tensor& dst);
-// Every element of `dst`, contiguous and f32, f64 or bf16, becomes `value`.
+// Sets every element of `dst`, contiguous and f32, f64 or bf16, to `value`.
 void fill(const Tensor& dst, double value);
 
 }  // namespace lt

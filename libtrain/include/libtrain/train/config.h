@@ -1,5 +1,6 @@
-// The configuration of a run: one struct per section, bound to names by one table (src/train/config_schema.cpp).
-// Layers, later ones win: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line (--section.key=value).
+// The configuration of a run: one struct per section, bound to key names by one table (src/train/config_schema.cpp).
+// Later layers override earlier ones: defaults, TOML file, environment (LTRAIN_SECTION_KEY), command line
+// (--section.key=value).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace lt {
 
-// A field of the description that is not set is the preset's.
+// Unset fields take the values of the preset.
 struct ModelConfig : nn::TransformerSpec {
   ModelConfig() { family.clear(); }
 
@@ -51,7 +52,7 @@ struct TrainConfig {
   bool cuda_graph = false, tf32 = false;
 };
 
-// What differs for the parameters whose names `match` matches.
+// The settings of the parameters whose names `match` matches.
 struct OptimGroupConfig {
   std::string match;  // * stands for any text
   double lr_scale = 1;
@@ -66,8 +67,8 @@ struct OptimConfig {
   std::string schedule = "cosine";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
   std::string state_dtype = "f32", master = "f32";
-  double ema = 0;                        // decay of the average of the weights; 0: none
-  std::vector<OptimGroupConfig> groups;  // a parameter has the first that matches
+  double ema = 0;                        // decay of the weights' moving average; 0: none
+  std::vector<OptimGroupConfig> groups;  // the first that matches a parameter counts
 };
 
 struct CheckpointConfig {
@@ -108,10 +109,10 @@ struct Config {
   WatchdogConfig watchdog;
   RunConfig run;
 
-  std::map<std::string, std::string> origins;  // of keys that a layer set, for errors: "from run.toml:3"
+  std::map<std::string, std::string> origins;  // by key that a layer set, for errors: "from run.toml:3"
 };
 
-// One key as `--help` shows it.
+// One key, as `--help` shows it.
 struct ConfigKey {
   std::string name;      // "train.micro_batch"
   std::string fallback;  // the default, as TOML text
@@ -119,12 +120,12 @@ struct ConfigKey {
 };
 const std::vector<ConfigKey>& config_keys();
 
-// Builds a configuration from its layers. `file` may be empty; `command_line` are ("section.key", "value") pairs in
-// the order given. Throws UsageError (component "config") for an unknown key (naming the nearest valid one), a wrong
-// type or value, or broken TOML (file and line), in every layer, also where a later layer overrides it.
+// Builds a configuration from its layers. `file` may be empty; `command_line` holds ("section.key", "value") pairs in
+// the order given. Throws UsageError (component "config") for an unknown key (with the nearest valid one), a wrong type
+// or value, or broken TOML (file and line). Every layer is checked, even if a later one overrides it.
 Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line);
 
-// The configuration that to_toml() wrote as `text`; `source` is what errors call it.
+// Reads `text`, as written by to_toml(). Errors name it `source`.
 Config config_from_toml(const std::string& text, const std::string& source);
 
 // The whole configuration as TOML; load_config() of it gives the same configuration.

@@ -1,4 +1,4 @@
-// Saving and loading an engine in a program that links the library.
+// Saves and loads an engine in a program that links the library.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace lt {
 
-// In the format of docs/checkpoint-format.md, as train() does it. All ranks of `group`, that of the engine, call both.
-// save() returns the step's folder and keeps the newest `keep` (at least 2) of this run: the one that load() found, or
-// one that begins with the first save. Checkpoints of version 1, without an id, count as its own; where another run's
-// are, it throws UsageError before anything is written. `tokenizer` is the text of the
-// tokenizer.json that `ltrain sample` and `export` take from the checkpoint, where it is given. load() takes the newest
-// valid step of `directory`, whatever strategy and rank count wrote it, and says on standard error why it passed one
-// over; false where there is none. Both throw DataError.
+// Both use the format of docs/checkpoint-format.md, as train() does. All ranks of `group`, which is the engine's, must
+// call them. Both throw DataError.
+// save() returns the step's folder and keeps the newest `keep` (at least 2) checkpoints of this run. The run is the one
+// that load() found, or a new one that begins with the first save. Checkpoints of version 1, which have no id, count as
+// its own. If the folder holds another run's, it throws UsageError before anything is written. `tokenizer` is the text
+// of a tokenizer.json for `ltrain sample` and `export`; it may be empty.
+// load() takes the newest valid step of `directory`, whatever strategy and rank count wrote it, and reports on standard
+// error why it skipped one. It returns false if there is no step.
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep = 3,
                  const std::string& tokenizer = "");
 bool load(Engine& engine, const std::string& directory, const Group& group);

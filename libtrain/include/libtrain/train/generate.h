@@ -1,4 +1,4 @@
-// Text from a trained model, and its loss on files.
+// Generates text with a trained model, and evaluates its loss on files.
 #pragma once
 
 #include <cstdint>
@@ -26,38 +26,38 @@ struct GenerationTiming {
   double prefill_s = 0, decode_s = 0;
 };
 
-// Continues `prompt` by options.tokens tokens, calling `emit` with each. The model's parameters must be in place.
-// A prompt that leaves no room within max_seq is cut from the left, and the window slides where generation goes past
-// max_seq: the last half of the context is read again. An empty prompt starts from token 0.
-// The prompt's tokens must be below the model's vocabulary, else the behaviour is undefined; temperature and top_k must
-// not be negative, top_p in [0, 1]. Nothing of this is checked; what `emit` throws passes through.
+// Continues `prompt` by options.tokens tokens and calls `emit` with each. The model's parameters must be in place. A
+// prompt that leaves no room within max_seq is cut from the left. If generation passes max_seq, the window slides: the
+// last half of the context is read again. An empty prompt starts from token 0.
+// The prompt's tokens must be below the model's vocabulary; otherwise the behaviour is undefined. temperature and top_k
+// must not be negative, and top_p must be in [0, 1]. None of this is checked. Exceptions of `emit` pass through.
 GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt,
                           const SamplingOptions& options, const std::function<void(std::uint32_t)>& emit);
 
-// The tokens of a sample as training takes them: 256, temperature 0.8.
+// The sample that training draws: 256 tokens at temperature 0.8.
 std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed);
 
-// A model with the weights of a checkpoint (a step's, checkpoints or run folder; of several the newest valid), in f32
-// on the CPU.
+// A model with the weights of a checkpoint, in f32 on the CPU. The path is a step's folder, a checkpoints folder or a
+// run's folder; the newest valid step counts.
 struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // null where the checkpoint has none that this version reads
+  std::unique_ptr<Tokenizer> tokenizer;  // null if the checkpoint has none that this version reads
   Size step = 0, seq = 0;
   std::string directory;
-  std::vector<std::string> passed_over;  // newer checkpoints that are not valid, and why
+  std::vector<std::string> passed_over;  // invalid newer checkpoints, with reasons
 };
-// Throws DataError where no valid checkpoint is there, saying why of each, and where it holds no transformer or another
-// one than it describes; UsageError where what it describes makes no model. `weights` is kMaster, or kAverage of a run
-// that keeps one.
+// Throws DataError if there is no valid checkpoint, with the reason for each, or if it holds no transformer or a
+// different one than it describes. Throws UsageError if its description makes no model. `weights` is kMaster, or
+// kAverage for a run that keeps one.
 LoadedModel load_model(const std::string& directory, const std::string& weights = kMaster);
 
 struct EvaluationResult {
   double loss = 0;  // mean over all targets of all whole blocks, nats
   Size tokens = 0, blocks = 0;
 };
-// seq 0: as trained. Throws DataError for a file that is no whole token file, is shorter than seq + 1 tokens or holds
-// one outside the vocabulary; UsageError without files, for a seq of more than the model's max_seq, and for numbers
-// below 1.
+// seq 0: as trained. Throws DataError for a file that is not a whole token file, is shorter than seq + 1 tokens or
+// holds a token outside the vocabulary. Throws UsageError without files, for a seq above the model's max_seq, and for
+// numbers below 1.
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
                                 TokenFormat format);
 

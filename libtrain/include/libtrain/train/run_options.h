@@ -1,4 +1,4 @@
-// From a configuration to the options of each component.
+// Converts a configuration to the options of each component.
 #pragma once
 
 #include "libtrain/nn/models.h"
@@ -8,12 +8,12 @@
 
 namespace lt {
 
-// The configuration with everything derived filled in: the model's numbers from the preset and its checks, seq, min_lr,
-// checkpoint.dir; and train.device=auto becomes `automatic`. Throws UsageError.
+// Fills in everything derived: the model's numbers from the preset, with checks, seq, min_lr, checkpoint.dir.
+// train.device=auto becomes `automatic`. Throws UsageError.
 Config resolve(const Config& config, DeviceType automatic);
 inline Config resolve(const Config& config) { return resolve(config, best_device()); }
-// The same for that many ranks: train.accum follows from train.global_batch where that is given. Throws UsageError
-// where it is no multiple of ranks x micro_batch, or where an accum that is given says otherwise.
+// Sets train.accum from train.global_batch, if that is given, for this number of ranks. Throws UsageError if
+// global_batch is not a multiple of ranks x micro_batch, or if a given accum contradicts it.
 Config with_accum(Config resolved, int ranks);
 nn::TransformerSpec model_spec(const Config& resolved);
 ParallelOptions parallel_options(const Config& resolved);

@@ -1,4 +1,4 @@
-// A whole training run as `ltrain train` does it: run folder, data, engine, resuming, evaluation, checkpoints, metrics.
+// A whole training run, as in `ltrain train`: run folder, data, engine, resuming, evaluation, checkpoints, metrics.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace lt {
 
-// Trains until train.steps or train.max_minutes, and returns ExitCode::ok; or until a SIGTERM, SIGUSR1 or SIGINT comes
-// to any rank: then all ranks stop after the same step, its state is saved, and it returns ExitCode::restart. It has
-// those signals for as long as it runs, and SIGPIPE is ignored; the program's own handlers are back when it returns.
-// `command` is written to env.json. All ranks call it. Throws UsageError, DataError, CommError, NonFiniteError.
+// Trains until train.steps or train.max_minutes, and returns ExitCode::ok. If any rank receives a SIGTERM, SIGUSR1 or
+// SIGINT, all ranks stop after the same step, save its state, and return ExitCode::restart. While it runs, it handles
+// those signals and ignores SIGPIPE; on return it restores the program's handlers. `command` is written to env.json.
+// All ranks must call it. Throws UsageError, DataError, CommError, NonFiniteError.
 ExitCode train(const Config& config, const World& world, const std::string& command);
 
 }  // namespace lt
