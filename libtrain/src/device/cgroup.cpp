@@ -33,8 +33,8 @@ bool names(const std::string& controllers, const std::string& controller) {
   return ("," + controllers + ",").find("," + controller + ",") != std::string::npos;
 }
 
-// From the group up to the mount. Inside a container the path may be the host's: folders that are not there are left
-// out.
+// Appends the folders from the group up to the mount. Inside a container the path may be the host's; missing folders
+// are skipped.
 void append_upwards(std::vector<fs::path>& folders, const fs::path& mount, const std::string& path) {
   std::error_code ignored;
   for (fs::path below = fs::path(path).relative_path();; below = below.parent_path()) {
@@ -48,7 +48,7 @@ std::optional<double> read_number(std::istream& file) {
   return file >> value ? std::optional(value) : std::nullopt;
 }
 
-// Microseconds of processor time in each period, over the period: cpu.max in version 2, two files in version 1.
+// Microseconds of processor time per period, divided by the period: cpu.max in version 2, two files in version 1.
 std::optional<double> quota_of(const fs::path& folder) {
   std::ifstream both(folder / "cpu.max"), quota_file(folder / "cpu.cfs_quota_us"),
       period_file(folder / "cpu.cfs_period_us");
@@ -58,7 +58,7 @@ std::optional<double> quota_of(const fs::path& folder) {
   return *quota / *period;
 }
 
-// Version 1 writes "unlimited" as a number close to 2^63, version 2 as "max", which is no number.
+// Version 1 writes "unlimited" as a number close to 2^63; version 2 writes "max", which is not a number.
 std::optional<Size> memory_limit_in(const fs::path& folder) {
   constexpr Size kUnlimited = Size{1} << 62;
   std::ifstream file(folder / "memory.max"), version_1(folder / "memory.limit_in_bytes");
@@ -67,7 +67,7 @@ std::optional<Size> memory_limit_in(const fs::path& folder) {
   return bytes > 0 && bytes < kUnlimited ? std::optional(bytes) : std::nullopt;
 }
 
-// The inode, which is the same from inside and outside of a container.
+// The inode, which is the same inside and outside a container.
 std::string identity(const fs::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return folder;

@@ -1,4 +1,4 @@
-// CUDA devices through the runtime API. Every function sets the calling thread's device where that matters.
+// CUDA devices through the runtime API. Every function sets the calling thread's device if that matters.
 #include "device/cuda.h"
 
 #include <cudaTypedefs.h>
@@ -17,12 +17,12 @@
 namespace lt::cuda {
 namespace {
 
-// What a process keeps of a device until its end: the driver takes it back.
+// The state that a process keeps per device until its end, when the driver takes it back.
 struct DeviceState {
   std::once_flag once;
   std::shared_ptr<void> compute;
   std::mutex mutex;
-  std::vector<cudaEvent_t> timed_events;  // that nobody uses
+  std::vector<cudaEvent_t> timed_events;  // not in use
 };
 
 DeviceState& state(int device) {
@@ -35,8 +35,8 @@ DeviceState& state(int device) {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
-// Releases the handle with its own device current, on whichever thread. A thread that has chosen no device would first
-// make a context on device 0: half a gigabyte, maybe on another rank's GPU, and everything else waits meanwhile.
+// Releases the handle with its own device current, on any thread. A thread that has chosen no device would first create
+// a context on device 0: half a gigabyte, maybe on another rank's GPU, while everything else waits.
 template <class Release>
 std::shared_ptr<void> owned(int device, void* handle, Release release) {
   return {handle, [device, release](void* h) {
@@ -47,10 +47,10 @@ std::shared_ptr<void> owned(int device, void* handle, Release release) {
 
 thread_local bool captures = false;  // within capture()
 
-// What cudaStreamQuery() or cudaEventQuery() has answered.
+// Interprets the answer of cudaStreamQuery() or cudaEventQuery().
 bool is_reached(cudaError_t answer, const char* call) {
   if (answer == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // is no error, but stands where the next launch looks for its own
+    static_cast<void>(cudaGetLastError());  // not an error, but the next launch would take it for its own
     return false;
   }
   check(answer, call);
@@ -78,7 +78,7 @@ int count() {
 std::string why_not(int index) {
   int devices = 0;
   const cudaError_t code = cudaGetDeviceCount(&devices);
-  // A driver that is too old and one that is not there are the same error.
+  // CUDA reports a driver that is too old and a missing one with the same error.
   const bool no_driver = code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice;
   if (no_driver) return "is not there: no GPU was found, or its driver is older than this build's CUDA";
   if (code != cudaSuccess) return std::string("cannot be used: ") + cudaGetErrorString(code);
@@ -109,7 +109,7 @@ std::string name(int device) {
 }
 
 double multiply_add_flops(int device) {
-  constexpr double kLanes = 128, kFlops = 2;  // of a multiprocessor since 8.6, and of 9.0
+  constexpr double kLanes = 128, kFlops = 2;  // of a multiprocessor since 8.6, and in 9.0
   int multiprocessors = 0, kilohertz = 0;
   LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   LT_CUDA(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device));
@@ -188,7 +188,7 @@ void synchronize_stream(CudaStream stream) {
 }
 
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
-  // A function of the driver, which a program that starts without one cannot be linked with.
+  // A driver function. It is looked up at run time, so that programs also start without a driver.
   static const auto write = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult result{};
@@ -240,7 +240,7 @@ std::shared_ptr<void> allocate_pinned(int device, Size bytes) {
   void* block = nullptr;
   LT_CUDA(cudaMallocHost(&block, static_cast<std::size_t>(bytes)));
   return owned(device, block, [](void* memory) {
-    // It would wait for the device, and that perhaps for a peer that is gone.
+    // Freeing waits for the device, and the device may wait for a dead peer.
     if (std::uncaught_exceptions() == 0) cudaFreeHost(memory);
   });
 }

@@ -1,5 +1,5 @@
-// What the library asks of CUDA devices beside kernels: memory, streams, events and copies. In a build without CUDA
-// (no_cuda.cpp) there are no devices, and nothing else is called.
+// The library's use of CUDA devices, except kernels: memory, streams, events and copies. A build without CUDA
+// (no_cuda.cpp) has no devices, and calls only count() and why_not().
 #pragma once
 
 #include <chrono>
@@ -14,49 +14,49 @@
 namespace lt::cuda {
 
 bool is_built();
-// Why device `index` cannot be used; empty where it can.
+// Why device `index` cannot be used; empty if it can.
 std::string why_not(int index);
 
-inline constexpr int kMostDevices = 64;  // that a process uses
+inline constexpr int kMostDevices = 64;  // used by a process
 int count();                             // of devices
-std::string bus_id(int device);          // tells the devices of a host apart, "0000:1b:00.0"
-std::string name(int device);            // as the driver says it
-double multiply_add_flops(int device);   // f32, FLOP/s that its multiprocessors start at their highest clock
-std::string driver_version();            // of CUDA that the driver serves, "13.0"; empty where there is none
+std::string bus_id(int device);          // unique among the devices of a host, "0000:1b:00.0"
+std::string name(int device);            // from the driver
+double multiply_add_flops(int device);   // f32 FLOP/s of its multiprocessors at their highest clock
+std::string driver_version();            // CUDA version that the driver supports, "13.0"; empty without a driver
 
 std::shared_ptr<void> create_stream(int device);
-// The stream of all operations; it lives as long as the process.
+// The stream of all operations. It lives as long as the process.
 const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);
-// A cudaEvent_t, which is no stream.
+// A cudaEvent_t, as a type distinct from streams.
 struct EventHandle {
   void* handle;
 };
 void record(EventHandle event, CudaStream stream);
 void wait(CudaStream stream, EventHandle event);
-// The host waits, as device/wait_checks.h has it.
+// Blocks the host, with the checks of device/wait_checks.h.
 void synchronize_event(EventHandle event);
 void synchronize_stream(CudaStream stream);
-// An event that knows its time, recorded in `stream`; it is kept for the next one who asks when its last user lets go
-// of it. Recorded while a graph is captured it has a time after each launch of the graph, and again after the next.
+// An event with a time, recorded in `stream`. When its last owner releases it, it is kept for reuse. Recorded during a
+// graph capture, it gets a new time with each launch of the graph.
 std::shared_ptr<void> record_timed(CudaStream stream);
 bool is_event_reached(EventHandle event);
-// Milliseconds from `begin` to `end`, both recorded; waits until they are reached.
+// Milliseconds from `begin` to `end`, both recorded. Waits until they are reached.
 double elapsed_ms(EventHandle begin, EventHandle end);
 
-// Writes `value` to a word of pinned memory when the stream comes there, in graphs too; the host sees it at once.
-// False, and nothing happens, where driver or device cannot.
+// Writes `value` to a word of pinned memory when the stream reaches this point; works in graphs, and the host sees it
+// at once. Returns false and does nothing if the driver or device does not support it.
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
 
-// Its later work waits so long, and nobody else; for tests.
+// Delays later work on this stream only; for tests.
 void sleep(CudaStream stream, std::chrono::milliseconds time);
 
-void* allocate(int device, Size bytes);  // throws InternalError where there are no `bytes` bytes
+void* allocate(int device, Size bytes);  // throws InternalError if memory runs out
 void deallocate(int device, void* block);
-// Host memory that a device reads and writes without help of the processor. It is not freed while an exception passes,
-// since that waits for the device. Throws InternalError.
+// Host memory that a device reads and writes without help of the processor. During stack unwinding it is not freed,
+// since freeing waits for the device. Throws InternalError.
 std::shared_ptr<void> allocate_pinned(int device, Size bytes);
-// The same for memory that is there already, as long as the returned handle lives.
+// Pins existing memory in the same way, for the lifetime of the returned handle.
 std::shared_ptr<void> pin(int device, void* memory, Size bytes);
 
 struct DeviceMemory {
@@ -64,14 +64,14 @@ struct DeviceMemory {
 };
 DeviceMemory memory(int device);
 
-// What `body` gives to the stream, and to streams that wait for it meanwhile and for which it waits again, as a graph
-// that can be launched; nothing of it runs yet. Where `body` throws there is none.
+// Captures the work that `body` enqueues on `stream`, and on streams that fork from it and join it again, as a
+// launchable graph. Nothing runs yet. If `body` throws, no graph is made.
 std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body);
 void launch(void* graph, CudaStream stream);
-// Whether what is given to the stream is written down for a graph instead of run.
+// Whether work enqueued on the stream is captured for a graph instead of run.
 bool is_capturing(CudaStream stream);
 
-// In stream order; `host` sides of pageable memory make the call wait for what is before it.
+// Copies in stream order. If a side is pageable host memory, the call waits for the work before it.
 void copy(void* to, const void* from, Size bytes, CudaStream stream);
 
 }  // namespace lt::cuda

@@ -1,11 +1,11 @@
-// Return codes of the CUDA runtime as exceptions. For sources of a build with CUDA alone.
+// Turns return codes of the CUDA runtime into exceptions. Only for sources of a build with CUDA.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace lt::cuda {
 
-// Throws InternalError naming the call and CUDA's reason.
+// Throws InternalError that names the call and CUDA's reason.
 [[noreturn]] void fail(cudaError_t code, const char* call);
 inline void check(cudaError_t code, const char* call) {
   if (code != cudaSuccess) fail(code, call);

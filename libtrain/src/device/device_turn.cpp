@@ -1,4 +1,4 @@
-// The turns of all devices.
+// One lock per device.
 #include "device/device_turn.h"
 
 #include <map>
@@ -8,7 +8,7 @@ namespace {
 
 std::recursive_mutex& turn_of(int device) {
   static std::mutex mutex;
-  static auto& turns = *new std::map<int, std::recursive_mutex>;  // also used by objects that end late
+  static auto& turns = *new std::map<int, std::recursive_mutex>;  // never destroyed: objects that end late use it
   const std::lock_guard lock(mutex);
   return turns[device];
 }

@@ -37,20 +37,20 @@ constexpr unsigned kComputes = kProcess | set_of(kNan), kWrites = kProcess | set
 struct Point {
   std::string_view name;
   unsigned actions;
-  bool inside_step = false;  // a CUDA graph does not come to it
+  bool inside_step = false;  // not reached inside a CUDA graph
 };
 constexpr Point kPoints[] = {
     {"start", kProcess},                        // the run is open, its first step has not begun
     {"step", kProcess},                         // before its batch
-    {"data", kProcess},                         // while it waits for its batch
-    {"forward", kComputes, true},               // of each micro-batch
+    {"data", kProcess},                         // while waiting for its batch
+    {"forward", kComputes, true},               // in each micro-batch
     {"backward", kComputes, true},              //
-    {"collective", kProcess, true},             // started, and not yet awaited
+    {"collective", kProcess, true},             // started and not yet awaited
     {"evaluate", kProcess},                     // before the evaluation after the step
     {"save-begin", kWrites},                    // before anything is written
     {"save-shard", kWrites},                    // a rank's file
     {"save-manifest", kWrites},                 //
-    {"save-rename", kWrites},                   // all is written, the checkpoint has not its name yet
+    {"save-rename", kWrites},                   // all is written; the checkpoint is not renamed yet
     {"save-gc", kWrites},                       // older checkpoints are removed
     {"load", kProcess | set_of(kInputOutput)},  //
     {"allocate", set_of(kOom)},                 // a block of a device's memory
@@ -69,11 +69,11 @@ struct Fault {
   std::int64_t rank, step;
   Action action;
   double seconds = kSleepSeconds;
-  std::int64_t countdown = 1;  // of oom: to the allocation that fails
-  bool armed = false;          // of this rank, and it has not struck
+  std::int64_t countdown = 1;  // for oom: allocations until the failing one
+  bool armed = false;          // this rank's, and not struck yet
 };
 std::vector<Fault> faults;
-std::mutex faults_mutex;  // of their `armed`: checkpoints are written by a thread of their own
+std::mutex faults_mutex;  // guards `armed`: a separate thread may write checkpoints
 std::atomic<int> hits{0};
 thread_local std::int64_t current_step = 0;  // a background save has its own
 
@@ -140,7 +140,7 @@ Fault parse_fault(const std::string& text) {
   return fault;
 }
 
-// The fault of this rank and step at `point` with one of `actions`, which has struck with that unless it is to stay.
+// The fault of this rank and step at `point` with one of `actions`. Marks it as struck, unless it stays.
 const Fault* strike(std::string_view point, unsigned actions, bool stays = false) {
   if (faults.empty()) return nullptr;
   const std::lock_guard lock(faults_mutex);
@@ -154,7 +154,7 @@ const Fault* strike(std::string_view point, unsigned actions, bool stays = false
   return nullptr;
 }
 
-// An access that the processor refuses, and not a signal that was sent.
+// Causes a real segmentation fault, rather than a sent signal.
 void violate_memory() {
   void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *static_cast<volatile char*>(page) = 0;
@@ -194,7 +194,7 @@ void fault_point(std::string_view point) {
     case kInputOutput: fail_with(*fault, EIO);
     case kNan:
     case kOom:
-    case kDeviceSleep: break;  // of the functions below
+    case kDeviceSleep: break;  // handled by the functions below
   }
 }
 

@@ -1,7 +1,7 @@
-// Faults that tests ask for, each of one rank at one point of one step:
+// Faults for tests, each on one rank at one point of one step:
 //   LTRAIN_FAULT=<point>:<rank>:<step>:<action>[,<point>:...]
-// Which points there are, and which actions make sense at each, is the table of fault.cpp; docs/faults.md says what
-// each does. All but device-sleep strike once.
+// The table of fault.cpp lists the points and the actions that make sense at each; docs/faults.md explains them. All
+// but device-sleep strike once.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace lt {
 
-// Reads LTRAIN_FAULT; without it points do nothing. Throws UsageError for what it does not know.
+// Reads LTRAIN_FAULT; without it, points do nothing. Throws UsageError for unknown values.
 void arm_fault(int rank);
-// What this thread is at: the step that runs now, or that is being saved or loaded.
+// Sets the step that this thread runs, saves or loads.
 void set_fault_step(std::int64_t step);
 // Ends, stops or delays the process. For enospc and eio it throws DataError, as the failed write would.
 void fault_point(std::string_view point);
-// For device-sleep, as long as the step lasts.
+// For device-sleep; strikes throughout the step.
 void fault_point(std::string_view point, const Stream& stream);
-// Whether the caller is to write NaN into what it computed at `point`.
+// Whether the caller must write NaN into its result at `point`.
 bool fault_makes_nan(std::string_view point);
-// Whether the allocation that is asked for is to fail.
+// Whether the requested allocation must fail.
 bool fault_fails_allocation();
-// Whether a fault of any rank lies inside this step: a step that is replayed on the device comes to no points.
+// Whether a fault of any rank lies inside this step. A step that is replayed on the device reaches no points.
 bool fault_in_this_step();
-// How often faults struck since they were armed.
+// How often faults have struck since they were armed.
 int fault_hits();
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// The boot id, which the kernel draws when it starts.
+// Reads the boot id, which the kernel draws at its start.
 #include "device/host.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Which kernel a process runs under.
+// Identifies the kernel that a process runs under.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace lt {
 
-// One text for all processes under one kernel, in whichever container, and another for each start of a kernel: its boot
-// id, or the name of the host where that cannot be read.
+// Returns the same text for all processes under one kernel, in any container, and a different one for each start of a
+// kernel: its boot id, or the name of the host if that cannot be read.
 std::string kernel_identity(const std::filesystem::path& root = "/");
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// A build without CUDA: there are no devices, so nothing but the first two functions is ever called.
+// A build without CUDA: there are no devices, so only the first two functions are ever called.
 #include "device/cuda.h"
 #include "libtrain/error.h"
 

@@ -25,8 +25,8 @@ constexpr std::array<PhaseRow, kPhases> kPhaseTable = {{
     {Phase::backward, "backward", 1},
     {Phase::update, "update", 1},
     {Phase::evaluation, "evaluation", 10},
-    {Phase::sampling, "sampling", 10},  // rank 0 alone generates
-    {Phase::save, "a save", 10},        // rank 0 alone commits
+    {Phase::sampling, "sampling", 10},  // only rank 0 generates
+    {Phase::save, "a save", 10},        // only rank 0 commits
     {Phase::load, "loading", 10},
     {Phase::records, "records", 10},  // traces, files of the run
 }};
@@ -45,7 +45,7 @@ std::atomic<std::uint64_t> progress_count{0};
 std::atomic<Phase> current_phase{Phase::none};
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
-// The step that a thread runs. Time in patient phases says nothing about how long a step takes.
+// The step that a thread runs. Its duration leaves out time in patient phases.
 struct RunningStep {
   Phase phase = Phase::none;
   StepClock::time_point begin, patient_begin;
@@ -61,7 +61,7 @@ double seconds_between(StepClock::time_point begin, StepClock::time_point end) {
 thread_local bool in_background = false;
 std::atomic<int> waits_for_background{0};
 
-// A word that streams write and the host reads; the driver takes it back when the process ends.
+// A word that streams write and the host reads. The driver takes it back when the process ends.
 std::atomic<std::uint32_t*> launch_word{nullptr};
 std::atomic<std::uint32_t> launches{0};
 

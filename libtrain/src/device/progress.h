@@ -7,20 +7,20 @@
 namespace lt {
 
 struct Progress {
-  std::uint64_t count = 0;  // moves with whatever the host does
+  std::uint64_t count = 0;  // advances with all host activity
   Phase phase = Phase::none;
-  std::int64_t step = 0;       // that runs; 0: none so far
-  double slowest_step_s = 0;   // from the begin of one step to the next, without what is patient in between
-  std::uint32_t launches = 0;  // of graphs that the device has begun
+  std::int64_t step = 0;       // running; 0: none so far
+  double slowest_step_s = 0;   // from the begin of one step to the next, without patient phases
+  std::uint32_t launches = 0;  // graphs that the device has begun
   bool awaits_background = false;
 };
 Progress read_progress();
 
-// Counts progress; in a BackgroundScope only where it is awaited.
+// Counts progress; inside a BackgroundScope only if a thread awaits it.
 void count_progress();
 void begin_step(std::int64_t step);
 bool is_in_background();
-// Before a graph is given to a CUDA stream: the stream counts it when it comes there.
+// Call it before launching a graph on a CUDA stream: the stream counts the launch when it reaches that point.
 void count_launch(const Stream& stream);
 
 }  // namespace lt

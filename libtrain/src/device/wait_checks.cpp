@@ -1,4 +1,4 @@
-// Waits that poll, and the checks of each thread.
+// Polling waits, and each thread's checks.
 #include "device/wait_checks.h"
 
 #include <chrono>
@@ -15,7 +15,7 @@ using WaitClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kEager{1}, kBetweenChecks{5};
 constexpr std::chrono::microseconds kNap{50}, kBackgroundNap{1000};
 
-thread_local WaitCheck* newest = nullptr;  // of this thread; it can be used to the end of the process
+thread_local WaitCheck* newest = nullptr;  // of this thread; usable until the process ends
 
 }  // namespace
 

@@ -1,14 +1,14 @@
-// How the host waits for a device: it polls, and every few milliseconds runs the checks of those who may know that the
-// wait never ends, because a peer has failed. A wait that is over at once runs none. A thread in the background asks
-// once a millisecond, since each question takes the driver from the thread that feeds the device.
+// How the host waits for a device: it polls, and every few milliseconds runs the checks of code that may know that a
+// peer has failed and the wait would never end. A short wait runs none. A background thread polls once a millisecond,
+// since each query takes the driver from the thread that feeds the device.
 #pragma once
 
 #include <functional>
 
 namespace lt {
 
-// While it lives, long waits of the thread that made it call `check`, which throws where the wait is in vain. It is
-// destroyed in that thread, and by no check.
+// During its lifetime, long waits of its thread call `check`, which throws if the wait is in vain. It must be destroyed
+// on the same thread, and not by a check.
 class WaitCheck {
  public:
   explicit WaitCheck(std::function<void()> check);
@@ -23,7 +23,7 @@ class WaitCheck {
   WaitCheck* older_;
 };
 
-// Returns when ready() has said so. Throws what it throws, and what a check throws; the newest check comes first.
+// Returns once ready() is true. Throws what ready() or a check throws. The newest check runs first.
 void wait_until(const std::function<bool()>& ready);
 
 }  // namespace lt

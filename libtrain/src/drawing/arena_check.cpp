@@ -1,4 +1,4 @@
-// Whether a text is an arena's drawing: its elements and attributes are those that arena_svg() writes, and no others.
+// Checks whether a text is an arena's drawing: it has only elements and attributes that arena_svg() writes.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -12,7 +12,7 @@ constexpr std::string_view kOpening = "<svg class=\"arena\" xmlns=\"http://www.w
 constexpr std::array<std::string_view, 7> kElements = {"svg", "style", "g", "rect", "title", "text", "line"};
 constexpr std::array<std::string_view, 13> kAttributes = {"class", "xmlns",  "viewBox", "role", "aria-label", "x", "y",
                                                           "width", "height", "x1",      "x2",   "y1",         "y2"};
-// A style sheet without them loads nothing, and a text without '&' and '\' hides none of them.
+// A style sheet without these words loads nothing, and a text without '&' and '\' cannot hide them.
 constexpr std::array<std::string_view, 6> kNotInStyle = {"url", "@import", "@font", "expression", "\\", "&"};
 
 template <std::size_t N>
@@ -20,7 +20,7 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// ` name="value"` any number of times, then at most a slash.
+// Matches ` name="value"` any number of times, then at most one slash.
 bool attributes_are_known(std::string_view text) {
   while (!text.empty() && text != "/") {
     const std::size_t equals = text.find("=\"");
@@ -49,7 +49,7 @@ bool is_arena_svg(const std::string& text) {
     if (!is_one_of(kElements, name) || !attributes_are_known(tag.substr(name.size()))) return false;
     if (name == "svg" && !closes && ++drawings > 1) return false;
     open += closes ? -1 : empty ? 0 : 1;
-    if (open < 0 || (open == 0 && end + 2 < all.size())) return false;  // what follows </svg> is no part of it
+    if (open < 0 || (open == 0 && end + 2 < all.size())) return false;  // text after </svg>
     if (name != "style" || closes) continue;
     const std::string_view style = all.substr(at, std::min(all.find('<', at), all.size()) - at);
     if (!all.substr(at + style.size()).starts_with("</style>")) return false;

@@ -1,5 +1,5 @@
-// The picture of an arena. Invariant: blocks are drawn once, texts twice, for wide and for narrow screens; there they
-// are as much larger as the picture is smaller, and the blocks move down to make room for them.
+// Draws an arena. Invariant: blocks are drawn once, and texts twice, for wide and for narrow screens. On narrow screens
+// the texts are enlarged by as much as the picture shrinks, and the blocks move down to make room.
 #include "drawing/arena_drawing.h"
 
 #include <fmt/format.h>
@@ -19,9 +19,9 @@ using namespace arena;
 using drawing::bytes_text;
 using drawing::escaped;
 
-constexpr std::size_t kBlocks = 4000;   // drawn; about 1.2 MB
+constexpr std::size_t kBlocks = 4000;   // at most drawn; about 1.2 MB
 constexpr std::size_t kOperation = 80;  // characters of an operation's name
-// Colours of the owners, in their order, as the charts of a report have them; then light and dark of the same.
+// Colours of the owners, in their order, as in the charts of a report; first light, then dark.
 constexpr const char* kStyle = R"css(
 .arena { width: 100%; height: auto; background: var(--arena-page);
   font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif;
@@ -56,7 +56,7 @@ Scales scales_of(const MemoryPlan& plan) {
   return s;
 }
 
-// The blocks that are drawn, in the order of time: all, or those of the most bytes x time.
+// The blocks to draw, in the order of time: all, or those with the most bytes x time.
 std::vector<std::size_t> drawn_blocks(const std::vector<Lifetime>& blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -106,7 +106,7 @@ std::string draw_area(const MemoryPlan& plan, const Scales& scales, const std::v
   return out;
 }
 
-// How the area of `wide` comes to stand where `narrow` has it.
+// Transforms the area of `wide` to its place in `narrow`.
 std::string narrow_style(const Scales& wide, const Scales& narrow) {
   const double scale = (narrow.bottom - narrow.top) / (wide.bottom - wide.top);
   return fmt::format(

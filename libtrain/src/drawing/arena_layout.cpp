@@ -1,4 +1,5 @@
-// The texts of an arena's drawing. Invariant: their places follow from their number and size, so that none overlap.
+// Lays out the texts of an arena's drawing. Invariant: their places follow from their number and size, so that none
+// overlap.
 #include "drawing/arena_layout.h"
 
 #include <fmt/format.h>

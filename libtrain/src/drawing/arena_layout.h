@@ -1,4 +1,4 @@
-// Where things stand in an arena's drawing, and its texts, which are drawn once for each kind of screen.
+// The layout of an arena's drawing and its texts, which are drawn once for each kind of screen.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace lt::arena {
 
 inline constexpr double kWidth = 860, kHeight = 720;
-inline constexpr double kLeft = 84, kRight = 844;  // of the area between the axes
+inline constexpr double kLeft = 84, kRight = 844;  // edges of the area between the axes
 
-// The texts of one kind of screen: `size` is how much larger than 12 units they are.
+// The texts for one kind of screen. `size` is their enlargement over 12 units.
 struct Texts {
   const char* css_class;
   double size;
-  std::size_t characters;  // of a line
-  std::size_t columns;     // of the legend
+  std::size_t characters;  // per line
+  std::size_t columns;     // in the legend
 
   double line() const { return 15 * size; }
   double bottom() const { return kHeight - 2.6 * line(); }  // of the area between the axes
@@ -22,8 +22,8 @@ struct Texts {
 inline constexpr Texts kWide = {"arena-wide", 1, 116, 6}, kNarrow = {"arena-narrow", 7.0 / 3, 48, 3};
 
 struct Scales {
-  double end = 1;   // of time
-  double unit = 1;  // bytes of a unit of the y axis
+  double end = 1;   // the last time
+  double unit = 1;  // bytes per unit of the y axis
   const char* unit_name = "B";
   std::vector<double> y_ticks;              // in units
   double top = 0, bottom = kWide.bottom();  // of the area between the axes
@@ -32,7 +32,7 @@ struct Scales {
   double y(double bytes) const { return bottom - bytes / unit / y_ticks.back() * (bottom - top); }
 };
 
-// What stands above the area, note, legend and name of the y axis, and where the area may begin.
+// The markup above the area (note, legend and name of the y axis), and where the area may begin.
 struct Head {
   std::string drawn;
   double bottom = 0;

@@ -8,7 +8,7 @@
 namespace lt {
 namespace {
 
-constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // x^32 left out
+constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // without x^32
 
 constexpr std::uint32_t times_x(std::uint32_t p) { return (p >> 1) ^ ((p & 1) != 0 ? kPolynomial : 0); }
 
@@ -34,7 +34,7 @@ constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
 #if defined(__x86_64__)
 
-// Inverted remainders in and out.
+// Takes and returns inverted remainders.
 __attribute__((target("sse4.2"))) std::uint32_t one_stream(std::uint32_t state, const unsigned char* p, std::size_t n) {
   std::uint64_t wide = state;
   for (; n >= 8; p += 8, n -= 8) {

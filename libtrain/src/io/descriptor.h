@@ -1,4 +1,4 @@
-// Owns a descriptor: of a file, a folder, a socket, a pipe.
+// Owns a file descriptor: of a file, a folder, a socket or a pipe.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace lt {
 
 class Descriptor {
  public:
-  // Takes over what open(), socket() and the like return; below 0: none, and errno says why.
+  // Takes ownership of the result of open(), socket() and the like. Below 0: no descriptor, and errno says why.
   explicit Descriptor(int fd = -1) : fd_(fd) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -19,9 +19,10 @@ class Descriptor {
 
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // Says what the destructor cannot: false with errno where the system reports a failure. It is closed either way.
+  // Closes it and reports failure, which the destructor cannot: returns false, with errno set. It is closed in either
+  // case.
   bool close();
-  // write(2) until all is written; false with errno where that fails.
+  // Repeats write(2) until all is written. Returns false, with errno set, on failure.
   bool write(const void* data, std::size_t bytes) const;
 
  private:

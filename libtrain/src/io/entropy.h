@@ -1,5 +1,5 @@
-// Random bits of the kernel, for secrets and for names that nobody can foresee. What a run computes with comes from its
-// seed (libtrain/kernels/random.h) and never from here.
+// Random bits from the kernel, for secrets and unpredictable names. A run's computation takes random numbers only from
+// its seed (libtrain/kernels/random.h), never from here.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace lt {
 
-// Throws InternalError where the kernel gives none.
+// Throws InternalError if the kernel provides none.
 void fill_random(void* bytes, std::size_t count);
-// That many hexadecimal digits.
+// Returns `digits` random hexadecimal digits.
 std::string random_hex(std::size_t digits);
 
 }  // namespace lt

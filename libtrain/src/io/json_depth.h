@@ -1,15 +1,15 @@
-// How deep a JSON text nests, before a parser sees it: the JSON library prints and copies values by recursion, and a
-// text of a few hundred kilobytes can hold as many levels.
+// The nesting depth of a JSON text, checked before parsing: the JSON library prints and copies values recursively, and
+// a text of a few hundred kilobytes can hold as many levels.
 #pragma once
 
 #include <string_view>
 
 namespace lt {
 
-// Deeper than anything that this library writes.
+// More than this library ever writes.
 inline constexpr int kMaxJsonDepth = 32;
 
-// Levels of arrays and objects in each other; of text that is no JSON some number.
+// The number of nested arrays and objects; any number for text that is not JSON.
 int json_depth(std::string_view text);
 
 }  // namespace lt

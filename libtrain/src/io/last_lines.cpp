@@ -18,7 +18,7 @@ LastLines::LastLines(const std::string& path) : file_(::open(path.c_str(), O_RDO
   struct stat status {};
   if (file_.is_open() && ::fstat(file_.get(), &status) == 0) read_begin_ = static_cast<std::size_t>(status.st_size);
   ended_ = !read_more();
-  if (!ended_ && read_.back() == '\n') read_.pop_back();  // it ends the last line
+  if (!ended_ && read_.back() == '\n') read_.pop_back();  // the last line's end
 }
 
 bool LastLines::read_more() {

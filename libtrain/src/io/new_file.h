@@ -1,5 +1,5 @@
-// New files: what is planted under a new file's name, a link above all, is never followed or overwritten. And their
-// names' way to the disk.
+// Creates new files: an existing file or link under the name is never followed or overwritten. Makes names in folders
+// durable.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,11 @@
 
 namespace lt {
 
-// A file that was not there, for reading and writing; none: errno says why. The caller gives it its name or removes it.
+// Creates a file for reading and writing; it must not exist. Without a result errno says why. The caller gives it its
+// final name or removes it.
 Descriptor create_new(const std::string& path, unsigned mode = 0644);
 
-// Brings the names in a folder to disk; false: errno says why not.
+// Brings the names in a folder to disk. Returns false, with errno set, on failure.
 bool sync_folder(const std::filesystem::path& folder);
 
 }  // namespace lt

@@ -1,4 +1,5 @@
-// A file that is written beside its final name and renamed when it is whole, so that a reader sees all of it or none.
+// A file that is written under a temporary name and renamed when complete, so that a reader sees all of it or nothing.
+// All functions throw DataError, with the component `component`, that names the file and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +13,17 @@ namespace lt {
 // All functions throw DataError, with the component `component`, naming the file and the system's reason.
 class PendingFile {
  public:
-  // Until it is committed its name ends in ".tmp-" and `mark`, and nothing else may have that name.
+  // Until it is committed, its name ends in ".tmp-" and `mark`, which must be unique.
   PendingFile(const std::string& component, const std::string& path, const std::string& mark = random_hex(16));
-  // Removes what was not committed.
+  // Removes an uncommitted file.
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
-  // The bytes are on the disk; nothing can be written after it.
+  // Brings the bytes to disk. Nothing can be written afterwards.
   void finish();
-  // finish(), then the file takes its name, durably.
+  // Calls finish() and gives the file its name, durably.
   void commit();
 
  private:
@@ -33,10 +34,10 @@ class PendingFile {
   bool committed_ = false;
 };
 
-// Removes what writers of `path` that were killed have left. Nobody writes it now.
+// Removes the leftovers of killed writers of `path`. Nobody may be writing it.
 void remove_pending(const std::string& path);
 
-// The file `path` with this text, durably, or as it was.
+// Writes the file `path` durably; on failure it stays as it was.
 void write_whole_file(const std::string& component, const std::string& path, const std::string& text);
 
 }  // namespace lt

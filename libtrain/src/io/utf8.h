@@ -1,4 +1,4 @@
-// Whether bytes are UTF-8, which TOML and JSON files must be.
+// Checks for UTF-8, which TOML and JSON files must be.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace lt {
 
-// Bytes of the character that `text`, which is not empty, begins with; 0 where it begins with none. Unicode 15, table
+// The length in bytes of the first character of `text`, which must not be empty; 0 if it is invalid. Unicode 15, table
 // 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
 inline std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {

@@ -1,4 +1,4 @@
-// Read to the end, whatever size the system says: files grow, and those of /proc have none.
+// Reads to the end, whatever size the system reports: files grow, and those of /proc report none.
 #include "io/whole_file.h"
 
 #include <fcntl.h>

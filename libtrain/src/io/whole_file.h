@@ -1,4 +1,4 @@
-// A whole file as text.
+// Reads a whole file as text.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@ namespace lt {
 
 struct FileText {
   std::string text;
-  std::string problem;  // empty: `text` is all of it; else what was found in its place: "a folder"
+  std::string problem;  // empty: `text` is complete; else the reason, such as "a folder"
 };
 
-// A pipe is read to its end. With `only_regular` it is refused, as a device is, and not waited for.
+// Reads a pipe to its end. With `only_regular`, refuses pipes and devices without waiting for them.
 FileText read_file(const std::string& path, bool only_regular = false, std::size_t most_bytes = std::string::npos);
 
-// read_file() for a caller that cannot go on without it: throws DataError with the component `component`.
+// read_file() for a caller that cannot go on without it. Throws DataError with the component `component`.
 std::string read_whole_file(const std::string& component, const std::string& path);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// The allocators of the CPU, of CUDA devices and of meta. A freed block is kept for the next request of the same size.
+// The allocators of the CPU, of CUDA devices and of meta. A freed block is kept for the next request of its size.
 #include "memory/allocator.h"
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 namespace lt {
 namespace {
 
-// Large blocks start at a huge page and ask for some: a pass over an activation then misses no small page's entry.
+// Large blocks start at a huge page and ask for huge pages, so that a pass over an activation causes fewer TLB misses.
 constexpr Size kHugePage = Size{2} << 20;
 
 std::atomic<Size> asked_system{0};
@@ -35,7 +35,7 @@ void* allocate_from_system(Size bytes) {
   return block;
 }
 
-// A freed block is kept for the next request of its size.
+// Keeps a freed block for the next request of its size.
 class CachingAllocator : public Allocator {
  public:
   void trim() {
@@ -71,7 +71,7 @@ class CachingAllocator : public Allocator {
  private:
   virtual void* take_from_system(Size bytes) = 0;
   virtual void give_to_system(void* block, Size bytes) = 0;
-  // A block goes to the kept ones, and comes back from them.
+  // Hooks for a block that is kept, and for one that is reused.
   virtual void keep(void*, Size) {}
   virtual void reuse(void*, Size) {}
 
@@ -109,8 +109,8 @@ class MetaAllocator final : public Allocator {
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
 };
 
-// Blocks are kept also because cudaFree() would wait for the whole device. All their users are on the compute stream,
-// or that stream waits for them before the block is freed, so the next user comes after them.
+// Blocks are kept also because cudaFree() would wait for the whole device. All users of a block are on the compute
+// stream, or that stream waits for them before the block is freed, so the next user comes after them.
 class CudaAllocator final : public CachingAllocator {
  public:
   explicit CudaAllocator(int device) : device_(device) { cuda::make_workspace(device); }

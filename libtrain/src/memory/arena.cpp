@@ -1,4 +1,4 @@
-// Recording what a step allocates, and replaying it in an arena.
+// Records what a step allocates, and replays it in an arena.
 #include "memory/arena.h"
 
 #include "libtrain/error.h"

@@ -1,5 +1,5 @@
-// Nothing is allocated in a step: a training step or an evaluation is run once on shapes alone, which records what it
-// allocates; from then on its k-th allocation gets the k-th place in one arena.
+// An arena for steps: a training step or an evaluation is run once on shapes alone, which records its allocations. From
+// then on its k-th allocation gets the k-th place in one arena, and a step allocates nothing.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,24 @@
 
 namespace lt {
 
-// Runs `body` and writes down what this thread allocates on `device` and when it lets go; blocks come from the device's
+// Runs `body` and records what this thread allocates on `device` and when it frees it. Blocks come from the device's
 // allocator meanwhile. Throws InternalError for a block that outlives the body.
 template <class F>
 MemoryPlan record_memory_plan(std::string name, Device device, F&& body);
 
-// Memory for one step at a time. Its bytes are in the ledger: as slack, but for what a running step holds.
+// Memory for one step at a time. The ledger counts its bytes as slack, except those that a running step holds.
 class Arena {
  public:
-  // Takes its storage from `source`, or from the device's allocator where that is null.
+  // Takes its storage from `source`, or from the device's allocator if that is null.
   Arena(Size bytes, Device device, std::shared_ptr<BlockSource> source = nullptr)
       : storage_(make_storage(bytes, device, std::move(source))), bytes_(bytes), device_(device) {}
 
   Size bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Runs `body`, whose k-th allocation gets the k-th place of `plan`. Throws InternalError, naming the operation,
-  // for an allocation that was not recorded so, and where fewer come than recorded or one outlives the body. `plan`
-  // must fit.
+  // Runs `body`, whose k-th allocation gets the k-th place of `plan`. Throws InternalError, which names the operation,
+  // for an allocation that differs from the record, if there are fewer than recorded, and if one outlives the body.
+  // `plan` must fit.
   template <class F>
   void run(std::shared_ptr<const MemoryPlan> plan, F&& body) const;
 
@@ -45,7 +45,7 @@ class Recorder final : public BlockSource {
   explicit Recorder(Device device) : device_(device) {}
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
-  // Throws InternalError where a block is not released yet.
+  // Throws InternalError if a block is not released yet.
   MemoryPlan finish(std::string name);
 
  private:
@@ -58,7 +58,7 @@ class Recorder final : public BlockSource {
 
 class Replay final : public BlockSource {
  public:
-  // Nothing lives in the arena when it starts.
+  // The arena must be empty at the start.
   Replay(const Arena& arena, std::shared_ptr<const MemoryPlan> plan);
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
@@ -67,7 +67,7 @@ class Replay final : public BlockSource {
  private:
   std::shared_ptr<Buffer> storage_;
   Device device_;
-  std::shared_ptr<const MemoryPlan> plan_;  // blocks of a body that threw may outlive the engine
+  std::shared_ptr<const MemoryPlan> plan_;  // a body that threw may leave blocks that outlive the engine
   std::size_t next_ = 0, live_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Buffers: where their blocks come from, and whose they are.
+// Buffers: the source and the owner of their blocks.
 #include "memory/buffer.h"
 
 #include "memory/ledger.h"

@@ -1,5 +1,5 @@
-// Buffer: a block of device memory, its entry in the ledger, and its way back. Where an AllocationScope is active the
-// block comes from the scope's source (an arena, a record of what is allocated), otherwise from the device's allocator.
+// Buffer: a block of device memory, its entry in the ledger, and its return. If an AllocationScope is active, the block
+// comes from the scope's source (an arena, a recorder), otherwise from the device's allocator.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace lt {
 
-// Gives blocks to the Buffers of one thread, in the order in which they ask.
+// Gives blocks to the Buffers of one thread, in the order of their requests.
 class BlockSource {
  public:
   struct Block {
     std::byte* data;
-    std::size_t index;  // handed to release()
+    std::size_t index;  // for release()
   };
   virtual ~BlockSource() = default;
   // `bytes` is a positive multiple of kAllocationAlignment.
@@ -24,7 +24,7 @@ class BlockSource {
   virtual void release(std::size_t index) noexcept = 0;
 };
 
-// Buffers that this thread makes on `device` during the scope come from `source`; each keeps it until it is gone.
+// Buffers that this thread makes on `device` during the scope come from `source`. Each buffer keeps the source alive.
 class AllocationScope {
  public:
   AllocationScope(std::shared_ptr<BlockSource> source, Device device) : source_(std::move(source)), device_(device) {}
@@ -34,7 +34,7 @@ class AllocationScope {
   const ContextMemberScope<&Context::blocks_device> device_;
 };
 
-// Buffers that this thread makes during the scope are in no ledger: a rehearsal takes no memory.
+// Buffers that this thread makes during the scope are not in the ledger: a rehearsal takes no memory.
 class UncountedMemoryScope {
  private:
   const ContextMemberScope<&Context::counts_memory> counts_{false};

@@ -1,4 +1,4 @@
-// The ledger of each device: live bytes by owner, and the marks that they reached.
+// The ledger of each device: live bytes by owner, and their high-water marks.
 #include "memory/ledger.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ struct Ledger {
   std::mutex mutex;
   MemoryUse live, peak, peak_by_owner;
 
-  // The peak is the moment of the highest total; of equal ones, as all are inside an arena, that of the least slack.
+  // The peak is the moment of the highest total. Of equal totals, as inside an arena, the one with the least slack
+  // counts.
   void mark(MemoryOwner owner) {
     const bool higher = live.total > peak.total;
     if (higher || (live.total == peak.total && live.of(MemoryOwner::slack) < peak.of(MemoryOwner::slack))) peak = live;

@@ -1,13 +1,13 @@
-// Who holds how many bytes of each device, now and at the most.
+// The ledger: bytes of each device by owner, live and at the peak.
 #pragma once
 
 #include "libtrain/memory/memory.h"
 
 namespace lt {
 
-// Adds `bytes`, which may be negative, to what `owner` holds.
+// Adds `bytes`, which may be negative, to those of `owner`.
 void ledger_add(Device device, MemoryOwner owner, Size bytes);
-// Bytes of an arena pass from one owner to another; the total stays.
+// Moves bytes of an arena from one owner to another; the total stays.
 void ledger_move(Device device, MemoryOwner from, MemoryOwner to, Size bytes);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Offline placement of lifetimes in an arena.
+// Places lifetimes in an arena, offline.
 #include "libtrain/memory/memory_plan.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ using Order = std::vector<std::size_t>;
 
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.begin < b.end && b.begin < a.end; }
 
-// Blocks that are placed, by the time at which they begin, in buckets of time: those that live at the same time as a
-// given one are found without a look at all others.
+// Placed blocks in buckets of time, so that those which live at the same time as a given one are found without
+// searching all others.
 class Placed {
  public:
   explicit Placed(const std::vector<Lifetime>& lifetimes) : lifetimes_(lifetimes) {
@@ -49,14 +49,14 @@ class Placed {
   using Place = std::pair<std::size_t, Size>;  // index, offset
   static constexpr std::int64_t kBuckets = 256;
 
-  // The first and the last in which `entry` lives.
+  // The first and the last bucket in which `entry` lives.
   std::pair<std::size_t, std::size_t> buckets(const Lifetime& entry) const {
     return {static_cast<std::size_t>(entry.begin / width_), static_cast<std::size_t>((entry.end - 1) / width_)};
   }
 
   const std::vector<Lifetime>& lifetimes_;
   std::int64_t width_;
-  std::vector<std::vector<Place>> covered_, begun_;  // by bucket: blocks that live in it, and those that begin in it
+  std::vector<std::vector<Place>> covered_, begun_;  // by bucket: blocks that live in it, and blocks that begin in it
 };
 
 enum class Gap { lowest, smallest };
@@ -94,7 +94,7 @@ Size most_live_bytes(const std::vector<Lifetime>& lifetimes) {
     changes.emplace_back(entry.begin, entry.bytes);
     changes.emplace_back(entry.end, -entry.bytes);
   }
-  std::sort(changes.begin(), changes.end());  // at equal times the frees, which are negative, come first
+  std::sort(changes.begin(), changes.end());  // at equal times, frees come first because they are negative
   Size live = 0, most = 0;
   for (const auto& [time, bytes] : changes) most = std::max(most, live += bytes);
   return most;

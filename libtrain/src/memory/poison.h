@@ -1,4 +1,4 @@
-// Memory that nobody may touch: AddressSanitizer reports who does. Without it these do nothing.
+// Marks memory that nobody may touch: AddressSanitizer reports an access. Without it these functions do nothing.
 #pragma once
 
 #include "libtrain/dtype.h"

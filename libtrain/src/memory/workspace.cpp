@@ -1,4 +1,4 @@
-// The workspace of each CUDA device. It lives as long as the process: the driver takes it back.
+// The workspace of each CUDA device. It lives as long as the process; the driver takes it back.
 #include "memory/workspace.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Memory of a CUDA device that the work of its compute stream shares: what one kernel leaves there the next may
-// overwrite. It is made at the first allocation on the device, in fixed sizes, so that a plan knows them.
+// Scratch memory that all work of a CUDA device's compute stream shares: the next kernel may overwrite it. It is
+// allocated with the first allocation on the device, in fixed sizes, so that a plan knows them.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ constexpr Size workspace_bytes(DeviceType type) {
   return type == DeviceType::cuda ? kScratchBytes + kProductWorkspaceBytes : 0;
 }
 
-// Makes the workspace of CUDA device `device`, and counts it, where that has not been done.
+// Makes and counts the workspace of CUDA device `device`, unless it exists.
 void make_workspace(int device);
 
-// Throws InternalError for more than kScratchBytes.
+// Returns kScratchBytes bytes. Throws InternalError if `bytes` is larger.
 std::byte* scratch(CudaStream stream, Size bytes);
-// kProductWorkspaceBytes, for cuBLASLt.
+// Returns kProductWorkspaceBytes bytes, for cuBLASLt.
 std::byte* product_workspace(CudaStream stream);
 
 }  // namespace lt::cuda

@@ -24,7 +24,7 @@ Activity ActivityClock::enter(Activity next) {
 Lap ActivityClock::lap() {
   change_to(activity());
   Lap next;
-  next.changes_.reserve(lap_.changes_.size());  // laps are alike
+  next.changes_.reserve(lap_.changes_.size());  // laps have similar sizes
   next.changes_.push_back(lap_.changes_.back());
   return std::exchange(lap_, std::move(next));
 }

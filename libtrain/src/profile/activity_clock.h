@@ -1,5 +1,5 @@
 // A clock that is in exactly one activity at any time, so the times of the activities add up to the whole. A scope
-// enters an activity and returns to the enclosing one; what no scope covers is `other`.
+// enters an activity and returns to the enclosing one. Time outside all scopes is `other`.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace lt {
 
-// What a clock saw between two of its laps.
+// The changes of activity between two laps of a clock.
 class Lap {
  public:
-  // Waits until the device has come to the lap's end.
+  // Waits until the device has reached the lap's end.
   ActivityTimes times() const;
 
  private:
@@ -27,16 +27,16 @@ class Lap {
   std::vector<Change> changes_;  // the last one is the end
 };
 
-// By the compute stream of a device: on CUDA an activity lasts from the end of the work before it to the end of its
-// own, and the host waits for nothing.
+// Measures on the compute stream of a device: on CUDA an activity lasts from the end of the work before it to the end
+// of its own. The host does not wait.
 class ActivityClock {
  public:
   explicit ActivityClock(Device device = kCpu);
   // Enters `activity` and returns the one that was current.
   Activity enter(Activity activity);
-  // Ends the lap, and begins the next one in the same activity.
+  // Ends the lap and begins the next one in the same activity.
   Lap lap();
-  // What another clock of the device saw belongs to this lap, just now; then the activity is again the one before.
+  // Inserts a lap of another clock of the same device here; then the activity is again the one before.
   void append(const Lap& other);
 
  private:
@@ -47,7 +47,7 @@ class ActivityClock {
   Lap lap_;
 };
 
-// The clock, which outlives the scope, is that of this thread's step until the scope ends; null: none is.
+// Sets the clock of this thread's step for the scope; null: none. The clock must outlive the scope.
 using ActivityClockScope = ContextMemberScope<&Context::clock>;
 
 class ActivityScope {

@@ -1,4 +1,4 @@
-// Finds CUPTI: by its name, as the loader finds libraries, then in the folders of the toolkit of this build.
+// Finds CUPTI: by name, as the loader finds libraries, then in the folders of this build's toolkit.
 #include "profile/cupti.h"
 
 #include <cuda_runtime_api.h>

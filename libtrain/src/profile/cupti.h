@@ -1,5 +1,5 @@
-// The functions of CUPTI that a kernel profile calls. The library is loaded when it is first asked for and never
-// linked: programs start where there is none. For sources of a build with CUPTI alone.
+// The functions of CUPTI that a kernel profile calls. The library is loaded on first use and never linked, so programs
+// start without it. Only for sources of a build with CUPTI.
 #pragma once
 
 #include <cupti.h>
@@ -16,7 +16,7 @@ struct Cupti {
   decltype(&cuptiGetResultString) result_string;
 };
 
-// Throws UsageError where the library is not found or is not complete.
+// Throws UsageError if the library is not found or is incomplete.
 const Cupti& cupti();
 
 // Throws UsageError that names `call` and CUPTI's reason.

@@ -1,5 +1,5 @@
-// What a CUDA device itself does, kernel by kernel, as CUPTI records it. A build without CUPTI (no_kernel_profile.cpp)
-// makes no profile.
+// The work of a CUDA device, kernel by kernel, as CUPTI records it. A build without CUPTI (no_kernel_profile.cpp) makes
+// no profile.
 #pragma once
 
 #include <cstddef>
@@ -16,35 +16,35 @@ enum class DeviceWork { kernel, memcpy, memset };
 
 struct KernelRecord {
   DeviceWork kind = DeviceWork::kernel;
-  std::string name;                 // of a kernel: demangled
-  Size stream = 0;                  // CUDA's number of it
+  std::string name;                 // of a kernel, demangled
+  Size stream = 0;                  // CUDA's number of the stream
   Size bytes = -1;                  // of a memcpy or memset
-  double begin_us = 0, end_us = 0;  // since the moment of mark()
+  double begin_us = 0, end_us = 0;  // since mark()
 };
 
 struct KernelRecords {
   std::vector<KernelRecord> records;  // in the order in which they began
-  Size lost = 0;                      // of which CUPTI had no space or no times
-  double error_us = 0;                // at most so far are the times from those of moments of the compute stream
+  Size lost = 0;                      // for which CUPTI had no space or no times
+  double error_us = 0;                // largest error of the times against the compute stream's time points
 };
 
-// Of one device; a process has one at a time. start(), mark(), the work, stop(), and again.
+// Profiles one device; a process has one profile at a time. Call start(), mark(), do the work, call stop(), and repeat.
 class KernelProfile {
  public:
   virtual ~KernelProfile() = default;
-  // Waits for the device, and records what is given to it from then on.
+  // Waits for the device, then records what is enqueued on it.
   virtual void start() = 0;
-  // The moment since which times count; on the stream that computes, where it takes some 0.1 ms.
+  // The origin of the times, on the compute stream, where it takes about 0.1 ms.
   virtual TimePoint mark() = 0;
-  // Waits for the device; nothing more is recorded. All `lost` where the times cannot be told.
+  // Waits for the device and stops recording. If the times cannot be related, all records count as `lost`.
   virtual KernelRecords stop() = 0;
 };
 
-// Bytes of the device that start(), mark() and stop() overwrite.
+// Bytes of device memory that start(), mark() and stop() overwrite.
 inline constexpr Size kKernelProfileBytes = (Size{64} << 20) - 4;
 
-// `memory` has kKernelProfileBytes on `device`, which the work of its compute stream may use in between. Tries it once.
-// Throws UsageError where CUPTI is not found, or does not record in this process.
+// `memory` has kKernelProfileBytes on `device`; the compute stream's work may use it in between. Tries the profile
+// once. Throws UsageError if CUPTI is not found or does not record in this process.
 std::unique_ptr<KernelProfile> make_kernel_profile(Device device, std::byte* memory);
 
 }  // namespace lt

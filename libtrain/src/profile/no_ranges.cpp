@@ -1,4 +1,4 @@
-// A build without CUDA has no profiler to tell.
+// A build without CUDA has no profiler.
 #include "profile/ranges.h"
 
 namespace lt {

@@ -1,4 +1,4 @@
-// NVTX 3, headers alone: it looks for a profiler at the first range.
+// NVTX 3, headers only: it looks for a profiler at the first range.
 #include "profile/ranges.h"
 
 #include <nvtx3/nvToolsExt.h>

@@ -36,7 +36,7 @@ class ClockTimeline final : public Timeline {
   const Stream stream_;
   const TimePoint origin_;
   std::vector<Span> spans_;
-  std::vector<Times> times_;  // beside spans_
+  std::vector<Times> times_;  // parallel to spans_
 };
 
 }  // namespace

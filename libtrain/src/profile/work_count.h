@@ -1,5 +1,5 @@
-// What this thread computes, counted where an operation is dispatched, on every device: so one run on shapes alone
-// tells the FLOPs and the bytes of a step.
+// Counts the work of this thread where an operation is dispatched, on every device. So one run on shapes alone gives
+// the FLOPs and the bytes of a step.
 #pragma once
 
 #include "libtrain/device/context.h"
@@ -12,11 +12,11 @@ struct WorkCount {
   // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022), each B H T^2 D without a
   // window.
   double attention_forward_flops = 0, attention_backward_flops = 0;
-  // That everything else reads and writes. Activations count twice, as written once and read once.
+  // Bytes that all other operations read and write. Activations count twice: written once and read once.
   double traffic_bytes = 0;
 };
 
-// What this thread computes during the scope is added to the count.
+// Adds the work of this thread during the scope to the count.
 using WorkScope = ContextMemberScope<&Context::work>;
 
 inline void count_products(double flops) {

@@ -1,4 +1,4 @@
-// Spans and kernels in the Trace Event Format of Chrome.
+// Writes spans and kernels in the Trace Event Format of Chrome.
 #include "record/chrome_trace.h"
 
 #include <fmt/format.h>
@@ -14,8 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// No two processes or threads of the file share a number, and none is 0: Perfetto takes that, and a thread with the
-// number of another process, for something else.
+// No two processes or threads of the file share a number, and none is 0: otherwise Perfetto confuses them.
 constexpr int kNumbersOfRank = 1000;
 int process_of(int rank) { return kNumbersOfRank * (rank + 1); }
 int thread_of(int rank, std::size_t lane) { return process_of(rank) + 1 + static_cast<int>(lane); }
@@ -31,7 +30,7 @@ struct StreamRow {
   double free_us = 0;
 };
 
-// After the lanes, a row for each stream, by its number.
+// One row per stream, by its number, after the lanes.
 std::map<Size, StreamRow> rows_of(int rank, const std::vector<KernelRecord>& kernels) {
   std::map<Size, StreamRow> rows;
   for (const KernelRecord& kernel : kernels) rows[kernel.stream];

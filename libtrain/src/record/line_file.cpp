@@ -1,4 +1,4 @@
-// What a killed run left of a line is cut off.
+// Cuts off the torn line of a killed run.
 #include "record/line_file.h"
 
 #include <algorithm>

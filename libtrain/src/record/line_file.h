@@ -7,11 +7,11 @@
 
 namespace lt {
 
-// Each line is written whole by one write(2). All functions throw DataError; where append() does, no part of the line
-// is in the file.
+// Each line is written by one write(2). All functions throw DataError; if append() throws, no part of the line is in
+// the file.
 class LineFile {
  public:
-  // Cuts a torn last line off. A new file is in its folder durably.
+  // Cuts off a torn last line. A new file is durable in its folder.
   explicit LineFile(const std::string& path);
 
   void append(const std::string& line) { file_.append(line + "\n"); }

@@ -1,5 +1,5 @@
-// A file of lines that outlives a full disk: what could not be written is counted, and a line of its own says how much
-// that was once writing works again.
+// A file of lines that tolerates a full disk: lines that could not be written are counted, and a separate line reports
+// their number once writing works again.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace lt {
 class LossyLines {
  public:
   using LineOfGap = std::string (*)(const LostRows::Gap& gap);
-  // Opens the file; throws DataError where that fails. Nothing throws later.
+  // Opens the file, and throws DataError on failure. Nothing throws later.
   LossyLines(const std::string& path, LineOfGap line_of_gap) : file_(path), lost_(path), line_of_gap_(line_of_gap) {}
 
   void append(Size step, const std::string& line) {
     lost_.attempt(step, [&] {
-      // In one write: a gap that was told is not counted again.
+      // In one write, so that a reported gap is not counted again.
       file_.append(lost_.gap() ? line_of_gap_(*lost_.gap()) + "\n" + line : line);
     });
   }

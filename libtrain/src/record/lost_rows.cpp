@@ -1,4 +1,4 @@
-// Counts what is lost and tells it.
+// Counts losses and reports them.
 #include "record/lost_rows.h"
 
 #include <fmt/format.h>

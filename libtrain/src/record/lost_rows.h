@@ -1,4 +1,4 @@
-// What a run records of itself may be lost: a write that fails is told, and training goes on.
+// Tolerates lost records of a run: a failed write is reported, and training goes on.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace lt {
 
-// Counts what one file or folder has lost. The first failure is told on standard error, later ones are counted, and the
-// sum is told at the end.
+// Counts the losses of one file or folder. The first failure is reported on standard error, later ones are counted, and
+// the sum is reported at the end.
 class LostRows {
  public:
-  // What was not written since writing last worked.
+  // The rows lost since writing last worked.
   struct Gap {
     Size rows = 0, first_step = 0, last_step = 0;
   };
@@ -24,8 +24,8 @@ class LostRows {
   LostRows(const LostRows&) = delete;
   LostRows& operator=(const LostRows&) = delete;
 
-  // Runs `write`, which records `rows` rows of `step`; an Error that it throws ends here. With 0 rows, as where a file
-  // is brought to disk, nothing is lost by a failure and nothing is proven by a success.
+  // Runs `write`, which records `rows` rows of `step`, and catches its Errors. With 0 rows, as for bringing a file to
+  // disk, a failure loses nothing and a success proves nothing.
   template <class F>
   void attempt(Size step, F&& write, Size rows = 1) {
     try {
@@ -35,7 +35,7 @@ class LostRows {
     }
     if (rows > 0) gap_.reset();
   }
-  // Also within the `write` that works again.
+  // Still set within the first `write` that works again.
   const std::optional<Gap>& gap() const { return gap_; }
 
  private:

@@ -1,4 +1,4 @@
-// A step's row: as JSON, as a console line, and gathered over the ranks.
+// A step's row: as JSON, as a console line, and collected from the ranks.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers for display.
 #include "record/short_text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Numbers as people read them: "1.27M", "33m12s".
+// Numbers for display: "1.27M", "33m12s".
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Where the numbers of steps go beside metrics.jsonl.
+// Further outputs for the numbers of steps, beside metrics.jsonl.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ class Sink {
   // All throw DataError.
   virtual void step(const StepRecord& record) = 0;
   virtual void evaluation(Size step, double loss) = 0;
-  // What was written is on disk after it.
+  // Brings all written data to disk.
   virtual void sync() = 0;
 };
 
-// A table with one row a step and a first row of names, the fields of docs/metrics.md; evaluations are not in it. A run
-// that goes on appends, after names of its own where those in the file are of another version.
+// A table with one row per step and the names in the first row, the fields of docs/metrics.md, without evaluations. A
+// resumed run appends; if the names in the file are of another version, it writes its own names first.
 std::unique_ptr<Sink> make_csv_sink(const std::string& path);
 
-// An event file of TensorBoard in `folder`, a new one at each start. `first_step` is the first that this start makes:
-// TensorBoard drops what an earlier attempt wrote of it and of later ones.
+// A new TensorBoard event file in `folder`. `first_step` is the first step of this start: TensorBoard drops an earlier
+// attempt's records from that step on.
 std::unique_ptr<Sink> make_tensorboard_sink(const std::string& folder, Size first_step);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Memory of the process and the machine by the kernel, of CUDA devices by the driver.
+// Memory of the process and the machine from the kernel, of CUDA devices from the driver.
 #include "record/system_memory.h"
 
 #include <unistd.h>

@@ -6,9 +6,9 @@
 
 namespace lt {
 
-// On the CPU all pages of this process that are in memory; on CUDA what all processes hold of the device.
+// On the CPU, all resident pages of this process; on CUDA, the bytes held by all processes on the device.
 Size system_bytes_in_use(Device device);
-// Memory of the machine, or as much of it as the container may have; or that of the CUDA device.
+// The memory of the machine, or the container's limit if that is smaller; or the memory of the CUDA device.
 Size system_memory_bytes(Device device);
 
 }  // namespace lt

@@ -1,5 +1,6 @@
-// Event files of TensorBoard: records of TFRecord (length, its checksum, bytes, their checksum), each a protocol buffer
-// `tensorflow.Event`. Of it only wall_time, step, file_version, session_log and scalar summaries are written, by hand.
+// Event files of TensorBoard: TFRecords (length, its checksum, bytes, their checksum), each a protocol buffer
+// `tensorflow.Event`. Only its fields wall_time, step, file_version, session_log and scalar summaries are written, by
+// hand.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ std::string raw(T value) {
   return bytes;
 }
 
-// Fields of a protocol buffer.
+// Encodes fields of a protocol buffer.
 std::string varint(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
@@ -45,7 +46,7 @@ std::string bytes_field(int number, const std::string& value) {
   return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(value.size()) + value;
 }
 
-// TFRecord stores checksums rotated and shifted, so that a record of records is told from one.
+// TFRecord stores checksums rotated and shifted, so that nested records cannot be mistaken for outer ones.
 std::uint32_t masked_crc(const std::string& bytes) {
   return std::rotr(crc32c(0, bytes.data(), bytes.size()), 15) + 0xa282ead8u;
 }
@@ -63,11 +64,11 @@ class TensorBoardSink final : public Sink {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed) throw DataError("record", folder + ": cannot create: " + failed.message());
-    // Readers take the files in the order of their names; two starts may be less than a second apart.
+    // Readers take the files in the order of their names, and two starts may be less than a second apart.
     const std::string path = fmt::format("{}/events.out.tfevents.{:.6f}.{}", folder, now_s(), ::getpid());
     file_.emplace(path);
     event(0, bytes_field(3, "brain.Event:2"));
-    // session_log { status: START }, from step 1 on as well: the folder may hold a run that never came to a checkpoint.
+    // session_log { status: START }, also at step 1: the folder may hold a run that never reached a checkpoint.
     event(first_step, bytes_field(7, integer_field(1, 1)));
   }
 
