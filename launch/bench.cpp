@@ -1,4 +1,4 @@
-// `ltrain bench kernels|comm|step|scaling|recorder`: measurements as JSON; `ltrain bench compare` of two of them.
+// `ltrain bench kernels|comm|step|scaling|recorder`: measurements as JSON. `ltrain bench compare` compares two of them.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
@@ -19,7 +19,7 @@
 namespace lt::launch {
 namespace {
 
-// A measurement: adds its options to `app`.
+// A measurement. Adds its options to `app`.
 using Measurement = Run (*)(CLI::App& app);
 
 void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
@@ -40,7 +40,7 @@ void prepare(bench::Options& options, const Invocation& invocation) {
   });
 }
 
-// Keys of the configuration were taken from the command line whatever the measurement.
+// Refuses configuration keys, which the command line accepted for any measurement.
 void refuse_config(const Invocation& invocation, const char* what) {
   if (invocation.config.empty()) return;
   throw UsageError("usage", "unknown option --" + invocation.config.front().first,
@@ -113,7 +113,7 @@ Run set_up_step(CLI::App& app) {
   };
 }
 
-// A measurement that takes a configuration and a length, and nothing else.
+// A measurement that takes only a configuration and options of length.
 using OfSteps = void (*)(const Config&, const World&, const bench::Options&);
 
 template <OfSteps kMeasure, Size kIterations>

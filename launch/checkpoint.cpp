@@ -64,7 +64,7 @@ ExitCode verify(const std::string& path) {
   return ExitCode::ok;
 }
 
-// On this host.
+// Frees copies on this host.
 ExitCode free_memory(const std::string& run_dir) {
   const std::string id = read_identity(run_dir).id;
   if (id.empty()) throw DataError("checkpoint", run_dir + ": expected a run's folder with run.json, found none");

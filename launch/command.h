@@ -15,23 +15,23 @@ class App;
 
 namespace lt::launch {
 
-// ("section.key", "value") in the order given.
+// Pairs ("section.key", "value") in the order given.
 using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
 
-// What a command runs with, beside the options that it added.
+// The input of a command, besides its own options.
 struct Invocation {
   const World& world;
-  ConfigPairs config;        // of commands that take the configuration
-  std::string command_line;  // as a shell would read it
+  ConfigPairs config;        // for commands that take the configuration
+  std::string command_line;  // quoted for a shell
 };
 
-// Runs on every rank. Errors that all ranks share should come out of collectively(); main() reports what is thrown.
+// Runs on every rank. Errors that all ranks share should come from collectively(); main() reports exceptions.
 using Run = std::function<ExitCode(const Invocation&)>;
 
 struct Command {
   std::string name, help;        // help: one line
   bool takes_config;             // --section.key options; the command adds a ConfigOptions
-  Run (*set_up)(CLI::App& app);  // adds the options, whose values the returned function holds
+  Run (*set_up)(CLI::App& app);  // adds the options; the returned function holds their values
 };
 
 const std::vector<Command>& commands();

@@ -1,5 +1,5 @@
-// Options of the configuration ("--section.key") are taken out by hand, because CLI11 cannot tell an empty value from
-// none; the rest of the command line is CLI11's.
+// Configuration options ("--section.key") are extracted by hand, because CLI11 cannot tell an empty value from a
+// missing one. CLI11 parses the rest of the command line.
 #include "command_line.h"
 
 #include <fmt/format.h>
@@ -87,8 +87,8 @@ const CLI::App& find_subcommand(const std::string& name, const CLI::App& app, co
                                is_near(name, meant) ? fmt::format("did you mean {}? ", meant) : "", path));
 }
 
-// Follows the subcommands and refuses unknown ones and unknown options: CLI11 would first tell of a missing option,
-// though it may be the one that was mistyped. Returns the chosen command as it is typed: "ltrain checkpoint export".
+// Follows the subcommands and refuses unknown ones and unknown options. CLI11 would first report a missing option, even
+// if it is the one that was mistyped. Returns the chosen command as typed: "ltrain checkpoint export".
 std::string require_known_names(const std::vector<std::string>& arguments, const CLI::App& root) {
   const CLI::App* app = &root;
   std::string path = root.get_name();
@@ -104,8 +104,8 @@ std::string require_known_names(const std::vector<std::string>& arguments, const
   return path;
 }
 
-// What stands in `text` in the place of each * of `pattern`; nothing where it does not match. A * takes as little as it
-// can, the last one all that is left.
+// The text that each * of `pattern` matches in `text`; nullopt if `text` does not match. A * takes as little as
+// possible, the last one all the rest.
 std::optional<std::vector<std::string>> matches(std::string_view pattern, std::string_view text) {
   std::vector<std::string> found;
   while (true) {
@@ -122,7 +122,7 @@ std::optional<std::vector<std::string>> matches(std::string_view pattern, std::s
   }
 }
 
-// CLI11's messages in the form of ours; {0} is what the first * stands for.
+// Rephrases CLI11's messages in our form; {0} is the match of the first *.
 std::string in_own_words(const std::string& message) {
   constexpr std::pair<const char*, const char*> kWords[] = {
       {"A subcommand is required", "expected a command, got none"},
@@ -175,7 +175,7 @@ Parsed parse_command_line(const std::vector<std::string>& given) {
   parsed.command_line = "ltrain";
   for (const std::string& argument : given) parsed.command_line += " " + quoted(argument);
   try {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes the last first
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     parsed.text = app.help();
@@ -183,7 +183,7 @@ Parsed parse_command_line(const std::vector<std::string>& given) {
     parsed.text = call.what();
   } catch (const CLI::ParseError& error) {
     const std::string what = in_own_words(error.what());
-    // `ltrain train run.toml` is meant as --config run.toml.
+    // `ltrain train run.toml` probably means --config run.toml.
     const std::string file = what.ends_with(".toml") ? what.substr(what.rfind(' ')) : "";
     throw UsageError("usage", what, path + (file.empty() ? " --help" : " --config" + file));
   }

@@ -1,4 +1,4 @@
-// Keys of the configuration as options. They are registered for the help; command_line.cpp reads them.
+// Configuration keys as options, registered for the help. command_line.cpp reads their values.
 #include "config_options.h"
 
 #include <CLI/CLI.hpp>

@@ -15,8 +15,8 @@ class ConfigOptions {
  public:
   explicit ConfigOptions(CLI::App& app);
 
-  // The configuration of all layers; nullopt where --print-config had it printed and the command is done. All ranks
-  // call it: an error on any is an error on all.
+  // Returns the configuration of all layers, or nullopt if --print-config printed it and the command is done. All ranks
+  // must call it: an error on one is an error on all.
   std::optional<Config> load(const Invocation& invocation) const;
 
  private:

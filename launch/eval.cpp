@@ -13,7 +13,7 @@
 namespace lt::launch {
 namespace {
 
-// Errors of the data name the keys of a training run in their hints; here these are options.
+// Hints of data errors name keys of a training run; here they are options.
 template <class Body>
 auto in_words_of_options(Body&& body) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {

@@ -1,4 +1,4 @@
-// `ltrain launch`: starts the ranks of a training run, watches them, and starts them again.
+// `ltrain launch`: starts the ranks of a training run, watches them, and restarts them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@ struct Options {
   std::string with = "auto";
 };
 
-// The supervisor starts ranks and is none itself.
+// The supervisor starts ranks and must not be one of several itself.
 void require_alone(const World& world) {
   if (world.info().source == "alone") return;
   throw UsageError(
@@ -26,7 +26,7 @@ void require_alone(const World& world) {
       "leave mpirun, srun or torchrun out: ltrain launch -n N starts the ranks");
 }
 
-// What follows the `--`, as `train` would read it. Whatever can be refused without ranks is refused here.
+// Parses the arguments after `--` as `train` would. Everything that can be refused without ranks is refused here.
 Parsed parse_train(const std::vector<std::string>& arguments) {
   const std::string hint = "ltrain launch -n N -- train --config FILE.toml";
   if (arguments.empty()) throw UsageError("usage", "expected a command after --, got none", hint);

@@ -1,4 +1,4 @@
-// The `ltrain` program: parse, and run what was asked for.
+// The `ltrain` program: parses the command line and runs the command.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -21,11 +21,11 @@ int run(const lt::World& world, const std::vector<std::string>& arguments) {
   return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
 }
 
-// A rank under `ltrain launch` ends with the daemon that started it, also where that is killed.
+// Makes a rank under `ltrain launch` end with the daemon that started it, even if the daemon is killed.
 void die_with_parent() {
   if (std::getenv("LTRAIN_DIE_WITH_PARENT") == nullptr) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) _exit(static_cast<int>(lt::ExitCode::restart));  // it died before the line above
+  if (getppid() == 1) _exit(static_cast<int>(lt::ExitCode::restart));  // the parent died before the call above
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The options that name a trained model.
+// Adds the options that name a trained model.
 #include "model_options.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What `sample` and `eval` share: the options that name a trained model, and loading it.
+// Shared by `sample` and `eval`: the options that name a trained model, and loading it.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace lt::launch {
 
 struct ModelOptions {
   std::string checkpoint;
-  std::string tokenizer;  // a file, where the checkpoint's own is not to be taken; empty: that of the checkpoint
+  std::string tokenizer;  // a file to use instead of the checkpoint's own; empty: the checkpoint's
   std::string weights = "master";
 };
 
 void add_model_options(CLI::App& app, ModelOptions& options);
 
-// Which weights of a checkpoint are read.
+// Adds the option that selects the weights of a checkpoint.
 void add_weights_option(CLI::App& app, std::string& weights);
 
-// Says on standard error which newer checkpoints were passed over, and why.
+// Reports on standard error which newer checkpoints were skipped, and why.
 LoadedModel load_model(const ModelOptions& options);
 
 }  // namespace lt::launch

@@ -1,4 +1,4 @@
-// Checks of numbers on the command line whose messages say what was expected and found.
+// Checks numbers on the command line, with messages that name the expected and the actual value.
 #pragma once
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ inline CLI::Validator number_above(double bound, double most) {
           ""};
 }
 
-// "80GiB", "500MB", "4096": bytes. Throws CLI::ValidationError.
+// Parses bytes: "80GiB", "500MB", "4096". Throws CLI::ValidationError.
 inline Size bytes_of(const std::string& text) {
   constexpr double kMost = 0x1p60;
   constexpr std::pair<std::string_view, double> kUnits[] = {

@@ -1,4 +1,4 @@
-// Files that a command writes at its end: whether they can be written is said before the work, by the rank that writes.
+// Files that a command writes at its end. The rank that writes checks before the work whether it can.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace lt::launch {
 
-// Throws UsageError, naming the option, for what is no file in a folder that can be written to.
+// Throws UsageError, which names the option, unless `path` is a file in a folder that can be written to.
 inline void require_output(const char* option, const std::string& path) {
   namespace fs = std::filesystem;
   const auto fail = [&](const std::string& expected, const std::string& found) {

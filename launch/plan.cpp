@@ -16,10 +16,10 @@ namespace lt::launch {
 
 Run set_up_plan(CLI::App& app) {
   struct Options {
-    int ranks = 0;  // 0: those of this run
+    int ranks = 0;  // 0: the ranks of this run
     PlanMachine machine;
     bool json = false, fit = false;
-    std::string memory;  // of a rank
+    std::string memory;  // per rank
     std::optional<std::string> svg;
   };
   const auto plan = std::make_shared<Options>();

@@ -1,4 +1,4 @@
-// `ltrain prepare`: text to token files. One rank does it; the others wait.
+// `ltrain prepare`: converts text to token files. One rank works; the others wait.
 #include "libtrain/data/prepare.h"
 
 #include <fmt/format.h>

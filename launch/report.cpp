@@ -1,4 +1,4 @@
-// `ltrain report RUN...`: one offline HTML file and its Markdown.
+// `ltrain report RUN...`: writes one offline HTML file and its Markdown.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,7 @@ Run set_up_report(CLI::App& app) {
       ->option_text("FILE");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
-    // A comparison is of no run alone, so it does not take the place of a run's own report.
+    // A comparison belongs to no single run, so it must not replace a run's own report.
     const bool one = o->runs.size() == 1;
     const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
     if (!o->out.empty()) require_output("--out", o->out);

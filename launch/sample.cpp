@@ -1,4 +1,4 @@
-// `ltrain sample`: continues a prompt. Standard output is prompt and continuation, nothing else.
+// `ltrain sample`: continues a prompt. Standard output is only prompt and continuation.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Draws bars.
+// Draws bar charts.
 #include "report/bar_chart.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Stacked bars, one for each run or owner, as elements of the page: their texts stand above them and so never overlap.
+// Stacked bars, one per run or owner, as elements of the page. Texts stand above the bars, so they never overlap.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace lt::report {
 struct BarChart {
   struct Row {
     std::string name;
-    std::vector<double> values;  // of the names, not negative
+    std::vector<double> values;  // one per name, not negative
   };
   std::string title;               // with the unit
   std::vector<std::string> names;  // one: no legend
@@ -17,7 +17,7 @@ struct BarChart {
   std::string (*text)(double value);  // with the unit
 };
 
-// A <figure> with caption, legend and bars, the longest as wide as the page; empty where there is nothing to draw.
+// Returns a <figure> with caption, legend and bars, the longest as wide as the page; empty if there is nothing to draw.
 std::string figure(const BarChart& chart);
 
 }  // namespace lt::report

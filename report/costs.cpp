@@ -1,4 +1,4 @@
-// Where a step's time goes, apart by what could be changed about it, and how much memory is left.
+// Divides a step's time by what could be changed about it, and computes the free memory.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +27,7 @@ Costs costs_of(const RunData& run) {
   c.gather = activity("gather_exposed"), c.reduce = activity("reduce_exposed");
   c.step_ms = c.compute() + c.communication() + c.data + c.optimizer + c.checkpoint + c.other;
 
-  // The others wait for the slowest rank inside of their collectives, where its lateness looks like a slow transfer.
+  // The other ranks wait for the slowest one inside their collectives, where its lateness looks like a slow transfer.
   const double own_max = mean(column(steady, &StepRow::own_ms_max)),
                own_mean = mean(column(steady, &StepRow::own_ms_mean));
   if (run.ranks > 1 && own_max > own_mean && c.communication() > 0) {

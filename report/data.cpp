@@ -1,4 +1,4 @@
-// Reads a run's folder for the report. Invariant: nothing here trusts a file, and all but metrics.jsonl may be missing.
+// Reads a run's folder for the report. Invariant: no file is trusted, and all but metrics.jsonl may be missing.
 #include "report/data.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr std::size_t kSamplesShown = 3;
 constexpr std::size_t kSampleBytes = 4000;
 constexpr std::size_t kArenaBytes = 4'000'000;
 
-// The TOML that to_toml() writes: sections of `key = value` lines. Values stay text.
+// Reads the TOML that to_toml() writes: sections of `key = value` lines. Values stay text.
 void read_config(RunData& run, const std::string& toml) {
   std::istringstream lines(toml);
   std::string section;

@@ -8,7 +8,7 @@
 namespace lt::report {
 namespace {
 
-// A cell holds one line, and no character that ends it.
+// A cell holds one line without characters that end it.
 std::string cell_text(const std::string& text) {
   std::string out;
   for (char c : text) {

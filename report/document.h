@@ -1,5 +1,5 @@
-// A report as a list of blocks, which two writers turn into text: HTML (html.cpp) and Markdown.
-// All strings are plain text except Figure::html.
+// A report as a list of blocks, which two writers turn into text: HTML (html.cpp) and Markdown. All strings are plain
+// text except Figure::html.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Paragraph {
   std::string text;
 };
 
-// Numbered; each begins with a few words that stand out.
+// A numbered list. Each item begins with a few highlighted words.
 struct List {
   struct Item {
     std::string headline, text;
@@ -25,23 +25,23 @@ struct List {
   std::vector<Item> items;
 };
 
-// The first column is aligned left, the others right, or left too where `text` is set.
+// The first column is aligned left, the others right, or left if `text` is set.
 struct Table {
   std::vector<std::string> header;  // empty: no header row
   std::vector<std::vector<std::string>> rows;
-  std::vector<double> bars = {};  // where not empty: a share in [0, 1] of each row, drawn in HTML
+  std::vector<double> bars = {};  // if not empty: a share in [0, 1] per row, drawn in HTML
   bool text = false;
-  bool words = false;    // headers and cells of words, of which fewer columns fit on a phone
-  bool colored = false;  // bars in the colours of a chart's legend, row by row
+  bool words = false;    // headers and cells are words; fewer such columns fit on a phone
+  bool colored = false;  // bars have the colours of a chart's legend, row by row
 };
 
-// A drawing, of svg_chart.h or bar_chart.h; Markdown names it, so its numbers stand in a table too.
+// A drawing from svg_chart.h or bar_chart.h. Markdown only names it, so a table must have its numbers too.
 struct Figure {
   std::string title;
   std::string html;
 };
 
-// Closed until opened where `folded`.
+// Closed until opened if `folded`.
 struct Preformatted {
   std::string title, text;
   bool folded;
@@ -53,13 +53,13 @@ struct Document {
   std::string title;
   std::vector<Block> blocks;
 
-  // Leaves out tables and lists without rows and figures without a drawing; returns whether it was added.
+  // Skips tables and lists without rows and figures without a drawing. Returns whether the block was added.
   bool add(Block block);
 };
 
-// One page that refers to nothing outside itself.
+// Returns one page that refers to nothing outside itself.
 std::string to_html(const Document& document);
-// `html_name` is the file that holds the charts.
+// `html_name` names the file with the charts.
 std::string to_markdown(const Document& document, const std::string& html_name);
 
 }  // namespace lt::report

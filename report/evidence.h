@@ -1,4 +1,4 @@
-// What findings are made from, read from a run once.
+// The evidence for findings, read from a run once.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,12 +22,12 @@ struct Evidence {
         comm(mean_comm(steady)) {}
 
   double share(double ms) const { return costs.step_ms > 0 ? ms / costs.step_ms : 0; }
-  // "30.0 of 100.0 ms a step (30%"; the caller goes on with what it is and closes the bracket.
+  // "30.0 of 100.0 ms a step (30%"; the caller adds the description and closes the bracket.
   std::string of_step(double ms) const {
     return fmt::format("{} of {} ms a step ({}", fixed_text(ms, 1), fixed_text(costs.step_ms, 1),
                        percent_text(share(ms)));
   }
-  // What the step would gain at best.
+  // The gain of the step at best.
   std::string without(double ms) const {
     return fmt::format("Without it there would be at most {} more tokens a second.",
                        percent_text(costs.step_ms / (costs.step_ms - ms) - 1));
@@ -44,7 +44,7 @@ struct Evidence {
     return fmt::format(" ltrain plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says what memory that takes.",
                        plain ? "" : "'", run.directory, whole_text(run.ranks), setting);
   }
-  bool has_room(double share) const { return headroom.free_share() > share; }  // false where it is not known
+  bool has_room(double share) const { return headroom.free_share() > share; }  // false if unknown
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }
 
   const RunData& run;
@@ -57,11 +57,11 @@ struct Evidence {
 
 using Findings = std::vector<Finding>;
 
-// Time down, and steps done again.
+// Downtime, and repeated steps.
 void add_restarts(Findings& findings, const Evidence& e);
 // Waiting for other ranks: gather, reduce, straggler.
 void add_communication(Findings& findings, const Evidence& e);
-// What a rank does itself: computation, recomputation, optimizer, threads, size of the micro-batch.
+// A rank's own work: computation, recomputation, optimizer, threads, micro-batch size.
 void add_computation(Findings& findings, const Evidence& e);
 
 }  // namespace lt::report

@@ -1,4 +1,4 @@
-// Files as text.
+// Reads files as text.
 #include "report/files.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Files of a run's folder as text; what is missing or cannot be read is no error here.
+// Reads files of a run's folder as text. A missing or unreadable file is not an error here.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace lt::report {
 
-// Nothing for a file that is not there, is no regular file, or is longer than `at_most`.
+// nullopt for a file that is missing, not regular, or longer than `at_most`.
 std::optional<std::string> file_text(const std::string& path, std::size_t at_most = std::string::npos);
 
 }  // namespace lt::report

@@ -1,4 +1,4 @@
-// The verdict over a run, and its findings in the order of their cost.
+// The verdict on a run, and its findings in the order of their cost.
 #include "report/findings.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void add_checkpoint(Findings& findings, const Evidence& e) {
       {"checkpoint", e.share(e.costs.checkpoint), "Checkpoints", text + " " + e.without(e.costs.checkpoint)});
 }
 
-// Time of a run that came to its end in one go, outside of its steps.
+// Time outside the steps, for a run that finished in one go.
 void add_outside(Findings& findings, const Evidence& e) {
   double seconds = kMissing, last_save = 0;
   int starts = 0;
@@ -78,7 +78,7 @@ std::string verdict(const RunData& run) {
       {"saving checkpoints", c.checkpoint},
       {"what is in no other part", c.other},
   };
-  // The straggler's share was taken out of gather and reduce, so it is counted once.
+  // The straggler's share is not in gather and reduce, so it counts once.
   const double total = c.step_ms;
   std::stable_sort(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.ms > b.ms; });
   std::string text = fmt::format("Bound by {}: {} of {} ms of a step on average ({}).", costs[0].name,

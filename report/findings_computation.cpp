@@ -1,4 +1,4 @@
-// Findings about what a rank does itself: computation, recomputation, optimizer, threads and micro-batches.
+// Findings about a rank's own work: computation, recomputation, optimizer, threads and micro-batches.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@ namespace {
 
 void add_recompute(Findings& findings, const Evidence& e) {
   const double ms = e.costs.recompute;
-  // Where memory is short, recomputation is what makes the run fit.
+  // If memory is short, recomputation makes the run fit.
   if (e.share(ms) < 0.03 || !e.has_room(0.1)) return;
   const double every = std::max(1.0, config_number(e.run, "parallel.recompute_every"));
   const std::string fewer = fmt::format("parallel.recompute_every={:g}", 2 * every);
@@ -31,7 +31,7 @@ void add_processors(Findings& findings, const Evidence& e) {
   const double processors = environment_number(e.run, "processors");
   double ranks = environment_number(e.run, "ranks_on_host"), threads = threads_per_rank(e.run);
   if (std::isnan(ranks)) ranks = environment_number(e.run, "ranks");
-  if (std::isnan(threads)) threads = processors;  // what OpenMP takes where nobody says
+  if (std::isnan(threads)) threads = processors;  // OpenMP's default
   if (!(processors > 0) || !(ranks > 0) || on_gpu(e.run)) return;
   const double used = ranks * threads;
   const double compute = e.share(e.costs.compute());
@@ -70,7 +70,7 @@ void add_optimizer(Findings& findings, const Evidence& e) {
   findings.push_back({"optimizer", e.share(ms), "The update is a large part of a step", text});
 }
 
-// More rows in one pass; of the same batch where it is cut into several.
+// Suggests more rows per pass; of the same batch if it is cut into several.
 void add_micro_batch(Findings& findings, const Evidence& e) {
   const double micro_batch = config_number(e.run, "train.micro_batch"), accum = config_number(e.run, "train.accum"),
                seq = config_number(e.run, "train.seq");

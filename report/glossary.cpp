@@ -1,4 +1,4 @@
-// The words of a report, for a reader who has never seen the project.
+// Explains the words of a report to a reader who has never seen the project.
 #include "report/sections.h"
 
 namespace lt::report {

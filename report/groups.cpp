@@ -1,4 +1,4 @@
-// Runs in groups of the same model and sequence length, and what can be said of a group.
+// Groups runs of the same model and sequence length, and draws conclusions per group.
 #include "report/groups.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace lt::report {
 namespace {
 
-// What decides the work of a token. A preset stands for its shape where a configuration has no more.
+// The settings that determine the work per token. If a configuration has no more, a preset stands for its shape.
 std::string work_of(const RunData& run) {
   std::string text;
   for (const char* key : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn",
@@ -41,7 +41,7 @@ void choose_base(RunGroup& group) {
   }
 }
 
-// How the runs differ in what would make efficiency unfair.
+// Differences between the runs that would make efficiency unfair.
 std::string caveats(const RunGroup& group) {
   const auto differ = [&](auto&& value) {
     std::set<std::string> values;
@@ -87,7 +87,7 @@ std::string described(const RunGroup& group, std::size_t i) {
   return fmt::format("{} ({} on {:g} rank{})", group.runs[i]->name, strategy_of(s), s.ranks, s.ranks == 1 ? "" : "s");
 }
 
-// The fastest and the smallest of the runs, against the base.
+// The fastest and the smallest run, compared with the base.
 std::string conclusion(const RunGroup& group) {
   std::size_t fastest = group.base, smallest = group.base;
   for (std::size_t i = 0; i < group.runs.size(); ++i) {

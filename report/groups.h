@@ -1,4 +1,4 @@
-// Runs that may be held against each other: those of the same model and sequence length.
+// Comparable runs: those of the same model and sequence length.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace lt::report {
 
 struct RunGroup {
-  std::string name;  // of the model and the sequence length; empty where the runs say neither
+  std::string name;  // model and sequence length; empty if the runs state neither
   std::vector<const RunData*> runs;
   std::vector<Summary> summaries;
-  std::size_t base = 0;   // what efficiency is relative to: fewest ranks, and the fastest of these
-  bool has_base = false;  // some run's ranks and speed are known
+  std::size_t base = 0;   // the reference for efficiency: fewest ranks, and the fastest of these
+  bool has_base = false;  // whether any run's ranks and speed are known
 };
 
-// In the order in which their first runs are given.
+// Groups in the order of their first runs.
 std::vector<RunGroup> group_runs(const std::vector<RunData>& runs);
 
 // "single" for one rank, under any strategy.
@@ -26,7 +26,7 @@ std::string strategy_of(const Summary& s);
 // The efficiency table, the scaling chart, and speeds and memory as bars.
 void add_scaling(Document& document, const RunGroup& group);
 
-// For each group what was compared in words and add_scaling(); then what bounds each run.
+// For each group: the comparison in words and add_scaling(). Then the bound of each run.
 void add_groups(Document& document, const std::vector<RunData>& runs);
 
 }  // namespace lt::report

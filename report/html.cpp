@@ -1,4 +1,4 @@
-// The report's page: its blocks as HTML. Invariant: the page needs no script to be read and refers to nothing outside
+// The report's page: its blocks as HTML. Invariant: the page is readable without scripts and refers to nothing outside
 // itself.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ std::string color_rules() {
   return out;
 }
 
-// Columns that fit on a phone: of numbers, of words, and of text that wraps.
+// How many columns fit on a phone: of numbers, of words, and of wrapping text.
 constexpr std::size_t kNumberColumns = 6, kWordColumns = 5, kTextColumns = 3;
 
 std::size_t columns_that_fit(const Table& t) { return t.text ? kTextColumns : t.words ? kWordColumns : kNumberColumns; }
@@ -79,7 +79,7 @@ struct HtmlWriter {
     }
   }
 
-  // Narrow screens show each row of a wide table as a list, for which its cells carry the names of their columns.
+  // Narrow screens show each row of a wide table as a list, so its cells carry the names of their columns.
   void row(const Table& t, const std::vector<std::string>& cells, bool named) {
     out += "<tr>";
     for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -1,4 +1,4 @@
-// JSON, for the sources that read a run's files.
+// JSON helpers for sources that read a run's files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,12 +11,12 @@ namespace lt::report {
 
 using Json = nlohmann::ordered_json;
 
-// Discarded where the text is no JSON, or nests deeper than what a run writes.
+// Returns a discarded value if the text is not JSON, or nests deeper than anything a run writes.
 inline Json parsed_json(std::string_view text) {
   return json_depth(text) > kMaxJsonDepth ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
 }
 
-// A value as a cell shows it: text without its quotes, all else as JSON writes it.
+// A value as a cell shows it: text without quotes, everything else as JSON.
 inline std::string json_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 }  // namespace lt::report

@@ -1,4 +1,4 @@
-// A run's memory: the ledger, the arena's drawing, and what is left of the host's.
+// Shows a run's memory: the ledger, the arena's drawing, and the host's free memory.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Reads metrics.jsonl, line by line: rows of steps and events, docs/metrics.md. Invariant: nothing here trusts the
-// file; a wrong type is an error with its place.
+// Reads metrics.jsonl line by line: rows of steps and events, docs/metrics.md. Invariant: the file is not trusted; a
+// wrong type is an error that names its place.
 #include "report/metrics.h"
 
 #include <algorithm>
@@ -102,8 +102,8 @@ StepRow step_row(const Json& o, const Place& place) {
   return row;
 }
 
-// A start at `step` goes on from the state after it: what an earlier attempt did beyond is of another trajectory. Its
-// restarts and the saves that failed are still the run's.
+// A start at `step` continues from the state after it. Later records of earlier attempts belong to another trajectory,
+// except their restarts and failed saves, which stay.
 void drop_what_a_start_supersedes(RunData& run, double step) {
   const auto beyond = [step](const auto& line) { return line.step > step; };
   std::erase_if(run.steps, beyond);
@@ -141,7 +141,7 @@ RestartRow restart_of(const Json& o, const Place& place) {
   return row;
 }
 
-// `number_of_start` is that of the event, where it is one.
+// `number_of_start` is the event's own number if it is a start.
 void add_event(RunData& run, const Json& o, int number_of_start, const Place& place) {
   Event event{.kind = json_text(o["event"]), .step = number(o, "step", place), .line = place.line};
   for (const auto& [key, value] : o.items()) {
@@ -164,7 +164,7 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
   run.events.push_back(std::move(event));
 }
 
-// Sorts by step and keeps, of equal steps, the row that came last.
+// Sorts by step. Of equal steps, keeps the row that came last.
 template <class Row>
 void keep_last_of_equal_steps(std::vector<Row>& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });

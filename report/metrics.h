@@ -1,4 +1,4 @@
-// The reading of a run's metrics.jsonl.
+// Reads a run's metrics.jsonl.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lt::report {
 
-// Adds rows and events of the file `path` to `run`. Throws DataError naming file and line.
+// Adds rows and events of the file `path` to `run`. Throws DataError that names file and line.
 void read_metrics(RunData& run, const std::string& path);
 
 }  // namespace lt::report

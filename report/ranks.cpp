@@ -1,5 +1,4 @@
-// The ranks of a run compared: how long each activity takes the fastest, the mean and the slowest, and who is slow how
-// often.
+// Compares the ranks of a run: the fastest, mean and slowest time of each activity, and how often each rank is slow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ Table activities_table(const std::vector<const StepRow*>& steady) {
   const auto slowest = slowest_ranks(steady);
   row("busy itself", of(&StepRow::own_ms_min), of(&StepRow::own_ms_mean), of(&StepRow::own_ms_max),
       slowest.empty() ? "" : std::to_string(slowest.front().first));
-  // No rank is the slowest of an activity that took no time.
+  // An activity that took no time has no slowest rank.
   for (const ActivityOverRanks& activity : mean_breakdown_over_ranks(steady))
     row(spaced(activity.name), activity.min, activity.mean, activity.max,
         activity.max > 0 ? whole_text(activity.rank) : "");
@@ -36,7 +35,7 @@ Table ranks_table(const std::vector<const StepRow*>& steady, const std::vector<d
   Table t{.header = {"rank", "times slowest", "share"}, .rows = {}};
   if (!own_ms.empty()) t.header.insert(t.header.begin() + 1, "busy ms");
   auto ranks = slowest_ranks(steady);
-  for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // those that never were
+  for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // ranks that were never the slowest
     const auto same = [r](const auto& entry) { return entry.first == r; };
     if (std::none_of(ranks.begin(), ranks.end(), same)) ranks.emplace_back(r, 0);
   }
@@ -57,7 +56,7 @@ Table ranks_table(const std::vector<const StepRow*>& steady, const std::vector<d
   return t;
 }
 
-// Whether a rank is slow in every step, and how uneven a single step is.
+// Says whether a rank is slow in every step, and how uneven a single step is.
 std::string verdict_text(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
   const SlowestRank slowest = slowest_rank(steady);
   const double step = mean(column(steady, &StepRow::step_ms_mean));

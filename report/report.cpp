@@ -1,4 +1,4 @@
-// Composes a report from runs and writes its two files, each beside its place and then renamed.
+// Composes a report from runs and writes its two files, each under a temporary name and then renamed.
 #include "report/report.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void write_report(const std::vector<std::string>& given, const std::string& out_
     runs.push_back(report::read_run(run));
   }
 
-  // Folders of one name are told apart by the whole path.
+  // Folders with the same name are shown with the whole path.
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (std::size_t j = 0; j < runs.size(); ++j) {
       if (i != j && fs::path(runs[i].directory).lexically_normal().filename() ==

@@ -1,4 +1,4 @@
-// Restarts by a supervisor: what each cost, and whether they are worth a finding.
+// Restarts by a supervisor: the cost of each, and whether they are worth a finding.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace lt::report {
 namespace {
 
-constexpr double kWorthSaying = 0.02;  // of the run's time
+constexpr double kWorthSaying = 0.02;  // share of the run's time
 
 double zero_if_missing(double value) { return std::isfinite(value) ? value : 0; }
 

@@ -1,4 +1,4 @@
-// Shows one run: what it is, what bounds it, and its sections.
+// Shows one run: its subject, its bound, and its sections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace lt::report {
 namespace {
 
-// How many saves failed, and why the last one did.
+// The number of failed saves, and the reason of the last one.
 std::string failed_saves(const RunData& run) {
   Size count = 0;
   std::string last = "–";
@@ -56,7 +56,7 @@ Table key_figures(const RunData& run, const Summary& s) {
   return t;
 }
 
-// One sentence for a reader who knows nothing of the run.
+// One sentence for a reader who does not know the run.
 std::string subject(const RunData& run, const Summary& s) {
   std::string text = s.model == "–" ? "A model" : s.model;
   if (std::isfinite(run.parameters)) text += fmt::format(" ({} parameters)", count_text(run.parameters));
@@ -71,7 +71,7 @@ std::string subject(const RunData& run, const Summary& s) {
   return text + ".";
 }
 
-// Whether it came to its end, and what was left out.
+// Whether it finished, and what was left out.
 std::string status(const RunData& run, const Summary& s) {
   bool ended = false, stopped_by_skip = false;
   std::string reason, skipped;
@@ -79,7 +79,7 @@ std::string status(const RunData& run, const Summary& s) {
   for (const Event& event : run.events) {
     if (event.kind == "start") ended = stopped_by_skip = false;
     if (event.kind == "skip") {
-      // One of f16 with a scale to halve did not stop the run.
+      // In f16, a step whose scale could be halved did not stop the run.
       const bool goes_on = std::any_of(event.fields.begin(), event.fields.end(),
                                        [](const auto& field) { return field.first == "loss_scale"; });
       ++skips, stopped_by_skip = !goes_on && event.step == s.steps;

@@ -14,7 +14,7 @@ namespace lt::report {
 namespace {
 
 Table efficiency_table(const RunGroup& group) {
-  // A column for what no run has would be blank: the MFU of processors.
+  // A column without any values would be blank, such as the MFU of processors.
   const bool mfu = std::any_of(group.summaries.begin(), group.summaries.end(),
                                [](const Summary& s) { return std::isfinite(s.mfu); });
   Table t{.header = {"run", "strategy", "ranks", "tokens/s", "per rank", "efficiency", "step ms"}, .rows = {}};
@@ -39,7 +39,7 @@ Table efficiency_table(const RunGroup& group) {
   return t;
 }
 
-// A line a strategy, from what one rank does alone, and what the base run would do in proportion to the ranks.
+// One line per strategy, with the ideal: the base run's speed in proportion to the ranks.
 Figure scaling_figure(const RunGroup& group) {
   LineChart chart{.title = "Scaling", .x_label = "ranks", .y_label = "tokens/s", .series = {}, .from_zero = true};
   std::set<double> rank_counts;

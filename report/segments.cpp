@@ -10,7 +10,7 @@
 namespace lt::report {
 namespace {
 
-// What one of them does not say is no difference: older versions say less.
+// A missing setting is not a difference: older versions record fewer.
 bool same(const Settings& a, const Settings& b) {
   return std::all_of(a.begin(), a.end(), [&](const auto& setting) {
     const auto other = b.find(setting.first);
@@ -52,7 +52,7 @@ void divide_into_segments(RunData& run) {
       run.segments.push_back({row.step, row.step, {}});
     run.segments.back().last = row.step;
     run.segments.back().settings.insert(settings.begin(), settings.end());
-    if (start != run.starts.end()) last = &*start;  // a start that has no steps yet says nothing of those there are
+    if (start != run.starts.end()) last = &*start;  // a start without steps says nothing about the existing ones
   }
   if (last == nullptr) return;
   run.ranks = last->ranks;

@@ -1,6 +1,5 @@
-// The segments of a run that went on with other ranks, another strategy or another batch. Invariant: what is said of
-// speed and memory is of the last segment alone, since a mean over several is true of none; losses are of the whole
-// run.
+// The segments of a run that continued with other ranks, another strategy or another batch. Invariant: speed and memory
+// describe only the last segment, since a mean over several would be true of none; losses cover the whole run.
 #pragma once
 
 #include <string>
@@ -10,11 +9,11 @@
 
 namespace lt::report {
 
-// What the fields of a `start` event that decide the speed of a step are called, in a report's words.
+// Names the fields of a `start` event that determine the speed of a step, in a report's words.
 struct Setting {
   const char* field;
   const char* words;
-  bool always;  // shown also where it is the same in all segments
+  bool always;  // shown even if it is the same in all segments
 };
 inline constexpr Setting kSettings[] = {
     {"ranks", "ranks", true},
@@ -30,17 +29,17 @@ inline constexpr Setting kSettings[] = {
     {"seq", "sequence", false},
 };
 
-// From rows and starts: the segments, and what is known of the last of them.
+// Derives the segments from rows and starts, and the facts about the last one.
 void divide_into_segments(RunData& run);
 
 bool has_segments(const RunData& run);           // more than one
 std::string range_text(const Segment& segment);  // "201 to 250"
-// The steps of the segment that figures of speed and memory are from, as range_text() has them.
+// The steps behind the figures of speed and memory, as in range_text().
 std::string measured_range(const RunData& run);
-// A setting of that segment, else of config.toml; "–" where neither says.
+// A setting of that segment, or of config.toml; "–" if neither has it.
 std::string measured_setting(const RunData& run, const char* field, const char* config_key);
 
-// That there are several, and each with its settings and speed; nothing where there is one.
+// Says that there are several segments, and lists each with its settings and speed; nothing for a single one.
 void add_segments(Document& document, const RunData& run);
 
 }  // namespace lt::report

@@ -11,14 +11,14 @@ namespace {
 
 double or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
-// By count, then by rank.
+// Sorts by count, then by rank.
 std::vector<std::pair<int, int>> most_often_first(const std::map<int, int>& counts) {
   std::vector<std::pair<int, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return sorted;
 }
 
-// Of rank 0: mean over the steps for each name, in the order in which they first occur.
+// For rank 0: the mean over the steps for each name, in the order in which they first occur.
 std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps) {
   std::vector<std::pair<std::string, double>> activities;
   double rows = 0;
@@ -59,7 +59,7 @@ double median(std::vector<double> values) {
 
 std::vector<ActivityOverRanks> mean_breakdown_over_ranks(const std::vector<const StepRow*>& steps) {
   std::vector<ActivityOverRanks> activities;
-  std::vector<std::map<int, int>> greatest;  // for each activity, how often a rank was
+  std::vector<std::map<int, int>> greatest;  // per activity: how often each rank was the greatest
   double rows = 0;
   for (const StepRow* step : steps) {
     if (step->breakdown_over_ranks.empty()) continue;

@@ -21,7 +21,7 @@ double largest(const std::vector<const StepRow*>& steps, double StepRow::*member
   return result;
 }
 
-// Reads one field from config.toml. False where a required number is missing or out of range.
+// Reads one field from config.toml. Returns false if a required number is missing or out of range.
 bool read_field(const RunData& run, const nn::SpecField& field, nn::TransformerSpec& spec) {
   const std::string key = fmt::format("model.{}", field.name), text = config_text(run, key);
   const double number = config_number(run, key);

@@ -1,4 +1,4 @@
-// Line charts.
+// Draws line charts.
 #include "report/svg_chart.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::vector<Point> finite_points(const Series& series) {
   return points;
 }
 
-// Of each of `bins` runs of points the lowest and the highest, in their order: spikes stay.
+// Keeps the lowest and the highest point of each of `bins` groups, in order, so that spikes stay.
 std::vector<Point> thinned(const std::vector<Point>& points, std::size_t bins) {
   if (points.size() <= 2 * bins) return points;
   const auto lower = [](const Point& a, const Point& b) { return a.y < b.y; };
@@ -68,7 +68,7 @@ std::string draw_series(const Frame& frame, const std::vector<Point>& points, co
   return out;
 }
 
-// Areas around places spread over the x axis, each with the values of all series near it.
+// Draws areas around places spread over the x axis, each with the values of all series near it.
 std::string draw_hover(const Frame& frame, const LineChart& chart, const std::vector<std::vector<Point>>& points,
                        const Canvas& canvas) {
   std::vector<double> places;

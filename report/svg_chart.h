@@ -1,6 +1,6 @@
-// Charts as inline SVG. Each is drawn twice, for wide and for narrow screens, so that text keeps its size on a phone;
-// the style sheet of the page (html.cpp) shows one of them and gives the colours .s0 ... (lines), .f0 ...
-// (areas) and .k0 ... (legend). Points that are not finite are left out.
+// Charts as inline SVG. Each is drawn twice, for wide and for narrow screens, so that text keeps its size on a phone.
+// The style sheet of the page (html.cpp) shows one of them and defines the colours .s0 ... (lines), .f0 ... (areas) and
+// .k0 ... (legend). Points that are not finite are left out.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline constexpr int kChartColors = 9;
 struct Series {
   std::string name;
   std::vector<double> x, y;  // x ascending
-  bool dots = false;         // a dot at each point too, for few points
+  bool dots = false;         // draws a dot at each point too, for few points
   bool dashed = false;
 };
 
@@ -21,10 +21,10 @@ struct LineChart {
   std::string title, x_label, y_label;  // with units
   std::vector<Series> series;
   bool from_zero = false;
-  std::vector<double> x_ticks = {};  // where not empty: these, as far as they fit
+  std::vector<double> x_ticks = {};  // if not empty: these, as far as they fit
 };
 
-// Columns of layers, one on top of the other.
+// Columns of layers stacked on top of each other.
 struct StackedChart {
   std::string title, x_label, y_label, unit;
   std::vector<std::string> names;
@@ -32,7 +32,7 @@ struct StackedChart {
   std::vector<std::vector<double>> values;  // [layer][i], not negative
 };
 
-// A <figure> with caption, legend and drawing; empty where there is nothing to draw.
+// Returns a <figure> with caption, legend and drawing; empty if there is nothing to draw.
 std::string figure(const LineChart& chart);
 std::string figure(const StackedChart& chart);
 

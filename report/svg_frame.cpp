@@ -1,4 +1,4 @@
-// Axes and scales of the charts. Invariant: margins are taken from the texts that stand in them.
+// Axes and scales of the charts. Invariant: margins follow from the texts in them.
 #include "report/svg_frame.h"
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ using drawing::tick_texts;
 struct Canvas {
   const char* css_class;  // "wide" or "narrow"
   double width, height;
-  int columns;  // at most, of hover areas and of stacked columns
+  int columns;  // limit of hover areas and of stacked columns
 };
 inline constexpr Canvas kCanvases[] = {{"wide", 860, 300, 120}, {"narrow", 360, 260, 45}};
 
@@ -28,7 +28,7 @@ std::string open_figure(const std::string& title, const std::vector<std::string>
 
 class Frame {
  public:
-  // y runs over the whole of `y_ticks`.
+  // The y axis covers all of `y_ticks`.
   Frame(const Canvas& canvas, Range x, std::vector<double> y_ticks);
 
   double x(double value) const { return left_ + (value - x_.low) / (x_.high - x_.low) * plot_width(); }
@@ -43,7 +43,7 @@ class Frame {
   // Opens the <svg>: grid, y ticks and labels.
   std::string open(const std::string& title, const std::string& x_label, const std::string& y_label) const;
   std::string x_tick(double position, const std::string& text) const;
-  // An invisible area with its values, from `from` to `to`, that the page shows on hover.
+  // An invisible area with values, from `from` to `to`, which the page shows on hover.
   std::string hover(double from, double to, const std::string& text) const;
 
  private:

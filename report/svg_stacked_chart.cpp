@@ -1,4 +1,4 @@
-// Stacked columns.
+// Draws stacked columns.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace lt::report {
 namespace {
 
-// Means over runs of columns, so that at most canvas.columns are left.
+// Averages groups of columns, so that at most canvas.columns are left.
 StackedChart binned(const StackedChart& chart, const Canvas& canvas, std::vector<std::string>& names) {
   const std::size_t n = chart.x.size(), bins = std::min(n, static_cast<std::size_t>(canvas.columns));
   StackedChart result = chart;
@@ -40,14 +40,14 @@ std::vector<double> totals(const StackedChart& chart) {
   return sums;
 }
 
-// The top of the y axis: rare columns of more than twice the usual height (the first step, a save) are cut.
+// The top of the y axis. Rare columns above twice the usual height (the first step, a save) are cut.
 double usual_top(std::vector<double> sums) {
   std::sort(sums.begin(), sums.end());
   const double high = sums[static_cast<std::size_t>(0.95 * static_cast<double>(sums.size() - 1))];
   return sums.back() > 2 * high && high > 0 ? 1.3 * high : sums.back();
 }
 
-// `last` is the greatest x of the chart before it was binned.
+// `last` is the greatest x of the chart before binning.
 std::string draw(const StackedChart& chart, double last, const std::vector<std::string>& names, const Canvas& canvas) {
   const std::vector<double> sums = totals(chart);
   const std::size_t n = sums.size();
@@ -70,7 +70,7 @@ std::string draw(const StackedChart& chart, double last, const std::vector<std::
     }
     hovers += frame.hover(from, to, text);
   }
-  // A tick stands at the column that a round number falls into.
+  // A tick stands at the column with its round number.
   const auto ticks = inner_ticks({chart.x.front(), last}, static_cast<int>(frame.plot_width() / 70), /*whole=*/true);
   const auto texts = tick_texts(ticks);
   for (std::size_t k = 0; k < ticks.size(); ++k) {

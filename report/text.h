@@ -1,4 +1,4 @@
-// Numbers as a report writes them. A missing value (NaN) is a dash.
+// Numbers in a report. A missing value (NaN) is a dash.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ std::string time_text(double unix_seconds);
 std::string percent_text(double fraction, int digits = 0);
 // A whole number.
 std::string whole_text(double value);
-// "12.35", "0.50", "0.0037": two digits, more after the point where the value is small.
+// "12.35", "0.50", "0.0037": two digits after the point, more for small values.
 std::string rate_text(double value);
 // "gather_exposed" as words.
 std::string spaced(std::string name);

@@ -1,4 +1,4 @@
-// Where a run's time goes: speed, activities, collectives.
+// Shows where a run's time goes: speed, activities, collectives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr const char* kCollectivesExplained =
     "computation, not what the link between the ranks can do, which ltrain bench comm measures. Where transfers and "
     "computation share processors, they also slow computation, and that counts as computation.";
 
-// What is exposed, apart by why: costs_of() takes out of it what a late rank explains.
+// The exposed time by cause: costs_of() subtracts the part that a late rank explains.
 std::string exposed_text(const Costs& c) {
   const std::string all = fixed_text(c.communication() + c.straggler, 2);
   const std::string late =
@@ -44,7 +44,7 @@ Figure speed_figure(const RunData& run) {
   LineChart chart{.title = "Speed", .x_label = "step", .y_label = "tokens/s", .series = {}, .from_zero = true};
   std::vector<Segment> segments = run.segments;
   if (segments.empty()) segments.push_back({run.steps.front().step, run.steps.back().step, {}});
-  for (const Segment& segment : segments) {  // a line each
+  for (const Segment& segment : segments) {  // one line each
     Series& line = chart.series.emplace_back();
     line.name = has_segments(run) ? "steps " + range_text(segment) : "tokens/s, all ranks";
     for (const StepRow* step : steps_of(run, segment)) {

@@ -1,4 +1,4 @@
-// What a run learns: losses of training and evaluation.
+// Shows what a run learns: losses of training and evaluation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kRows = 12;
 
-// At most kRows of `count`, evenly spread, the first and the last among them.
+// At most kRows of `count` indices, evenly spread, including the first and the last.
 std::vector<std::size_t> spread(std::size_t count) {
   const std::size_t shown = std::min(count, kRows);
   std::vector<std::size_t> chosen;

@@ -1,4 +1,4 @@
-// Waits on descriptors: the ranks' standard error, the end of each rank's process, signals.
+// Waits on descriptors: the ranks' standard error, the end of each rank's process, and signals.
 #include "supervisor/attempt.h"
 
 #include <fmt/format.h>
@@ -19,20 +19,21 @@
 namespace lt::launch {
 namespace {
 
-constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between looks for the ranks' processes
-constexpr double kLastWords_s = 3;       // for the other ranks where one failed and no launcher ends them
+constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between searches for the ranks' processes
+constexpr double kLastWords_s = 3;       // for the other ranks if one failed and no launcher ends them
 constexpr double kLauncherEnds_s = 2;    // for a launcher to clean up
-constexpr double kLauncherLate_s = 15;   // for a launcher after the last rank of this host: another host may be cut off
-constexpr double kForwardAgain_s = 0.5;  // then twice as long; a launcher that has no ranks yet forwards to nobody
+constexpr double kLauncherLate_s = 15;   // for a launcher after this host's last rank: another host may be cut off
+constexpr double kForwardAgain_s = 0.5;  // then doubled; a launcher that has no ranks yet forwards to nobody
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::size_t kLongestLine = 4096;  // that is looked at: a cause travels in the environment of the next attempt
-constexpr int kReadsAtOnce = 16;            // of one child; as much as a pipe holds
+constexpr std::size_t kLongestLine = 4096;  // examined per line: a cause travels in the next attempt's environment
+constexpr int kReadsAtOnce = 16;            // from one child; as much as a pipe holds
 
-// A process of ours, and what it says.
+// A process that we started, and its output.
 struct Child {
   explicit Child(const ProcessSpec& spec) : process(spec) {}
 
-  // Passes on what came, up to a limit: one that never pauses must not keep the supervisor from the others.
+  // Passes on the available output, up to a limit: a process that writes without pause must not keep the supervisor
+  // from the others.
   void read_errors(Output& output) {
     std::array<char, 4096> bytes{};
     for (int i = 0; i < kReadsAtOnce && !closed; ++i) {
@@ -54,7 +55,7 @@ struct Child {
 
   ChildProcess process;
   Cause cause;
-  std::string line;  // the last one, as far as it came
+  std::string line;  // the last one, possibly incomplete
   bool closed = false;
 };
 
@@ -80,13 +81,13 @@ class Attempt {
     }
     clean_up();
     read_errors();
-    // Whatever the launcher makes of it. Of plain processes the first that failed has said why.
+    // Overrides the launcher's own code. Among plain processes, the first failure determines the code.
     if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
     return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s())};
   }
 
  private:
-  // Where nothing that was said tells more.
+  // Used if no message tells more.
   std::string who_failed() const {
     if (!has_launcher_) return fmt::format("rank {}", first_failed_);
     if (!children_[0].process.was_signalled()) return "a rank";
@@ -135,7 +136,7 @@ class Attempt {
     for (Child& child : children_) child.read_errors(output_);
   }
 
-  // Signals and deadlines.
+  // Handles signals and deadlines.
   void obey() {
     if (stop_.asked() && now_s() >= forward_at_) {
       for (const Child& child : children_) child.process.send(SIGUSR1);
@@ -151,7 +152,7 @@ class Attempt {
     launcher_kill_at_ = now_s() + kLauncherEnds_s;
   }
 
-  // The ranks of this host at once; a launcher is asked to end those of others, and to clean up.
+  // Ends the ranks of this host at once. Asks a launcher to end those of other hosts and to clean up.
   void end_ranks() {
     killed_ = true;
     kill_at_ = late_at_ = kNever;
@@ -161,7 +162,7 @@ class Attempt {
     for (const Child& child : children_) child.process.send(SIGTERM);
   }
 
-  // Their processes that live.
+  // Their living processes.
   std::vector<pid_t> ranks_of_this_host() const {
     std::vector<pid_t> found = marked_processes(spec_.mark);
     std::erase_if(found, [&](pid_t pid) { return !runs_this_program(pid); });
@@ -192,7 +193,7 @@ class Attempt {
   Output& output_;
   const bool has_launcher_;
   std::vector<Child> children_;
-  std::map<pid_t, int> ranks_;  // of this host, that live: process id, and a descriptor that tells its end
+  std::map<pid_t, int> ranks_;  // living ones on this host: process id, and a descriptor that signals its end
   SharedMemoryFiles shared_memory_;
   int code_ = 0;
   std::size_t first_failed_ = 0;

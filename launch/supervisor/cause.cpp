@@ -1,4 +1,4 @@
-// The messages are those of Open MPI 4.1 and Slurm 22.05; what a version words differently falls back to the exit code.
+// Recognises the messages of Open MPI 4.1 and Slurm 22.05. If a version words them differently, the exit code decides.
 #include "supervisor/cause.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr std::string_view kHostIsGone[] = {"ORTE was unable to reliably start",
 
 bool contains(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
 
-// The number behind `words`; nothing where they are not in the line.
+// The number after `words`; nullopt if they are not in the line.
 std::optional<int> number_after(std::string_view line, std::string_view words) {
   const std::size_t at = line.find(words);
   if (at == line.npos) return std::nullopt;
@@ -58,7 +58,7 @@ void Cause::read(std::string_view line) {
   for (const std::string_view words : kHostIsGone) {
     if (contains(line, words)) keep_first(host_, "a host cannot be reached");
   }
-  // "Process name: [[17320,1],0]" and "Exit code:    75", one below the other.
+  // "Process name: [[17320,1],0]" and "Exit code:    75" come on consecutive lines.
   const auto name = contains(line, "Process name: ") ? number_after(line, "],") : std::nullopt;
   if (name) keep_first(rank_of_exit_, std::to_string(*name));
   if (const auto code = number_after(line, "  Exit code:")) keep_first(exit_, std::to_string(*code));

@@ -1,4 +1,4 @@
-// Why an attempt ended, in words, from what its launcher and its ranks say on standard error.
+// The reason why an attempt ended, in words, from the standard error of its launcher and its ranks.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@ class Cause {
  public:
   // Reads one line of standard error, without its newline.
   void read(std::string_view line);
-  // The reason where a line told it, else what the code says of `rank`; `code` as a shell has it.
+  // The reason found in the lines, or else a description of `rank` by `code`, which is as in a shell.
   std::string text(int code, const std::string& rank = "a rank") const;
 
  private:
-  std::string signal_, error_, host_, exit_, rank_of_exit_;  // first of each kind
+  std::string signal_, error_, host_, exit_, rank_of_exit_;  // the first of each kind
 };
 
-// "SIGKILL"; "signal 33" where it has no name.
+// "SIGKILL"; "signal 33" for a signal without a name.
 std::string signal_name(int signal);
 
 }  // namespace lt::launch

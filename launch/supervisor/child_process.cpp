@@ -1,4 +1,4 @@
-// Fork and exec. Between the two only calls that are safe in a forked process.
+// Fork and exec. In between, only async-signal-safe calls.
 #include "supervisor/child_process.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace lt::launch {
 namespace {
 
 constexpr int kCannotRun = 127;
-constexpr int kUnknown = 1;  // nobody kept the code: the system, where SIGCHLD was ignored
+constexpr int kUnknown = 1;  // the system dropped the code because SIGCHLD was ignored
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
@@ -34,12 +34,12 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::signal(SIGPIPE, SIG_DFL);
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, death_signal);
-  if (getppid() != parent) _exit(kCannotRun);  // it died before the line above
+  if (getppid() != parent) _exit(kCannotRun);  // the parent died before the call above
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   dup2(errors, STDERR_FILENO);
   execve(command[0], command, environment);
-  const char* reason = strerrordesc_np(errno);  // which takes no lock that another thread had at the fork
+  const char* reason = strerrordesc_np(errno);  // takes no lock, which another thread may have held at the fork
   for (const char* text : {"error: [launch] ", static_cast<const char*>(command[0]), ": ", reason, "\n"}) {
     if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }

@@ -1,5 +1,5 @@
-// A process that the supervisor started. It has a process group of its own, so that the terminal's Ctrl-C does not
-// reach it, no standard input, and its standard error on a pipe. It gets `death_signal` when the supervisor dies.
+// A process that the supervisor started. It has its own process group, so that Ctrl-C in the terminal does not reach
+// it, no standard input, and its standard error on a pipe. It receives `death_signal` when the supervisor dies.
 #pragma once
 
 #include <sys/types.h>
@@ -20,21 +20,21 @@ struct ProcessSpec {
   int death_signal;
 };
 
-// To be made and used by the main thread alone: a parent-death signal follows the thread that forked.
+// Only the main thread may create and use it: a parent-death signal follows the thread that forked.
 class ChildProcess {
  public:
-  // Throws InternalError where the system has no process or pipe left.
+  // Throws InternalError if the system has no process or pipe left.
   explicit ChildProcess(const ProcessSpec& spec);
-  // A process that still runs is killed.
+  // Kills the process if it still runs.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // The read end of its standard error, which does not block.
+  // The non-blocking read end of its standard error.
   int errors() const { return errors_; }
   void send(int signal) const;
-  // As a shell has it: the exit code, or 128 and the signal. Nothing while it runs.
+  // As in a shell: the exit code, or 128 plus the signal. nullopt while it runs.
   std::optional<int> ended();
   // Whether a signal ended it.
   bool was_signalled() const { return signalled_; }

@@ -1,4 +1,4 @@
-// The hosts of mpirun's --hostfile: how many ranks each takes, and which of them answer.
+// The hosts of mpirun's --hostfile: the number of ranks for each, and which of them answer.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ struct Host {
   int slots = 1;
 };
 
-// Lines of "NAME [slots=N]"; a # begins a comment, a host named twice has as many slots. Throws DataError for a file
-// that cannot be read, UsageError for one that names no host or makes no sense.
+// Reads lines of "NAME [slots=N]". A # begins a comment; the slots of a repeated host add up. Throws DataError for an
+// unreadable file, UsageError for one that names no host or makes no sense.
 std::vector<Host> read_hostfile(const std::string& path);
 std::string hostfile_text(const std::vector<Host>& hosts);
 int slots_of(const std::vector<Host>& hosts);
@@ -20,7 +20,8 @@ int slots_of(const std::vector<Host>& hosts);
 // Whether all of them are this host.
 bool are_this_host(const std::vector<Host>& hosts);
 
-// Those on which mpirun's launch agent (OMPI_MCA_plm_rsh_agent, or ssh) can run a command; this host always answers.
+// The hosts on which mpirun's launch agent (OMPI_MCA_plm_rsh_agent, or ssh) can run a command. This host always
+// answers.
 std::vector<Host> answering(const std::vector<Host>& hosts);
 
 }  // namespace lt::launch

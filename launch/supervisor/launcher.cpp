@@ -21,26 +21,26 @@ namespace {
 
 std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
   Environment environment = spec.environment;
-  // A rank lives no longer than the daemon that started it.
+  // A rank dies with the daemon that started it.
   environment["LTRAIN_DIE_WITH_PARENT"] = "1";
   std::vector<std::string> command = {find_program("mpirun").value(), "-n", std::to_string(spec.ranks),
-                                      // A rank's threads need its cores; the default binds each rank to one.
+                                      // A rank's threads need its cores; the default binds each rank to one core.
                                       "--bind-to", "none",
-                                      // Ranks whose peer is gone wait for it: they are ended soon.
+                                      // Ranks wait for a dead peer, so they are ended soon.
                                       "--mca", "odls_base_sigkill_timeout", "1"};
   const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
   if (!spec.hostfile.empty()) add({"--hostfile", spec.hostfile});
-  // mpirun refuses more ranks than cores or slots, and root.
+  // By default mpirun refuses root, and more ranks than cores or slots.
   if (spec.hostfile.empty() || spec.ranks > spec.slots) add({"--oversubscribe"});
   if (geteuid() == 0) add({"--allow-run-as-root"});
   for (const auto& [name, value] : environment) {
     if (name.starts_with("LTRAIN_") || name.starts_with("OMP_") || name.starts_with("NCCL_") ||
         name == "LD_LIBRARY_PATH") {
-      add({"-x", name});  // by name: a token stands in no command line
+      add({"-x", name});  // by name only: a token must not appear on a command line
     }
   }
   command.insert(command.end(), spec.command.begin(), spec.command.end());
-  // SIGTERM: mpirun ends its ranks and cleans up.
+  // On SIGTERM mpirun ends its ranks and cleans up.
   return {{command, environment, SIGTERM}};
 }
 
@@ -53,7 +53,7 @@ std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
   return {{command, spec.environment, SIGTERM}};
 }
 
-// A port that nobody listens at.
+// A free port.
 int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -1,4 +1,4 @@
-// Reads /proc. A process may go while it is looked at, and those of other users cannot be read: both count as nothing.
+// Reads /proc. A process may end meanwhile, and other users' processes cannot be read; both are ignored.
 #include "supervisor/leftovers.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFolder = "/dev/shm/";
-constexpr std::string_view kNames[] = {"vader_segment.", "nccl-"};  // of Open MPI's segments, of NCCL's
+constexpr std::string_view kNames[] = {"vader_segment.", "nccl-"};  // segments of Open MPI and of NCCL
 constexpr std::chrono::seconds kEndDeadline{10};
 constexpr std::chrono::milliseconds kLook{10};
 
@@ -41,14 +41,14 @@ std::vector<pid_t> processes() {
 
 std::string text_of(pid_t pid, const char* file) { return readable_text(fmt::format("/proc/{}/{}", pid, file)); }
 
-// One that was killed and that nobody has waited for holds nothing any more.
+// A killed process that nobody has waited for holds nothing any more.
 bool is_zombie(pid_t pid) {
   const std::string stat = text_of(pid, "stat");
   const std::size_t name_end = stat.rfind(')');
   return name_end == stat.npos || stat.compare(name_end + 1, 2, " Z") == 0;
 }
 
-// The files of shared memory that a process maps or has open.
+// Adds the shared memory files that a process maps or has open.
 void add_files_of(pid_t pid, std::set<std::string>& files) {
   std::istringstream maps(text_of(pid, "maps"));
   for (std::string line; std::getline(maps, line);) {
@@ -131,7 +131,7 @@ void remove_session_folder(pid_t mpirun) {
     const fs::path folder = fmt::format("{}/ompi.{}.{}", given == nullptr ? "/tmp" : given, name, geteuid());
     std::error_code failed;
     fs::remove_all(folder / fmt::format("pid.{}", mpirun), failed);
-    fs::remove(folder, failed);  // fails where another mpirun is at work
+    fs::remove(folder, failed);  // fails if another mpirun uses it
   }
 }
 

@@ -1,7 +1,6 @@
-// What an attempt leaves on this host when its ranks are killed: processes, files of shared memory, MPI's session
-// folder. Invariant: nothing else is touched. A process is the attempt's where its environment holds the attempt's
-// mark; a file is removed where a process of the attempt was seen to map it, MPI or NCCL named it, and no living
-// process has it.
+// Leftovers of an attempt on this host when its ranks are killed: processes, shared memory files, MPI's session folder.
+// Invariant: nothing else is touched. A process belongs to the attempt if its environment holds the attempt's mark. A
+// file is removed if a process of the attempt was seen to map it, MPI or NCCL named it, and no living process uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,27 +11,27 @@
 
 namespace lt::launch {
 
-// Processes of this user whose environment has the entry `mark`, "NAME=value"; this one left out.
+// Processes of this user, except this one, whose environment has the entry `mark`, "NAME=value".
 std::vector<pid_t> marked_processes(const std::string& mark);
 
-// Whether it runs the program that this process runs: a rank, and no launcher's helper.
+// Whether it runs the program of this process: then it is a rank, not a helper of the launcher.
 bool runs_this_program(pid_t pid);
 
-// Kills them and waits until none is left. Returns how many there were. Throws InternalError where one does not go.
+// Kills them and waits until none is left. Returns their number. Throws InternalError if one does not end.
 int end_marked_processes(const std::string& mark);
 
 class SharedMemoryFiles {
  public:
-  // Remembers which of the files that MPI or NCCL named these processes map.
+  // Records the files named by MPI or NCCL that these processes map.
   void note(const std::vector<pid_t>& processes);
-  // Removes those that no process maps or has open any more. Returns how many.
+  // Removes the recorded files that no process maps or has open any more. Returns their number.
   int remove_unused();
 
  private:
   std::set<std::string> seen_;  // paths
 };
 
-// Open MPI's files of the mpirun that had this process id.
+// Removes Open MPI's files of the mpirun with this process id.
 void remove_session_folder(pid_t mpirun);
 
 }  // namespace lt::launch

@@ -1,5 +1,5 @@
-// A thread writes, so that it alone waits for the reader. The descriptor is shared with other processes, which rules
-// out O_NONBLOCK: that would be theirs as well.
+// Writes from a separate thread, so that only that thread waits for the reader. O_NONBLOCK is no alternative: other
+// processes share the descriptor, and would get it too.
 #include "supervisor/output.h"
 
 #include <fmt/format.h>
@@ -18,10 +18,10 @@
 namespace lt::launch {
 namespace {
 
-constexpr std::size_t kPiece = 4096;                // that a pipe takes as a whole
-constexpr std::chrono::milliseconds kStalled{500};  // without a piece at the end: nobody reads any more
+constexpr std::size_t kPiece = 4096;                // written to a pipe as a whole
+constexpr std::chrono::milliseconds kStalled{500};  // without progress at the end: nobody reads any more
 
-// Signals are for the thread that supervises.
+// Blocks signals: they are for the thread that supervises.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -37,13 +37,13 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// False where nobody can read it any more.
+// Returns false if nobody can read it any more.
 bool write_whole(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {  // another process has made it so
+    } else if (errno == EAGAIN) {  // another process has set O_NONBLOCK
       pollfd entry{descriptor, POLLOUT, 0};
       ::poll(&entry, 1, -1);
     } else if (errno != EINTR) {
@@ -59,9 +59,9 @@ struct Output::Queue {
   std::mutex mutex;
   std::condition_variable changed;
   std::string waiting;
-  std::size_t dropped = 0;  // bytes, after those that wait
-  std::size_t pieces = 0;   // that were written
-  bool closed = false;      // no more will be added
+  std::size_t dropped = 0;  // bytes, after those in the queue
+  std::size_t pieces = 0;   // written so far
+  bool closed = false;      // nothing will be added
   bool left = false;        // the thread has ended
 };
 

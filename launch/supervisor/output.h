@@ -1,5 +1,5 @@
-// What the supervisor prints: its own lines, and those of the ranks. Whoever writes never waits, because a reader that
-// stalls must not keep the supervisor from its ranks.
+// The output of the supervisor: its own lines, and those of the ranks. Writing never blocks, because a stalled reader
+// must not keep the supervisor from its ranks.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@ namespace lt::launch {
 
 class Output {
  public:
-  // More than this waits for no reader: what comes then is dropped, and a line tells how much.
+  // The limit of bytes queued for the reader. More is dropped, and a line reports how much.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
 
-  // `descriptor` stays open until the process ends.
+  // `descriptor` must stay open until the process ends.
   explicit Output(int descriptor);
-  // Waits as long as the reader takes something. What it leaves is lost.
+  // Waits while the reader makes progress. The rest is lost.
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -26,7 +26,7 @@ class Output {
   struct Queue;
   static void drain(const std::shared_ptr<Queue>& queue, int descriptor);
 
-  std::shared_ptr<Queue> queue_;  // shared with a thread that was left behind
+  std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive this object
   std::thread thread_;
 };
 

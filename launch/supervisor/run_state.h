@@ -1,4 +1,4 @@
-// What stands in a run's folder between attempts, when no rank writes there.
+// The state of a run's folder between attempts, when no rank writes there.
 #pragma once
 
 #include <sys/types.h>
@@ -14,21 +14,22 @@ class RunState {
  public:
   explicit RunState(const Config& config);
 
-  // The newest step of which a checkpoint was committed, or a copy sealed in memory of this host; -1: none.
+  // The newest step with a committed checkpoint, or with a sealed copy in this host's memory; -1: none.
   Size newest_step() const;
-  // The latter alone, and the former.
+  // The newest step of each kind alone: copy and checkpoint.
   Size copied_step() const;
   Size saved_step() const;
-  // Whether an attempt made the folder, or began to write in it, since this object was made.
+  // Whether an attempt made the folder, or began to write in it, since this object was created.
   bool is_begun() const { return marks() != before_; }
 
-  // The end of metrics.jsonl; the attempt that follows writes behind it, or to a new file.
+  // The end of metrics.jsonl. The next attempt appends to it or starts a new file.
   struct MetricsEnd {
     ino_t file = 0;
     std::size_t bytes = 0;
   };
   MetricsEnd metrics_end() const;
-  // Writes the event of an attempt that did no step by the lines behind `end`. The others write theirs.
+  // Writes the restart event of an attempt that did no step, judged by the lines after `end`. Other attempts write
+  // their own.
   void record(const Restart& restart, const MetricsEnd& end) const;
 
  private:

@@ -1,4 +1,4 @@
-// A signalfd over the signals of a stop and SIGCHLD.
+// A signalfd for the stop signals and SIGCHLD.
 #include "supervisor/stop_signals.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@ namespace lt::launch {
 
 namespace {
 
-// As nohup, or a shell that starts something in the background, asks for.
+// As nohup requests, or a shell that starts a background process.
 bool is_ignored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

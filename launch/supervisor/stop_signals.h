@@ -1,6 +1,6 @@
-// The signals that ask the supervisor to stop, read from a descriptor. The first one asks for the state to be saved, a
-// second SIGINT or SIGTERM for an end at once. One that was ignored before stays so. SIGCHLD wakes the descriptor's
-// reader too.
+// The signals that ask the supervisor to stop, read from a descriptor. The first one requests a save; a second SIGINT
+// or SIGTERM requests an immediate end. A signal that was ignored before stays ignored. SIGCHLD also wakes the
+// descriptor's reader.
 #pragma once
 
 #include <csignal>
@@ -9,16 +9,16 @@ namespace lt::launch {
 
 class StopSignals {
  public:
-  // Blocks them for the thread that makes it, until its end.
+  // Blocks the signals in its thread, for its lifetime.
   StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   int descriptor() const { return descriptor_; }
-  // Takes what came since; does not wait.
+  // Takes the signals that have arrived. Does not wait.
   void take();
-  // Waits for at most this time, or until a stop was asked for.
+  // Waits for at most this time, or until a stop is requested.
   void wait(double seconds);
 
   bool asked() const { return first_ != 0; }
@@ -32,6 +32,6 @@ class StopSignals {
   int first_ = 0, second_ = 0;
 };
 
-double now_s();  // of a clock that is never set
+double now_s();  // of a monotonic clock
 
 }  // namespace lt::launch

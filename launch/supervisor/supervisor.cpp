@@ -1,4 +1,4 @@
-// Attempts one after another.
+// Runs attempts one after another.
 #include "supervisor/supervisor.h"
 
 #include <fcntl.h>
@@ -31,13 +31,13 @@ constexpr int kInterrupted = 130;
 constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing new
 constexpr double kMostBackoff_s = 60;
 
-// Errors that another start would meet again are not followed by one.
+// Errors that would recur are not followed by a restart.
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
 
-// 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
+// Draws 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
 std::string draw_token() { return random_hex(32); }
 
-// A file that goes with its object.
+// A file that is removed with its object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)
@@ -55,14 +55,15 @@ class TemporaryFile {
   std::string path_;
 };
 
-// The interface that Open MPI was told to use may be down, as where the cable was pulled; one host needs none.
+// The interface that Open MPI was told to use may be down, for example after a pulled cable. One host needs none.
 void use_loopback(Environment& environment) {
   for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
     if (environment.count(name) > 0) environment[name] = "lo";
   }
 }
 
-// Standard input, output and error that the parent closed: a pipe would get such a number, and what is printed.
+// Opens standard input, output and error if the parent closed them. Otherwise a pipe could get such a number and
+// receive printed text.
 void open_missing_descriptors() {
   int descriptor = 0;
   while (descriptor <= STDERR_FILENO) {
@@ -116,7 +117,7 @@ class Supervisor {
     output_.write(fmt::format("launch: {}\n", fmt::format(format, std::forward<Args>(args)...)));
   }
 
-  // The next start, whoever makes it, finds the copies in memory.
+  // Leaves the copies in memory for the next start.
   ExitCode give_up(int code) {
     if (const Size step = run_.copied_step(); step > run_.saved_step()) {
       say("memory of the hosts has copies up to step {}, newer than the disk; the next start there goes on from them",
@@ -148,14 +149,14 @@ class Supervisor {
     return end;
   }
 
-  // A full disk is no reason not to start again.
+  // A full disk must not prevent a restart.
   void record(const RunState::MetricsEnd& end) try { run_.record(restart_, end); } catch (const Error& error) {
     say("attempt {} is not in the run's metrics: {}", restart_.attempt, error.what());
   }
 
   int least() const { return options_.min_ranks == 0 ? options_.ranks : options_.min_ranks; }
 
-  // No ranks where too few hosts are left.
+  // Returns no ranks if too few hosts are left.
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
     there_ = attempt > 1 && least() < options_.ranks ? answering(hosts_) : hosts_;
     RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
@@ -176,7 +177,7 @@ class Supervisor {
     }
     if (spec.ranks == options_.ranks) return spec;
     spec.command.push_back(fmt::format("--train.global_batch={}", global_batch()));
-    spec.command.emplace_back("--train.accum=1");  // it follows from the global batch
+    spec.command.emplace_back("--train.accum=1");  // the global batch determines it
     say("{} of {} hosts answer: {} ranks, the same global batch of {}", there_.size(), hosts_.size(), spec.ranks,
         global_batch());
     return spec;
@@ -184,8 +185,8 @@ class Supervisor {
 
   Size global_batch() const { return config_.train.global_batch > 0 ? config_.train.global_batch : batch_; }
 
-  // A later attempt goes on where an earlier one came to, not where the first one began. One that had left its start
-  // without saving begins again there, in a fresh folder.
+  // A later attempt continues from the newest step of earlier ones, not from the first one's start. If an attempt left
+  // its starting point without saving, the next one begins there again, in a fresh folder.
   std::vector<std::string> resume_options(int attempt) const {
     const std::string& resume = config_.checkpoint.resume;
     if (attempt == 1 || resume == "auto" || !run_.is_begun()) return {};
@@ -198,17 +199,17 @@ class Supervisor {
   RunState run_;
   StopSignals stop_;
   Output output_{STDERR_FILENO};
-  std::vector<Host> hosts_, there_;  // of the hostfile; those that answer
-  Size batch_;                       // samples of a step, where the configuration does not say
-  Restart restart_;                  // of the attempt that begins
+  std::vector<Host> hosts_, there_;  // all of the hostfile; those that answer
+  Size batch_;                       // samples per step, if the configuration does not set it
+  Restart restart_;                  // for the next attempt
 };
 
 }  // namespace
 
 ExitCode supervise(const LaunchOptions& options, const Config& config) {
   open_missing_descriptors();
-  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on without a reader of what they print
-  std::signal(SIGCHLD, SIG_DFL);  // where the parent ignored it the system would keep no child's exit code
+  std::signal(SIGPIPE, SIG_IGN);  // ranks go on without a reader of their output
+  std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, the system would drop exit codes
   return Supervisor(options, config).run();
 }
 

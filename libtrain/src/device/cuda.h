@@ -1,5 +1,5 @@
 // The library's use of CUDA devices, except kernels: memory, streams, events and copies. A build without CUDA
-// (no_cuda.cpp) has no devices, and calls only count() and why_not().
+// (no_cuda.cpp) has no devices, so functions that need one are never called.
 #pragma once
 
 #include <chrono>
