@@ -20,7 +20,7 @@ TEST_CASE("add and mul: gradients, with broadcasting in either argument", "[ops]
 
 namespace {
 
-// Values away from 0, and from each other by more than the differences of a gradient check.
+// Values that differ from 0 and from each other by more than the steps of a gradient check.
 Tensor apart(const Shape& shape, std::uint64_t key, double least) {
   std::vector<double> values = normal_values(shape.elements(), key);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -98,7 +98,7 @@ TEST_CASE("concat, split, gather and cumulative_sum: gradients and values", "[op
         return ops::add(ops::sum(parts[0]), ops::sum(ops::mul(parts[2], parts[2])));
       },
       {normal({3, 5}, 1)});
-  // Elements that are picked twice, and some that are not.
+  // Some elements are picked twice, some never.
   const Tensor rows = numbers({1, 1, 0, 1, 0, 0, 1, 1, 1}, {3, 3}), columns = numbers({2, 2, 0, 1}, {2, 2});
   check_gradient([&](auto& x) { return ops::gather(x[0], 0, rows); }, {normal({4, 3}, 1)});
   check_gradient([&](auto& x) { return ops::gather(x[0], -1, columns); }, {normal({2, 5}, 1)});
@@ -113,7 +113,7 @@ TEST_CASE("concat, split, gather and cumulative_sum: gradients and values", "[op
   CHECK(ops::split(x, {1, 2}, 1)[1].to_vector<double>() == std::vector<double>{2, 3, 5, 6});
 }
 
-// f16 ends at 65504: what is summed must not be f16, and what comes out may be.
+// f16 ends at 65504: sums must not run in f16, although the result may be f16.
 TEST_CASE("sums and gradients of broadcasts run in f32 whatever the dtype", "[ops]") {
   constexpr Size kMany = 100'000;
   for (const DType dtype : {DType::f16, DType::bf16}) {
@@ -123,7 +123,7 @@ TEST_CASE("sums and gradients of broadcasts run in f32 whatever the dtype", "[op
     CHECK(ops::mean(ones).item() == 1);
     CHECK(ops::mean(ops::reshape(ones, {2, kMany / 2}), 1).to_vector<double>() == std::vector<double>{1, 1});
     CHECK(ops::mean(ops::reshape(ones, {kMany / 2, 2}), 0).to_vector<double>() == std::vector<double>{1, 1});
-    // A parameter with an f32 gradient, as the engine's: each of many rows adds 1.
+    // A parameter with an f32 gradient, as in the engine: each of many rows adds 1.
     Tensor bias = Tensor::zeros({1}, dtype);
     bias.set_requires_grad();
     bias.gradient_slot()->dtype = DType::f32;
@@ -131,7 +131,7 @@ TEST_CASE("sums and gradients of broadcasts run in f32 whatever the dtype", "[op
     {
       const TapeScope recording(&tape);
       const Tensor y = ops::add(ops::reshape(ones, {kMany, 1}), bias);
-      backward(tape, ops::sum(y));  // itself beyond f16, which its gradient does not read
+      backward(tape, ops::sum(y));  // the sum exceeds f16, but the gradient does not read it
     }
     CHECK(bias.gradient().to_vector<double>() == std::vector<double>{kMany});
   }

@@ -39,7 +39,7 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>> kOperations = 
     {"matmul", [](const Inputs& x) { return ops::matmul(x[0], x[1]); }},
 };
 
-// The numbers are exact in `dtype`.
+// All numbers are exact in `dtype`.
 Tensor tensor_of(const Json& values, const Json& shape, DType dtype) {
   const auto sizes = shape.get<std::vector<Size>>();
   const Tensor exact = Tensor::from(values.get<std::vector<float>>(), Shape(std::span<const Size>(sizes)));
@@ -48,7 +48,7 @@ Tensor tensor_of(const Json& values, const Json& shape, DType dtype) {
   return rounded;
 }
 
-// Both round once, or after each of a few steps of a gradient: to 8 bits, or to 11.
+// Both sides round once, or after each of a few steps of a gradient: to 8 bits or to 11.
 void check_close(const Tensor& found, const Json& expected, DType dtype) {
   const double tolerance = dtype == DType::bf16 ? 0x1p-7 : 0x1p-10;
   const auto x = found.to_vector<double>(), y = expected.get<std::vector<double>>();

@@ -1,4 +1,4 @@
-// Groups of parameters: patterns, which group counts, and lists that no engine takes.
+// Groups of parameters: patterns, precedence, and lists that an engine refuses.
 #include "optim/groups.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// The Newton-Schulz steps against their formula in f64, and what they are for.
+// The Newton-Schulz steps against their formula in f64, and their effect on singular values.
 #include "optim/newton_schulz.h"
 
 #include <cmath>
@@ -29,7 +29,7 @@ Matrix transposed(const Matrix& a) {
   return t;
 }
 
-// alpha a b + beta d.
+// Returns alpha a b + beta d.
 Matrix product(const Matrix& a, const Matrix& b, double alpha = 1, double beta = 0, const Matrix& d = {0, 0}) {
   Matrix result{a.rows, b.columns};
   for (Size r = 0; r < a.rows; ++r) {
@@ -42,7 +42,7 @@ Matrix product(const Matrix& a, const Matrix& b, double alpha = 1, double beta =
   return result;
 }
 
-// Whether it has a Cholesky factor.
+// Whether the matrix has a Cholesky factor.
 bool is_positive_definite(Matrix a) {
   for (Size k = 0; k < a.rows; ++k) {
     if (a.at(k, k) <= 0) return false;
@@ -53,7 +53,7 @@ bool is_positive_definite(Matrix a) {
   return true;
 }
 
-// As docs/numerics.md has it.
+// The formula of docs/numerics.md.
 Matrix reference(Matrix x) {
   const bool tall = x.rows > x.columns;
   const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(x.rows, x.columns)));
@@ -130,7 +130,8 @@ TEST_CASE("orthogonalise: singular values come near 1, and zeros stay zeros", "[
   orthogonalise_alone(x, stack);
   Matrix o{12, 40, x.to_vector<double>()};
   for (double& value : o.values) value /= 0.2 * std::sqrt(40.0);
-  // Five steps bring those of a random matrix into [0.65, 1.25]; they are the roots of the Gram matrix's eigenvalues.
+  // Five steps bring the singular values of a random matrix into [0.65, 1.25]. They are the roots of the Gram matrix's
+  // eigenvalues.
   Matrix above = product(o, transposed(o)), below = above;
   for (double& value : below.values) value = -value;
   for (Size i = 0; i < 12; ++i) above.at(i, i) -= 0.65 * 0.65, below.at(i, i) += 1.25 * 1.25;

@@ -1,4 +1,4 @@
-// What an optimizer's row must say, and what AdamW's says.
+// The requirements on an optimizer's row, and AdamW's row.
 #include "optim/row.h"
 
 #include "optim/groups.h"

@@ -1,4 +1,4 @@
-// Learning rates against their formulas: warm-up, decay and both of its ends, and beyond.
+// Learning rates against their formulas: warm-up, decay with both of its ends, and beyond.
 #include <cmath>
 #include <numbers>
 
@@ -66,7 +66,7 @@ TEST_CASE("without a warm-up the first step is one of the decay", "[optim]") {
   CHECK(schedule(Decay::wsd, 0, 10).at(1) == rate(6e-4));
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::wsd}) {
     CHECK(schedule(decay, 0, 10).at(10) == rate(6e-5));
-    CHECK(schedule(decay, 0, 1).at(1) == rate(6e-5));  // one step alone is the last
+    CHECK(schedule(decay, 0, 1).at(1) == rate(6e-5));  // the only step is the last
   }
 }
 

@@ -1,4 +1,4 @@
-// Layouts, uneven shards, models of one's own, and what the engine refuses.
+// Layouts, uneven shards, custom models, and input that the engine refuses.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,7 +17,7 @@ using namespace lt_test;
 
 namespace {
 
-// No transformer: two layers on vectors, with a parameter of three elements and one that nothing uses.
+// Not a transformer: two layers on vectors, with a parameter of three elements and an unused one.
 struct Regression : nn::Model {
   struct Layer : nn::Module {
     Layer(Size in, Size out) : linear(add<nn::Linear>("linear", in, out, true, nn::Init::normal(0.3f))) {}
@@ -148,7 +148,7 @@ TEST_CASE("tied embeddings: every row of the table is updated on every rank", "[
 }
 
 TEST_CASE("clipping multiplies the gradient by clip / norm, and only where the norm is larger", "[parallel]") {
-  // The norm, and AdamW's m after one step, of all ranks: (1 - beta1) times the gradient as the update saw it.
+  // The norm, and AdamW's m after one step, from all ranks: (1 - beta1) times the gradient that the update used.
   const auto first_moment = [](const Strategy& strategy, float clip) {
     Regression model;
     Engine engine(model, world().group(), {.strategy = strategy}, AdamW{.lr = 0.1f, .clip = clip}, {.micro_batch = 1});
@@ -176,7 +176,7 @@ TEST_CASE("clipping multiplies the gradient by clip / norm, and only where the n
     CHECK(first_moment(strategy, 1.01f * norm) == std::pair{norm, whole});
     for (const float clip : {0.99f * norm, 1e-3f * norm}) {
       const auto [clipped_norm, clipped] = first_moment(strategy, clip);
-      CHECK(clipped_norm == norm);  // of the gradient before clipping
+      CHECK(clipped_norm == norm);  // the norm is that before clipping
       CHECK(clipped.size() == whole.size());
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < std::min(clipped.size(), whole.size()); ++i) {

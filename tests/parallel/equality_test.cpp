@@ -1,4 +1,4 @@
-// At a fixed world size every strategy, with and without recomputation, gives the same bits.
+// At a fixed world size, every strategy gives the same bits, with and without recomputation.
 #include "libtrain/nn/layers.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/parallel/engine.h"
@@ -20,7 +20,7 @@ void check_all_equal(const std::string& preset) {
       const StepOptions options{.micro_batch = 2, .accum = accum, .seq = 16, .dtype = dtype};
       const Curve expected =
           train_curve(spec, group, {.strategy = Strategy::ddp, .deterministic = true}, options, kSteps);
-      // It learns: random tokens of a small vocabulary can be told apart a little within a few steps.
+      // The model learns: random tokens of a small vocabulary become slightly predictable within a few steps.
       CHECK(expected.losses[0] == Approx(std::log(static_cast<double>(spec.vocab))).epsilon(0.02));
       CHECK(expected.losses[0] != expected.losses[1]);
       for (const Strategy& strategy : kStrategies) {
@@ -40,7 +40,7 @@ void check_all_equal(const std::string& preset) {
   }
 }
 
-// A model whose one unit has 25 parameters, which is more than one call of an update rounds.
+// A model with one unit of 25 parameters, more than one update call can round.
 class Stack final : public nn::Model {
  public:
   static constexpr Size kVocab = 40, kWidth = 9;
@@ -67,7 +67,7 @@ class Stack final : public nn::Model {
   Body& body_;
 };
 
-// Momentum, in a loop on the CPU.
+// Momentum SGD, as a CPU loop.
 Optimizer sgd() {
   Optimizer momentum{.name = "sgd", .states = {"momentum"}, .betas = {0.9f}, .lr = 0.05};
   momentum.update = [](const UpdateRange& range) {
@@ -116,7 +116,7 @@ TEST_CASE("moments in bf16, weights without masters, an average: every strategy 
 }
 
 TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
-  nn::TransformerSpec uneven = small_spec("llama-tiny");  // q, k and v of two shapes, parts that end within matrices
+  nn::TransformerSpec uneven = small_spec("llama-tiny");  // q, k and v have two shapes, and parts end within matrices
   uneven.width = 24, uneven.heads = 4, uneven.kv_heads = 2, uneven.ffn = 37;
   for (const nn::TransformerSpec& spec : {small_spec("gpt-tiny"), uneven}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
@@ -148,7 +148,7 @@ TEST_CASE("Muon: every strategy gives the same bits", "[parallel]") {
 }
 
 TEST_CASE("an optimizer from outside the library: every strategy gives the same bits", "[parallel]") {
-  if (device() != kCpu) return;  // its loop runs there
+  if (device() != kCpu) return;  // its loop runs on the CPU
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = dtype};
@@ -162,7 +162,7 @@ TEST_CASE("an optimizer from outside the library: every strategy gives the same 
 }
 
 TEST_CASE("groups with optimizers and rates of their own: every strategy gives the same bits", "[parallel]") {
-  if (device() != kCpu) return;  // the loop of one of them runs there
+  if (device() != kCpu) return;  // one of the loops runs on the CPU
   const nn::TransformerSpec spec = small_spec("gpt-tiny");
   const StepOptions options{.micro_batch = 2, .seq = 16};
   const auto train = [&](const Strategy& strategy, const OptimizerGroups& groups) {
@@ -178,7 +178,7 @@ TEST_CASE("groups with optimizers and rates of their own: every strategy gives t
   const Curve expected = train(Strategy::ddp, groups(2));
   CHECK_FALSE(expected == train(Strategy::ddp, groups(3)));
   for (const Strategy& strategy : kStrategies) CHECK(train(strategy, groups(2)) == expected);
-  // Groups that differ in nothing are one.
+  // Groups without differences act as one.
   const OptimizerGroups same({{"blocks.*", AdamW{.lr = 3e-3f}}, {"*", AdamW{.lr = 3e-3f}}}, 3e-3, 1.0);
   CHECK(train(Strategy::zero2, same) == train(Strategy::zero2, AdamW{.lr = 3e-3f}));
 }
@@ -189,7 +189,8 @@ TEST_CASE("frozen parameters: every strategy and recomputation gives the same bi
   for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {  // tied and not
     const nn::TransformerSpec spec = small_spec(preset);
     for (const std::vector<std::string>& patterns : cases) {
-      if (std::string(preset) == "llama-tiny" && patterns.size() == 2 && patterns[1] == "*.bias") continue;  // has none
+      if (std::string(preset) == "llama-tiny" && patterns.size() == 2 && patterns[1] == "*.bias")
+        continue;  // it has no biases
       OptimizerGroups optimizer(AdamW{.lr = 1e-3f});
       optimizer.frozen = patterns;
       const StepOptions options{.micro_batch = 1, .accum = 2, .seq = 16, .dtype = DType::bf16};

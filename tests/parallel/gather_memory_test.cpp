@@ -1,5 +1,5 @@
-// An engine whose group has memory of its own for gathers: what lies there, and that it changes no bit and no count.
-// The memory is the CPU's, so that it runs everywhere; windows of NCCL stand in tests/comm/nccl_windows_test.cpp.
+// An engine whose group has special memory for gathers: its contents, and that it changes no bit and no count. The
+// memory is the CPU's, so that the test runs everywhere; tests/comm/nccl_windows_test.cpp tests NCCL's windows.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -19,7 +19,7 @@ using namespace lt_test;
 
 namespace {
 
-// Blocks of the device's allocator that it remembers.
+// Records the blocks that it takes from the device's allocator.
 class Source final : public BlockSource {
  public:
   Block allocate(Size bytes, MemoryOwner owner) override {
@@ -47,7 +47,7 @@ class Source final : public BlockSource {
   std::map<std::size_t, std::pair<std::byte*, Size>> live;
 };
 
-// A group as it is, but with `source` for its gathers, which must lie there altogether.
+// A group with `source` for its gathers, which must lie there completely.
 class WithMemory final : public GroupBackend {
  public:
   WithMemory(std::shared_ptr<GroupBackend> inner, std::shared_ptr<Source> source)

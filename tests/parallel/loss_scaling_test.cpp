@@ -1,5 +1,5 @@
-// f16 and its loss scale: what is beyond its numbers is skipped, the scale moves on the device, and a run that goes on
-// with the state of another has its bits.
+// f16 and its loss scale: overflows are skipped, the scale moves on the device, and a run that resumes with another's
+// state has the same bits.
 #include <cmath>
 
 #include "libtrain/error.h"
@@ -22,7 +22,7 @@ StepResult step_of(Engine& engine) {
   return engine.step(rows_of_step(engine.batch_shape(), engine.steps_done(), kSpec.vocab));
 }
 
-// Losses of the steps that had an update.
+// The losses of steps that had an update.
 std::vector<double> losses(DType dtype, float scale, bool graph = false) {
   const auto model = nn::make_transformer(kSpec);
   Engine engine(*model, ranks(), {.strategy = Strategy::zero3}, AdamW{.lr = 1e-3f}, options(dtype, graph));
@@ -57,7 +57,7 @@ TEST_CASE("f16: gradients beyond its numbers are skipped and halve the scale; ot
     for (std::size_t i = 0; i < std::min(scaled.size(), expected.size()); ++i) {
       CHECK(scaled[i] == Approx(expected[i]).epsilon(2e-3));
     }
-    // 2^40 times a gradient is beyond 65504, and stays so for the steps that there are.
+    // 2^40 times a gradient exceeds 65504 throughout these steps.
     CHECK(losses(DType::f16, 0x1p40f, graph).empty());
   }
 }

@@ -1,4 +1,5 @@
-// What each strategy holds, from the allocator's marks: the formulas of docs/strategies.md, and their bounds in a step.
+// The memory of each strategy, from the allocator's marks: the formulas of docs/strategies.md, and their bounds in a
+// step.
 #include <algorithm>
 
 #include "libtrain/memory/memory.h"
@@ -60,7 +61,7 @@ TEST_CASE("state of each strategy equals its formula", "[parallel]") {
 TEST_CASE("ZeRO-3 holds two gathered units at most, ZeRO-2 two units' gradients", "[parallel]") {
   const double n = world().size();
   nn::TransformerSpec spec = small_spec("llama-tiny");
-  spec.layers = 6;  // blocks are the largest units, and many
+  spec.layers = 6;  // many blocks, which are the largest units
   const Held zero3 = measure(spec, {.strategy = Strategy::zero3}, DType::f32);
   CHECK(bytes(zero3.peak, MemoryOwner::parameters) <= 4 * (zero3.padded / n + 2 * zero3.largest));
   CHECK(bytes(zero3.peak, MemoryOwner::gradients) <= 4 * (zero3.padded / n + 2 * zero3.largest));

@@ -1,4 +1,4 @@
-// One rank has too little memory, at any of its allocations: all ranks throw the same error and none waits for it.
+// One rank runs out of memory, at any of its allocations: all ranks throw the same error and none waits for it.
 #include <functional>
 #include <string>
 
@@ -22,12 +22,12 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
-// Runs `body` with one allocation after the other failing, until it has no more of them; returns how many it had.
+// Runs `body` repeatedly, failing one allocation after the other, until none is left to fail. Returns their number.
 int with_each_allocation_failing(const std::function<void()>& body) {
   for (int n = 1;; ++n) {
     const ArmedFault fault(out_of_memory(n));
     const std::string error = error_of(body);
-    // Decided alike on all ranks, so that a rank that differs fails here and does not let the others wait.
+    // All ranks decide alike, so that a rank that differs fails here and does not keep the others waiting.
     const auto errors = world().group().all_gather_bytes(error);
     for (const std::string& other : errors) CHECK(other == errors[0]);
     if (errors[0].empty()) return n - 1;
@@ -49,7 +49,7 @@ TEST_CASE("out of memory on one rank: an engine opens on all ranks or on none", 
       engine.rehearse(batch, batch);
     });
     INFO(strategy.name);
-    CHECK(allocations > 4 * 5);  // of five units: parameters, master, m, v
+    CHECK(allocations > 4 * 5);  // parameters, master, m and v of five units
     CHECK(memory_live(kCpu).total == live);
   }
 }

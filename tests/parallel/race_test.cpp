@@ -1,5 +1,5 @@
-// Streams that come late. If one sleeps before it gathers, reduces, exchanges, transforms or updates, everything that
-// depends on it waits, so the bits stay the same.
+// Late streams. If one sleeps before it gathers, reduces, exchanges, transforms or updates, everything that depends on
+// it waits, so the bits stay the same.
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -22,7 +22,7 @@ constexpr Size kSteps = 3;
 struct Case {
   const char* name;
   OptimizerGroups groups;
-  std::vector<std::string> points;  // of a step with it
+  std::vector<std::string> points;  // reached in a step
 };
 
 std::vector<Case> cases() {
@@ -37,7 +37,7 @@ Curve curve(const ParallelOptions& parallel, const OptimizerGroups& groups) {
   return train_curve(spec, ranks(), parallel, options, kSteps, groups);
 }
 
-// Whether a step on this rank comes to a point at which its stream can sleep.
+// Whether a step on this rank reaches a point at which its stream can sleep.
 bool has_point(const std::string& point, const Strategy& strategy) {
   if (point == "optimizer" || point == "transform") return true;
   const bool exchanges = device().type == DeviceType::cuda && ranks().size() > 1;
@@ -127,7 +127,7 @@ TEST_CASE("a step beside a copy of the state runs without its graph, and its upd
       const std::shared_ptr<void> copy = cuda::allocate_pinned(device().index, state.bytes());
       const Stream compute = Stream::compute(device()), beside(device());
       std::vector<double> losses;
-      std::vector<std::byte> expected;  // what the copy under way must hold
+      std::vector<std::byte> expected;  // the expected contents of the copy in flight
       for (Size step = 0; step < 9; ++step) {
         losses.push_back(engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab)).loss());
         if (!expected.empty()) {

@@ -1,4 +1,4 @@
-// Ranks whose steps would make different collectives: an error on all of them before the first step, and no hang.
+// Ranks whose steps would call different collectives: all get an error before the first step, and none hangs.
 #include "comm/same_calls.h"
 
 #include "libtrain/error.h"

@@ -1,4 +1,4 @@
-// A step in the arena: the same bits as without it, nothing taken from the system, and a use after a block's lifetime
+// A step in the arena: the same bits as without it, no allocation from the system, and a use after a block's lifetime
 // is caught.
 #include <atomic>
 #include <cstdlib>
@@ -92,7 +92,7 @@ TEST_CASE("programs and graphs tell batches apart by shapes and dtypes of inputs
 }
 
 TEST_CASE("a step that allocates otherwise than it was rehearsed names the operation", "[parallel]") {
-  // On shapes alone it takes one path, with numbers the other.
+  // Takes one path with shapes alone and another with numbers.
   struct Fickle : nn::Model {
     struct Layer : nn::Module {
       Layer() : linear(add<nn::Linear>("linear", 8, 64, true, nn::Init::normal(0.3f))) {}
@@ -120,6 +120,6 @@ TEST_CASE("a step that allocates otherwise than it was rehearsed names the opera
     CHECK_THAT(message, Catch::Matchers::ContainsSubstring("step, allocation ") &&
                             Catch::Matchers::ContainsSubstring("of activations in gelu") &&
                             Catch::Matchers::ContainsSubstring("of activations in slice"));
-    CHECK_THROWS_AS(engine.step(batch), UsageError);  // half a step was done
+    CHECK_THROWS_AS(engine.step(batch), UsageError);  // the step failed half-way
   }
 }

@@ -21,7 +21,7 @@ inline lt::nn::TransformerSpec small_spec(const std::string& preset) {
   return spec;
 }
 
-// Samples [first, first + count) of an endless run: `seq` tokens and their successors, whoever asks.
+// Samples [first, first + count) of an endless sequence: `seq` tokens and their successors, the same for every caller.
 inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
   std::vector<std::int32_t> inputs, targets;
   for (Size sample = first; sample < first + count; ++sample) {
@@ -35,7 +35,7 @@ inline lt::Batch synthetic_batch(Size first, Size count, Size seq, Size vocab) {
   return {lt::Tensor::from(inputs, {count, seq}), lt::Tensor::from(targets, {count, seq})};
 }
 
-// A sum over all elements of masters, m and v that tells which value stands where, whoever holds it.
+// A checksum over all elements of masters, m and v that depends on each value's position, but not on its owner.
 inline std::uint64_t state_checksum(const lt::Engine& engine, const lt::Group& group) {
   std::uint64_t sum = 0;
   for (const lt::StateRange& range : engine.shard_map().owned) {
@@ -57,7 +57,7 @@ struct Curve {
   bool operator==(const Curve&) const = default;
 };
 
-// The rank's rows of step n: contiguous parts of the global batch, in the order of ranks.
+// The rank's rows of step n: contiguous parts of the global batch, in rank order.
 inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab) {
   const Size first = step * shape.global_samples() + shape.rank * shape.samples();
   return synthetic_batch(first, shape.samples(), shape.seq, vocab);

@@ -1,5 +1,4 @@
-// A planted bug: a model that reads an activation after its lifetime in the arena. Under AddressSanitizer it must not
-// come to its end.
+// A deliberate bug: a model that reads an activation after its lifetime in the arena. AddressSanitizer must stop it.
 #include <cstdio>
 
 #include "libtrain/nn/layers.h"

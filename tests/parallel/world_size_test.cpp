@@ -1,4 +1,4 @@
-// The same global batch gives the same losses on any number of ranks, with any accumulation, and hybrid.
+// The same global batch gives the same losses on any number of ranks, with any accumulation, and with hybrid sharding.
 #include "libtrain/parallel/engine.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr Size kGlobalBatch = 12, kSteps = 6;
 
-// Sums of f32 in another order: errors of some 1e-7 of each term, grown over six steps.
+// f32 sums in another order: errors of about 1e-7 of each term, grown over six steps.
 constexpr double kTolerance = 1e-5;
 
 void check_close(const Curve& actual, const Curve& expected, double tolerance) {
@@ -28,7 +28,7 @@ TEST_CASE("losses do not depend on the number of ranks, accumulation or strategy
     nn::TransformerSpec spec = small_spec(preset);
     for (const double dropout : {0.0, 0.1}) {
       spec.dropout = dropout;
-      // Each rank computes the reference by itself.
+      // Each rank computes the reference alone.
       const Curve expected =
           train_curve(spec, Group(), {}, {.micro_batch = kGlobalBatch, .accum = 1, .seq = 16}, kSteps);
       for (const Size accum : {1, 2, 3}) {
@@ -64,7 +64,7 @@ TEST_CASE("bf16 on the wire stays close", "[parallel]") {
 TEST_CASE("after every step all ranks compute with the same parameters", "[parallel]") {
   const Group& group = ranks();
   nn::TransformerSpec spec = small_spec("gpt-tiny");
-  spec.vocab = 37, spec.width = 24, spec.heads = 2, spec.kv_heads = 2, spec.ffn = 20;  // shards that end anywhere
+  spec.vocab = 37, spec.width = 24, spec.heads = 2, spec.kv_heads = 2, spec.ffn = 20;  // shards end anywhere
   const auto check = [&](const ParallelOptions& parallel, DType dtype) {
     const auto model = nn::make_transformer(spec);
     Engine engine(*model, group, parallel, AdamW{.lr = 1e-3f},
@@ -74,7 +74,7 @@ TEST_CASE("after every step all ranks compute with the same parameters", "[paral
     std::vector<std::string> before;
     for (Size step = 0; step < 2; ++step) {
       engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));
-      std::string mine;  // the values that the next forward pass takes, to the byte
+      std::string mine;  // the exact bytes of the next forward pass's parameters
       engine.with_parameters([&] {
         for (const nn::NamedParameter& entry : model->all_parameters()) {
           const Tensor& there = entry.parameter->tensor();

@@ -1,4 +1,4 @@
-// The part clock: parts add up to the wall time, and scopes return to the part that they interrupted.
+// The activity clock: activities add up to the wall time, and scopes return to the activity that they interrupted.
 #include "profile/activity_clock.h"
 
 #include <numeric>
@@ -55,7 +55,7 @@ TEST_CASE("part clock: nested parts, each with its own time, add up to the whole
   CHECK(of(ms, Activity::other) >= 1);
   CHECK(of(ms, Activity::backward) == 0);
   CHECK(of(ms, Activity::optimizer) == 0);
-  // Sums of at most a dozen differences of nanoseconds: exact but for the rounding of doubles.
+  // Sums of at most a dozen differences of nanoseconds: exact except for the rounding of doubles.
   CHECK(total(ms) >= least - 1e-6);
   CHECK(total(ms) <= most + 1e-6);
 }

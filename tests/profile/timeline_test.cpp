@@ -1,4 +1,4 @@
-// A timeline's origin. The current timeline: who has it, and that it is given back.
+// A timeline's origin, and the scope of the current timeline.
 #include "libtrain/profile/timeline.h"
 
 #include "test_main/catch.h"

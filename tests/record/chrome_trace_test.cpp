@@ -1,4 +1,4 @@
-// Kernels in a trace: a row for each stream beside the lanes, on one clock, with numbers of their own.
+// Kernels in a trace: a row for each stream beside the lanes, on one clock, with distinct numbers.
 #include "record/chrome_trace.h"
 
 #include <array>
@@ -22,7 +22,7 @@ std::vector<Json> events_of(const std::string& events) {
       .get<std::vector<Json>>();
 }
 
-// Of the rows by their names, the events in their order.
+// The rows by name, with their events in order.
 std::map<std::string, std::vector<Json>> rows_of(const std::string& events) {
   std::map<int, std::string> names;
   std::map<std::string, std::vector<Json>> rows;

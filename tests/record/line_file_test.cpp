@@ -1,4 +1,4 @@
-// Files of lines on a disk that becomes full: no torn line, the right reason, and what was lost is told.
+// Files of lines on a disk that fills up: no torn line, the right reason, and losses are reported.
 #include "record/line_file.h"
 
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ struct TempFile {
   lt_test::TempFolder folder;
 };
 
-// No file of this process grows beyond `bytes`: a write is cut short there, and the next one fails with EFBIG.
+// Limits every file of this process to `bytes`: a write is cut short there, and the next one fails with EFBIG.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

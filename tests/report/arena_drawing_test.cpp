@@ -1,4 +1,4 @@
-// arena_svg(): every block stands where the packing puts it; a drawing that is not ours is not taken for one.
+// arena_svg(): every block is drawn where the packing puts it, and is_arena_svg() refuses foreign drawings.
 #include "drawing/arena_drawing.h"
 
 #include <filesystem>

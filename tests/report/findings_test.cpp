@@ -1,4 +1,4 @@
-// findings(): each kind of bottleneck is named, with its numbers, where a run's record shows it, and nowhere else.
+// findings(): each kind of bottleneck is named, with its numbers, if a run's record shows it, and not otherwise.
 #include "report/findings.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using fixture::contains;
 using lt::report::Finding;
 using lt::report::RunData;
 
-using Parts = std::map<std::string, double>;  // ms of a step
+using Parts = std::map<std::string, double>;  // ms per step
 
 constexpr double kGiB = 1 << 30;
 
@@ -29,8 +29,8 @@ lt::report::ActivityOverRanks over_ranks(const std::string& name, const std::vec
           static_cast<double>(most - values.begin())};
 }
 
-// Twenty equal steps of ranks with these activities, on a host with a processor and 4 GiB a rank, of which 3.5 are
-// used.
+// Twenty equal steps of ranks with these activities, on a host with one processor and 4 GiB per rank, of which 3.5 GiB
+// are used.
 RunData run_of(const std::vector<Parts>& ranks) {
   RunData run;
   run.directory = "/runs/a";
@@ -150,7 +150,7 @@ TEST_CASE("findings: gathers and reductions", "[report]") {
   CHECK(contains(text_of(run, "gather"),
                  "train.micro_batch is 8, and a rank uses 1.00 GiB of 4.00 GiB, its share of the host's memory"));
   CHECK_FALSE(contains(text_of(run, "gather"), "zero2"));
-  CHECK(kinds(run_of({kEven, kEven, kEven})) == Kinds{"compute"});  // what is hidden is no finding
+  CHECK(kinds(run_of({kEven, kEven, kEven})) == Kinds{"compute"});  // hidden time is not a finding
 }
 
 TEST_CASE("findings: a slow rank", "[report]") {
@@ -200,7 +200,7 @@ TEST_CASE("findings: threads, micro-batches, optimizer, checkpoints and evaluati
   CHECK(contains(text_of(run, "processors"), "2 ranks of 1 thread run on 1 processors"));
   run.environment[0].second = "8";
   CHECK(contains(text_of(run, "processors"), "OMP_NUM_THREADS=4"));
-  run.environment.emplace_back("threads_per_rank", "4");  // what the ranks took counts, not what the variable said
+  run.environment.emplace_back("threads_per_rank", "4");  // the threads in use count, not the variable
   CHECK(text_of(run, "processors").empty());
 
   run = run_of({kEven});

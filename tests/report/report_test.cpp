@@ -16,7 +16,7 @@ namespace {
 using fixture::contains, fixture::TempFolder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
 namespace fs = std::filesystem;
 
-// Ten steps of 100 ms; step 5 stands twice, as after a restart, and its later line counts.
+// Ten steps of 100 ms. Step 5 occurs twice, as after a restart, and its later line counts.
 std::string metrics(int ranks = 2) {
   std::string text = start_line(ranks);
   for (int step = 1; step <= 5; ++step) text += step_line(step, step == 5 ? 9.75 : 5.5 - 0.25 * step, 100);
@@ -27,7 +27,7 @@ std::string metrics(int ranks = 2) {
                 "\n";
 }
 
-// Every tag is closed in the order in which it was opened; returns the first that is not.
+// Checks that every tag is closed in the order of opening. Returns the first that is not.
 std::string unbalanced_tag(std::string html) {
   static const std::set<std::string> kVoid = {"meta", "!DOCTYPE"};
   for (const std::string element : {"style", "script"}) {  // raw text

@@ -1,4 +1,4 @@
-// Runs that were started more than once in their folder: what counts of their lines, and what a report says of them.
+// Runs with several starts in one folder: which of their lines count, and how a report describes them.
 #include <string>
 
 #include "report/metrics.h"
@@ -75,7 +75,7 @@ TEST_CASE("restart: rows are void from the start on, before it has any of its ow
   const TempFolder folder;
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1, 4)).steps.size() == 4);
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1)).steps.empty());
-  // A start that does not say where it begins makes nothing void.
+  // A start without a beginning step voids nothing.
   CHECK(read_lines(folder, steps(1, 9, 5, 100) + "{\"event\":\"start\"}\n").steps.size() == 9);
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a findin
     INFO(text);
     CHECK(contains(markdown, text));
   }
-  // One that is cheap is in the table alone, and one that did no step has dashes.
+  // A cheap restart is only in the table; one without a step has dashes.
   const std::string cheap = report_of(folder, start_line(2) + steps(1, 2000, 5, 100) + restart(2, "null", "null", 0.5));
   CHECK(contains(cheap, "| 2 | rank 1 was killed (SIGKILL) | – | – | 2.00 | 1.50 | 0.00 | 0.50 |"));
   CHECK_FALSE(contains(cheap, "of the run's time"));

@@ -20,7 +20,7 @@ Tensor leaf(std::vector<float> values) {
 }
 GradientSlot slot_of(const Shape& shape, DType dtype) { return {shape, dtype, kCpu, {}, false}; }
 
-// Notes when it runs and when it is destroyed.
+// Records when it runs and when it is destroyed.
 struct Note final : TapeNode {
   Note(std::string name, std::vector<std::string>& log) : name_(std::move(name)), log_(log) {}
   ~Note() override { log_.push_back("~" + name_); }
@@ -55,7 +55,7 @@ struct Twice final : Function {
 TEST_CASE("slot: the first contribution overwrites, later ones add", "[tensor]") {
   GradientSlot slot = slot_of({3}, DType::f32);
   const Tensor place = vector({7, 7, 7});
-  slot.value = place;  // bound beforehand, with whatever stood there
+  slot.value = place;  // bound beforehand, with arbitrary contents
   slot.add(vector({1, 2, 3}));
   CHECK(place.to_vector<float>() == std::vector<float>{1, 2, 3});
   CHECK(slot.value.is_same(place));
@@ -192,7 +192,7 @@ TEST_CASE("a tape that keeps no values recomputes cheap outputs in backward, eac
     {
       const Tensor a = record<Twice>(x), b = record<Twice>(a), y = ops::mul(b, b);
       tape.release_values(y);
-      // a and b are needed for the gradients alone; y is what goes on.
+      // Only the gradients need a and b; y is the output.
       CHECK((memory_live(kCpu).total - before.total) / kAllocationAlignment == (keep ? 3 : 1));
       CHECK(y.to_vector<float>() == std::vector<float>{16, 64, 144});
       CHECK(Twice::recomputed == 0);

@@ -1,4 +1,4 @@
-// Shapes: sizes, products, equality, text, and what is no shape.
+// Shapes: sizes, products, equality, text, and invalid shapes.
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "test_main/catch.h"
@@ -27,7 +27,7 @@ TEST_CASE("shape: equal where dimensions and sizes are", "[tensor]") {
   CHECK_FALSE(Shape{2, 3} == Shape{2, 3, 1});
   CHECK_FALSE(Shape{2, 3, 1} == Shape{2, 3});
   CHECK_FALSE(Shape{} == Shape{1});
-  // What an assignment wrote over a longer shape does not count.
+  // Leftovers of a longer shape do not count after an assignment.
   Shape shape{7, 7, 7};
   shape = Shape{4};
   CHECK(shape == Shape{4});

@@ -1,4 +1,4 @@
-// Storage that comes and goes: unbound tensors, rebinding, and values that a recipe brings back.
+// Storage that is bound and released: unbound tensors, rebinding, and values that a recipe restores.
 #include "tensor/storage.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"

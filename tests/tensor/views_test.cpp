@@ -1,4 +1,4 @@
-// Views: which elements narrow, transposed and view name, that they share storage, and what they refuse.
+// Views: the elements that narrow, transposed and view select, shared storage, and refused arguments.
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"
 #include "tensor/ramp.h"

@@ -1,4 +1,4 @@
-// Faults of this process while a test wants them.
+// Faults of this process for the scope of a test.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace lt_test {
 
-// LTRAIN_FAULT as of `rank`, until it goes; the step is 0 at first.
+// Arms LTRAIN_FAULT as of `rank` for its lifetime; the step is 0 at first.
 struct ArmedFault {
   explicit ArmedFault(const std::string& faults, int of_rank = world().rank()) : rank(of_rank) {
     ::setenv("LTRAIN_FAULT", faults.c_str(), 1);

@@ -1,5 +1,5 @@
-// The main() of all test programs. Under mpirun every rank runs the same tests in the same order; all fail where one
-// does. Ranks other than 0 print only what failed on them.
+// The main() of all test programs. Under mpirun every rank runs the same tests in the same order, and all ranks fail if
+// one does. Ranks other than 0 print only their failures.
 #define CATCH_CONFIG_RUNNER
 #include <cstdlib>
 #include <filesystem>
@@ -61,7 +61,7 @@ std::string why_not(lt::Device own) {
 }  // namespace lt_test
 
 int main(int argc, char** argv) {
-  const lt_test::TempFolder cache;  // kernels choose by time anew, and leave no choice to others
+  const lt_test::TempFolder cache;  // kernels time their choices anew, and keep none for later programs
   ::setenv("XDG_CACHE_HOME", cache.text().c_str(), 1);
   const lt::World world = lt::init(argc, argv);
   the_world = &world;

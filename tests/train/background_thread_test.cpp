@@ -1,4 +1,4 @@
-// Jobs beside training: the thread that adds them never waits for one.
+// Background jobs: the thread that adds them never waits for one.
 #include "train/background_thread.h"
 
 #include <chrono>

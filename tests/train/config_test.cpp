@@ -19,7 +19,7 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 namespace {
 
-// A variable of the environment for the length of a test.
+// Sets an environment variable for the length of a test.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
@@ -52,7 +52,7 @@ Refusal of_command_line(const Pairs& pairs) {
   return refusal([&] { load_config("", pairs); });
 }
 
-// The message begins with the file's path, which is cut off.
+// Cuts off the file's path at the beginning of the message.
 Refusal of_file(std::string_view toml, const Pairs& pairs = {}) {
   const TempFolder folder;
   const std::string path = folder.write("run.toml", toml);
@@ -162,7 +162,7 @@ TEST_CASE("config: unknown keys name the nearest, in every layer", "[config]") {
   CHECK(of_command_line({{"train.sede", "1"}}).hint == "did you mean train.seed?");
   CHECK(of_file("[optim]\nlr = 1e-3\nlrr = 1") ==
         Refusal{"unknown key optim.lrr (from F:3)", "did you mean optim.lr?"});
-  // Also where a higher layer says the right thing.
+  // Even if a higher layer is correct.
   CHECK(of_file("[optim]\nlrr = 1", {{"optim.lr", "1"}}).message == "unknown key optim.lrr (from F:2)");
   CHECK(of_file("[optm]\nlr = 1") == Refusal{"unknown section [optm] (from F:1)", "did you mean [optim]?"});
   CHECK(of_file("lr = 1") == Refusal{"unknown key lr (from F:1)", "did you mean optim.lr?"});
@@ -183,7 +183,7 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
         "train.micro_batch: expected an integer of at least 1, got \"abc\" (from the environment variable "
         "LTRAIN_TRAIN_MICRO_BATCH)";
     CHECK(of_command_line({}).message == message);
-    CHECK(of_command_line({{"train.micro_batch", "4"}}).message == message);  // also where a higher layer overrides it
+    CHECK(of_command_line({{"train.micro_batch", "4"}}).message == message);  // even if a higher layer overrides it
   }
   const auto cl = [](const char* key, const char* value) {
     std::string message = of_command_line({{key, value}}).message;
@@ -251,7 +251,7 @@ TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[c
   CHECK(lt::flatten(tables) == lt::flatten(given));
   CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
   CHECK(from_file("[optim]\ngroups = []\n").optim.groups.empty());
-  // A group has the optimizer of optim.name unless it says another.
+  // A group has the optimizer of optim.name unless it sets another.
   Config muon = from_file(R"(data.train = "x"
 [optim]
 name = "muon"
@@ -335,7 +335,7 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   CHECK(qwen.rope_base == 1e6);
   CHECK(qwen.head_dim == 16);
   CHECK(qwen.ffn == 192);
-  // What follows from the rest stays open in the file, and follows another width or family.
+  // Derived values stay open in the file, and follow another width or family.
   const std::string text = lt::to_toml(resolved(chosen));
   CHECK(text.find("head_dim = 0\n") != std::string::npos);
   CHECK(text.find("norm_eps = 0.0\n") != std::string::npos);

@@ -1,4 +1,4 @@
-// What a program that links the library saves can be sampled: with the tokenizer that it gave, or without one.
+// Checkpoints saved by a program that links the library can be sampled, with or without a tokenizer.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -53,7 +53,7 @@ TEST_CASE("load: where every checkpoint is damaged the engine is as it began, an
   CHECK(fresh.run().id == engine.run().id);
   CHECK(differing() == 0);
   fresh.initialise();
-  // The last byte of the file: all before it has been read into the engine by then.
+  // The last byte of the file: everything before it has been read into the engine by then.
   const std::string file = step + "/rank-00000.h5";
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   stream.seekg(-1, std::ios::end);

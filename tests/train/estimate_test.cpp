@@ -1,4 +1,4 @@
-// The planner's estimate: the clock by hand-made work, collectives by their formula, counted work by the model's own
+// The planner's estimate: the clock with hand-made work, collectives by their formula, counted work by the model's
 // formula, and whole steps against measured ones.
 #include "libtrain/libtrain.h"
 #include "libtrain/train/planner.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kTolerance = 1e-9;  // sums of a few doubles
 
-// 1 TFLOP/s of everything, 1 GB/s of memory, links of 10 and 1 GB/s; two ranks a node.
+// 1 TFLOP/s for everything, 1 GB/s of memory, links of 10 and 1 GB/s; two ranks per node.
 constexpr DeviceModel round_figures(bool overlaps) {
   return {"round", 1, 1, {1, 1}, {1, 1}, 1, 1, 10, 1, 0, 0, 0, 2, 0, overlaps};
 }
@@ -75,7 +75,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
     StepClock clock({device, {2, 2}, 1, DType::bf16, 64});
     const WorkScope counted(&clock.work());
     const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
-    const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // of that name, and no part
+    const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // has that name but is not an activity
     const auto first = clock.begin({Lane::gather, "one", gather}, {});
     const auto second = clock.begin({Lane::reduce, "two", gather}, {});  // after the first one, on the same links
     compute(0.25);
@@ -100,8 +100,8 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   }
 }
 
-// What a step is counted to compute is what flops_per_token says, recomputation aside; attention's backward pass has
-// five products of T x T for the formula's four.
+// The counted FLOPs of a step equal flops_per_token, except for recomputation; attention's backward pass has five
+// products of T x T where the formula has four.
 TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
   for (const nn::Preset& preset : nn::presets()) {
     const auto model = nn::make_transformer(preset.spec);
@@ -121,7 +121,8 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
   }
 }
 
-// What GPT-2 keeps and passes on in f32, each written once and read once; the passes over the logits; the optimizer.
+// The bytes that GPT-2 keeps and passes on in f32, each written once and read once; the passes over the logits; the
+// optimizer.
 TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   constexpr double L = 4, B = 2, H = 4, T = 256, C = 128, F = 512, V = 256, M = B * T;
   const double norm = M * C + 2 * M;                                         // with mean and rstd
@@ -141,8 +142,8 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
 }
 
-// The floors of docs/planning.md (products and attention of a step one after another, on an H200, and the bytes that
-// must move), and steps that this library takes on two cores.
+// The floors of docs/planning.md (products and attention of a step one after another on an H200, and the bytes that
+// must move), and measured steps of this library on two cores.
 TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(93.5).epsilon(0.15));
@@ -155,7 +156,7 @@ TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "
   CHECK(planned("llama-tiny", 8, 256, "bf16", cpu).step_time.total_ms() == Approx(19.4).epsilon(0.15));
 }
 
-// The steps of docs/planning.md on H200.
+// The H200 steps of docs/planning.md.
 TEST_CASE("estimate: within 15 % of measured steps on GPUs, 18 % of those of llama-8b", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(104.0).epsilon(0.15));
@@ -201,7 +202,7 @@ TEST_CASE("estimate: what strategies and recomputation do to it", "[estimate]") 
                                 64, nodes);
   const double shard_bytes = 4.0 * static_cast<double>(hybrid.parameters) / 8;
   const double transfer_ms = 2 * shard_bytes * 7 / 8 / 45e9 * 1e3;
-  // Each waits for the reduction inside a node that is on the same stream, and then nothing hides it.
+  // Each transfer waits for the reduction inside a node on the same stream, and then nothing hides it.
   CHECK(hybrid.step_time.exposed_network_ms > transfer_ms);
   CHECK(hybrid.step_time.exposed_network_ms < hybrid.step_time.collectives_ms);
 }

@@ -1,4 +1,4 @@
-// The packer on real steps: every preset under every strategy and recomputation, against the bytes that live at one
+// The packer on real steps: every preset under every strategy and recomputation, against the bytes that are live at one
 // time.
 #include <chrono>
 

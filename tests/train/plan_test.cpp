@@ -1,5 +1,4 @@
-// plan = run: peak, ledger and communication of an engine on these ranks equal, to the byte, what the planner says of
-// them.
+// plan = run: peak, ledger and communication of an engine on these ranks equal the planner's to the byte.
 #include "libtrain/train/planner.h"
 
 #include "device/cuda.h"
@@ -15,7 +14,7 @@ namespace {
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-// Sizes that align to nothing: an odd vocabulary and FFN, heads of three channels, a sequence of seven.
+// Sizes without any alignment: an odd vocabulary and FFN, heads of three channels, a sequence of seven.
 const Options kUneven = {{"model.family", "gpt2"}, {"model.layers", "3"},   {"model.width", "15"},
                          {"model.heads", "5"},     {"model.kv_heads", "5"}, {"model.ffn", "37"},
                          {"model.vocab", "101"},   {"model.max_seq", "9"},  {"train.seq", "7"}};
@@ -30,7 +29,7 @@ struct Use {
   std::vector<std::array<Size, 3>> comm;  // operation, bytes, calls
 };
 
-// The plan's are those of rank 0, and in an exchange of matrices ranks send different ones.
+// The plan counts rank 0; in an exchange of matrices, ranks send different amounts.
 std::vector<std::array<Size, 3>> rows(const std::vector<CommTotal>& totals) {
   std::vector<std::array<Size, 3>> result;
   for (const CommTotal& total : totals) {
@@ -50,7 +49,7 @@ Use run(const Config& config) {
   const auto model = nn::make_transformer(model_spec(config));
   StepOptions options = step_options(config);
   options.device = device();
-  if (device().type == DeviceType::cuda) cuda::make_workspace(device().index);  // else the first run's alone
+  if (device().type == DeviceType::cuda) cuda::make_workspace(device().index);  // otherwise only the first run's
   const Size fixed_bytes = cuda::workspace_bytes(device().type);
   MemoryUse before = memory_live(device());
   before.total -= fixed_bytes;
@@ -158,7 +157,7 @@ TEST_CASE("plan = run: frozen parameters have no gradient, no state and no reduc
     for (const CommTotal& total : made.comm) count += total.op == op ? total.calls : 0;
     return count;
   };
-  // Embedding, four blocks, head. A block that is not trained is gathered once, for its forward pass.
+  // Embedding, four blocks, head. A frozen block is gathered once, for its forward pass.
   const Plan all = plan(""), some = plan("embedding*,blocks.0.*,blocks.1.*"), middle = plan("blocks.2.*");
   CHECK(calls(all, CollectiveOp::reduce_scatter) == 6);
   CHECK(calls(some, CollectiveOp::reduce_scatter) == 3);

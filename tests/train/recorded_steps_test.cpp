@@ -9,7 +9,7 @@ using namespace lt;
 
 TEST_CASE("recorded steps: who waits for a step is told whether its row was written", "[train]") {
   RecordedSteps steps(4);
-  CHECK(steps.wait_for(4));  // of an earlier start
+  CHECK(steps.wait_for(4));  // recorded by an earlier start
   const auto wait_for = [&](Size step) {
     return std::async(std::launch::async, [&, step] { return steps.wait_for(step); });
   };

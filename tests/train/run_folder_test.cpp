@@ -1,4 +1,4 @@
-// Who is refused the folder of a run.
+// Access to the folder of a run that another process uses.
 #include "train/run_folder.h"
 
 #include <fcntl.h>

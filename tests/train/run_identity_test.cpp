@@ -1,4 +1,4 @@
-// run.json: what another program left there never becomes part of a manifest or of a file's name.
+// run.json: text written by another program never becomes part of a manifest or a file name.
 #include "train/run_identity.h"
 
 #include <sys/stat.h>

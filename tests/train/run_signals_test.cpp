@@ -1,4 +1,4 @@
-// Signals while a run trains: noted, not acted upon, and given back to the program's own handlers.
+// Signals during training: recorded, not acted upon, and returned to the program's own handlers.
 #include "train/run_signals.h"
 
 #include <sys/wait.h>
@@ -13,7 +13,7 @@ namespace {
 volatile std::sig_atomic_t own_calls = 0;
 void own_handler(int) { own_calls = own_calls + 1; }
 
-// `handler` for `signal` while it lives.
+// Installs `handler` for `signal` for its lifetime.
 struct Handler {
   Handler(int signal_, void (*handler)(int)) : signal(signal_), before(std::signal(signal_, handler)) {}
   ~Handler() { std::signal(signal, before); }

@@ -1,4 +1,4 @@
-// Copies of an engine's state: in few transfers, and every range in its place.
+// Copies of an engine's state: few transfers, and every range in its place.
 #include "train/state_copy.h"
 
 #include <cstring>

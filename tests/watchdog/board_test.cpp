@@ -1,4 +1,4 @@
-// What a rank's board says of threads beside the training.
+// How a rank's board treats background threads.
 #include "watchdog/board.h"
 
 #include "comm/call_log.h"
@@ -28,7 +28,7 @@ TEST_CASE("board: work in the background is the rank's progress while training w
   const AwaitBackgroundScope awaits;
   board = reader.read(1, false);
   CHECK(board.still_s == 3);
-  REQUIRE(board.groups.size() == 1);  // this rank waits for whoever has not come to it
+  REQUIRE(board.groups.size() == 1);  // this rank waits for ranks that have not reached it
   CHECK(board.groups[0].calls.size() == 1);
   write();
   CHECK(reader.read(1, false).still_s == 0);

@@ -1,5 +1,5 @@
-// What the watchdog costs: nanoseconds of a logged call, of a phase, and processor time of the thread, while `SECONDS`
-// pass; with a number of ranks, what a monitor of so many costs that all beat.
+// Measures the watchdog's cost: nanoseconds per logged call and per phase, and processor time of its thread, over
+// `SECONDS`; given a number of ranks, the cost of a monitor of as many ranks with heartbeats.
 //   watchdog_cost SECONDS [RANKS]
 #include <time.h>
 

@@ -1,4 +1,4 @@
-// The diagnosis over tables of boards: which rank is to blame, for what, in which words, and what is no fault at all.
+// The diagnosis over tables of boards: which rank is to blame, for what, in which words, and when there is no fault.
 #include "watchdog/diagnosis.h"
 
 #include "test_main/catch.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Limits kLimits{5, 60};
 
-// `size` ranks at step 41 in forward, each on a host of its own, which got on just now.
+// `size` ranks at step 41 in forward, each on a separate host, which have just made progress.
 std::vector<Peer> ranks(int size) {
   std::vector<Peer> peers;
   for (int r = 0; r < size; ++r) {
@@ -30,7 +30,7 @@ Call reduction(std::uint64_t sequence, bool ended, std::uint64_t whole = 24 << 2
   return {sequence, CollectiveOp::reduce_scatter, "blocks.3 gradients", whole, ended};
 }
 
-// Rank `late` stands still in forward, all others wait for it in collective 812 of `reduce`.
+// Rank `late` hangs in forward; all others wait for it in collective 812 of `reduce`.
 std::vector<Peer> waiting_for(int late, int size, double still_s) {
   std::vector<Peer> peers = ranks(size);
   for (Peer& peer : peers) {
@@ -157,10 +157,10 @@ TEST_CASE("diagnosis: a mismatch is told from a hang, and at once", "[watchdog]"
         "(#812 of group reduce, 12 MiB)");
   peers[2].board.groups[0].calls[1] = {812, CollectiveOp::all_gather, "blocks.3 gradients", 24 << 20, true};
   CHECK(diagnose(peers, kLimits)->fault == lt::watchdog::Fault::mismatch);
-  // The same call of a later launch of a graph is another one.
+  // The same call in a later launch of a graph is a different one.
   peers[2].board.groups[0].launch = 1;
   CHECK(!diagnose(peers, kLimits));
-  // Ranks that get on may be at different calls.
+  // Ranks that advance may be at different calls.
   for (Peer& peer : peers) peer.board.still_s = 4;
   peers[2].board.groups[0].launch = 0;
   CHECK(!diagnose(peers, kLimits));
@@ -170,7 +170,7 @@ TEST_CASE("diagnosis: ranks wait for one that has ended, or failed", "[watchdog]
   std::vector<Peer> peers = waiting_for(2, 4, 6);
   peers[2].link = Link::done;
   CHECK(message(peers) == std::string("rank 2 (host c, pid 102): has ended its run at step 41, in forward") + kWait);
-  peers[2].link = Link::failed;  // and speaks for itself
+  peers[2].link = Link::failed;  // an evident failure
   CHECK(!diagnose(peers, kLimits));
   for (Peer& peer : peers) peer.board.still_s = 10.5;
   CHECK(diagnose(peers, kLimits)->fault == lt::watchdog::Fault::ended);
@@ -190,7 +190,7 @@ TEST_CASE("diagnosis: only a rank that waits for nobody is to blame, over groups
   peers[1].board.groups = {{9, 1, 2, 2, "odd", 0, 5, {reduction(4, false)}}};
   CHECK(diagnose(peers, kLimits)->ranks == std::vector<int>{3});
 
-  // Ranks 0, 1 and 3 are one, which no stride describes: rank 2 is not blamed.
+  // Ranks 0, 1 and 3 are a group, which no stride describes: rank 2 is not blamed.
   peers = waiting_for(3, 4, 61);
   for (Peer& peer : peers) peer.board.groups[0].stride = 0, peer.board.groups[0].size = 3;
   peers[2].board.groups.clear(), peers[2].board.still_s = 0;

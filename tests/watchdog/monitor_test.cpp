@@ -1,5 +1,4 @@
-// The monitor over real sockets, with the time as the test gives it: who is let in, what is heard, and who counts as
-// gone.
+// The monitor over real sockets, with time set by the test: whom it admits, what it hears, and who counts as gone.
 #include "watchdog/monitor.h"
 
 #include <sys/socket.h>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr const char* kToken = "00112233445566778899aabbccddeeff";
 
-// What rank `rank` of `size` on this host knows after they met; rank 0 listens.
+// The result of a meeting for rank `rank` of `size` on this host; rank 0 listens.
 Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
   Meeting meeting;
   meeting.rank = rank, meeting.token = kToken, meeting.monitors = {0, 1};
@@ -31,7 +30,7 @@ Meeting meeting_of(int rank, int size, const std::string& addresses = {}) {
 
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
 
-// Rank 0's monitor and the connections of the others, as they say.
+// Rank 0's monitor and scripted connections of the other ranks.
 class Ranks {
  public:
   explicit Ranks(int size) : meeting_(meeting_of(0, size)), monitor(meeting_) {
@@ -42,7 +41,7 @@ class Ranks {
     while (others.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) monitor.receive(start);
     others.get();
   }
-  // Until the monitor has done what the condition says.
+  // Runs until the monitor fulfils the condition.
   template <class Condition>
   bool comes(Condition&& condition) {
     for (const auto deadline = soon(); Clock::now() < deadline;) {
@@ -72,7 +71,7 @@ namespace {
 
 std::atomic<int> alarms{0};
 
-// SIGALRM every millisecond, for this thread.
+// Sends SIGALRM to this thread every millisecond.
 class Alarms {
  public:
   Alarms() {
@@ -180,7 +179,7 @@ TEST_CASE("meeting: the addresses of another host are tried in order", "[watchdo
 TEST_CASE("meeting: a monitor that cannot be reached is an error that names it", "[watchdog]") {
   int port = 0;
   {
-    port = Listener(true).port();  // which nobody listens at any more
+    port = Listener(true).port();  // nobody listens there any more
   }
   try {
     connect_to(meeting_of(1, 2, std::to_string(port)), 0, Clock::now());

@@ -1,5 +1,5 @@
-// A program on ranks with a watchdog, in which the rank of its second argument does what the first one says, at step 3,
-// or before the first.
+// A program on several ranks with a watchdog. The rank given by the second argument performs the mode given by the
+// first, at step 3 or before the first step.
 //   watched_program MODE RANK HEARTBEAT_S COLLECTIVE_S [FOLDER]
 #include <unistd.h>
 
