@@ -1,4 +1,4 @@
-// The naive and the library's attention give what the kernel gives, for shapes with groups of heads and odd lengths.
+// The naive attention and the library's give the kernel's results, for shapes with groups of heads and odd lengths.
 #include <cmath>
 
 #include "bench/attention_methods.h"

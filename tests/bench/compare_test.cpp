@@ -1,4 +1,4 @@
-// The rule by which a difference counts.
+// The rule that decides whether a difference counts.
 #include "bench/compare.h"
 
 #include "test_main/catch.h"
@@ -45,7 +45,7 @@ TEST_CASE("compare: noise above a quarter leaves it open", "[bench]") {
   CHECK(verdict(wild, wild) == Verdict::unclear);
   CHECK(verdict(wild, {139, 139}) == Verdict::unclear);
   CHECK(verdict(wild, {141, 141}) == Verdict::slower);
-  CHECK(compare(wild, wild, 0.5).verdict == Verdict::same);  // the threshold is what was asked for
+  CHECK(compare(wild, wild, 0.5).verdict == Verdict::same);  // the requested threshold counts
 }
 
 TEST_CASE("compare: files that change places change the verdict", "[bench]") {

@@ -1,4 +1,4 @@
-// Values that make several blocks: their way from and to the CPU or a device, and their checksums by several threads.
+// Values of several blocks: their transfer from and to the CPU or a device, and their checksums by several threads.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -47,7 +47,7 @@ TEST_CASE("blocks: what is saved from a device is what it holds", "[checkpoints]
        {Size{1}, block_elements(DType::f32), block_elements(DType::f32) + 1, 5 * block_elements(DType::f32) / 2}) {
     const std::string name = "w" + std::to_string(count);
     shards.parameters.push_back({name, {count}});
-    // An empty range counts for nothing, and needs no tensor.
+    // An empty range needs no tensor.
     shards.owned.push_back({name, kMaster, 0, 0, Tensor()});
     shards.owned.push_back({name, kMaster, 0, count, Tensor::from(values_of(name, count), {count}, device())});
   }
@@ -111,7 +111,7 @@ TEST_CASE("blocks: several threads find what one does", "[checkpoints]") {
   }
 
   const Threads threads(4);
-  for (std::size_t d = 0; d < datasets.size(); d += 7) {  // 240 payloads: some in the share of each thread
+  for (std::size_t d = 0; d < datasets.size(); d += 7) {  // 240 payloads, some for each thread
     std::string bytes = whole;
     bytes[static_cast<std::size_t>(datasets[d].offset)] ^= 4;
     write_file(path, bytes);

@@ -1,4 +1,4 @@
-// Which checkpoint a path means, and why newer ones were passed over.
+// The checkpoint that a path selects, and the reasons why newer ones were skipped.
 #include "checkpoints/fixture.h"
 #include "layout.h"
 #include "libtrain/error.h"
@@ -41,7 +41,7 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
   const fs::path checkpoints = temp.path() / "checkpoints";
   const ShardMap shards = shards_of(small_model(), 0, 1);
   for (const Size step : {2, 30, 4}) save_alone(checkpoints, step, shards);
-  write_file(checkpoints / "LATEST", "step-00000002\n");  // a hint that is wrong
+  write_file(checkpoints / "LATEST", "step-00000002\n");  // a wrong hint
   const std::string newest = (checkpoints / "step-00000030").string();
   Strings notes;
   CHECK(find_newest(temp.text(), kAnyRun, &notes, false) == newest);
@@ -59,7 +59,7 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
     CHECK(find_newest(".", kAnyRun, nullptr, false) == ".");
     fs::current_path(before);
   }
-  // A folder of any name is a checkpoint where it has a manifest.
+  // A folder of any name is a checkpoint if it has a manifest.
   fs::copy(newest, temp.path() / "best");
   CHECK(find_newest((temp.path() / "best").string(), kAnyRun, nullptr, true) == (temp.path() / "best").string());
 
@@ -153,7 +153,7 @@ TEST_CASE("find: a manifest is parsed once, and again where its file is not as i
   const std::string text = read_file(manifest);
   write_file(manifest, std::string(text.size(), ' '));
   fs::last_write_time(manifest, time);
-  CHECK(list(temp.text(), false)[0].valid);  // by what is remembered
+  CHECK(list(temp.text(), false)[0].valid);  // from the cache
   CHECK(candidates(temp.text(), {kRun})[1].step == 1);
   CHECK(!list(temp.text(), true)[0].valid);
   fs::last_write_time(manifest, time + std::chrono::hours(1));
@@ -161,6 +161,6 @@ TEST_CASE("find: a manifest is parsed once, and again where its file is not as i
   write_file(manifest, text);
   fs::last_write_time(manifest, time + std::chrono::hours(2));
   CHECK(list(temp.text(), false)[0].valid);
-  fs::resize_file(folder / "rank-00000.h5", 5);  // no part of the manifest, and of the answer
+  fs::resize_file(folder / "rank-00000.h5", 5);  // changes neither the manifest nor the answer
   CHECK(!list(temp.text(), false)[0].valid);
 }

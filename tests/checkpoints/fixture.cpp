@@ -111,7 +111,7 @@ fs::path save_alone(const fs::path& directory, Size step, const ShardMap& shards
 fs::path save_by(const std::string& run, const fs::path& directory, Size step, int keep) {
   checkpoint::RunState state = state_at(step);
   if (!run.empty()) state.run = run;
-  const TempFolder apart;  // no run saves where another's checkpoints are
+  const TempFolder apart;  // a run cannot save beside another run's checkpoints
   const bool alone = !checkpoint::find_other(directory.string(), {state.run, false});
   const fs::path to = alone ? directory : apart.path();
   const ShardMap shards = shards_of(small_model(), 0, 1, DType::f32);  // as in version 1

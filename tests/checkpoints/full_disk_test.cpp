@@ -1,4 +1,5 @@
-// Writes that fail at any byte, and a writer that is killed: the save throws, nothing is committed, what stood stands.
+// Writes that fail at any byte, and a writer that is killed: the save throws, nothing is committed, and earlier
+// checkpoints stay.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-// No file of this process grows beyond `bytes`: writes fail with EFBIG, as they do with ENOSPC on a full disk.
+// Limits every file of this process to `bytes`: writes fail with EFBIG, as with ENOSPC on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes, void (*on_signal)(int) = SIG_IGN) : handler_(std::signal(SIGXFSZ, on_signal)) {
@@ -36,7 +37,7 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-// Values of 20 to 60 KiB in a file, so that the limit falls on metadata, payload and the manifest in turn.
+// 20 to 60 KiB of values per file, so that the limit hits metadata, payload and the manifest in turn.
 std::vector<ParameterInfo> medium_model() {
   auto model = small_model();
   model.push_back({"ffn", {70, 50}});

@@ -1,4 +1,4 @@
-// The exported folder: every number in its place, and there whole or not at all. hf_check.py loads it elsewhere.
+// The exported folder: every number in its place, and the folder whole or absent. hf_check.py loads it elsewhere.
 #include "libtrain/checkpoints/checkpoint.h"
 
 #include <algorithm>

@@ -42,7 +42,7 @@ HfCase gpt2(const char* name, bool tied) {
   return item;
 }
 
-// `head` channels of a head, with norms of queries and keys or without.
+// Heads of `head` channels, with or without norms of queries and keys.
 HfCase llama(const char* name, bool tied, const std::string& model, Size head = kHead, bool qk_norm = false) {
   HfCase item{name, model, {{"embedding.wte.weight", {kVocab, kWidth}}}};
   const auto add = [&](const std::string& parameter, Shape shape) { item.parameters.push_back({parameter, shape}); };

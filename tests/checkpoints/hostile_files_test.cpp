@@ -1,5 +1,5 @@
-// Files with right checksums that were not made here: nothing of what they say is trusted beyond what the manifest
-// bounds, and no reader parses them.
+// Files with correct checksums that this library did not write: readers trust nothing beyond the bounds of the
+// manifest, and refuse the rest before parsing.
 #include <sys/stat.h>
 
 #include <functional>
@@ -18,7 +18,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// The manifest of a small checkpoint with `from` replaced by `to`, and what a reader says of it.
+// The error of reading a small checkpoint's manifest with `from` replaced by `to`.
 std::string manifest_error(const std::string& from, const std::string& to) {
   const TempFolder temp;
   const fs::path folder = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));

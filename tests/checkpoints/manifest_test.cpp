@@ -199,7 +199,7 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","), ContainsSubstring("by the datasets, found"));
   CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""),
              ContainsSubstring("v/w is of no kind in the list of states"));
-  // As it was written before there were these two, and with numbers that no run has.
+  // As written before these two fields existed, and with numbers that no run has.
   CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
   CHECK(error_with(" \"skipped\": 0,\n", "") == "none");
   CHECK_THAT(error_with("\"skipped\": 0", "\"skipped\": 3000000000"),

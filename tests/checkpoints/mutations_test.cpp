@@ -1,4 +1,4 @@
-// Random damage to a small checkpoint, from a fixed seed: verification, load and read_tensor() report it or give the
+// Random damage to a small checkpoint, from a fixed seed: verification, load and read_tensor() report it or return the
 // right values; nothing crashes, and nothing differs silently.
 #include <cstdlib>
 #include <cstring>
@@ -30,7 +30,7 @@ struct Files {
   std::string manifest, shard;
 };
 
-// A checkpoint whose files are put back before each case.
+// A checkpoint whose files are restored before each case.
 class Victim {
  public:
   Victim() { whole_ = {read_file(folder_ / "manifest.json"), read_file(folder_ / "rank-00000.h5")}; }
@@ -44,7 +44,7 @@ class Victim {
   }
 
   bool reports() const { return !problems_of(folder_, true).empty(); }
-  // Whether what is there can be read, and is then right. Errors of any other type end the test.
+  // Whether a read succeeds with wrong values. Errors of unexpected types end the test.
   bool reads_wrong() const {
     bool wrong = false;
     const ShardMap shards = shards_of(small_model(), 0, 1);
@@ -93,7 +93,8 @@ void check_flips(int count) {
   CHECK(wrong == 0);
 }
 
-// 1 to 8 bytes of the shard file that are no payload, set to values that lengths, addresses and types do not expect.
+// Sets 1 to 8 bytes of the shard file, outside the payload, to values that are unexpected for lengths, addresses and
+// types.
 void mutate_metadata(Random& random, const Victim& victim) {
   const Manifest manifest = victim.manifest();
   std::string bytes = victim.whole().shard;
@@ -112,7 +113,7 @@ void mutate_metadata(Random& random, const Victim& victim) {
   write_repaired(victim.folder(), manifest, bytes);
 }
 
-// Begins of the numbers of a JSON text, those in strings too.
+// The positions of the numbers of a JSON text, including those in strings.
 std::vector<std::size_t> numbers_of(const std::string& text) {
   std::vector<std::size_t> found;
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -127,7 +128,7 @@ std::string mutated_manifest(Random& random, std::string text) {
     return std::pair(begin, (end == text.npos ? text.size() : end + 1) - begin);
   };
   switch (random.below(6)) {
-    case 0: {  // a number that is not expected
+    case 0: {  // an unexpected number
       constexpr const char* kNumbers[] = {"-1",
                                           "0",
                                           "1",
@@ -150,11 +151,11 @@ std::string mutated_manifest(Random& random, std::string text) {
       while (std::isdigit(text[end]) != 0 || text[end] == '.') ++end;
       return text.replace(at, end - at, kNumbers[random.below(std::size(kNumbers))]);
     }
-    case 1: {  // a line less
+    case 1: {  // one line less
       const auto [begin, bytes] = line(random.below(text.size()));
       return text.erase(begin, bytes);
     }
-    case 2: {  // a line twice, anywhere
+    case 2: {  // a repeated line, anywhere
       const auto [begin, bytes] = line(random.below(text.size()));
       return text.insert(line(random.below(text.size())).first, text.substr(begin, bytes));
     }
@@ -192,7 +193,7 @@ void check_mutations(int count) {
   CHECK(wrong == 0);
 }
 
-// A fifth where sanitizers make each as slow as several.
+// A fifth under sanitizers, which make each case several times slower.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kFlips = 600, kMutations = 400;
 #else
@@ -206,6 +207,6 @@ TEST_CASE("mutations: of metadata and manifest, with checksums that fit", "[chec
   check_mutations(kMutations);
 }
 
-// By hand: checkpoints_test "[many]".
+// To run by hand: checkpoints_test "[many]".
 TEST_CASE("mutations: 100,000 flipped bits", "[.][many]") { check_flips(100000); }
 TEST_CASE("mutations: 10,000 with checksums that fit", "[.][many]") { check_mutations(10000); }

@@ -1,4 +1,4 @@
-// A shard file as other people's programs read it, with the HDF5 library alone: names, attributes and values.
+// A shard file as other programs read it, with only the HDF5 library: names, attributes and values.
 #include <hdf5.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Several ranks: one file each, any partition reads them, and the failure of one is the failure of all.
+// Several ranks: one file each, any partition reads them, and a failure of one is a failure of all.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -20,7 +20,7 @@ namespace {
 
 const Group& group() { return world().group(); }
 
-// The folder of rank 0, seen by all and removed after all are done with it.
+// Rank 0's folder, seen by all ranks and removed after all are done with it.
 class SharedFolder {
  public:
   SharedFolder() : path_(group().broadcast_bytes(own_.text(), 0)) {}
@@ -98,7 +98,7 @@ TEST_CASE("ranks: one rank's wrong input is everybody's error and leaves no trac
   CHECK_THAT(error, ContainsSubstring("unknown"));
   CHECK(rank == 1);
   CHECK(names_in(temp.path()).empty());
-  group().barrier();  // nobody saves again while others look
+  group().barrier();  // no rank saves again while others look
 }
 
 TEST_CASE("ranks: a gap between the ranks is everybody's error", "[checkpoints]") {
@@ -145,7 +145,7 @@ TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint
   const ShardMap mine = shards_of(larger_model(), group().rank(), group().size());
   const std::string older = save(temp.text(), mine, state_at(1), group());
   const fs::path newer = save(temp.text(), mine, state_at(2), group());
-  if (group().rank() == 0) {  // in what the last rank reads, or its share of what is no payload
+  if (group().rank() == 0) {  // in the last rank's reads, or in its share of the other bytes
     std::string bytes = read_file(newer / shard_name(group().size() - 1));
     bytes[bytes.size() / 2] ^= 1;
     write_file(newer / shard_name(group().size() - 1), bytes);

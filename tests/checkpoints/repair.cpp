@@ -1,4 +1,4 @@
-// Damage whose checksums fit.
+// Damage with matching checksums.
 #include "checkpoints/repair.h"
 
 #include "io/crc32c.h"

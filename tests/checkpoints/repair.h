@@ -1,4 +1,4 @@
-// Damage whose checksums fit: what somebody would make who knows the format.
+// Damage with matching checksums, as made by somebody who knows the format.
 #pragma once
 
 #include "checkpoints/fixture.h"
@@ -6,10 +6,11 @@
 
 namespace lt_test {
 
-// The text with the checksum of its own bytes in the last field; `text` ends with that field as manifests do.
+// Returns the text with the checksum of its own bytes in the last field; `text` must end with that field, as manifests
+// do.
 std::string with_repaired_checksum(std::string text);
 
-// Writes `bytes` as rank 0's file and a manifest whose checksums and size fit it.
+// Writes `bytes` as rank 0's file, and a manifest with its checksums and size.
 void write_repaired(const fs::path& folder, lt::checkpoint::Manifest manifest, const std::string& bytes);
 
 }  // namespace lt_test

@@ -1,4 +1,4 @@
-// What is kept, what is removed, and that neither evidence nor a running save is touched.
+// Retention: what is kept and removed. Evidence and a running save are never touched.
 #include "retention.h"
 
 #include <chrono>
@@ -56,7 +56,7 @@ TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one tha
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;
   write_file(file, bytes);
-  // Clocks of file systems are coarse, and this process has saved the folder a moment ago.
+  // Clocks of file systems are coarse, and this process saved the folder just before.
   fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
   save_alone(temp.path(), 4, shards, 2);
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000002", "step-00000003", "step-00000004"});
@@ -95,7 +95,7 @@ TEST_CASE("retention: other runs' checkpoints neither count nor go", "[checkpoin
   const TempFolder temp;
   const std::string other = "20240101T000000Z-0000000000000001";
   for (const Size step : {6, 12, 18}) save_by(other, temp.path(), step);
-  save_by("", temp.path(), 1);  // of version 1
+  save_by("", temp.path(), 1);  // version 1
   const TempFolder apart;
   for (const Size step : {28, 29, 30}) {
     fs::copy(save_by(kRun, apart.path(), step), temp.path() / ("step-000000" + std::to_string(step)));

@@ -1,4 +1,4 @@
-// Whose checkpoints a folder holds: a run finds, keeps and removes its own alone, and one process at a time writes
+// The runs of a folder's checkpoints: a run finds, keeps and removes only its own, and one process at a time writes
 // there.
 #include <fcntl.h>
 #include <sys/file.h>
@@ -53,7 +53,7 @@ TEST_CASE("runs: a save beside another run's checkpoint is refused before anythi
     CHECK_THAT(e.what(), ContainsSubstring("found step-00000030 of run " + kOther));
   }
   CHECK(names_in(temp.path()) == before);
-  fs::resize_file(temp.path() / "step-00000030" / "rank-00000.h5", 5);  // damaged, it is nobody's
+  fs::resize_file(temp.path() / "step-00000030" / "rank-00000.h5", 5);  // damaged, it belongs to no run
   CHECK(problems_of(save_alone(temp.path(), 6, shards), true).empty());
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("runs: one process at a time has a folder, and others wait for it", "[
   const auto lock = try_lock_folder(temp.path());
   REQUIRE((lock && lock->use_count() > 0));
   CHECK(try_lock_folder(temp.path()));  // this process has it already
-  // Who opens the folder anew is another process to the lock.
+  // A newly opened folder counts as another process for the lock.
   const auto taken_elsewhere = [&] {
     const int fd = ::open(temp.path().c_str(), O_RDONLY | O_DIRECTORY);
     const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
@@ -123,5 +123,5 @@ TEST_CASE("runs: a save waits for the folder until another process lets go", "[c
   });
   CHECK(fs::exists(save_alone(temp.path(), 1, shards_of(small_model(), 0, 1))));
   CHECK(is_free);
-  CHECK(try_lock_folder(temp.path()));  // the save let go
+  CHECK(try_lock_folder(temp.path()));  // the save released the lock
 }

@@ -1,4 +1,4 @@
-// One rank: what is saved is loaded, at the same and at other partitions; what does not match is refused by name.
+// One rank: saved values load again, at the same and at other partitions; mismatches are refused by name.
 #include <cstring>
 
 #include "checkpoints/fixture.h"

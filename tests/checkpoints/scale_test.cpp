@@ -1,5 +1,6 @@
-// By hand, for the figures of docs/checkpoint-format.md: checkpoints_test "[scale]" (the manifest of a large model on
-// many ranks) and checkpoints_test "[speed]" (GB/s of save, load and verify, beside dd with fsync, in LT_SPEED_FOLDER).
+// To run by hand, for the figures of docs/checkpoint-format.md: checkpoints_test "[scale]" (the manifest of a large
+// model on many ranks) and checkpoints_test "[speed]" (GB/s of save, load and verify, beside dd with fsync, in
+// LT_SPEED_FOLDER).
 #include <sys/resource.h>
 
 #include <chrono>
@@ -44,7 +45,7 @@ double processor_seconds(Body&& body) {
   return processor_seconds() - begin;
 }
 
-// MB of memory, "VmRSS" now or "VmHWM" at most since the last reset_peak().
+// Memory in MB: "VmRSS" now, or "VmHWM" since the last reset_peak().
 double memory_mb(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -54,7 +55,7 @@ double memory_mb(const std::string& field) {
 }
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-// What ranks that share each unit evenly write: masters, m and v.
+// The manifest of ranks that share each unit evenly: masters, m and v.
 Manifest manifest_of(const nn::Transformer& model, int ranks) {
   Manifest manifest{state_at(1000), ranks, {}, {}};
   for (const nn::NamedParameter& entry : model.all_parameters()) {

@@ -1,4 +1,4 @@
-// A load verifies every byte, each about once, and passes damaged checkpoints over.
+// A load verifies every byte, each about once, and skips damaged checkpoints.
 #include "checkpoints/fixture.h"
 #include "known_folders.h"
 #include "libtrain/error.h"
@@ -19,7 +19,7 @@ void flip(const fs::path& file, Size at) {
   write_file(file, bytes);
 }
 
-// A byte of each kind's payload, and one that is no payload.
+// One byte of each kind's payload, and one outside the payload.
 std::vector<Size> places_in(const Manifest& manifest) {
   std::vector<Size> places{0};
   for (const DatasetEntry& dataset : manifest.files[0].datasets) {
@@ -47,7 +47,7 @@ TEST_CASE("whole load: what nobody needs is verified too", "[checkpoints]") {
   CHECK(wrong_elements(masters) == 0);
   CHECK(is_whole(folder));
   std::erase_if(masters.needed, [](const StateRange& range) { return range.parameter != "scale"; });
-  flip(file, places[1] - 4);  // of another tensor's masters, which is not asked for
+  flip(file, places[1] - 4);  // another tensor's masters, which are not requested
   CHECK_THROWS_WITH(load(folder.string(), masters), ContainsSubstring("rank-00000.h5: master/"));
   CHECK(!is_whole(folder));
 }

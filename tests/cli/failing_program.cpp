@@ -1,4 +1,4 @@
-// Fails as the argument says; failure_test.py looks at what is said.
+// Fails as its argument says; failure_test.py checks the output.
 #include <new>
 #include <string>
 

@@ -1,5 +1,5 @@
-// The log of a group's calls as the watchdog reads it: where the host stands, and where a device does that writes how
-// far it has come, in graphs too. Plain memory stands for the device's words.
+// The log of a group's calls as the watchdog reads it: the position of the host, and of a device that writes its
+// progress, in graphs too. Plain memory stands for the device's words.
 #include "comm/call_log.h"
 
 #include "device/progress.h"
@@ -15,7 +15,7 @@ std::uint64_t begin_on_device(CallLog& log) {
   return log.begin(CollectiveOp::all_gather, "blocks.0 parameters", 4, 8, true);
 }
 
-// '.' for each call that has ended, 'o' for one that is open.
+// '.' for each finished call, 'o' for an open one.
 std::string states(const GroupCalls& group) {
   std::string text;
   for (const CollectiveRecord& call : group.calls) text += call.ended ? '.' : 'o';

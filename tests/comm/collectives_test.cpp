@@ -1,4 +1,5 @@
-// Each collective against values computed alone, bit for bit: the order of additions is part of the contract.
+// Each collective against values computed by one rank alone, bit for bit: the order of additions is part of the
+// contract.
 #include <numeric>
 #include <optional>
 #include <string>
@@ -27,7 +28,7 @@ lt::Tensor part_of(const lt::Tensor& full) {
                      Group::part_size(n, world().size(), world().rank()));
 }
 
-// What all ranks' contributions become after a gather: part r is of rank r.
+// The expected result of a gather of all ranks' contributions: part r comes from rank r.
 std::vector<double> gathered(Size n, DType dtype) {
   std::vector<double> values;
   for (int r = 0; r < world().size(); ++r) {
@@ -91,7 +92,7 @@ void check_reduce(Size n, DType dtype, DType wire) {
   CHECK(all.to_vector<double>() == expected);
 }
 
-// All collectives of this file once more, in messages of at most 7 elements.
+// Sends all collectives in messages of at most 7 elements.
 class ShortMessages {
  public:
   ShortMessages() : previous_(lt::set_mpi_message_elements(7)) {}
@@ -245,7 +246,7 @@ TEST_CASE("several collectives under way do not mix, in whatever order they are 
     works.push_back(group().broadcast("b", roots.back(), k % world().size()));
   }
   CHECK(works[0].pending());
-  // Odd ranks wait backwards.
+  // Odd ranks wait in reverse order.
   for (std::size_t i = 0; i < works.size(); ++i) works[world().rank() % 2 == 0 ? i : works.size() - 1 - i].wait();
   CHECK_FALSE(works[0].pending());
   for (int k = 0; k < kRounds; ++k) {

@@ -1,4 +1,4 @@
-// Groups made of groups, their logs and totals, and failures that all ranks share.
+// Groups split from groups, their logs and totals, and failures that all ranks share.
 #include <chrono>
 #include <ctime>
 #include <stdexcept>
@@ -27,7 +27,7 @@ double sum_of_ranks(const Group& members) {
   return one.item();
 }
 
-// What is thrown by collectively(world, body), seen from here.
+// The error that collectively(world, body) throws on this rank.
 lt::Error failure_of(const std::function<void()>& body) {
   try {
     lt::collectively(group(), body);
@@ -207,8 +207,7 @@ TEST_CASE("collectively: a part of the ranks shares its error, the run learns of
   });
   CHECK(std::string(error.what()) == "from a pair");
   CHECK(error.shared());
-  // Where the pair is not the whole run, the error was not shared inside it, and the lowest rank of the pair reports
-  // it.
+  // Unless the pair is the whole run, the error is not shared inside it, and the lowest rank of the pair reports it.
   CHECK(error.rank() == (pairs.size() == world().size() ? last : last / 2 * 2));
 }
 

@@ -1,4 +1,4 @@
-// Which environment says what of the ranks, and what is refused.
+// Which environment variables determine the ranks, and which values are refused.
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -12,7 +12,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// Exactly these launcher variables while it lives.
+// Sets exactly these launcher variables for its lifetime.
 class Environment {
  public:
   explicit Environment(const Variables& variables) {

@@ -1,4 +1,4 @@
-// What a launch leaves behind for its ranks: variables of the environment, and files.
+// Environment variables and files that a launch leaves for its ranks.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 
 namespace lt_test {
 
-// Sets variables of the environment for its scope; the others that a launcher sets are absent.
+// Sets environment variables for its scope, without the other variables that a launcher sets.
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::string>& variables) {

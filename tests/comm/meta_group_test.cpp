@@ -1,4 +1,4 @@
-// A meta group counts what the MPI back end of the same rank and size counts: bytes, calls, memory.
+// A meta group counts the same bytes, calls and memory as the MPI back end of the same rank and size.
 #include <tuple>
 #include <vector>
 
@@ -22,7 +22,7 @@ struct Count {
   double busy_ms = 0;
 };
 
-// The same calls on any group and device.
+// Makes the same calls on any group and device.
 Count count_calls(const Group& group, lt::Device device, Size n, DType dtype, DType wire) {
   const Size part_size = Group::part_size(n, group.size(), group.rank());
   const lt::Tensor full = lt::Tensor::zeros({n}, dtype, device), part = lt::Tensor::zeros({part_size}, dtype, device);
@@ -124,7 +124,7 @@ TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
       CHECK(staged(group, 4096, dtype, dtype, true) == 1024 * lt::dtype_bytes(dtype));
     }
   }
-  // All values reach this rank, as on the CPU: parts that differ, sums of bf16, types that differ.
+  // All values reach this rank, as on the CPU: parts of different sizes, sums of bf16, different dtypes.
   for (const Group& group : {cuda, cpu}) {
     for (const bool accumulate : {false, true}) {
       CHECK(staged(group, 4097, DType::f32, DType::f32, accumulate) == in_blocks(3 * 1025 * 4));
@@ -132,7 +132,7 @@ TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
       CHECK(staged(group, 4096, DType::f32, DType::bf16, accumulate) == 4096 * 2 + 3 * 1024 * 2);
     }
   }
-  // A group that runs plans for the device that is named, one on meta for what it was made for.
+  // A real group plans for the device that is named, a meta group for the one it was made for.
   const Group ranks = lt_test::world().group();
   const Size size = ranks.size(), others = size == 1 ? 0 : 1;
   CHECK(staged(ranks.on_meta({lt::DeviceType::cuda, 1}), 1024 * size, DType::f32, DType::f32, true) == others * 4096);

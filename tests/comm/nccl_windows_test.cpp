@@ -13,7 +13,7 @@ using lt::Group;
 using lt::Size;
 using lt::Tensor;
 
-// Where the machine has no windows, gathers in plain memory are compared, and the cases below return at once.
+// Without windows on this machine, gathers in plain memory are compared, and the cases below return at once.
 TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
@@ -31,7 +31,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
       INFO("n " << n << " dtype " << lt::dtype_name(dtype));
       const Tensor mine = contribution(world().rank(), n, dtype), expected = contribution(world().rank(), n, dtype);
       cpu().all_gather("cpu", expected, part_of(expected)).wait();
-      // Parts of ranks may differ in size, blocks may not.
+      // Ranks' parts may differ in size, but blocks may not.
       const Size most = Group::part_size(n, world().size(), 0);
       Tensor full, part, in_place;
       {
@@ -44,7 +44,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
       group.all_gather("in place", in_place, part_of(in_place)).wait();
       CHECK(values_of(full) == values_of(expected));
       CHECK(values_of(in_place) == values_of(expected));
-      // One side in a window, the other not; and what is no gather.
+      // One side in a window and the other not; and collectives other than gathers.
       const Tensor plain = on_device(like(mine, 0));
       group.all_gather("to plain", plain, part).wait();
       CHECK(values_of(plain) == values_of(expected));

@@ -1,4 +1,4 @@
-// Ranks that come together over TCP, beside strangers, with the right token, the wrong one and a stale one.
+// Ranks that meet over TCP, among strangers, with the right token, a wrong one and a stale one.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Connects and sends these bytes as they are; stays connected as long as the result.
+// Connects and sends these raw bytes. The connection lives as long as the result.
 Descriptor stranger(int port, const std::string& bytes) {
   std::string problem;
   while (true) {
@@ -50,12 +50,12 @@ TcpMeeting impatient(TcpMeeting meeting, std::chrono::milliseconds patience) {
   return meeting;
 }
 
-// What a rank learns from all that it meets.
+// The result of an exchange with all ranks of the meeting.
 std::string exchanged_by(const TcpMeeting& meeting, const std::string& mine) {
   return joined(Group(make_tcp_world_backend(meeting)).all_gather_bytes(mine));
 }
 
-// Rank 0 on a thread.
+// Runs rank 0 on a thread.
 class RankThread {
  public:
   explicit RankThread(const TcpMeeting& meeting)
@@ -77,13 +77,13 @@ TEST_CASE("meeting: strangers at the port neither disturb nor delay", "[comm]") 
   RankThread rank_0(meeting_at(port, 0, 2));
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Descriptor> strangers;
-  stranger(port, "");  // connects and goes
+  stranger(port, "");  // connects and disconnects
   strangers.push_back(stranger(port, "abc"));
   strangers.push_back(stranger(port, "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything that there is\r\n\r\n"));
-  for (int i = 0; i < 400; ++i) strangers.push_back(stranger(port, ""));  // more than are kept waiting
+  for (int i = 0; i < 400; ++i) strangers.push_back(stranger(port, ""));  // more than the queue holds
   CHECK(exchanged_by(meeting_at(port, 1, 2), "one") == "zero|one");
   CHECK(rank_0.result() == "zero|one");
-  // One after the other they would have taken two seconds each.
+  // Handled one after the other, they would have taken two seconds each.
   CHECK(std::chrono::steady_clock::now() - begin < 60s);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("meeting: without the token nobody gets in, whatever he says", "[comm]
   CHECK(tcp_read(guesses, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
   CHECK(answer.proof == proof_of(Speaker::rank_0, kToken, hello, answer.nonce));
   CHECK(is_closed_by_peer(guesses));
-  // What rank 0 said does not do as an answer to it.
+  // Rank 0's own message is not a valid answer to it.
   const Descriptor reflects = say(hello);
   CHECK(tcp_read(reflects, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
   CHECK(tcp_write(reflects, &answer.proof, sizeof answer.proof));
@@ -142,11 +142,11 @@ TEST_CASE("meeting: rank 0 listens where it was named, and nowhere else", "[comm
   const auto deadline = std::chrono::steady_clock::now() + 5s;
   std::string problem;
   CHECK(tcp_connect("127.0.0.1", listener.port(), deadline, problem));
-  CHECK_FALSE(tcp_connect("127.0.0.2", listener.port(), deadline, problem));  // loopback as well
+  CHECK_FALSE(tcp_connect("127.0.0.2", listener.port(), deadline, problem));  // loopback too
   TcpMeeting meeting = meeting_at(free_port(), 0, 2);
   meeting.one_host = false;
   CHECK(refusal(meeting) == "MASTER_ADDR: 127.0.0.1 is 127.0.0.1 on rank 0's host, which other hosts cannot reach");
-  meeting.host = "192.0.2.7";  // kept for examples: nobody's address
+  meeting.host = "192.0.2.7";  // reserved for examples
   CHECK(refusal(meeting) == "rank 0 cannot listen at 192.0.2.7: 192.0.2.7 is no address of this host");
   meeting.host = "no-such-host.invalid";
   CHECK(refusal(meeting).starts_with("rank 0 cannot listen at no-such-host.invalid: "));
@@ -182,7 +182,7 @@ TEST_CASE("meeting: a token of an earlier start is read again", "[comm]") {
   const int port = free_port();
   TcpMeeting meeting = meeting_at(port, 1, 2);
   int reads = 0;
-  // Rank 1 comes before rank 0 has written its own.
+  // Rank 1 arrives before rank 0 has written its token.
   meeting.token = {[&] { return reads++ < 2 ? stale : read_token_file(path); }, true, path};
   const MeetingTokenFile file(path);
   CHECK(file.token() != *stale);
@@ -206,10 +206,10 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
       try {
         const Group group(meet_without_mpi(place, info, options));
         results[static_cast<std::size_t>(rank)] = joined(group.all_gather_bytes(std::to_string(rank)));
-        // Rank 0 has taken the file away by the time it can answer.
+        // Rank 0 has removed the file by the time it can answer.
         CHECK(std::filesystem::is_empty(folder.text()));
       } catch (const CommError& error) {
-        CHECK(dynamic_cast<const MeetingError*>(&error) == nullptr);  // all ranks find it
+        CHECK(dynamic_cast<const MeetingError*>(&error) == nullptr);  // all ranks find out
         results[static_cast<std::size_t>(rank)] = std::string(error.what()) + "; " + error.hint();
       }
     };

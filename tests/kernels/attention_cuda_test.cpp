@@ -1,5 +1,5 @@
-// Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN each, forward, backward and generation,
-// over dtypes, lengths and head groups. Without a device the tests say why and check nothing.
+// Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN, forward, backward and generation, over
+// dtypes, lengths and head groups. Without a device, the tests report why and check nothing.
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/device_array.h"
@@ -16,12 +16,12 @@ using test::has_gpu;
 
 namespace {
 
-// max |x - y| / max |y| that is allowed.
+// The allowed max |x - y| / max |y|.
 struct Tolerance {
   double out, lse, gradient;
 };
-// The same formula with the sums in another order: f64 2^-53 and f32 2^-24 times sums of some hundred terms. In bf16
-// and f16 the results are rounded once, to 8 bits (2^-9) or 11, here and there to different sides; dqkv reads such an
+// The same formula with sums in another order: f64 2^-53 and f32 2^-24 times sums of some hundred terms. In bf16 and
+// f16 the results are rounded once, to 8 bits (2^-9) or 11, occasionally to different sides, and dqkv reads such an
 // output.
 constexpr Tolerance own_tolerance(DType dtype) {
   switch (dtype) {
@@ -30,11 +30,10 @@ constexpr Tolerance own_tolerance(DType dtype) {
     default: return {1e-2, 1e-5, 2e-2};
   }
 }
-// cuDNN rounds probabilities and the gradients of scores too, and its exponential and logarithm are
-// approximate.
+// cuDNN also rounds probabilities and the gradients of scores, and its exponential and logarithm are approximate.
 constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
 
-// How a call runs on CUDA.
+// Settings of a call on CUDA.
 struct Settings {
   AttentionPath path = AttentionPath::automatic;
   bool deterministic = false;
@@ -110,7 +109,7 @@ constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},      {2, 65, 4, 2,
                                            {5, 128, 3, 3, 8},      {2, 257, 8, 2, 128, 100}, {1, 200, 2, 1, 64, 1},
                                            {1, 300, 4, 4, 64, 64}, {1, 300, 4, 4, 64, 300}};
 
-// False, with the reason in the output, without a device and where cuDNN does not take a plain shape.
+// False, with a printed reason, without a device or if cuDNN refuses a plain shape.
 bool has_cudnn() {
   if (!has_gpu()) return false;
   static const bool takes =
@@ -154,7 +153,7 @@ TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudn
 TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits again", "[cuda][cudnn]") {
   if (!has_cudnn()) return;
   const Settings settings{AttentionPath::cudnn, true};
-  // The second is done in two parts: 16 heads of 2048^2 gradients of scores are 128 MiB.
+  // The second shape is done in two pieces: 16 heads of 2048^2 gradients of scores are 128 MiB.
   for (const AttentionShape& s : {AttentionShape{2, 384, 8, 2, 64}, {3, 2048, 16, 16, 64}}) {
     const Inputs in(s, DType::bf16);
     const Outputs once = on_cuda(s, DType::bf16, in, settings);
@@ -193,7 +192,7 @@ TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels",
   compare({2, 1, 2, 2, 64}, DType::bf16, kCudnnTolerance);  // one token: cuDNN has no backward
   compare({1, 20, 2, 2, 64}, DType::f32, own_tolerance(DType::f32));
   CHECK_THROWS_AS(on_cuda(odd, DType::bf16, Inputs(odd, DType::bf16), {AttentionPath::cudnn}), InternalError);
-  // Said once, with the reason; f32 has no other way.
+  // Reported once, with the reason; f32 has no alternative.
   std::vector<std::string> notices;
   const ContextMemberScope<&Context::notices> scope(&notices);
   on_cuda({1, 20, 2, 2, 9}, DType::bf16, Inputs({1, 20, 2, 2, 9}, DType::bf16), {});

@@ -23,7 +23,7 @@ struct AttentionReference {
 
 std::size_t at(Size i) { return static_cast<std::size_t>(i); }
 
-// The T x T formula, one row of probabilities at a time. dqkv uses `dout` where it is not empty.
+// The T x T formula, one row of probabilities at a time. Uses `dout` for dqkv unless it is empty.
 AttentionReference reference(const AttentionShape& s, const Values& qkv, const Values& dout, double scale) {
   AttentionReference r{Values(at(s.B * s.T * s.H * s.D)), Values(at(s.B * s.H * s.T)),
                        Values(dout.empty() ? 0 : qkv.size())};
@@ -90,7 +90,7 @@ TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
                                    {1, 200, 2, 1, 64},
                                    {1, 97, 2, 2, 128},
                                    {3, 63, 4, 1, 2},
-                                   // With a window: of one token, inside a block, over blocks, of all.
+                                   // Windows: of one token, inside a block, over blocks, of all.
                                    {1, 70, 2, 1, 16, 1},
                                    {2, 130, 4, 2, 16, 5},
                                    {1, 200, 2, 1, 40, 64},
@@ -107,7 +107,7 @@ TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
       const Run found = run(s, dtype, qkv, dout, scale);
       CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
       CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
-      // In bf16 the backward reads an output that was rounded: delta is off by as much.
+      // In bf16 the backward reads a rounded output, so delta is off by as much.
       CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype_bytes(dtype) == 2 ? 2 : 1) * test::tolerance(dtype));
     }
   }
@@ -212,7 +212,7 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
   for (const DType dtype : test::kFloats) {
     CHECK(kernels::attention_backward_workspace(DeviceType::cpu, dtype, gpt2, false) == 0);
     CHECK_THROWS_AS(kernels::attention_backward_workspace(DeviceType::meta, dtype, gpt2, false), InternalError);
-    CHECK(bytes(dtype, odd) == 3 * 65 * 2 * (dtype == DType::f64 ? 8 : 4));  // own kernels: delta alone
+    CHECK(bytes(dtype, odd) == 3 * 65 * 2 * (dtype == DType::f64 ? 8 : 4));  // own kernels: only delta
   }
   // cuDNN: dq in f32 and delta of 1024 rows; grouped heads: dk and dv of each query head in bf16.
   CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * (64 + 1) * 4 + MiB);

@@ -47,7 +47,7 @@ void check_norms(DType dtype, Rows rows) {
           rms_norm_backward(s, {dtype, R, C, at(dx2), at(dw2), add, add, at(dy), at(x), at(w), at(rstd2)});
           if (!add) rms_norm_backward(s, {dtype, R, C, at(x), nullptr, false, false, at(dy), at(x), at(w), at(rstd2)});
         },
-        8);  // rstd of a row of few channels is up to 10, and it multiplies what went before
+        8);  // rstd of a row with few channels is up to 10 and multiplies earlier errors
   }
 }
 
@@ -128,8 +128,8 @@ TEST_CASE("cuda: norms", "[cuda]") {
   });
 }
 
-// Every width of RowShape, for two bytes and for four, with rows enough for the third of a warp in the backward, where
-// its first memory comes again; the first case is that for the forward.
+// Every width of RowShape, for elements of two bytes and of four, with enough rows that the backward reuses a warp's
+// memory; the first case does so for the forward.
 TEST_CASE("cuda: norms of many rows", "[cuda]") {
   if (!has_gpu()) return;
   constexpr Rows kTwoBytes[] = {{17'000, 64}, {3200, 768},  {3200, 1000}, {2200, 1280},
@@ -261,7 +261,7 @@ TEST_CASE("cuda: sums", "[cuda]") {
           sum_ranks(s, to, at(few), dtype, parts.data(), 3, n, true);
           sum_ranks(s, to, at(many), dtype, parts.data(), 70, n, false);
           sum_ranks(s, to, at(one), dtype, parts.data(), 1, n, false);
-          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // over one of them
+          sum_ranks(s, dtype, at(last), dtype, parts.data(), 70, n, false);  // overwrites one of them
         });
       }
     }
@@ -272,7 +272,7 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
   for_floats([](DType dtype) {
     for (const bool add : {false, true}) {
       for (const bool inverse : {false, true}) {
-        for (const Size D : {12, 64, 128, 320}) {  // 8, 4, 2 and 1 tokens a block
+        for (const Size D : {12, 64, 128, 320}) {  // 8, 4, 2 and 1 tokens per block
           const Size B = 3, T = 37, heads = 5, row = 8 * D;
           OnBoth both;
           const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row);

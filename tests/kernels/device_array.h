@@ -1,4 +1,4 @@
-// Arrays on the CUDA device of the tests, and whether there is one.
+// Arrays on the CUDA device of the tests, and a check for the device.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace lt::test {
 
 inline constexpr Device kGpu{DeviceType::cuda, 0};
 
-// False, with the reason in the output, where there is no device to compare with.
+// False, with a printed reason, without a device to compare with.
 inline bool has_gpu() {
   static const std::string reason = cuda::why_not(kGpu.index);
   if (!reason.empty()) WARN("skipped: cuda:0 " << reason);

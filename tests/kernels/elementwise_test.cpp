@@ -24,7 +24,7 @@ double slope(double (*f)(double), double x) {
   return (8 * (f(x + h) - f(x - h)) - (f(x + 2 * h) - f(x - 2 * h))) / (12 * h);
 }
 
-// y (+)= f(i): the expected values, from what y holds.
+// The expected values of y (+)= f(i).
 std::vector<double> expected_of(const Array& y, bool accumulate, const std::function<double(Size)>& f) {
   std::vector<double> e = y.values();
   for (std::size_t i = 0; i < e.size(); ++i) e[i] = (accumulate ? e[i] : 0) + f(static_cast<Size>(i));
@@ -178,7 +178,7 @@ TEST_CASE("scale, GELU and SiLU with their gradients", "[kernels]") {
           Array y = random_array(dtype, n, 3);
           const auto expected = expected_of(y, accumulate, f);
           kernel(y.data());
-          // Central differences have about 1e-12 of their own.
+          // Central differences have an error of about 1e-12.
           CHECK(error_of(y, expected) <= std::max(tolerance(dtype), 5e-11));
         };
         check([&](void* y) { scale(s, dtype, y, x.data(), -1.25, n, accumulate); },

@@ -1,4 +1,4 @@
-// Matrix products on CUDA, with all that belongs to them, against the CPU's.
+// Matrix products on CUDA, with all epilogues, against the CPU's.
 #include <array>
 
 #include "kernels/gemm.h"
@@ -10,8 +10,8 @@ using namespace lt::test;
 
 namespace {
 
-// The second half of each sum takes away what the first one adds, but for b's first number: the parts are whole numbers
-// that two bytes do not hold, the sum is one that they do, so a bit differs only where a part was rounded.
+// The second half of each sum subtracts what the first half adds, except b's first number. Partial sums are integers
+// that two bytes cannot hold, and the total is one that they can, so a bit differs only if a partial sum was rounded.
 void check_exact_sums(DType dtype, Size M, Size N, Size K) {
   CAPTURE(M, N, K, dtype_name(dtype));
   const auto mirrored = [K](Size i) { return static_cast<std::size_t>(i % K < K / 2 ? i : i - K / 2); };
@@ -22,7 +22,7 @@ void check_exact_sums(DType dtype, Size M, Size N, Size K) {
   OnBoth both;
   const int at_a = both.add(std::move(a)), at_b = both.add(std::move(b)), d = both.exact(both.array(dtype, M * N)),
             dx = both.exact(both.array(dtype, M * N)),
-            input = both.constant(dtype, M * N, 10);  // where the gradient of GELU is 1
+            input = both.constant(dtype, M * N, 10);  // the gradient of GELU is 1 there
   both.run([&](auto s, auto at) {
     Gemm g{.M = M, .N = N, .K = K, .a = at(at_a), .b = at(at_b), .d = at(d), .transpose_b = true};
     g.dtype = g.out = dtype;
@@ -61,7 +61,7 @@ TEST_CASE("cuda: matrix products with GELU, in the product and as a pass of its 
   for_floats([](DType dtype) {
     for (const auto& [M, N, K] : {std::array<Size, 3>{64, 96, 128}, {257, 384, 72}, {31, 17, 5}, {512, 1024, 256}}) {
       for (const bool bias : {false, true}) {
-        for (const int call : {0, 1}) {  // the first one of a shape ends with the product that has GELU
+        for (const int call : {0, 1}) {  // the first call of a shape ends with the product that has GELU
           CAPTURE(M, N, K, bias, call, dtype_name(dtype));
           OnBoth both;
           const int a = both.array(dtype, M * K), b = both.array(dtype, N * K), d = both.array(dtype, M * N),
@@ -90,9 +90,9 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
         for (const int call : {0, 1}) {
           CAPTURE(M, N, K, accumulate, call, dtype_name(dtype));
           OnBoth both;
-          // After every few products tensor cores cut off low bits of the sum so far (Fasi et al. 2021; of H100:
-          // Khattak and Mikaitis 2025), in proportion to it, while the tolerance is for 1 + the result, which may be
-          // near 0. So long sums are kept small.
+          // Every few products, tensor cores cut off low bits of the running sum (Fasi et al. 2021; for H100: Khattak
+          // and Mikaitis 2025). That error is proportional to the sum, but the tolerance is for 1 + the result, which
+          // may be near 0. So long sums are kept small.
           const double range = K > 1024 ? 0.5 : 1;
           const int dy = both.array(dtype, K * M, range), x = both.array(dtype, K * N, range),
                     dw = both.array(sums, M * N), db = both.array(sums, M);
@@ -107,7 +107,7 @@ TEST_CASE("cuda: a weight's gradient with the bias's beside it", "[cuda][cublas]
   });
 }
 
-// Whether a sum is split varies, as algorithms are chosen by their time; of so many shapes some are.
+// Whether a sum is split varies, as algorithms are chosen by their time. With this many shapes, some are.
 TEST_CASE("cuda: matrix products keep the parts of a sum in f32", "[cuda][cublas]") {
   if (!has_gpu()) return;
   for (const DType dtype : {DType::bf16, DType::f16}) {
@@ -139,7 +139,7 @@ TEST_CASE("cuda: products of f32 round to TF32 where that is asked for, and only
     d_there.read(d);
     return error_of(d, expected.values());
   };
-  const double tf32 = 4 * tolerance(DType::f16);  // its mantissa; two factors are rounded, and not the sum
+  const double tf32 = 4 * tolerance(DType::f16);  // the same mantissa; two factors are rounded, the sum is not
   CHECK(error(false) <= 2 * tolerance(DType::f32));
   CHECK(error(true) > 2 * tolerance(DType::f32));
   CHECK(error(true) <= tf32);

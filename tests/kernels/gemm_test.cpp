@@ -50,7 +50,7 @@ struct Problem {
       g.stride_a = a.count() / c.batch, g.stride_b = b.count() / c.batch, g.stride_d = d.count() / c.batch;
   }
 
-  // What d must become; call it before the product.
+  // The expected d; call it before the product.
   std::vector<double> expected() const {
     const Size lda = (c.transpose_a ? c.M : c.K) + c.pad, ldb = (c.transpose_b ? c.K : c.N) + c.pad, ldd = c.N + c.pad;
     std::vector<double> result = d.values();
@@ -77,7 +77,7 @@ void check(const GemmCase& c, DType dtype, DType out) {
   Problem chosen(c, dtype, out);
   const std::vector<double> expected = chosen.expected();
   kernels::gemm(CpuStream{}, chosen.g);
-  const bool has_factor = c.alpha != 1;  // then the result is rounded twice
+  const bool has_factor = c.alpha != 1;  // the result is then rounded twice
   CHECK(test::error_of(chosen.d, expected) <= (has_factor ? 3 : 1) * test::tolerance(out));
   if (has_factor) return;
   Problem loops(c, dtype, out);

@@ -1,5 +1,5 @@
-// Softmax and cross-entropy on CUDA against the CPU's: each element by its row's own scale, since a probability of many
-// is small, also at the vocabularies of GPT-2 and Llama 3; and arrays of more than 2^31 elements.
+// Softmax and cross-entropy on CUDA against the CPU's, also at the vocabularies of GPT-2 and Llama 3, and arrays of
+// more than 2^31 elements. Each element is judged by its row's own scale, since one probability of many is small.
 #include "kernels/elementwise.h"
 #include "kernels/loss.h"
 #include "kernels/on_both.h"
@@ -14,7 +14,7 @@ namespace {
 struct LossRows {
   Size R, C;
 };
-constexpr double kScale = 1000;  // so that gradients of many classes are no subnormal numbers of f16
+constexpr double kScale = 1000;  // keeps gradients of many classes out of f16's subnormal numbers
 constexpr LossRows kLossRows[] = {{1, 1},      {3, 33},    {200, 100},  {1030, 67},  {2049, 768},
                                   {301, 1600}, {67, 4096}, {5, 50'257}, {5, 128'256}};
 

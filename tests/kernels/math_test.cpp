@@ -1,4 +1,4 @@
-// The exponential of the kernels against f64, on the level of the processor that the kernels run at.
+// The exponential of the kernels against f64, with the instructions that the kernels run with.
 #include "kernels/cpu/math.h"
 
 #include <limits>
@@ -19,7 +19,7 @@ std::vector<float> exp_of(const std::vector<float>& x) {
   return y;
 }
 
-// Whether a product and a sum are rounded once: neither on processors without the instruction, nor in builds with -O1.
+// Whether a product and a sum are rounded only once: not on processors without the instruction, nor in builds with -O1.
 bool has_fused_multiply_add() {
   const std::vector<float> factor = {1 + 0x1p-12f}, rounded = {-(1 + 0x1p-11f)};
   float rest = 0;

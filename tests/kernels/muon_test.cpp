@@ -1,4 +1,4 @@
-// Muon's work on single elements against its formulas in f64, the skip flag, and that a range may be cut anywhere.
+// Muon's elementwise kernels against their formulas in f64, the skip flag, and that a range may be cut anywhere.
 #include "kernels/muon.h"
 
 #include <cmath>

@@ -87,7 +87,7 @@ TEST_CASE("layer_norm agrees with the reference", "[kernels]") {
         CHECK(error_of(dx, dx_expected) <= tolerance(dtype));
         CHECK(error_of(dw, dw_expected) <= tolerance(sums));
         CHECK(error_of(db, db_expected) <= tolerance(sums));
-        // Outputs that are not wanted change nothing of the others.
+        // Leaving an output out does not change the others.
         Array dx_alone = copy_of(dx_before), dw_alone = copy_of(dw_before);
         backward(dx_alone.data(), nullptr, nullptr);
         backward(nullptr, dw_alone.data(), nullptr);

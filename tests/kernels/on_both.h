@@ -1,4 +1,4 @@
-// A kernel on the CPU and on a CUDA device over the same inputs, and the results held against each other.
+// Runs a kernel on the CPU and on a CUDA device over the same inputs, and compares the results.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ class OnBoth {
   OnBoth(const OnBoth&) = delete;
   OnBoth& operator=(const OnBoth&) = delete;
 
-  // Numbers of an array, for run(). Outputs hold random values first, so that what is not written is seen.
+  // Adds an array and returns its index for run(). Outputs hold random values first, so that missing writes show.
   int array(DType dtype, Size count, double range = 1) {
     return add(random_array(dtype, count, static_cast<std::uint64_t>(entries_.size()) + 1, range));
   }
@@ -26,14 +26,14 @@ class OnBoth {
     entries_.push_back({std::move(values), {}, true});
     return static_cast<int>(entries_.size()) - 1;
   }
-  // Its results are to be the same bits.
+  // Requires the same bits in the results.
   int exact(int index) {
     entries_[static_cast<std::size_t>(index)].bitwise = true;
     return index;
   }
-  // Its results are compared each by its own size, but at least a tenth of the mean of its row of C.
+  // Compares each result relative to its own size, but at least to a tenth of the mean of its row of C.
   void by_element(int index, Size C) { entries_[static_cast<std::size_t>(index)].by_element = C; }
-  // By the largest of its row of C.
+  // Compares relative to the largest element of its row of C.
   void by_row(int index, Size C) { entries_[static_cast<std::size_t>(index)].by_row = C; }
   // A struct of four-byte words.
   template <class T>
@@ -86,7 +86,7 @@ class OnBoth {
   std::deque<Entry> entries_;
 };
 
-// f(dtype) for every floating dtype, where there is a device.
+// Calls f(dtype) for every floating dtype if there is a device.
 template <class F>
 void for_floats(F&& f) {
   if (!has_gpu()) return;

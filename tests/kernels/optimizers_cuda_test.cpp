@@ -19,7 +19,7 @@ constexpr Size kSizes[] = {1, 7, 4096, 100'003};
 
 TEST_CASE("cuda: AdamW with bf16 that is rounded stochastically", "[cuda]") {
   if (!has_gpu()) return;
-  for (const Size element : {0, 16, 3}) {  // the last one lies in no pack of eight
+  for (const Size element : {0, 16, 3}) {  // the last one is not aligned to a pack of eight
     const RoundingPlaces places{2, {{0, element, 11}, {1000, 0, 12}}};
     for (const auto& [w_dtype, state_dtype] :
          {std::pair{DType::f32, DType::bf16}, {DType::bf16, DType::f32}, {DType::bf16, DType::bf16}}) {
@@ -96,7 +96,7 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
   constexpr Size kNumberWords = sizeof(StepNumbers) / sizeof(float);
   for (const Size n : kSizes) {
     for (const DType dtype : {DType::bf16, DType::f16}) {
-      for (const auto& [scale, partial] : {std::pair{0.0f, 3.0}, {8.0f, 3.0}, {8.0f, HUGE_VAL}}) {  // 0: not scaled
+      for (const auto& [scale, partial] : {std::pair{0.0f, 3.0}, {8.0f, 3.0}, {8.0f, HUGE_VAL}}) {  // 0: unscaled
         OnBoth both;
         const int w = both.array(DType::f32, n), m = both.array(DType::f32, n), v = both.constant(DType::f32, n, 0.01),
                   g = both.array(DType::f32, n), copy = both.array(dtype, n), loss = both.constant(DType::f32, 1, 2),

@@ -1,4 +1,4 @@
-// QK-norm against rms_norm of each head by itself.
+// QK-norm against rms_norm of each separate head.
 #include "kernels/qk_norm.h"
 
 #include "kernels/inputs.h"
@@ -13,7 +13,7 @@ using namespace lt::test;
 
 namespace {
 
-// `count` heads from head `first` on, one after another: [rows * count, D].
+// Copies `count` heads, starting at head `first`, one after another: [rows * count, D].
 Array heads_of(const Array& packed, const QkNormShape& s, Size first, Size count) {
   Array heads(packed.dtype(), s.rows * count * s.D);
   for (Size i = 0; i < heads.count(); ++i) {

@@ -55,7 +55,7 @@ TEST_CASE("least_word: the first whose number is at least p", "[kernels]") {
 }
 
 TEST_CASE("derive_key: of name and seed, the same for ever", "[kernels]") {
-  // Other values would give a seed other weights than it gave before.
+  // Other values would change the initial weights of a seed.
   CHECK(derive_key(1337, "blocks.0.attention.qkv.weight") == 0x4289b6e0f1050daeull);
   CHECK(derive_key(0, "") == 0xc3817c016ba4ff30ull);
   std::set<std::uint64_t> keys;
@@ -101,7 +101,7 @@ TEST_CASE("fill_normal: mean, variance, skewness, kurtosis and tails of a normal
   CHECK(std::abs(m4 - 3) < 4 * std::sqrt(96 / n));
   CHECK(std::abs(within1 / n - 0.682689) < 4 * std::sqrt(0.6827 * 0.3173 / n));
   CHECK(std::abs(within2 / n - 0.954500) < 4 * std::sqrt(0.9545 * 0.0455 / n));
-  CHECK(std::abs(lag) < 4 * std::sqrt(1 / n));  // neighbours, which come of one pair of uniforms, are uncorrelated
+  CHECK(std::abs(lag) < 4 * std::sqrt(1 / n));  // neighbours from one pair of uniforms are uncorrelated
 }
 
 TEST_CASE("fill_normal: mean and deviation shift and scale", "[kernels]") {

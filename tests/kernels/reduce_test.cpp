@@ -1,4 +1,4 @@
-// Sums against f64 references, and that neither threads nor rank dtypes change their order.
+// Sums against f64 references. Neither threads nor the ranks' dtypes change their order.
 #include "kernels/reduce.h"
 
 #include <omp.h>
@@ -108,7 +108,7 @@ TEST_CASE("sum_ranks adds in rank order and rounds once", "[kernels]") {
               float in_f32 = 0;
               for (const Array& part : parts) sum += part[i], in_f32 += static_cast<float>(part[i]);
               expected[static_cast<std::size_t>(i)] = sum + (accumulate ? before[i] : 0);
-              // From f32 or bf16 to f32 the order is visible: exactly this one.
+              // From f32 or bf16 to f32, the order is visible: exactly this one.
               const float total = accumulate ? static_cast<float>(before[i]) + in_f32 : in_f32;
               if (from != DType::f64 && to == DType::f32) wrong += y[i] != static_cast<double>(total);
             }

@@ -25,7 +25,7 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   CHECK(numbers.gradient_scale == 1);
   CHECK(numbers.bias[0] == Approx(1 - 0.81));
   CHECK(numbers.bias[1] == Approx(1 - 0.9025));
-  CHECK(numbers.bias[2] == 1);  // of no beta
+  CHECK(numbers.bias[2] == 1);  // without a beta
   CHECK(numbers.lr == 0.01f);
   CHECK(numbers.step == 2);
   CHECK(both[1].lr == 0.005f);
@@ -60,7 +60,7 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   fill(1, &scaling, HUGE_VAL);
   CHECK(scaling.scale == 1);
 
-  scaling = {0x1p127f, kScaleSteps + 5, 9};  // doubled it would be infinite; more steps were skipped than are counted
+  scaling = {0x1p127f, kScaleSteps + 5, 9};  // doubling would overflow; more steps were skipped than counted
   fill(1, &scaling, 0);
   CHECK(scaling.scale == 0x1p127f);
   CHECK(scaling.steps == 0);

@@ -1,4 +1,4 @@
-// Stochastic rounding: exact over all random bits, and bits that depend on the element alone.
+// Stochastic rounding: exact over all random bits, with bits that depend only on the element.
 #include "libtrain/kernels/stochastic_rounding.h"
 
 #include <cmath>
@@ -43,7 +43,7 @@ TEST_CASE("stochastic rounding: each element, step, state and parameter has bits
   for (Size element = 0; element < 4096; ++element) {
     seen.insert(bits("a", "m", 1, element)), sum += bits("a", "m", 1, element);
   }
-  CHECK(seen.size() > 3900);  // of 4,096 draws out of 65,536 some 124 meet an earlier one
+  CHECK(seen.size() > 3900);  // of 4,096 draws out of 65,536, about 124 repeat an earlier one
   CHECK(sum / 4096 == Approx(32767.5).epsilon(0.03));
   const std::uint32_t one = bits("a", "m", 1, 5);
   CHECK(one != bits("b", "m", 1, 5));

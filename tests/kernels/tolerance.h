@@ -1,5 +1,5 @@
-// How far a CPU kernel may be from the same formula in f64 over the same (rounded) inputs. The measure is
-// max |x - reference| / (1 + |reference|), for inputs of about 1 and sums of a few thousand terms.
+// The tolerance of a CPU kernel against the same formula in f64 over the same (rounded) inputs. The measure is max |x -
+// reference| / (1 + |reference|), for inputs of about 1 and sums of a few thousand terms.
 #pragma once
 
 #include "libtrain/dtype.h"

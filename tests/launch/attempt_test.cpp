@@ -1,4 +1,4 @@
-// One attempt, with shells for ranks: it has the right one's exit code, and no reader can hold it up.
+// One attempt with shells as ranks: it returns the right exit code, and no reader can block it.
 #include "supervisor/attempt.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ struct Pipe {
 
 TEST_CASE("attempt: of plain processes the first that fails gives code and cause", "[launch]") {
   Pipe says_pid;
-  // Rank 0 fails once rank 1 has ended and was waited for.
+  // Rank 0 fails after rank 1 has ended and was waited for.
   const std::string pids = fmt::format("/proc/{}/fd", ::getpid());
   const AttemptEnd end = end_of({fmt::format("read pid < {0}/{1}; while kill -0 $pid; do :; done 2> /dev/null; exit 4",
                                              pids, says_pid.reads.get()),
@@ -87,6 +87,6 @@ TEST_CASE("child process: its end is seen where SIGCHLD is ignored", "[launch]")
   const auto before = std::signal(SIGCHLD, SIG_IGN);
   ChildProcess child(shell("exit 3"));
   while (!child.ended()) ::usleep(100);
-  CHECK(child.ended() == 1);  // nobody kept its code
+  CHECK(child.ended() == 1);  // its code was dropped
   std::signal(SIGCHLD, before);
 }

@@ -1,4 +1,4 @@
-// Packing lifetimes, recording a program's allocations and replaying them in an arena.
+// Packs lifetimes, records a step's allocations and replays them in an arena.
 #include "memory/arena.h"
 
 #include <random>
@@ -15,7 +15,7 @@ using namespace lt_test;
 
 namespace {
 
-// What `seed` draws: blocks of 1 to 64 units whose lifetimes nest, chain and cross.
+// Random lifetimes from `seed`: blocks of 1 to 64 units that nest, chain and cross.
 std::vector<Lifetime> random_lifetimes(unsigned seed, int count) {
   std::mt19937 random(seed);
   std::vector<Lifetime> lifetimes(static_cast<std::size_t>(count));
@@ -35,7 +35,7 @@ void third(std::vector<const void*>* places = nullptr) {
   if (places != nullptr) places->push_back(c.data());
 }
 
-// Three blocks of which the first two live together, and the third when they are gone.
+// Three blocks: the first two live together, the third after them.
 void program() {
   { const Tensor a = take(2), b = take(3); }
   third();
@@ -121,7 +121,7 @@ TEST_CASE("arena: what was not recorded is an error that names both", "[memory]"
                     Catch::Matchers::ContainsSubstring("leak: expected all blocks back at its end"));
   CHECK_THROWS_WITH(Arena(kBlock, kCpu).run(recorded, program),
                     Catch::Matchers::ContainsSubstring("expected an arena of 640 bytes"));
-  arena.run(recorded, program);  // as good as before
+  arena.run(recorded, program);  // works again
 }
 
 #ifdef __SANITIZE_ADDRESS__

@@ -1,4 +1,4 @@
-// The allocator and its ledger: who holds how many bytes, marks, alignment and the reuse of blocks.
+// The allocator and its ledger: bytes by owner, high-water marks, alignment and the reuse of blocks.
 #include "libtrain/memory/memory.h"
 
 #include <thread>
@@ -43,7 +43,7 @@ TEST_CASE("ledger: a tensor counts for the owner of its scope, and scopes nest",
         c = take(8, device);
         CHECK(growth.of(MemoryOwner::workspace) == 12);
       }
-      CHECK(growth.of(MemoryOwner::workspace) == 8);  // a block stays its owner's when the scope is over
+      CHECK(growth.of(MemoryOwner::workspace) == 8);  // a block keeps its owner after the scope
       const Tensor d = take(16, device);
       CHECK(growth.of(MemoryOwner::parameters) == 18);
       CHECK(growth.total() == 27);

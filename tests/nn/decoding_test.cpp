@@ -1,4 +1,4 @@
-// Generation with a cache gives the logits of the whole forward pass, in however many parts the tokens come.
+// Generation with a cache gives the logits of the whole forward pass, however the tokens are split.
 #include "libtrain/error.h"
 #include "nn/passes.h"
 #include "test_main/catch.h"
@@ -16,7 +16,7 @@ double worst_difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-// Logits are of the order of 0.3; sums of a row of 352 products at most, in another order.
+// Logits are about 0.3: sums of at most 352 products, in another order.
 double tolerance(DType dtype) { return dtype == DType::f64 ? 1e-14 : 2e-6; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Dropout is a function of (seed, site, sample): the same wherever a sample is computed, and off outside of training.
+// Dropout is a function of (seed, site, sample): the same wherever a sample is computed, and off outside training.
 #include <cmath>
 
 #include "nn/passes.h"

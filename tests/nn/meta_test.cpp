@@ -11,7 +11,7 @@ TEST_CASE("llama-8b runs on meta, forward and backward, with a sequence of 4096"
   reset_memory_peak(kCpu), reset_memory_peak(kMeta);
   const auto model = nn::make_transformer(nn::preset("llama-8b"));
   model->materialize(kMeta, DType::bf16, kSeed);
-  const Size parameters = 2 * Size{8030261248};  // whole blocks of memory, all of them
+  const Size parameters = 2 * Size{8030261248};  // all are whole blocks of memory
   CHECK(memory_live(kMeta).of(MemoryOwner::parameters) - meta.of(MemoryOwner::parameters) == parameters);
 
   const Batch batch{Tensor::empty({1, 4096}, DType::i32, kMeta), Tensor::empty({1, 4096}, DType::i32, kMeta)};
@@ -23,7 +23,7 @@ TEST_CASE("llama-8b runs on meta, forward and backward, with a sequence of 4096"
     CHECK(loss.shape() == Shape{});
     CHECK(loss.dtype() == DType::f32);
     CHECK(loss.device() == kMeta);
-    // Of each block at least qkv (6144), attention (4096), gate_up (28672), swiglu (14336), two sums and two norms.
+    // At least qkv (6144), attention (4096), gate_up (28672), swiglu (14336), two sums and two norms of each block.
     const Size activations = memory_live(kMeta).of(MemoryOwner::activations) - meta.of(MemoryOwner::activations);
     CHECK(activations >= Size{2} * 32 * 4096 * (6144 + 4096 + 28672 + 14336 + 4 * 4096));
     backward(tape, loss, 1.0);
@@ -35,14 +35,14 @@ TEST_CASE("llama-8b runs on meta, forward and backward, with a sequence of 4096"
     CHECK(gradient.shape() == entry.parameter->shape());
     CHECK(gradient.dtype() == DType::f32);
   }
-  CHECK(memory_peak(kMeta).total - meta.total > 3 * parameters);  // and gradients, of twice the bytes
+  CHECK(memory_peak(kMeta).total - meta.total > 3 * parameters);  // with gradients of twice the bytes
   CHECK(memory_peak(kCpu).total == cpu.total);
 }
 
 TEST_CASE("meta and the CPU hold the same bytes after each pass, forward and backward, at the same peaks", "[nn]") {
   for (const std::string& family : family_names()) {
     const nn::TransformerSpec spec = two_blocks(family);
-    std::vector<std::vector<Size>> held;  // of each device
+    std::vector<std::vector<Size>> held;  // per device
     for (const Device device : {kCpu, kMeta}) {
       const auto model = nn::make_transformer(spec);
       model->materialize(device, DType::f32, kSeed);
@@ -52,7 +52,7 @@ TEST_CASE("meta and the CPU hold the same bytes after each pass, forward and bac
       const MemoryUse before = memory_live(device);
       reset_memory_peak(device);
       std::vector<Size>& bytes = held.emplace_back();
-      const auto note = [&] {  // at the end of a pass, and its peak
+      const auto note = [&] {  // after a pass, with its peak
         bytes.push_back(memory_live(device).total - before.total);
         bytes.push_back(memory_peak(device).total - before.total);
         reset_memory_peak(device);
@@ -71,7 +71,7 @@ TEST_CASE("meta and the CPU hold the same bytes after each pass, forward and bac
         const Size in_f32 = 4 * entry.parameter->shape().elements();
         gradients += (in_f32 + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
       }
-      CHECK(bytes[2] == gradients);  // and no activation
+      CHECK(bytes[2] == gradients);  // without activations
     }
     INFO(family);
     CHECK(held[0] == held[1]);

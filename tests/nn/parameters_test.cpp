@@ -1,4 +1,4 @@
-// Parameters: names, initial values as a function of (seed, name, index) alone, and the loss at the start.
+// Parameters: names, initial values as a pure function of (seed, name, index), and the initial loss.
 #include <cmath>
 #include <set>
 

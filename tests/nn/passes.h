@@ -1,4 +1,4 @@
-// A small transformer without an engine: its passes forward and backward, and the gradients by name.
+// A small transformer without an engine: forward and backward passes, and gradients by name.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ inline std::vector<std::string> family_names() {
   return names;
 }
 
-// Two blocks of a family, with what sets it apart.
+// Two blocks of a family, with its special features.
 inline lt::nn::TransformerSpec two_blocks(const std::string& family) {
   lt::nn::TransformerSpec spec;
   spec.family = family, spec.layers = 2, spec.heads = 4, spec.kv_heads = family == "gpt2" ? 4 : 2;
@@ -39,7 +39,7 @@ inline std::unique_ptr<lt::nn::Transformer> model_of(const lt::nn::TransformerSp
   return model;
 }
 
-// Tokens of samples [first, first + count), the same whoever asks; targets are the next tokens.
+// Tokens of samples [first, first + count), the same for every caller; targets are the next tokens.
 inline lt::Batch tokens_of(Size first, Size count, Size seq, Size vocab) {
   std::vector<std::int32_t> inputs, targets;
   for (Size sample = first; sample < first + count; ++sample) {
@@ -59,7 +59,7 @@ struct Pass {
   bool operator==(const Pass&) const = default;
 };
 
-// Forward under `context`, backward outside of it.
+// Runs forward under `context` and backward outside it.
 inline Pass run_pass(lt::nn::Model& model, const lt::Batch& batch, const lt::nn::ForwardContext& context = {}) {
   for (const lt::nn::NamedParameter& entry : model.all_parameters()) {
     *entry.parameter->tensor().gradient_slot() = {

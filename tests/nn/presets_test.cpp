@@ -1,4 +1,4 @@
-// The table of presets against the published shapes, FLOPs of a token, and what makes no model.
+// The table of presets against the published shapes, FLOPs per token, and invalid descriptions.
 #include "libtrain/error.h"
 #include "nn/passes.h"
 #include "nn/spec_fields.h"
@@ -10,7 +10,7 @@ using nn::TransformerSpec;
 
 namespace {
 
-// Parameters by the papers' descriptions: C channels, F of the feed-forward layer, K of keys or values.
+// The number of parameters by the papers' descriptions: C channels, F of the feed-forward layer, K of keys or values.
 Size counted(const TransformerSpec& spec) {
   const Size C = spec.width, F = spec.ffn, V = spec.vocab, L = spec.layers, K = spec.kv_heads * (C / spec.heads);
   const bool gpt = spec.family == "gpt2";
@@ -93,7 +93,7 @@ TEST_CASE("what is left out follows from the rest", "[nn]") {
   CHECK(nn::with_defaults(gpt).kv_heads == 4);
   CHECK(nn::with_defaults(gpt).tied());
   gpt.family = "llama";
-  CHECK(nn::with_defaults(gpt).ffn == 192);  // 170.7, up to a multiple of 32
+  CHECK(nn::with_defaults(gpt).ffn == 192);  // 170.7, rounded up to a multiple of 32
   CHECK_FALSE(nn::with_defaults(gpt).tied());
   gpt.ffn = 100, gpt.kv_heads = 2, gpt.tie_embeddings = true;
   CHECK(nn::with_defaults(gpt).ffn == 100);
@@ -108,7 +108,7 @@ TEST_CASE("FLOPs of a token: three times the products of a forward pass", "[nn]"
   // 4 blocks of 12 x 128^2 weights; attention; the head.
   CHECK(flops("gpt-tiny", 256) == 3.0 * (2 * 4 * 12 * 128 * 128 + 2 * 4 * 256 * 128 + 2 * 128 * 256));
   CHECK(flops("gpt2-124m", 1024) == 3.0 * (2.0 * 84934656 + 2.0 * 12 * 1024 * 768 + 2.0 * 768 * 50304));
-  // A block: qkv 4096 x 6144, proj 4096^2, three products of the feed-forward layer.
+  // One block: qkv 4096 x 6144, proj 4096^2, three products of the feed-forward layer.
   const double llama_block = 4096.0 * 6144 + 4096.0 * 4096 + 3 * 4096.0 * 14336;
   CHECK(flops("llama-8b", 4096) == 3 * (2 * 32 * llama_block + 2.0 * 32 * 4096 * 4096 + 2.0 * 4096 * 128256));
 }
@@ -165,7 +165,7 @@ TEST_CASE("FLOPs of a window: the positions that are seen", "[nn]") {
 TEST_CASE("make_transformer refuses what validate refuses", "[nn]") {
   TransformerSpec spec = nn::preset("gpt-tiny");
   CHECK_NOTHROW(nn::make_transformer(spec));
-  spec.family = "bert";  // and nothing else is wrong
+  spec.family = "bert";  // the only error
   CHECK(refusal_of([&] { nn::make_transformer(spec); }) == no_such_family("bert"));
   spec.family = "llama", spec.heads = 5;
   CHECK(refusal_of([&] { nn::make_transformer(spec); }) == "model.heads: 5 does not divide model.width 128");

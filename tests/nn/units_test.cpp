@@ -1,4 +1,4 @@
-// Units: their order around both passes, borrowing, and recomputation, which changes no bit of any gradient.
+// Units: their order in both passes, borrowing, and recomputation, which changes no bit of any gradient.
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/nn/layers.h"
@@ -33,7 +33,7 @@ struct Observer final : nn::UnitObserver {
 
 constexpr Recompute kModes[] = {Recompute::none, Recompute::selective, Recompute::full};
 
-// A model whose first unit has nothing to train and whose last passes a loss on.
+// A model whose first unit has nothing to train and whose last unit only passes a loss on.
 struct Plain final : nn::Model {
   struct Shift : nn::Module {};
   struct Layer : nn::Module {
@@ -81,7 +81,7 @@ TEST_CASE("the observer sees units forward in order and backward in reverse", "[
   }
   Observer observer(Recompute::full);
   model->set_observer(&observer);
-  model->loss(batch);  // nothing is recorded: no tape
+  model->loss(batch);  // without a tape, nothing is recorded
   CHECK(observer.events == forward);
   model->set_observer(nullptr);
   model->loss(batch);

@@ -1,4 +1,4 @@
-// Gradients of the fused operations, and their values against the same computation from general operations.
+// Gradients of the fused operations, and their values against the same computation with general operations.
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "ops/gradient_check.h"
@@ -16,7 +16,7 @@ void check_equal(const Tensor& a, const Tensor& b, double tolerance) {
   CHECK(worst <= tolerance);
 }
 
-// Attention as its definition has it: the T x T matrix, a mask, softmax.
+// Attention by definition: the T x T matrix, a mask, softmax.
 Tensor naive_attention(const Tensor& qkv, const ops::Heads& heads, Size window = 0) {
   const Size B = qkv.dim(0), T = qkv.dim(1), D = heads.head_dim;
   const auto x = qkv.to_vector<double>();
@@ -178,7 +178,7 @@ TEST_CASE("in place: only where nobody else holds the values", "[ops]") {
   CHECK(in_place.data() == storage);
   CHECK(in_place.to_vector<double>() == rotated.to_vector<double>());
 
-  // The gradient of an activation takes its input's storage, unless that is still held.
+  // The gradient of an activation takes its input's storage, unless that is still in use.
   std::vector<std::vector<double>> gradients;
   for (const bool hold : {false, true}) {
     Tensor x = normal({3, 4}, 2), w = normal({6, 4}, 3);
@@ -207,7 +207,7 @@ TEST_CASE("attention: gradients and values, grouped heads, odd lengths", "[ops]"
     check_equal(ops::attention(qkv, heads), naive_attention(qkv, heads), 1e-12);
     check_gradient([&](auto& x) { return ops::attention(x[0], heads); }, {qkv});
   }
-  // Longer than one block.
+  // More than one block.
   const ops::Heads heads{2, 1, 8};
   const Tensor qkv = normal({1, 150, heads.row()}, 1);
   check_equal(ops::attention(qkv, heads), naive_attention(qkv, heads), 1e-12);
@@ -283,6 +283,6 @@ TEST_CASE("selective recomputation drops cheap outputs and gives the same gradie
   Size kept = 0, dropped = 0;
   const auto expected = gradient(true, &kept), actual = gradient(false, &dropped);
   CHECK(expected == actual);
-  // The outputs of rms_norm, gelu and silu, and what gelu_ffn keeps after GELU: four tensors of 16 x 8 doubles.
+  // The outputs of rms_norm, gelu and silu, and gelu_ffn's state after GELU: four tensors of 16 x 8 doubles.
   CHECK(kept - dropped == 4 * 16 * 8 * 8);
 }
