@@ -82,8 +82,8 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
 std::optional<std::string> find_newest(const std::string& path, const RunFilter& runs, std::vector<std::string>* notes,
                                        bool checksums);
 
-// The candidates of `path` for load_newest(), newest first: the run's own checkpoints, and folders without a readable
-// manifest, with the `reason`. Reads manifests and file sizes.
+// The candidates of `path` for load_newest(), newest first: the valid checkpoints of `runs`, and every invalid folder
+// with its `reason`. Reads manifests and file sizes.
 std::vector<Listing> candidates(const std::string& path, const RunFilter& runs);
 // The first valid one; null if there is none.
 const Listing* newest_valid(const std::vector<Listing>& candidates);
@@ -145,7 +145,7 @@ std::vector<std::string> verify(const std::string& path);
 // Writes `out_directory` with config.json and model.safetensors (f32), which `transformers` loads, and with
 // tokenizer.json if the checkpoint has one in Hugging Face's own format. The folder is written under another name and
 // renamed, so it exists whole or not at all. `weights` is kMaster or kAverage. Throws DataError if the checkpoint is
-// damaged or of a model family that has no such format, or if `out_directory` exists and is not empty.
+// damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
 void export_hf(const std::string& step_directory, const std::string& out_directory,
                const std::string& weights = kMaster);
 

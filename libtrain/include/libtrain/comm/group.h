@@ -20,7 +20,7 @@ namespace lt {
 
 // A collective in flight. Its tensors must stay alive and untouched until wait() has returned. On a GPU it starts after
 // the work enqueued on the compute stream at the call, and wait() makes that stream wait; on the CPU wait() blocks. The
-// destructor waits.
+// destructor waits, except during stack unwinding: then it gives up, because peers may never arrive.
 class Work {
  public:
   struct State;
