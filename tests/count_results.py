@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adds up JUnit files of ctest, names what failed and prints "N passed, N failed, N skipped". Exits 1 on a failure."""
+"""Sums ctest's JUnit files, names failed tests and prints "N passed, N failed, N skipped". Exits 1 on a failure."""
 
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -19,7 +19,7 @@ def main():
     for name in failed:
         print(f"failed: {name}")
     print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
-    # A suite in which nothing ran is a failure too.
+    # A suite that ran nothing fails too.
     return 1 if failed or passed == 0 else 0
 
 

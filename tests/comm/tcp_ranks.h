@@ -1,4 +1,4 @@
-// Ranks that meet over TCP, as threads of one process.
+// Runs ranks that meet over TCP as threads of one process.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +29,8 @@ inline std::string joined(const std::vector<std::string>& texts, const char* bet
   return fmt::format("{}", fmt::join(texts, between));
 }
 
-// Runs body(rank's world) on a thread for each rank; what it returns, by rank, or "error: " and what it threw.
+// Runs body(rank's world) on one thread per rank. Returns its results by rank; for a rank that threw, "error: " and the
+// message.
 template <class Body>
 std::vector<std::string> on_ranks(int size, Body&& body) {
   const int port = free_port();

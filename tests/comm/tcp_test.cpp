@@ -1,4 +1,4 @@
-// Groups of ranks that met over TCP: their exchanges, alone and side by side, and what they cost.
+// Groups of ranks that met over TCP: their exchanges, one at a time and concurrently, and their cost.
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -21,7 +21,7 @@ TEST_CASE("tcp: bytes of every rank, in order, and from any root", "[comm]") {
       const std::string mine = "rank " + std::to_string(group.rank()) + std::string(1, '\0');
       std::string text = joined(group.all_gather_bytes(mine));
       for (int root = 0; root < group.size(); ++root) text += "," + group.broadcast_bytes(mine, root);
-      const std::string large(3'000'000, static_cast<char>('a' + group.rank()));  // more than a socket holds
+      const std::string large(3'000'000, static_cast<char>('a' + group.rank()));  // exceeds a socket's buffer
       text +=
           group.all_gather_bytes(large).back() == std::string(large.size(), static_cast<char>('a' + group.size() - 1))
               ? " large"
@@ -138,7 +138,7 @@ TEST_CASE("tcp: ranks that are in different exchanges are told, on every rank of
         "error: group pair: rank 1 is at exchange 0, all_gather_bytes or barrier, rank 2 is at exchange 0, "
         "broadcast_bytes from 1");
   CHECK(results[2] == results[1]);
-  CHECK(results[0].starts_with("error: group world: rank "));  // they are gone
+  CHECK(results[0].starts_with("error: group world: rank "));  // its peers have gone
 }
 
 namespace {
@@ -148,7 +148,7 @@ std::size_t descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Megabytes of addresses that this process has.
+// This process's virtual address space in megabytes.
 double virtual_megabytes() {
   std::ifstream stream("/proc/self/statm");
   double pages = 0;
@@ -177,7 +177,7 @@ TEST_CASE("tcp: a rank has one connection for all of its groups", "[comm]") {
     }
     return fmt::format("{} {}", met - before, count() - met);
   });
-  // Both ends of each connection are in this process; two are of rank 0's waiting.
+  // Both ends of each connection are in this process. Rank 0 also holds an epoll and an eventfd descriptor.
   CHECK(results[0] == fmt::format("{} 0", 2 * (kRanks - 1) + 2));
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("tcp: memory grows with what arrives", "[comm]") {
   CHECK(virtual_megabytes() - before < 100);
 }
 
-// The large sizes: tcp_test "[scale]".
+// For larger sizes run tcp_test "[scale]".
 TEST_CASE("tcp: a meeting of 64 ranks", "[comm]") {
   const auto results = on_ranks(64, [](const Group& group) {
     return std::to_string(group.all_gather_bytes(std::to_string(group.rank())).size());
@@ -227,7 +227,7 @@ TEST_CASE("tcp: seconds of a meeting of 128 to 1,024 ranks and of an exchange", 
   using Clock = std::chrono::steady_clock;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;  // both ends of all connections are here
+  limit.rlim_cur = limit.rlim_max;  // this process holds both ends of every connection
   ::setrlimit(RLIMIT_NOFILE, &limit);
   const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
   for (const int size : {128, 256, 512, 1024}) {

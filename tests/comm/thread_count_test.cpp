@@ -1,4 +1,4 @@
-// Threads a rank on machines that are made up: what shares which cores, and which grant is the least.
+// Threads per rank on made-up machines: which ranks share which cores, and which grant is the smallest.
 #include <string>
 
 #include "comm/thread_count.h"
@@ -16,7 +16,7 @@ std::vector<std::string> keys_of(const CoreSources& rank) {
   return keys;
 }
 
-// What each of these ranks takes, in words: "2: why".
+// Each rank's thread count and its reason: "2: why".
 std::vector<std::string> chosen(const std::vector<CoreSources>& ranks) {
   Keys keys;
   for (const CoreSources& rank : ranks) keys.push_back(keys_of(rank));
@@ -49,7 +49,7 @@ TEST_CASE("threads: ranks with the same mask under one kernel divide it", "[comm
   const CoreSources rank = on("a", {0, 1, 2, 3, 4});
   CHECK(chosen({rank, rank}) == Texts(2, "2: 5 cores of this host over 2 ranks"));
   CHECK(chosen(std::vector<CoreSources>(7, rank)) == Texts(7, "1: 5 cores of this host over 7 ranks"));
-  // A launcher that binds gives each rank cores of its own; other hosts have other kernels.
+  // A binding launcher gives each rank its own cores; other hosts have other kernels.
   CHECK(chosen({on("a", {0, 1}), on("a", {2, 3}), on("b", {0, 1})}) == Texts(3, "2: 2 cores of this host"));
 }
 
@@ -57,14 +57,14 @@ TEST_CASE("threads: Slurm's grants bound the mask, and the mask bounds them", "[
   CoreSources rank = on("a", {0, 1, 2, 3, 4, 5, 6, 7});
   rank.slurm_cpus_per_task = "3";
   CHECK(chosen({rank, rank}) == Texts(2, "3: SLURM_CPUS_PER_TASK=3"));
-  rank.slurm_cpus_per_task = "16";  // mpirun in a batch job binds each rank to its cores all the same
+  rank.slurm_cpus_per_task = "16";  // mpirun in a batch job still binds each rank to its cores
   CHECK(chosen({rank}) == Texts{"8: 8 cores of this host"});
 
   rank.slurm_cpus_per_task = "";
   rank.slurm_cpus_on_node = "4";
   rank.slurm_step = "17.0 0";
   CHECK(chosen({rank, rank}) == Texts(2, "2: Slurm's grant of 4 cores on this node over 2 ranks"));
-  // Two simulated nodes on one kernel: each is granted the same cores.
+  // Two simulated nodes on one kernel are granted the same cores.
   CoreSources other = rank;
   rank.processors = other.processors = {0, 1};
   rank.slurm_cpus_on_node = other.slurm_cpus_on_node = "2";
@@ -85,7 +85,7 @@ TEST_CASE("threads: a container's quota counts, whole cores of it", "[comm]") {
   rank.quotas = {{"27:93", 2.5, "a quota of 2.5 cores"}};
   CHECK(chosen({rank}) == Texts{"2: a quota of 2.5 cores"});
   CHECK(chosen({rank, rank, rank}) == Texts(3, "1: a quota of 2.5 cores over 3 ranks"));
-  CoreSources beside = rank;  // in a container of its own on the same processors
+  CoreSources beside = rank;  // in its own container on the same processors
   beside.quotas[0].key = "27:94";
   CHECK(chosen({rank, beside}) == Texts(2, "2: a quota of 2.5 cores"));
 }

@@ -1,4 +1,4 @@
-// Values that differ by rank and index, and what the collectives must make of them, computed alone on each rank.
+// Values that differ by rank and index, and the expected results of collectives, computed locally on each rank.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace lt_test {
 
-// Not exactly a bf16, of both signs and several magnitudes, so that orders and roundings show.
+// Not exact in bf16, with both signs and several magnitudes, so that summation order and rounding show.
 inline double value(int rank, lt::Size i) {
   const double magnitude = static_cast<double>(1 + (i * 37 + rank * 101) % 1009) / 7.0;
   return ((i + rank) % 3 == 0 ? -magnitude : magnitude) * (i % 5 == 0 ? 1e-3 : 1.0);
 }
 
-// x as it is stored in `dtype`.
+// x rounded to `dtype`.
 inline double stored(double x, lt::DType dtype) {
   if (dtype == lt::DType::f64) return x;
   const float f = static_cast<float>(x);
@@ -33,8 +33,8 @@ inline lt::Tensor contribution(int rank, lt::Size n, lt::DType dtype) {
   return tensor_of(values, dtype);
 }
 
-// Element i of the sum over ranks, before it is stored: values rounded to the wire's type (one rank: nothing travels),
-// added in rank order in f32, or f64 for an f64 wire.
+// Element i of the sum over ranks, before it is stored. The values are rounded to the wire's type (one rank sends
+// nothing and rounds nothing) and added in rank order, in f64 for an f64 wire and in f32 otherwise.
 inline double sum(int ranks, lt::Size i, lt::DType dtype, lt::DType wire) {
   double wide = 0;
   float narrow = 0;
@@ -46,7 +46,7 @@ inline double sum(int ranks, lt::Size i, lt::DType dtype, lt::DType wire) {
   return wire == lt::DType::f64 ? wide : ranks == 1 ? wide : narrow;
 }
 
-// Not a divisor's multiple, fewer than ranks (empty parts), none, one, and enough for several messages.
+// Includes sizes that no rank count divides, fewer elements than ranks (empty parts), none, one, and several messages.
 inline const std::vector<lt::Size> kSizes = {0, 1, 2, 3, 5, 12, 13, 1000, 4099};
 
 }  // namespace lt_test

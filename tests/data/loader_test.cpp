@@ -1,4 +1,4 @@
-// The loader: the batch of a step is the same for every rank count, and a position says all of its state.
+// The loader: the batch of a step is the same for every rank count, and a position is the loader's whole state.
 #include <set>
 
 #include "libtrain/data/data.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr Size kSeq = 8;
 
-// Two files of 10 and 7 blocks (and loose ends); token i of the first is i, of the second 1000 + i.
+// Two files of 10 and 7 blocks plus a few tokens. Token i is i in the first file and 1000 + i in the second.
 class Corpus {
  public:
   Corpus() {
@@ -106,7 +106,7 @@ TEST_CASE("TokenLoader: sample i starts at token permuted(i) * seq", "[data]") {
 TEST_CASE("TokenLoader: 1, 2, 3 and 4 ranks share the same global batch", "[data]") {
   const Corpus corpus;
   TokenLoader alone(corpus.files(), shape_of(36, 1));
-  for (int step = 0; step < 4; ++step) {  // of 36 samples over epochs of 17
+  for (int step = 0; step < 4; ++step) {  // 36 samples a step, 17 an epoch
     const lt::Batch whole = alone.next();
     for (const int ranks : {1, 2, 3, 4}) {
       for (const Size accum : {1, 3}) {
@@ -140,7 +140,7 @@ TEST_CASE("TokenLoader: seek goes on where another run stopped, whatever its bat
   CHECK(rows(resumed.next()) == rows(stopped.next()));
   CHECK(resumed.position() == 20);
 
-  // 15 is no multiple of 2 ranks x 2 x 2 samples: rank 1 of the next step has samples 19 to 22.
+  // 15 is not a multiple of 2 ranks x 2 x 2 samples. In the next step rank 1 has samples 19 to 22.
   TokenLoader other(corpus.files(), shape_of(2, 2, 1, 2));
   other.seek(15);
   CHECK(rows(other.next()) == Tokens(all.begin() + 19, all.begin() + 23));
@@ -155,7 +155,7 @@ TEST_CASE("TokenLoader: patterns stand for their matches in byte order", "[data]
   };
   CHECK(rows_of({corpus.folder() / "[ab].bin"}, 17) == rows_of(corpus.files(), 17));
   CHECK(TokenLoader({corpus.folder() / "b.bin", corpus.folder() / "*.bin"}, shape_of(1, 1)).files().size() == 3);
-  corpus.write("[a].bin", 500, kSeq + 1);  // a name is taken as it is before it is a pattern
+  corpus.write("[a].bin", 500, kSeq + 1);  // an existing file takes precedence over the pattern
   CHECK(rows_of({corpus.folder() / "[a].bin"}, 1) == Tokens{500});
   CHECK(message_of<DataError>([&] { TokenLoader({corpus.folder() / "c*.bin"}, shape_of(1, 1)); }) ==
         corpus.folder() / "c*.bin: expected at least one file, the pattern matches none");
@@ -179,7 +179,7 @@ TEST_CASE("TokenLoader: refuses files that are too short, and no files", "[data]
 
 TEST_CASE("TokenLoader: each rank scans its part, all ranks together the whole", "[data]") {
   const Corpus corpus;
-  // The highest token of a.bin is its last, number 84; b.bin is beyond it altogether.
+  // The highest token of a.bin is its last, number 84; every token of b.bin is higher.
   for (const int ranks : {1, 2, 3, 5}) {
     for (int rank = 0; rank < ranks; ++rank) {
       INFO("rank " << rank << " of " << ranks);

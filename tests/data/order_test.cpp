@@ -36,8 +36,8 @@ TEST_CASE("permuted: every element of [0, n) once", "[data]") {
   }
 }
 
-// Other values would give every run another data order. They agree with a second implementation, in Python integers,
-// whose Philox reproduces the known answer of the paper's authors.
+// Other values would change the data order of every run. They agree with a second implementation in Python integers,
+// and its Philox reproduces the known answers of the paper's authors.
 TEST_CASE("permuted: the values never change", "[data]") {
   using V = std::vector<lt::Size>;
   CHECK(first_of(1, 7, 7) == V{0, 1, 6, 3, 5, 4, 2});
@@ -60,7 +60,7 @@ TEST_CASE("permuted: keys give unrelated orders without structure", "[data]") {
   // Both counts are about Poisson with mean 1 for random permutations; 8 or more has probability 1e-5.
   CHECK(same < 8);
   CHECK(successors < 8);
-  // A position lands in the lower half as often as not: 5003 +- 50 is one standard deviation of 10007 coin flips.
+  // Half of the first 5003 values should lie in the lower half of the range: mean 2501, standard deviation 25.
   int low = 0;
   for (std::size_t i = 0; i < a.size() / 2; ++i) low += a[i] < n / 2;
   CHECK(std::abs(low - 2501) < 150);

@@ -1,4 +1,4 @@
-// prepare: the tokens of all files in order, split at the end, and nothing half-written.
+// prepare writes the tokens of all files in order, splits them at the end, and leaves nothing half-written.
 #include "libtrain/data/prepare.h"
 
 #include <filesystem>
@@ -96,7 +96,7 @@ TEST_CASE("prepare: a failure leaves what stood before and nothing beside it", "
   CHECK(folder.read("out/train.bin") == before);
   CHECK(entries(folder / "out") == 3);
 
-  // val.bin cannot be replaced: the name is taken by a folder.
+  // val.bin cannot be replaced because a folder has its name.
   std::filesystem::remove(folder / "out/val.bin");
   std::filesystem::create_directories(folder / "out/val.bin/x");
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out"}), DataError);

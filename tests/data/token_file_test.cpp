@@ -1,4 +1,4 @@
-// Token files: what is written reads back, and everything that is no whole token file is refused by name and offset.
+// Token files read back as written. Anything that is not a whole token file is refused by name and offset.
 #include <filesystem>
 #include <numeric>
 
@@ -37,7 +37,7 @@ std::vector<std::int32_t> all_of(const TokenFile& file) {
   return tokens;
 }
 
-// The message for a file of this content.
+// The error message for a file with this content.
 std::string refusal(std::string_view content, TokenFormat format = TokenFormat::automatic) {
   const TempFolder folder;
   const std::string path = folder.write("x.bin", content);

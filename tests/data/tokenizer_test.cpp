@@ -1,4 +1,4 @@
-// The byte tokenizer, and which files describe a tokenizer.
+// The byte tokenizer, and the files that describe a tokenizer.
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"

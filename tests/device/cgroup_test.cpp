@@ -10,7 +10,7 @@ using lt_test::TempFolder;
 
 namespace {
 
-// Files below a root of their own.
+// A made-up file tree below its own root.
 class Machine {
  public:
   void write(const std::string& path, const std::string& content) {
@@ -49,7 +49,7 @@ TEST_CASE("cgroups: version 1 keeps quota and period in two files, and -1 is non
   machine.write("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
   machine.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   machine.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-  machine.write("sys/fs/cgroup/memory/job/cpu.cfs_quota_us", "100000\n");  // not the controller that was asked for
+  machine.write("sys/fs/cgroup/memory/job/cpu.cfs_quota_us", "100000\n");  // another controller, ignored
   CHECK(machine.quotas() == Cores{4});
 }
 

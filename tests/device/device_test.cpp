@@ -1,4 +1,4 @@
-// Devices by name, and refusal of those that are not there.
+// Device names, and the refusal of devices that do not exist.
 #include "libtrain/device/device.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/tensor.h"

@@ -1,4 +1,4 @@
-// Element types; bf16 and f16 against the definition of rounding to nearest, ties to even, for every number of theirs.
+// Element types. Every bf16 and f16 number is checked against the definition of rounding to nearest, ties to even.
 #include "libtrain/dtype.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 constexpr float bf16_from_bits(std::uint32_t bits) { return from_bits(bits << 16); }
 
-// By the definition: 2^-24 times the fraction, with the hidden bit shifted by the exponent.
+// By definition: 2^-24 times the fraction with its hidden bit, shifted by the exponent.
 double f16_from_bits(std::uint32_t bits) {
   const std::uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
   const double magnitude =
@@ -29,7 +29,7 @@ static_assert(static_cast<float>(bf16(1.0f + 0x1p-8f)) == 1.0f);            // a
 static_assert(static_cast<float>(bf16(1.0f + 0x3p-8f)) == 1.0f + 0x2p-7f);  // a tie: the even neighbour is above
 static_assert(static_cast<float>(bf16(1.0f + 0x1p-8f + 0x1p-23f)) == 1.0f + 0x1p-7f);
 static_assert(bf16(-0.0f).bits == 0x8000);
-// Of f16 it is 2^-10; the largest number is 65504, the smallest 2^-24.
+// For f16 it is 2^-10; the largest number is 65504, the smallest positive one 2^-24.
 static_assert(static_cast<float>(f16(1.0f + 0x1p-11f)) == 1.0f);
 static_assert(static_cast<float>(f16(1.0f + 0x3p-11f)) == 1.0f + 0x2p-10f);
 static_assert(f16(65504.0f).bits == 0x7bff && f16(65519.0f).bits == 0x7bff && f16(65520.0f).bits == 0x7c00);
@@ -79,7 +79,7 @@ TEST_CASE("f16: every number survives, and what lies between two goes to the nea
   for (std::uint32_t sign : {0u, 0x8000u}) {
     for (std::uint32_t bits = 0; bits < 0x7bff; ++bits) {
       const std::uint32_t low = sign | bits, high = low + 1, even = low % 2 == 0 ? low : high;
-      // A float holds the middle exactly, and the floats beside it.
+      // A float holds the middle exactly, so the floats beside it round to either side.
       const auto middle = static_cast<float>((f16_from_bits(low) + f16_from_bits(high)) / 2);
       const auto bits_of = [](std::uint32_t value) { return f16(static_cast<float>(f16_from_bits(value))).bits; };
       f16 number{};
@@ -112,7 +112,7 @@ TEST_CASE("bf16: infinities stay, NaN stays NaN", "[device]") {
   CHECK(static_cast<float>(bf16(-infinity)) == -infinity);
   CHECK(static_cast<float>(bf16(std::numeric_limits<float>::max())) == infinity);  // nearer than the largest bf16
   CHECK(static_cast<float>(bf16(from_bits(0x7f7f7fffu))) == bf16_from_bits(0x7f7f));
-  // The payload of a NaN may stand in the half that is cut off, and adding to it must not carry into the sign.
+  // A NaN's payload may lie in the truncated half, and rounding must not carry into the sign.
   for (const std::uint32_t bits : {0x7f800001u, 0x7fc00000u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
     CHECK(std::isnan(static_cast<float>(bf16(from_bits(bits)))));
     CHECK(bf16(from_bits(bits)).bits >> 15 == bits >> 31);

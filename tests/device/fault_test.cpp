@@ -1,4 +1,4 @@
-// Fault points: which strike, once, at which step and on which rank; and how a process ends at them.
+// Fault points: each strikes once, at its step and on its rank, and ends the process as its action says.
 #include "device/fault.h"
 
 #include <sys/resource.h>
@@ -30,7 +30,7 @@ std::string refusal(const std::string& faults) {
   return "none";
 }
 
-// How a process ends that comes to `step` at step 3; one that stops is told to go on.
+// The wait status of a child that reaches the point `step` in step 3. A stopped child is continued.
 int status_at_step(const std::string& action) {
   const ArmedFault armed("step:1:3:" + action, 1);
   const pid_t child = ::fork();
@@ -58,7 +58,7 @@ TEST_CASE("fault: a process ends as the action says", "[device]") {
   const int killed = status_at_step("kill"), violated = status_at_step("segv"), left = status_at_step("exit");
   CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL));
   CHECK((WIFEXITED(left) && WEXITSTATUS(left) == 1));
-#if !defined(__SANITIZE_ADDRESS__)  // whose handler reports it and exits
+#if !defined(__SANITIZE_ADDRESS__)  // its handler reports the fault and exits
   CHECK((WIFSIGNALED(violated) && WTERMSIG(violated) == SIGSEGV));
 #endif
   CHECK(violated != 0);
@@ -70,8 +70,8 @@ TEST_CASE("fault: strikes once, on its rank, at its step and point", "[device]")
   const ArmedFault armed("forward:1:3:sleep=0,forward:0:2:kill,save-shard:1:3:enospc,load:1:3:eio,save-gc:1:4:eio", 1);
   fault_point("forward");
   set_fault_step(2);
-  fault_point("forward");       // of rank 0
-  CHECK(fault_in_this_step());  // of any rank
+  fault_point("forward");       // armed for rank 0
+  CHECK(fault_in_this_step());  // on any rank
   set_fault_step(3);
   fault_point("data");
   CHECK(fault_hits() == 0);

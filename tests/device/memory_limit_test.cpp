@@ -1,4 +1,4 @@
-// Limits of control groups, in made-up folders.
+// Memory limits of control groups, read from made-up folders.
 #include "device/cgroup.h"
 
 #include <filesystem>
@@ -51,7 +51,7 @@ TEST_CASE("memory limit: version 1", "[device]") {
   CHECK(root.limit() == std::nullopt);
   root.write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "4096000");
   CHECK(root.limit() == 4096000);
-  fs::remove_all(root.folder.path() / "sys/fs/cgroup/memory/docker");  // the host's path, from inside the container
+  fs::remove_all(root.folder.path() / "sys/fs/cgroup/memory/docker");  // inside a container the path is the host's
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "8192000");
   CHECK(root.limit() == 8192000);
 }

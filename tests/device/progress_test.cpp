@@ -1,4 +1,5 @@
-// Progress as the watchdog reads it: what moves the counter, which steps are timed, and the words that a device writes.
+// Progress as the watchdog reads it: the events that move the counter, the steps that are timed, and the words that a
+// device writes.
 #include "device/progress.h"
 
 #include <thread>
@@ -40,9 +41,9 @@ TEST_CASE("progress: the slowest step is that from one begin to the next, withou
   do_for(Phase::save, kTime);
   begin_step(2);
   CHECK(read_progress().slowest_step_s < 0.1);
-  // A step counts although a save came between it and the next, as a copy in memory does after every step.
+  // A step counts even if a save follows it, as with an in-memory copy after every step.
   do_for(Phase::forward, kTime / 4);
-  std::thread([] { begin_step(1); }).join();  // the steps of another thread are timed apart
+  std::thread([] { begin_step(1); }).join();  // another thread's steps are timed separately
   do_for(Phase::forward, kTime / 4);
   do_for(Phase::save, kTime);
   begin_step(3);
@@ -74,7 +75,7 @@ TEST_CASE("write_word: a stream counts, and so does a graph each time it runs", 
     cuda::launch(graph.get(), stream.cuda());
     while (read(0) != 8) {
     }
-    CHECK(read(1) == 0);  // the graph sleeps between them
+    CHECK(read(1) == 0);  // the graph sleeps between the two writes
     CHECK(read_progress().launches == before + 1);
     stream.synchronize();
     CHECK(read(1) == 8);

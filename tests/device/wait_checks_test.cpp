@@ -1,4 +1,4 @@
-// Waits that run checks: when, in which thread, and what a check that throws does.
+// Checks that run during a wait: when, on which thread, and the effect of one that throws.
 #include "device/wait_checks.h"
 
 #include <chrono>
@@ -43,7 +43,7 @@ TEST_CASE("wait: a thread in the background asks once a millisecond", "[device]"
   const BackgroundScope background;
   std::vector<Clock::time_point> times;
   wait_until([&] { return times.push_back(Clock::now()), times.size() == 6; });
-  // The first two questions follow each other.
+  // The first two questions come back to back.
   for (std::size_t i = 2; i < times.size(); ++i) CHECK(times[i] - times[i - 1] >= std::chrono::milliseconds(1));
 }
 

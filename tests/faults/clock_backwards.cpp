@@ -1,4 +1,4 @@
-// For LD_PRELOAD: a wall clock that runs backwards. The monotonic clock is left as it is.
+// For LD_PRELOAD: makes the wall clock run backwards and leaves the monotonic clock alone.
 #include <dlfcn.h>
 #include <sys/time.h>
 

@@ -1,4 +1,4 @@
-"""Disks that are full or read-only for a while: real ones, small file systems in memory. Mounting them needs root."""
+"""Disks that are full or read-only for a while. They are real, small file systems in memory. Mounting needs root."""
 
 import os
 import pathlib
@@ -11,11 +11,11 @@ from runs import STEPS, Foreign, Skipped, require, require_equal
 
 KIB, MIB = 1 << 10, 1 << 20
 NO_SPACE = "No space left on device"
-LONG = 64  # steps, so that each file of rows comes to the end of its last block while the disk is full
+LONG = 64  # steps: enough for each file of rows to reach the end of its last block while the disk is full
 
 
 class SmallDisk:
-    """A file system of its own at `folder`, for as long as a `with` lasts."""
+    """A separate file system at `folder`, unmounted at the end of the `with` block."""
 
     def __init__(self, folder, size):
         self.folder = pathlib.Path(folder)
@@ -55,13 +55,13 @@ class SmallDisk:
         self.mount("-o", "remount,rw")
 
 
-# How a disk fails, how it works again, and what a write says meanwhile.
+# How a disk fails, how it recovers, and the error of a write in between.
 FAILURES = {"full disk": (SmallDisk.fill, SmallDisk.make_room, NO_SPACE),
             "read-only": (SmallDisk.freeze, SmallDisk.thaw, "Read-only file system")}
 
 
 def saves_fail(bench, how, strategy, mode, options):
-    """The checkpoints' disk fails for three steps: training goes on, and the save is tried again."""
+    """The checkpoints' disk fails for three steps. Training goes on, and the save is retried."""
     run = f"saves-{strategy}-{mode}"
     fail, work, reason = FAILURES[how]
     with SmallDisk(bench.folder / run / "checkpoints", 8 * MIB) as disk:
@@ -71,7 +71,7 @@ def saves_fail(bench, how, strategy, mode, options):
         require_equal("restarts", len(bench.events(run, "restart")), 0)
         failed = bench.events(run, "checkpoint_failed")
         steps = [row["step"] for row in failed]
-        # Beside training a save is written earlier or later than its step.
+        # An asynchronous save may be written earlier or later than its step.
         in_time = steps == [4, 5, 6] if mode == "sync" else steps and set(steps) <= {2, 3, 4, 5, 6}
         require(in_time, f"failed saves: {steps}")
         require(all(reason in row["error"] for row in failed), f"reasons: {[row['error'] for row in failed]}")
@@ -83,8 +83,8 @@ def saves_fail(bench, how, strategy, mode, options):
 
 
 def checkpoints_fill_it(bench, strategy, mode, options):
-    """The disk has room for three checkpoints, and four are to be kept: the run ends with what it has, and goes on once
-    one of them is gone."""
+    """The disk has room for three checkpoints, and four are to be kept. The run ends with three, and resumes once one of
+    them is deleted."""
     run = f"too-small-{strategy}-{mode}"
     size = sum(path.stat().st_size for path in (bench.folder / strategy / f"checkpoints/step-{STEPS:08}").iterdir())
     with SmallDisk(bench.folder / run / "checkpoints", size * 7 // 2) as disk:
@@ -104,8 +104,8 @@ def checkpoints_fill_it(bench, strategy, mode, options):
 
 
 def rows_are_lost(bench, strategy, mode, options, killed):
-    """The disk of the run's records is full, and its checkpoints lie on another: training goes on, also where a rank is
-    killed meanwhile. One warning a file and start, every row written or counted."""
+    """The disk of the run's records is full, and the checkpoints are on another one. Training goes on, even if a rank is
+    killed meanwhile. Each file warns once per start, and every row is written or counted."""
     run, whole = f"rows-{strategy}-{mode}", f"{strategy}-{LONG}"
     long = (*options, f"--train.steps={LONG}", "--checkpoint.every=16")
     if not (bench.folder / whole).exists():
@@ -123,7 +123,7 @@ def rows_are_lost(bench, strategy, mode, options, killed):
             require_equal("rows, written or counted", rows + lost, len(bench.rows(whole)))
         told = [line for line in done.err.splitlines() if "/metrics.jsonl: " in line and line.startswith("warning: ")]
         require("training goes on, from step" in told[0] and "could not be written" in told[-1], f"warnings: {told}")
-        # A rank 0 that is ended does not come to the sum.
+        # A rank 0 that is terminated does not reach the final sum.
         require(len(told) == 2 or (killed and len(told) == 3), f"warnings: {told}")
         require_equal("failed saves", bench.events(run, "checkpoint_failed"), [])
         written = bench.losses(run)
@@ -134,8 +134,8 @@ def rows_are_lost(bench, strategy, mode, options, killed):
 
 
 def start_is_lost(bench):
-    """A restart on a full disk cannot record its `start`, but there is room again before its first step: the event
-    `restart` says where this attempt began, not an earlier one."""
+    """A restart on a full disk cannot record its `start`, but the disk has room again before its first step. The event
+    `restart` tells where this attempt began, not an earlier one."""
     run, reference = "start-lost", "one-rank"
     bench.finished(bench.start(*bench.options(reference, "--checkpoint.every=4")))
     with SmallDisk(bench.folder / run, 256 * KIB) as disk, SmallDisk(bench.folder / run / "checkpoints", 16 * MIB) as saves:

@@ -1,5 +1,5 @@
-"""Kills ranks at random instants, again and again, and then compares every bit with a run that was never touched. Prints
-each restart with the seconds to the first resumed step, and their median and worst.
+"""Kills ranks repeatedly at random instants, then compares every bit with an undisturbed run. Prints each restart with
+the seconds to the first resumed step, and their median and worst.
 kills.py --ltrain PATH [--kills 100] [--ranks 2] [--seed 1]"""
 
 import argparse
@@ -16,9 +16,9 @@ from runs import Bench, Failure, processes_marked, ranks_marked, require
 
 OPTIONS = ("--parallel.strategy=zero3", "--checkpoint.async=true", "--checkpoint.every=5")
 NO_END = "--train.steps=1000000000"
-# The supervisor ends a run after three attempts in a row that saved nothing, as it should.
+# The supervisor rightly ends a run after three attempts in a row that saved nothing.
 MOST_BARREN = 2
-PAUSE_S = (0.05, 4)  # between kills: also while the run starts, saves or ends
+PAUSE_S = (0.05, 4)  # between kills, so that they also hit while the run starts, saves or ends
 
 
 def saved_step(bench, run):
@@ -27,7 +27,7 @@ def saved_step(bench, run):
 
 
 def kill_ranks(bench, run, process, mark, arguments):
-    """As many kills as asked for; fewer where the run ends."""
+    """Kills as often as asked, or until the run ends. Returns the number of kills."""
     chance = random.Random(arguments.seed)
     kills = barren = saved = 0
     while kills < arguments.kills and process.poll() is None:
@@ -48,8 +48,8 @@ def kill_ranks(bench, run, process, mark, arguments):
 
 
 def print_restarts(rows):
-    """Returns the seconds from a rank's end to the next step, and those of them that were a wait after attempts that
-    saved nothing, of each restart that came to a step before the next kill."""
+    """Returns a pair for each restart that reached a step before the next kill: the seconds from a rank's end to the next
+    step, and how many of them were spent waiting after attempts that saved nothing."""
     print(f"{'attempt':>7} {'resumed at':>10} {'lost steps':>10} {'notice':>7} {'backoff':>8} {'start':>6} {'down':>6}  "
           "cause")
     seconds, stepped, parts, slowest = [], False, {}, (0, {})
@@ -87,7 +87,7 @@ def main():
         try:
             kills = kill_ranks(bench, "killed", process, mark, arguments)
             saved = saved_step(bench, "killed")
-            while saved_step(bench, "killed") == saved and process.poll() is None:  # it comes back once more
+            while saved_step(bench, "killed") == saved and process.poll() is None:  # let it recover from the last kill
                 time.sleep(0.02)
             process.send_signal(signal.SIGUSR1)
             bench.finished(process, code=75)

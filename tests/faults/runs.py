@@ -1,5 +1,5 @@
-"""Small training runs that faults strike, and what must hold after each: the exit code, the bits, no process left, no file
-of others touched. Standard library alone; FILE --ltrain PATH [...]."""
+"""Small training runs for fault injection, and the checks after each: exit code, bits, no process left, no file of
+others touched. Uses the standard library alone. Usage: FILE --ltrain PATH [...]."""
 
 import json
 import os
@@ -17,11 +17,11 @@ MODEL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn
 
 
 class Failure(Exception):
-    """What did not hold."""
+    """A requirement that did not hold."""
 
 
 class Skipped(Exception):
-    """What this machine does not permit."""
+    """A case that this machine does not permit."""
 
 
 def require(holds, what):
@@ -34,7 +34,7 @@ def require_equal(what, found, expected):
 
 
 class Bench:
-    """A folder with data, and how runs are started and looked at."""
+    """A folder with data; starts runs and inspects them."""
 
     def __init__(self, ltrain, folder):
         self.ltrain, self.folder = pathlib.Path(ltrain).resolve(), pathlib.Path(folder)
@@ -47,8 +47,8 @@ class Bench:
         return {**clean, "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
 
     def start(self, *arguments, fault=None, mark="", preload=None, restart=None):
-        """`mark` stands in the environment of every process that follows from it, and `restart` in LTRAIN_RESTART, as
-        the supervisor sets it. What it prints goes to files: a pipe that nobody reads would stop it."""
+        """Starts ltrain. `mark` is in the environment of it and of all its descendants, and `restart` in LTRAIN_RESTART
+        as the supervisor sets it. Output goes to files, because a pipe that nobody reads would block the process."""
         files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
         process = subprocess.Popen([str(part) for part in (self.ltrain, *arguments)], stdout=files[0], stderr=files[1],
                                    start_new_session=True,
@@ -79,8 +79,9 @@ class Bench:
                 f"--train.steps={STEPS}", f"--checkpoint.every={EVERY}", "--checkpoint.keep=9", *more)
 
     def supervised(self, run, *more, fault=None, halts=None, restarts=3, code=0, seconds=90, preload=None):
-        """The run under the supervisor, and no process of it left. Before each step of `halts` rank 0 stops, and goes
-        on once what stands there has been done; nobody takes that for a hang."""
+        """Runs under the supervisor and requires that no process is left. Rank 0 stops before each step in `halts`, and
+        continues once the action given for that step has run. The watchdog's limits are raised so that no stop counts
+        as a hang."""
         mark = uuid.uuid4().hex
         faults = [f"step:0:{step}:stop" for step in halts or ()] + ([fault] if fault else [])
         patience = ("--watchdog.heartbeat_s=86400", "--watchdog.collective_s=86400") if halts else ()
@@ -93,7 +94,7 @@ class Bench:
                 meanwhile()
                 os.kill(rank, signal.SIGCONT)
         except BaseException:
-            process.kill()  # and with it all that it started
+            process.kill()  # takes all that it started with it
             raise
         done = self.finished(process, code, seconds)
         left = processes_marked(mark)
@@ -101,7 +102,7 @@ class Bench:
         return done
 
     def halted(self, process, mark=None, seconds=30):
-        """The process of rank 0, once it stops. Without a mark that is `process` itself."""
+        """Waits until rank 0 stops and returns its process id. Without a mark, rank 0 is `process` itself."""
         deadline = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < deadline:
             rank = ranks_marked(mark).get(0) if mark else process.pid
@@ -110,14 +111,14 @@ class Bench:
             time.sleep(0.02)
         raise Failure("rank 0 does not stop")
 
-    # What a run left.
+    # The files that a run left.
 
     def rows(self, run):
         path = self.folder / run / "metrics.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def losses(self, run):
-        """The loss of each step in bits; a start supersedes later steps of earlier attempts."""
+        """The bits of each step's loss. A start supersedes later steps of earlier attempts."""
         losses = {}
         for row in self.rows(run):
             if row.get("event") == "start":
@@ -134,7 +135,7 @@ class Bench:
                 for path in (self.folder / run / "checkpoints" / f"step-{step:08}").glob("rank-*.h5")}
 
     def require_like(self, run, reference, steps=None, last=STEPS):
-        """Every loss, or that of `steps`, and the last checkpoint are those of a run that was never touched."""
+        """Requires all losses (or those of `steps`) and the last checkpoint to equal an undisturbed run's."""
         expected = self.losses(reference)
         require_equal("losses", self.losses(run), {step: expected[step] for step in steps or expected})
         found, expected = self.shards(run, last), self.shards(reference, last)
@@ -143,7 +144,7 @@ class Bench:
         self.finished(self.start("checkpoint", "verify", self.folder / run / "checkpoints"))
 
     def require_no_copies(self, run):
-        """A run that is complete has given its memory back."""
+        """Requires that a completed run has freed its copies in memory."""
         name = json.loads((self.folder / run / "run.json").read_text())["id"]
         require(not pathlib.Path(f"/dev/shm/libtrain-{name}").exists(), "copies of the run are left in memory")
 
@@ -152,7 +153,7 @@ class Bench:
 
 
 class Foreign:
-    """Files beside a run's checkpoints that are not its own: nobody may touch them."""
+    """Files beside a run's checkpoints that belong to others. Nobody may touch them."""
 
     NAMES = ("notes.txt", "step-00000002.tmp-other", "step-00000004.old-other", "LATEST.tmp-other")
 
@@ -172,7 +173,7 @@ class Foreign:
 
 
 def marked(mark):
-    """(id, environment) of each process with that mark."""
+    """Yields (process id, environment) of each process with that mark."""
     for entry in pathlib.Path("/proc").iterdir():
         try:
             content = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
@@ -184,13 +185,13 @@ def marked(mark):
 
 
 def ranks_marked(mark):
-    """The processes of the run's ranks, by rank."""
+    """The process ids of the run's ranks, by rank."""
     ranks = ((environment.get(b"OMPI_COMM_WORLD_RANK"), process) for process, environment in marked(mark))
     return {int(rank): process for rank, process in ranks if rank is not None}
 
 
 def processes_marked(mark, seconds=5):
-    """The processes with that mark which are still there after a while."""
+    """The processes with that mark that still exist after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         left = [f"{process} {command_of(process)}" for process, _ in marked(mark)]

@@ -1,4 +1,4 @@
-"""What else strikes a run: a second one in its folder, file times and a clock that are wrong, a host that is cut off."""
+"""Faults from a run's surroundings: a second run in its folder, wrong file times, a wrong clock, a cut-off host."""
 
 import json
 import os
@@ -17,8 +17,8 @@ def contents(folder):
 
 
 def two_runs(bench, strategy, options):
-    """While a run is at work, a second start of it and a run with the same checkpoint.dir are refused, and nothing of
-    the first one is touched."""
+    """While a run is active, a second start of it is refused, and so is another run with its checkpoint.dir. Neither
+    touches a file of the first run."""
     run, other = f"first-{strategy}", f"other-{strategy}"
     folder = bench.folder / run
     theirs = Foreign(folder / "checkpoints")
@@ -42,7 +42,8 @@ def two_runs(bench, strategy, options):
 
 
 def file_times(bench, strategy, options):
-    """The oldest checkpoint has the newest time: steps say which one is resumed from, and which ones go."""
+    """The oldest checkpoint has the newest file time. Steps, not times, decide which one to resume from and which to
+    remove."""
     run = f"times-{strategy}"
     checkpoints = bench.folder / run / "checkpoints"
     foreign = Foreign(checkpoints)
@@ -61,7 +62,7 @@ def file_times(bench, strategy, options):
 
 
 def clock_backwards(bench, strategy, options, clock):
-    """Every process sees a wall clock that runs backwards, and one is killed."""
+    """Every process sees a wall clock that runs backwards, and one rank is killed."""
     if not clock:
         raise Skipped("no --clock")
     run = f"clock-{strategy}"
@@ -76,7 +77,7 @@ def clock_backwards(bench, strategy, options, clock):
 
 
 def link_down(bench, test):
-    """Two hosts, one of them cut off: a test of tests/nodes."""
+    """Runs a test of tests/nodes: two hosts, one of them cut off."""
     command = ("bash", NODES, "--ltrain", bench.ltrain, "--mpiexec", shutil.which("mpirun"), "-v", f"Nodes.test_{test}")
     done = subprocess.run(command, capture_output=True, text=True, env=bench.environment())
     skipped = [line for line in (done.stdout + done.stderr).splitlines() if "skipped" in line]

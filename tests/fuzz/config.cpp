@@ -1,4 +1,4 @@
-// A configuration in TOML; one that is accepted reads back from what it prints.
+// Fuzzes a configuration in TOML. An accepted one must survive being printed and read back.
 #include "libtrain/train/config.h"
 #include "target.h"
 

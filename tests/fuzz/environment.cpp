@@ -1,4 +1,4 @@
-// Variables of launchers and LTRAIN_FAULT: lines NAME=VALUE.
+// Fuzzes the launchers' variables and LTRAIN_FAULT. An input is lines NAME=VALUE.
 #include <array>
 #include <sstream>
 

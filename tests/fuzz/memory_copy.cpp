@@ -1,4 +1,4 @@
-// Copies of a state in shared memory. An input is the header's 256 bytes and the layout; the payload is zeros.
+// Fuzzes copies of a state in shared memory. An input is the header's 256 bytes and the layout; the payload is zeros.
 #include "memory_copy.h"
 
 #include "target.h"

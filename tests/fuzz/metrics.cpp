@@ -1,4 +1,4 @@
-// metrics.jsonl of a run, as the report reads it.
+// Fuzzes a run's metrics.jsonl as the report reads it.
 #include "report/metrics.h"
 
 #include "target.h"

@@ -1,4 +1,4 @@
-// Token files: the header, every token, and the search for one that is beyond the vocabulary.
+// Fuzzes token files: the header, every token, and the search for a token outside the vocabulary.
 #include <vector>
 
 #include "libtrain/data/data.h"

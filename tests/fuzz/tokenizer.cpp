@@ -1,4 +1,4 @@
-// tokenizer.json.
+// Fuzzes tokenizer.json.
 #include "libtrain/data/data.h"
 #include "target.h"
 

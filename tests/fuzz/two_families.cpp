@@ -1,4 +1,4 @@
-// A table of two families without models, so that the fuzz target links none.
+// A table of two model families without models, so that the fuzz target links no model.
 #include "nn/model_family.h"
 
 namespace lt::nn {

@@ -1,4 +1,4 @@
-// CRC32C against the published values, and its fast ways against the plain one.
+// CRC32C against the published values, and its fast versions against the portable one.
 #include "io/crc32c.h"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Levels of JSON texts, valid or not.
+// Nesting depth of JSON texts, valid or not.
 #include "io/json_depth.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// A text file, read from its end.
+// Reads the lines of a text file from its end.
 #include "io/last_lines.h"
 
 #include <unistd.h>
@@ -49,7 +49,7 @@ TEST_CASE("last lines: every line once, the last one first", "[io]") {
 
 TEST_CASE("last lines: the length of the file does not matter", "[io]") {
   const File file("");
-  fs::resize_file(file.path, std::uintmax_t{4} << 30);  // of zeros that take no room
+  fs::resize_file(file.path, std::uintmax_t{4} << 30);  // zeros that take no space on disk
   std::ofstream(file.path, std::ios::app) << "\nrow\n";
   const auto begin = std::chrono::steady_clock::now();
   CHECK(LastLines(file.path).next()->text == "row");

@@ -1,4 +1,5 @@
-// Files and their descriptors: what takes its name when it is whole, what is read whole, and nothing that was planted.
+// Files and descriptors: a file takes its name once it is whole, whole files are read, and planted links are not
+// followed.
 #include "io/pending_file.h"
 
 #include <fcntl.h>
@@ -110,7 +111,7 @@ TEST_CASE("descriptor: one owner at a time closes it, once", "[io]") {
   CHECK((!first.is_open() && second.get() == fd && is_valid(fd)));
   second = Descriptor();
   CHECK(!is_valid(fd));
-  CHECK(second.close());  // there is nothing to close
+  CHECK(second.close());  // nothing to close
   Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   CHECK(!full.write("x", 1));
   CHECK(errno == ENOSPC);
@@ -127,5 +128,5 @@ TEST_CASE("entropy: digits differ", "[io]") {
   CHECK(all.find_first_not_of("0123456789abcdef") == std::string::npos);
   for (const char digit : std::string("0123456789abcdef")) CHECK(all.find(digit) != std::string::npos);
   CHECK(random_hex(0).empty());
-  CHECK(random_hex(513).size() == 513);  // more than the kernel must give at once
+  CHECK(random_hex(513).size() == 513);  // more than the kernel guarantees in one call
 }

@@ -1,4 +1,4 @@
-// Reading what may be gone: a failure throws nothing.
+// Reading files and folders that may have gone. A failure throws nothing.
 #include "io/readable.h"
 
 #include "test_main/catch.h"
@@ -12,7 +12,7 @@ TEST_CASE("readable: a file's text, and nothing where reading fails", "[readable
   CHECK(lt::readable_text(folder / "text") == "one\ntwo");
   CHECK(lt::readable_text(folder / "missing").empty());
   CHECK(lt::readable_text(folder / "")
-            .empty());  // opened like a file; the first read fails, as in /proc of an ended process
+            .empty());  // opens like a file, but the first read fails, as in /proc of an ended process
 }
 
 TEST_CASE("readable: a folder's entries, and none where there is no folder", "[readable]") {

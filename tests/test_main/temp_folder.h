@@ -1,4 +1,4 @@
-// A folder for the files of one test.
+// A temporary folder for the files of one test.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace lt_test {
 
-// A new empty folder; removed with all that it holds when the object is destroyed.
+// A new empty folder. The destructor removes it with its contents.
 class TempFolder {
  public:
   TempFolder();
@@ -19,7 +19,7 @@ class TempFolder {
   std::string text() const { return path_.string(); }
   std::string operator/(std::string_view name) const { return (path_ / name).string(); }
 
-  // Writes a file, with the folders above it, and returns its path.
+  // Writes a file, creates its parent folders, and returns its path.
   std::string write(std::string_view name, std::string_view content) const;
   std::string read(std::string_view name) const;
 
