@@ -146,7 +146,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       throw DataError("checkpoint",
                       fmt::format("{}: expected a new name or an empty folder, found a {}", out.filename().string(),
                                   fs::is_directory(out) ? "folder that holds files" : "file"),
-                      "choose another --out, or remove what is there");
+                      "choose another --out, or remove its contents");
     }
   });
   const fs::path step = fs::absolute(step_directory);  // absolute, so within(temporary) below keeps it in messages

@@ -167,10 +167,9 @@ void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
       });
   transfer.finish();
   if (missing != 0) {
-    throw DataError("checkpoint",
-                    fmt::format("manifest.json: expected all of what the optimizer keeps, {} elements are "
-                                "in no file",
-                                missing));
+    throw DataError("checkpoint", fmt::format("manifest.json: expected all optimizer states, {} elements are "
+                                              "in no file",
+                                              missing));
   }
 }
 

@@ -103,7 +103,7 @@ void check_consistent(const Manifest& manifest) {
   }
   std::unordered_map<std::string, std::size_t> index;
   for (const ParameterInfo& parameter : manifest.parameters) {
-    if (!index.emplace(parameter.name, index.size()).second) fail("parameters: {} stands twice", parameter.name);
+    if (!index.emplace(parameter.name, index.size()).second) fail("parameters: {} occurs twice", parameter.name);
   }
   std::unordered_map<std::string, std::size_t> kinds;
   for (const StateKind& kind : manifest.kinds) kinds.emplace(kind.name, kinds.size());
@@ -117,7 +117,8 @@ void check_consistent(const Manifest& manifest) {
       if (found == index.end()) fail("{}: {} is not in the list of parameters", file.name, to_string(dataset));
       check_dataset(file, dataset, manifest.parameters[found->second].shape.elements());
       const auto kind = kinds.find(dataset.kind);
-      if (kind == kinds.end()) fail("{}: {} is of no kind in the list of states", file.name, to_string(dataset));
+      if (kind == kinds.end())
+        fail("{}: {} has a kind that is missing in the list of states", file.name, to_string(dataset));
       ranges.emplace_back(kind->second, found->second, dataset.begin, dataset.end);
     }
   }

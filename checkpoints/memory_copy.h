@@ -24,7 +24,7 @@ struct CopyOwner {
 
 // The hint in errors about too little memory.
 inline constexpr const char* kWithoutMemory =
-    "--checkpoint.memory_every=0 does without; --shm-size sets what a container has of /dev/shm";
+    "--checkpoint.memory_every=0 disables the copies; --shm-size sets the size of a container's /dev/shm";
 
 class MemoryCopy {
  public:

@@ -28,7 +28,7 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kAnotherRun = "another state of this step stands there; choose another folder for this one's";
+constexpr const char* kAnotherRun = "another state of this step exists there; choose another folder for this one";
 constexpr std::chrono::seconds kPatience{30};  // to wait for the folder's lock
 constexpr const char* kShared = "all ranks must see the same checkpoint folder: put it on a file system they share";
 

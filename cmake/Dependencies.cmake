@@ -57,7 +57,7 @@ if(NOT LIBTRAIN_ONEDNN STREQUAL "OFF")
   elseif(LIBTRAIN_ONEDNN STREQUAL "ON")
     lt_missing("oneDNN" "libdnnl-dev ocl-icd-opencl-dev")
   else()
-    message(STATUS "oneDNN was not found: CPU matrix products run on own loops, several times slower (apt-get install libdnnl-dev ocl-icd-opencl-dev)")
+    message(STATUS "oneDNN was not found: CPU matrix products use this library's own loops, several times slower (apt-get install libdnnl-dev ocl-icd-opencl-dev)")
   endif()
 endif()
 

@@ -74,7 +74,7 @@ Run set_up_comm(CLI::App& app) {
   };
   const auto o = std::make_shared<Values>();
   add_length(app, o->options, "calls", 5, 50);
-  app.add_option("--device", o->device, "of the arrays: cuda where it is built and there, cpu")
+  app.add_option("--device", o->device, "device of the arrays: cuda if this build and this machine have it, or cpu")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("= auto");
   app.add_option("--sizes", o->sizes, "bytes of the whole array; several with commas")

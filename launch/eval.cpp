@@ -48,7 +48,7 @@ Run set_up_eval(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   add_model_options(app, o->model);
   app.add_option("--data", o->data, "token files")->required()->option_text("FILE... (required)");
-  app.add_option("--seq", o->seq, "tokens of a block; as trained where it is not given")
+  app.add_option("--seq", o->seq, "tokens per block; default: as in training")
       ->check(integer_from(1))
       ->option_text("N");
   app.add_option("--format", o->format, "auto (by magic number) or raw16")

@@ -73,11 +73,11 @@ Run set_up_launch(CLI::App& app) {
   LaunchOptions& launch = options->launch;
   app.add_option("-n,--ranks", launch.ranks, "ranks")->required()->check(integer_from(1))->option_text("N (required)");
   app.add_option("--restarts", launch.restarts, "restarts at most")->check(integer_from(0))->option_text("K (3)");
-  app.add_option("--min-ranks", launch.min_ranks, "go on with as few where hosts of --hostfile are gone")
+  app.add_option("--min-ranks", launch.min_ranks, "go on with this many if hosts of --hostfile are gone")
       ->check(integer_from(1))
       ->option_text("M (N)");
   app.add_option("--hostfile", launch.hostfile, "mpirun's: a line \"HOST slots=N\" each")->option_text("FILE");
-  app.add_option("--with", options->with, "mpirun, srun or processes; auto: what is there")
+  app.add_option("--with", options->with, "mpirun, srun or processes; auto: the first available")
       ->check(CLI::IsMember({"auto", "mpirun", "srun", "processes"}))
       ->option_text("LAUNCHER (auto)");
   app.add_option("--grace", launch.grace_s, "seconds to save in after a signal; 0: no limit")

@@ -9,7 +9,7 @@
 namespace lt::launch {
 
 void add_weights_option(CLI::App& app, std::string& weights) {
-  app.add_option("--weights", weights, "master, or ema: their average, which runs with optim.ema keep")
+  app.add_option("--weights", weights, "master, or ema: the average that runs with optim.ema keep")
       ->check(CLI::IsMember({kMaster, kAverage}))
       ->option_text("master|ema = master");
 }
@@ -18,7 +18,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--checkpoint", options.checkpoint, "a step's folder, a checkpoints folder or a run's folder")
       ->required()
       ->option_text("DIR (required)");
-  app.add_option("--tokenizer", options.tokenizer, "byte, or a tokenizer.json; that of the checkpoint if not given")
+  app.add_option("--tokenizer", options.tokenizer, "byte, or a tokenizer.json; default: the checkpoint's")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
 }

@@ -22,7 +22,7 @@ inline void require_output(const char* option, const std::string& path) {
   if (fs::is_directory(path, none)) fail("a file", "the folder " + path);
   const fs::path parent = fs::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
-  if (!fs::is_directory(folder, none)) fail("a file in a folder that is there", path);
+  if (!fs::is_directory(folder, none)) fail("a file in an existing folder", path);
   if (::access(folder.c_str(), W_OK) != 0) fail("a file in a folder that can be written to", path);
 }
 

@@ -24,25 +24,26 @@ Run set_up_plan(CLI::App& app) {
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app);
-  app.add_option("--ranks", plan->ranks, "ranks to plan for; 1 where it runs alone")
+  app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
       ->check(integer_from(1))
       ->option_text("N");
   app.add_option("--gpu", plan->machine.device, "device of the time estimate: h100, h200, a100 or cpu")
       ->option_text("NAME = cpu");
   app.add_option("--ranks-per-node", plan->machine.ranks_per_node,
-                 "of the time estimate and of copies in memory; 8 GPUs, all of a cpu")
+                 "for the time estimate and copies in memory; default: 8 GPUs, or all ranks on cpu")
       ->check(integer_from(1))
       ->option_text("M");
-  app.add_option("--cores", plan->machine.cores, "that a rank computes with, of the time estimate on cpu")
+  app.add_option("--cores", plan->machine.cores, "cores per rank, for the time estimate on cpu")
       ->check(integer_from(1))
       ->option_text("N = 1");
   auto* fit =
       app.add_flag("--fit", plan->fit, "what fits --memory: micro-batch, strategy and recomputation, as a table");
-  auto* memory =
-      app.add_option("--memory", plan->memory, "of a rank, for --fit: 80GiB")->check(byte_size())->option_text("BYTES");
+  auto* memory = app.add_option("--memory", plan->memory, "memory per rank, for --fit: 80GiB")
+                     ->check(byte_size())
+                     ->option_text("BYTES");
   fit->needs(memory);
   memory->needs(fit);
-  app.add_option("--svg", plan->svg, "draw the arena of a step: which bytes hold what, when")
+  app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time")
       ->option_text("FILE")
       ->excludes(fit);
   app.add_flag("--json", plan->json, "one JSON object");

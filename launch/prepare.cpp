@@ -15,7 +15,7 @@ namespace lt::launch {
 
 Run set_up_prepare(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
-  app.add_option("--input", options->inputs, "text files; of .jsonl files the field \"text\" of each line")
+  app.add_option("--input", options->inputs, "text files; .jsonl files contribute the field \"text\" of each line")
       ->required()
       ->option_text("FILE... (required)");
   app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");

@@ -18,8 +18,8 @@ Run set_up_report(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   app.add_option("RUN", o->runs, "run folders; several are compared")->required();
   app.add_option("--out", o->out,
-                 "the HTML file; where it is not given, report.html in the folder of the run, or of several "
-                 "comparison.html in the current folder")
+                 "the HTML file; default: report.html in the run's folder, or for several runs comparison.html in "
+                 "the current folder")
       ->option_text("FILE");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

@@ -35,10 +35,10 @@ Run set_up_sample(CLI::App& app) {
   app.add_option("--temperature", o->sampling.temperature, "0 is greedy")
       ->check(number_between(0, 1e6))
       ->option_text("= 1");
-  app.add_option("--top-k", o->sampling.top_k, "of the k likeliest tokens; 0: all")
+  app.add_option("--top-k", o->sampling.top_k, "choose among the k likeliest tokens; 0: all")
       ->check(integer_from(0))
       ->option_text("= 0");
-  app.add_option("--top-p", o->sampling.top_p, "of the smallest set with this probability")
+  app.add_option("--top-p", o->sampling.top_p, "choose from the smallest set with this probability")
       ->check(number_above(0, 1))
       ->option_text("= 1");
   app.add_option("--seed", o->sampling.seed, "of the choice")->option_text("= 1337");

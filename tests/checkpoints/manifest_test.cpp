@@ -82,7 +82,7 @@ TEST_CASE("manifest: what contradicts itself is refused by name", "[checkpoints]
   }
   SECTION("parameter twice") {
     broken.parameters.push_back(broken.parameters[0]);
-    CHECK_THAT(error_of(broken), ContainsSubstring("w stands twice"));
+    CHECK_THAT(error_of(broken), ContainsSubstring("w occurs twice"));
   }
   SECTION("gap") {
     broken.files[0].datasets[1].end = 3;
@@ -198,7 +198,7 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
              ContainsSubstring("field states: expected v of dtype f32, bf16 or f16, found f64"));
   CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","), ContainsSubstring("by the datasets, found"));
   CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""),
-             ContainsSubstring("v/w is of no kind in the list of states"));
+             ContainsSubstring("v/w has a kind that is missing in the list of states"));
   // As written before these two fields existed, and with numbers that no run has.
   CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
   CHECK(error_with(" \"skipped\": 0,\n", "") == "none");

@@ -85,7 +85,7 @@ class Runs(TrainingTest):
         self.assertIn("found step-00000002 of version 1, without an id", elsewhere.stderr)
         # Its own: found, and compared with this configuration, whose data lies elsewhere.
         own = program.run(*start, f"--run.dir={self.folder}/run")
-        self.assertIn("step-00000002 is of another configuration: data.train: ", own.stderr)
+        self.assertIn("step-00000002 has another configuration: data.train: ", own.stderr)
 
     def test_multiples_and_the_best_evaluation_stay(self):
         self.trained("--checkpoint.every=1", "--checkpoint.keep=2", "--checkpoint.keep_every=3", steps=8)

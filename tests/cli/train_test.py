@@ -118,7 +118,7 @@ class Train(TrainingTest):
         self.assertTrue((self.folder / "hf/model.safetensors").exists())
         self.assert_error(program.run("checkpoint", "export", run, "--out", self.folder / "hf"), 3,
                           f"[checkpoint] {self.folder}/hf: expected a new name or an empty folder, found a folder that holds files",
-                          "choose another --out, or remove what is there")
+                          "choose another --out, or remove its contents")
         for command in ("list", "verify"):
             self.assert_error(program.run("checkpoint", command, self.folder / "nosuch"), 3,
                               f"[checkpoint] {self.folder}/nosuch: no such file or folder")
@@ -220,7 +220,7 @@ class Train(TrainingTest):
         (self.folder / "run/config.toml").unlink()  # which would be compared first
         other = self.train("--optim.lr=0.5", steps=2)
         self.assertEqual(other.returncode, 2, other.stderr)
-        self.assertIn("step-00000001 is of another configuration: optim.lr: 0.0003 there, 0.5 now", other.stderr)
+        self.assertIn("step-00000001 has another configuration: optim.lr: 0.0003 there, 0.5 now", other.stderr)
 
     def test_a_tokenizer_of_hugging_face_is_kept_and_not_read(self):
         tokenizer = '{"model": {"type": "BPE", "vocab": {"a": 0}}}'
@@ -238,7 +238,7 @@ class Train(TrainingTest):
         notes.write_text("mine")
         never = self.train("--checkpoint.resume=never", "--run.force=true", ranks=2)
         self.assertEqual(never.returncode, 2, never.stderr)
-        self.assertIn("found files that are no run's", never.stderr)
+        self.assertIn("found files that do not belong to a run", never.stderr)
         self.assertEqual(list(self.folder.glob("run*")), [notes.parent])
         file = self.train(f"--checkpoint.dir={notes}", run="new", ranks=2)
         self.assert_error(file, 2, f"[config] checkpoint.dir {notes}: expected a folder, found a file")

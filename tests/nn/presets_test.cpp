@@ -118,7 +118,7 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
   const auto with = [](TransformerSpec spec, auto change) { return change(spec), refusal(spec); };
   CHECK(with(gpt, [](auto& s) { s.heads = 5; }) == "model.heads: 5 does not divide model.width 128");
   CHECK(with(llama, [](auto& s) { s.kv_heads = 3; }) == "model.kv_heads: 3 does not divide model.heads 4");
-  CHECK(with(gpt, [](auto& s) { s.kv_heads = 2; }) == "model.kv_heads: gpt2 has as many as heads (4), got 2");
+  CHECK(with(gpt, [](auto& s) { s.kv_heads = 2; }) == "model.kv_heads: gpt2 needs as many as heads (4), got 2");
   CHECK(with(gpt, [](auto& s) { s.layers = 0; }) == "model.layers: expected at least 1, got 0");
   CHECK(with(gpt, [](auto& s) { s.vocab = -1; }) == "model.vocab: expected at least 1, got -1");
   CHECK(with(gpt, [](auto& s) { s.heads = 0; }) == "model.heads: expected at least 1, got 0");

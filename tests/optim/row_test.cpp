@@ -51,7 +51,7 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
                               std::string(name) + "\"");
   }
   row = whole(), row.states = {"master"};
-  CHECK(refusal(row) == "optimizer \"sgd\": states: expected names beside \"master\", which the weights have");
+  CHECK(refusal(row) == "optimizer \"sgd\": states: expected names other than \"master\", which is the weights'");
   row = whole(), row.states = {{"m", DType::f16}};
   CHECK(refusal(row) == "optimizer \"sgd\": states: expected f32 or bf16, found m of f16");
   row = whole(), row.states = {"m", "v", "m"};

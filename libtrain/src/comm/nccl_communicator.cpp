@@ -146,7 +146,7 @@ ncclWindow_t NcclCommunicator::register_window(void* memory, Size bytes) {
   static_cast<void>(window.release());  // NCCL may still write it
   throw CommError(
       fmt::format("group {}: {} bytes did not become a window within {} s", name_, bytes, kWindowDeadline.count()),
-      "NCCL_WIN_ENABLE=0 does without windows");
+      "NCCL_WIN_ENABLE=0 disables windows");
 }
 
 bool NcclCommunicator::deregister_window(ncclWindow_t window) noexcept try {

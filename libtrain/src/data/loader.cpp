@@ -63,7 +63,7 @@ Size TokenLoader::tokens() const {
 Size TokenLoader::samples_per_epoch() const { return first_block_.back(); }
 
 void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
-  if (index < 0) throw InternalError("data", fmt::format("sample {} was asked for", index));
+  if (index < 0) throw InternalError("data", fmt::format("expected a sample index of at least 0, got {}", index));
   const Size epoch = index / samples_per_epoch();
   Size block = index % samples_per_epoch();
   if (options_.shuffle) {

@@ -121,8 +121,8 @@ Size TokenFile::tokens() const { return mapping_->count; }
 void TokenFile::read(Size begin, Size count, std::int32_t* out) const {
   const Mapping& file = *mapping_;
   if (begin < 0 || count < 0 || begin > file.count - count) {
-    throw InternalError(
-        "data", fmt::format("{}: tokens [{}, {}) of {} were asked for", file.path, begin, begin + count, file.count));
+    throw InternalError("data", fmt::format("{}: expected a range within {} tokens, got [{}, {})", file.path,
+                                            file.count, begin, begin + count));
   }
   file.require_unchanged();
   for (Size i = 0; i < count; ++i) out[i] = static_cast<std::int32_t>(file.token(begin + i));

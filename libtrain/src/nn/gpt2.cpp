@@ -96,9 +96,9 @@ constexpr HfTensorRow kGpt2Tensors[] = {
 void check_gpt2(const TransformerSpec& spec) {
   if (spec.kv_heads == spec.heads) return;
   throw UsageError("config",
-                   "model.kv_heads: gpt2 has as many as heads (" + std::to_string(spec.heads) + "), got " +
+                   "model.kv_heads: gpt2 needs as many as heads (" + std::to_string(spec.heads) + "), got " +
                        std::to_string(spec.kv_heads),
-                   "the other families have groups of heads");
+                   "other families support grouped heads");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ void require_whole(const Optimizer& row) {
   for (auto state = row.states.begin(); state != row.states.end(); ++state) {
     const std::string& name = state->name;
     require(is_kind_name(name), "states: expected names of 1 to 32 of a to z, 0 to 9 and _, found \"" + name + "\"");
-    require(name != kMaster, "states: expected names beside \"master\", which the weights have");
+    require(name != kMaster, "states: expected names other than \"master\", which is the weights'");
     require(state->dtype == DType::f32 || state->dtype == DType::bf16,
             "states: expected f32 or bf16, found " + name + " of " + std::string(dtype_name(state->dtype)));
     const auto is_same = [&](const StateKind& other) { return other.name == name; };

@@ -60,7 +60,8 @@ void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   Tensor gradient = Tensor::empty(loss.shape(), loss.dtype(), loss.device());
   fill(gradient, seed.factor);
   if (seed.scale.defined()) {
-    if (seed.scale.dtype() != loss.dtype()) throw UsageError("autograd", "a loss whose gradient is scaled is f32");
+    if (seed.scale.dtype() != loss.dtype())
+      throw UsageError("autograd", "expected a loss in the dtype of the scale, f32");
     dispatch(loss.device(), [&](auto stream) {
       kernels::scale(stream, loss.dtype(), gradient.data(), seed.scale.data(), seed.factor, 1, false);
     });

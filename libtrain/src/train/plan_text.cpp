@@ -29,7 +29,7 @@ struct Bound {
 
 std::string products_advice(const Plan& plan) {
   const DeviceModel& device = find_device_model(plan.machine.device);
-  if (plan.dtype != "f32") return "matrix products, which is what the device is for";
+  if (plan.dtype != "f32") return "matrix products, as it should be";
   return fmt::format("matrix products: in train.dtype=bf16 the device does {:.2g} times as many a second",
                      device.product_tflops_bf16 / device.product_tflops_f32);
 }
@@ -42,7 +42,7 @@ std::string traffic_advice(const Plan& plan) {
   }
   if (plan.dtype == "f32") return "memory traffic: train.dtype=bf16 halves that of activations";
   return plan.recompute == "none" ? "memory traffic of activations"
-                                  : "memory traffic of activations: parallel.recompute=none makes no pass twice";
+                                  : "memory traffic of activations: parallel.recompute=none repeats no pass";
 }
 
 std::string exposed_advice(const Plan& plan, const char* where) {

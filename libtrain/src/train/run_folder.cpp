@@ -81,7 +81,7 @@ bool require_fresh(const Config& resolved) {
   if (is_empty(dir)) return false;
   const std::string expected = fmt::format("run.dir {}: expected a new or empty folder with checkpoint.resume={}", dir,
                                            resolved.checkpoint.resume);
-  if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that are no run's");
+  if (!holds_a_run(dir)) throw UsageError("config", expected + ", found files that do not belong to a run");
   const auto require_outside = [&](const char* key, const std::string& path) {
     if (!is_within(path, dir)) return;
     throw UsageError(

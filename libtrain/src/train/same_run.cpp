@@ -36,7 +36,7 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
   }
   if (differences.empty()) return;
   throw UsageError("config",
-                   fmt::format("run.dir {}: {} is of another configuration: {}", resolved.run.dir, where, differences),
+                   fmt::format("run.dir {}: {} has another configuration: {}", resolved.run.dir, where, differences),
                    "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
 }
 

@@ -80,7 +80,7 @@ void Trace::say_kernels() const {
   }
   if (run_.world.rank() != 0) return;
   run_.log.say(fmt::format("kernels: {} in the trace, within {:.1f} us of its spans' clock", records, error_us));
-  if (lost > 0) run_.log.say(fmt::format("warning: CUPTI lost {} kernels, which the trace has not", lost));
+  if (lost > 0) run_.log.say(fmt::format("warning: CUPTI lost {} kernels; the trace lacks them", lost));
 }
 
 }  // namespace lt
