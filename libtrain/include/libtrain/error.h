@@ -13,7 +13,7 @@ enum class ExitCode : int {
   internal = 1,
   usage = 2,          // usage or configuration
   data = 3,           // data or checkpoint unreadable, corrupt or mismatched
-  communication = 4,  // communication cannot be set up
+  communication = 4,  // communication cannot be set up, or broke
   non_finite = 5,     // non-finite loss or gradient
   slower = 6,         // bench compare: a time grew beyond noise
   restart = 75,       // stopped for a restart

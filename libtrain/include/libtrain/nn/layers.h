@@ -22,7 +22,7 @@ class Linear : public Module {
     return ops::linear(x, weight(), bias(), residual);
   }
   const Tensor& weight() const { return weight_.tensor(); }
-  Tensor bias() const { return bias_ != nullptr ? bias_->tensor() : Tensor(); }  // or undefined
+  Tensor bias() const { return bias_ != nullptr ? bias_->tensor() : Tensor(); }  // undefined if there is none
 
  private:
   Parameter& weight_;

@@ -81,7 +81,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 // ranks. p = 0 is the identity.
 Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first = 0);
 
-// --- The fused set: what the transformers use. ---
+// --- The fused set, used by the transformers. ---
 
 // x [..., K] weight[N, K]^T + bias [N] + residual [..., N]. bias and residual may be undefined. The residual's gradient
 // is passed on without a copy.

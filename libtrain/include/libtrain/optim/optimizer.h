@@ -1,5 +1,6 @@
 // Optimizers and learning-rate schedules. An optimizer is a row: the states that it keeps per parameter, the numbers of
-// a step that it reads, and its update of a range. The engine, checkpoints and plans read the row, whoever wrote it.
+// a step that it reads, and its update of a range. The engine, checkpoints and plans work with any row, including one
+// that a program defines.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ namespace lt {
 struct UpdateRange {
   Tensor weights;                        // f32; bf16 if the optimizer has no masters
   std::span<const Tensor> states;        // in the order of Optimizer::states
-  Tensor gradient;                       // f32; times StepNumbers::gradient_scale, that of the mean loss
+  Tensor gradient;                       // f32; times StepNumbers::gradient_scale it is the mean loss's gradient
   Tensor copy;                           // receives the weights in the compute dtype; undefined if weights have it
   Size decayed = 0;                      // number of leading elements with weight decay
   const StepNumbers* numbers = nullptr;  // in device memory
@@ -50,7 +51,7 @@ struct MatrixUpdate {
   // Reads range.gradient, updates the states, and writes range.direction. The range has no weights.
   std::function<void(const UpdateRange& range)> begin;
   // Turns each of `directions` [rows, columns], described by `stacks`, into the change of the weights, with the same
-  // bits alone and beside others. All work is enqueued on the lanes, each of which may take a share.
+  // bits whether alone or beside others. All work is enqueued on the lanes, each of which may take a share.
   std::function<void(std::span<const Tensor> directions, std::span<const MatrixStack> stacks,
                      const TransformLanes& lanes)>
       transform;

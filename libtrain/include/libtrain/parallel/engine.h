@@ -101,8 +101,8 @@ class Engine {
   BatchShape batch_shape() const;
 
   // Rehearses a step, and with `evaluation` an evaluation, on batches of these shapes (on any device; the same on all
-  // ranks), so that memory has its final size before the first step. Otherwise the first batch of new shapes is
-  // rehearsed when it comes.
+  // ranks), so that memory has its final size before the first step. Otherwise new shapes are rehearsed when the first
+  // batch with them arrives.
   void rehearse(const Batch& step, const std::optional<Batch>& evaluation = {});
 
   // One step on this rank's rows of the global batch: batch_shape().samples() rows, of the same shape on all ranks.
@@ -136,9 +136,9 @@ class Engine {
   LossScale loss_scale() const;
   void set_loss_scale(const LossScale& scale);
 
-  // Delays the next update until the work that `stream` holds now is done. So masters and states can be copied on a
-  // separate stream, beside the next forward and backward pass; that step runs without a CUDA graph. All ranks must
-  // call it. A second call before the update replaces the first.
+  // Delays the next update until the work that `stream` holds now is done. Meanwhile masters and states can be copied
+  // on that stream, beside the next forward and backward pass; that step runs without a CUDA graph. All ranks must call
+  // it. A second call before the update replaces the first.
   void hold_update_for(const Stream& stream);
 
   // How much of the model each group of optimizers trains.

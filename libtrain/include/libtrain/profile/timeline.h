@@ -15,7 +15,7 @@
 
 namespace lt {
 
-// The rows of a trace. On the CPU, all lanes but `compute` show what MPI does meanwhile.
+// The rows of a trace. On the CPU, the lanes other than `compute` show MPI's concurrent work.
 enum class Lane { compute, gather, reduce, copy };
 inline constexpr std::string_view kLaneNames[] = {"compute", "gather", "reduce", "copy"};
 

@@ -106,8 +106,8 @@ class Function : public TapeNode {
  public:
   // For messages: "rms_norm".
   virtual const char* name() const = 0;
-  // Writes the gradients of the inputs. `dy`, the output's gradient, belongs to this call: it may overwrite it or pass
-  // it on to one input's slot.
+  // Writes the gradients of the inputs. `dy`, the output's gradient, belongs to this function, which may overwrite it
+  // or pass it on to one input's slot.
   virtual void backward(const Tensor& dy) = 0;
   // Recomputes the values of `output` from saved inputs. Only for operations with is_cheap().
   virtual void recompute(const Tensor& output) { (void)output; }

@@ -43,7 +43,7 @@ std::string to_string(const Shape& shape);
 
 class Buffer;          // a block of device memory that returns to its allocator with its last owner
 struct GradientSlot;   // collects the gradient of a tensor (autograd.h)
-struct TensorStorage;  // src/tensor/storage.h: what only the engine and autograd may do
+struct TensorStorage;  // src/tensor/storage.h: operations for the engine and autograd only
 
 class Tensor {
  public:

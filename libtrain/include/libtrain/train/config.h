@@ -52,7 +52,7 @@ struct TrainConfig {
   bool cuda_graph = false, tf32 = false;
 };
 
-// The settings of the parameters whose names `match` matches.
+// Settings for the parameters that `match` selects by name.
 struct OptimGroupConfig {
   std::string match;  // * stands for any text
   double lr_scale = 1;
@@ -68,7 +68,7 @@ struct OptimConfig {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
   std::string state_dtype = "f32", master = "f32";
   double ema = 0;                        // decay of the weights' moving average; 0: none
-  std::vector<OptimGroupConfig> groups;  // the first that matches a parameter counts
+  std::vector<OptimGroupConfig> groups;  // a parameter belongs to the first that matches it
 };
 
 struct CheckpointConfig {
@@ -128,7 +128,7 @@ Config load_config(const std::string& file, const std::vector<std::pair<std::str
 // Reads `text`, as written by to_toml(). Errors name it `source`.
 Config config_from_toml(const std::string& text, const std::string& source);
 
-// The whole configuration as TOML; load_config() of it gives the same configuration.
+// The whole configuration as TOML. load_config() reads it back as the same configuration.
 std::string to_toml(const Config& config);
 // Values by "section.key", as TOML text.
 std::map<std::string, std::string> flatten(const Config& config);

@@ -38,7 +38,7 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
 std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed);
 
 // A model with the weights of a checkpoint, in f32 on the CPU. The path is a step's folder, a checkpoints folder or a
-// run's folder; the newest valid step counts.
+// run's folder, whose newest valid step is used.
 struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the checkpoint has none that this version reads
@@ -47,8 +47,8 @@ struct LoadedModel {
   std::vector<std::string> passed_over;  // invalid newer checkpoints, with reasons
 };
 // Throws DataError if there is no valid checkpoint, with the reason for each, or if it holds no transformer or a
-// different one than it describes. Throws UsageError if its description makes no model. `weights` is kMaster, or
-// kAverage for a run that keeps one.
+// different one than it describes. Throws UsageError if its description is not that of a valid model. `weights` is
+// kMaster, or kAverage for a run that keeps one.
 LoadedModel load_model(const std::string& directory, const std::string& weights = kMaster);
 
 struct EvaluationResult {

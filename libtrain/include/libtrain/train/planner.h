@@ -21,7 +21,7 @@ struct PlanMachine {
   int cores = 1;               // per rank, for the row cpu
 };
 
-// The time of a step by a table of rates. This is an estimate; everything else in a plan is exact.
+// The time of a step, estimated from a table of rates. Everything else in a plan is exact.
 struct StepTime {
   double products_ms = 0, attention_ms = 0, traffic_ms = 0;  // on the compute stream
   double exposed_local_ms = 0, exposed_network_ms = 0;       // waits for collectives, by their slower link
