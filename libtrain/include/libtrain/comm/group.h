@@ -160,9 +160,9 @@ class UncountedScope {
   const ContextMemberScope<&Context::counts_collectives> counts_{false};
 };
 
-// Runs `body` on every rank and shares its failure. If it threw an Error on some rank, all ranks throw the error of the
-// lowest such rank: as the same type for UsageError and DataError, otherwise as Error. The error is marked shared() if
-// the group contains all ranks of the run. Every rank of the group must call it.
+// Runs `body` on every rank and shares its failure. If it throws on some rank, all ranks throw the error of the lowest
+// such rank: as the same type for UsageError and DataError, otherwise as Error. The error is marked shared() if the
+// group contains all ranks of the run. Every rank of the group must call it.
 // A rank that throws leaves `body` while the others go on. If they then enter a collective inside `body`, of this group
 // or of any group with that rank, they wait forever. So `body` must not call a collective after something that may
 // throw on some ranks only. After something that throws on all ranks alike, such as a nested collectively(), it may.

@@ -87,9 +87,9 @@ class Engine {
   // alike. Throws UsageError for a shard_size that does not divide the world, for dtypes that the engine does not
   // train, and for optimizers that OptimizerGroups does not allow. If one rank has too little memory, all ranks throw:
   // here, in rehearse() and in with_parameters().
-  // One process may have several engines, in one thread or in several. If engines of several ranks share CUDA devices,
-  // one thread must step them, in the same order on all ranks: a host that blocks in a collective holds its device's
-  // turn, so two threads in different orders would wait for each other.
+  // One process may have several engines, in one thread or in several. Engines that share CUDA devices and span several
+  // ranks must be stepped by one thread, in the same order on all ranks: a step holds its device's turn while it waits
+  // for its peers, so threads in different orders could wait for each other forever.
   Engine(nn::Model& model, const Group& world, const ParallelOptions& parallel, const OptimizerGroups& optimizers,
          const StepOptions& step);
   // During stack unwinding it waits for no peer: its groups refuse further collectives, and host memory that a device
