@@ -61,8 +61,8 @@ class Plan(TrainingTest):
                           '80GiB or 500MB, at most 2^60, got "99999999999999TiB"')
         self.assert_error(program.run("plan", "--gpu", "h101"), 2,
                           '[plan] device: expected one of h100, h200, a100, cpu, got "h101"')
-        self.assert_error(program.run("plan", "--svg", self.folder / "no" / "a.svg"), 2, "[usage] --svg: expected a file in a "
-                          f"folder that is there, got {self.folder}/no/a.svg")
+        self.assert_error(program.run("plan", "--svg", self.folder / "no" / "a.svg"), 2, "[usage] --svg: expected a file in an "
+                          f"existing folder, got {self.folder}/no/a.svg")
         self.assert_error(program.run("plan", "--svg", ""), 2, "[usage] --svg: expected the name of a file, got none")
         self.assertEqual((fit["device"], fit["dtype"], fit["model"]["family"]), ("h100", "bf16", "gpt2"))
         self.assertIn("times as many a second", program.run("plan", "--gpu", "h100", "--model.preset=llama-1b").stdout)
