@@ -19,7 +19,7 @@
 namespace lt::launch {
 namespace {
 
-// A measurement. Adds its options to `app`.
+// Adds a measurement's options to `app` and returns the function that runs it.
 using Measurement = Run (*)(CLI::App& app);
 
 void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
@@ -40,7 +40,7 @@ void prepare(bench::Options& options, const Invocation& invocation) {
   });
 }
 
-// Refuses configuration keys, which the command line accepted for any measurement.
+// Throws if configuration keys were given; the command line accepts them for every measurement.
 void refuse_config(const Invocation& invocation, const char* what) {
   if (invocation.config.empty()) return;
   throw UsageError("usage", "unknown option --" + invocation.config.front().first,
@@ -113,7 +113,7 @@ Run set_up_step(CLI::App& app) {
   };
 }
 
-// A measurement that takes only a configuration and options of length.
+// A measurement that takes only a configuration and the options of add_length.
 using OfSteps = void (*)(const Config&, const World&, const bench::Options&);
 
 template <OfSteps kMeasure, Size kIterations>

@@ -1,4 +1,4 @@
-// `ltrain checkpoint list|inspect|verify|free|export DIR`.
+// `ltrain checkpoint list|inspect|verify|free|export DIR`: examines, frees and exports checkpoints.
 #include "libtrain/checkpoints/checkpoint.h"
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ ExitCode verify(const std::string& path) {
   return ExitCode::ok;
 }
 
-// Frees copies on this host.
+// Frees the run's in-memory copies on this host.
 ExitCode free_memory(const std::string& run_dir) {
   const std::string id = read_identity(run_dir).id;
   if (id.empty()) throw DataError("checkpoint", run_dir + ": expected a run's folder with run.json, found none");

@@ -1,4 +1,4 @@
-// A subcommand of `ltrain`: a row of the table in commands.cpp and one file.
+// The interface of `ltrain`'s subcommands. Each subcommand is a row of the table in commands.cpp and one file.
 #pragma once
 
 #include <functional>

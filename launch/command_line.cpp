@@ -105,7 +105,7 @@ std::string require_known_names(const std::vector<std::string>& arguments, const
 }
 
 // The text that each * of `pattern` matches in `text`; nullopt if `text` does not match. A * takes as little as
-// possible, the last one all the rest.
+// possible, and a * at the end of the pattern takes the rest.
 std::optional<std::vector<std::string>> matches(std::string_view pattern, std::string_view text) {
   std::vector<std::string> found;
   while (true) {

@@ -1,4 +1,4 @@
-// The subcommands, in the order of `ltrain --help`.
+// The table of subcommands, in the order of `ltrain --help`.
 #include "command.h"
 
 namespace lt::launch {

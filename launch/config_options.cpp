@@ -1,4 +1,4 @@
-// Configuration keys as options, registered for the help. command_line.cpp reads their values.
+// Registers the configuration keys as options for the help. command_line.cpp reads their values.
 #include "config_options.h"
 
 #include <CLI/CLI.hpp>

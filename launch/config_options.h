@@ -10,13 +10,13 @@
 
 namespace lt::launch {
 
-// Copies share their values. The command's row must say takes_config.
+// Copies share their values. The command's row in commands.cpp must set takes_config.
 class ConfigOptions {
  public:
   explicit ConfigOptions(CLI::App& app);
 
   // Returns the configuration of all layers, or nullopt if --print-config printed it and the command is done. All ranks
-  // must call it: an error on one is an error on all.
+  // must call it: an error on one rank is thrown on all.
   std::optional<Config> load(const Invocation& invocation) const;
 
  private:

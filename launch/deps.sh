@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Installs what building and testing need; the only place that knows packages. Debian 12 and Ubuntu 24.04, as root or
-# with sudo. Says what it installs; returns at once where everything is there.
+# Installs the packages that building and testing need; the only place that lists system packages. Runs as root or with
+# sudo on Debian 12 and Ubuntu 24.04. Prints what it installs; returns at once if everything is installed.
 #
 #   bash launch/deps.sh            compilers and libraries
 #   bash launch/deps.sh --corpus   also the text that launch/quickstart.sh trains on
-#   bash launch/deps.sh --tests    also what tests/run.sh needs to make a virtual environment of Python
+#   bash launch/deps.sh --tests    also python3-venv, which tests/run.sh needs for its virtual environment
 #   bash launch/deps.sh --fuzz     also clang with libFuzzer, for the fuzz targets
-#   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; says whether the CUDA
-#                                  toolkit and cuDNN are there, which it does not install
-#   bash launch/deps.sh --cuda=FOLDER   instead installs those too, from PyPI, into a folder of their own
+#   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; checks that the CUDA
+#                                  toolkit, cuDNN and NCCL are present, but does not install them
+#   bash launch/deps.sh --cuda=FOLDER   as --cuda, but installs those three from PyPI into FOLDER
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git python3  # tools
   libopenmpi-dev openmpi-bin                           # communication between CPU ranks
-  libdnnl-dev ocl-icd-opencl-dev                       # matrix products on the CPU; its CMake files want OpenCL
+  libdnnl-dev ocl-icd-opencl-dev                       # matrix products on the CPU; oneDNN's CMake files need OpenCL
   libhdf5-dev                                          # checkpoints
   libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   catch2
@@ -40,7 +40,7 @@ for option in "$@"; do
   esac
 done
 
-# Headers alone: one file of the library is compiled with them. From 1.22 on they want NVRTC.
+# Only the headers are needed: one file of the library includes them. From 1.22 on they need NVRTC.
 frontend_version=1.18.0
 frontend_hash=sha256:6c023539ca6de99234cf5102c3ec0d6af817f5396fc93028a22ba5b834a35b8a
 
@@ -51,7 +51,7 @@ fetch_cudnn_frontend() {
   echo "fetching: nvidia-cudnn-frontend $frontend_version into $folder"
   wheels=$(mktemp -d)
   echo "nvidia-cudnn-frontend==$frontend_version --hash=$frontend_hash" > "$wheels/requirements"
-  # The same wheel everywhere: its headers depend neither on the Python nor on the processor.
+  # The same wheel serves every host: its headers depend on neither the Python nor the processor.
   if ! python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
     --platform manylinux_2_28_x86_64 --require-hashes --requirement "$wheels/requirements" --dest "$wheels" \
     > "$wheels/log" 2>&1; then
@@ -65,11 +65,11 @@ fetch_cudnn_frontend() {
   rm -rf "$folder"
   mkdir -p "$folder"
   cp -r "$wheels/unpacked/include" "$wheels"/unpacked/*.dist-info/licenses "$folder"
-  echo "$frontend_version" > "$folder/version"  # last: an interrupted run starts again
+  echo "$frontend_version" > "$folder/version"  # last, so that an interrupted run starts again
   rm -rf "$wheels"
 }
 
-# The CUDA toolkit, NCCL and cuDNN of PyPI. A folder that holds other packages stays as it is.
+# Installs the CUDA toolkit, NCCL and cuDNN from PyPI. Fails and changes nothing if the folder holds other packages.
 install_cuda() {
   local list log packages
   list="$(cd "$(dirname "$0")" && pwd)/cuda_packages.txt"
@@ -90,10 +90,10 @@ install_cuda() {
     return 1
   fi
   rm -f "$log"
-  echo "$packages" > "$cuda_folder/packages"  # last: all of them are there
+  echo "$packages" > "$cuda_folder/packages"  # last: marks the folder as complete
 }
 
-# What follows the packages.
+# Does the work of --cuda once the packages are installed, then exits.
 finish() {
   [ "$cuda" -eq 1 ] || exit 0
   fetch_cudnn_frontend

@@ -13,7 +13,7 @@
 namespace lt::launch {
 namespace {
 
-// Hints of data errors name keys of a training run; here they are options.
+// Rewords errors that name a training run's configuration keys: the keys are options of this command.
 template <class Body>
 auto in_words_of_options(Body&& body) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {

@@ -26,7 +26,7 @@ void require_alone(const World& world) {
       "leave mpirun, srun or torchrun out: ltrain launch -n N starts the ranks");
 }
 
-// Parses the arguments after `--` as `train` would. Everything that can be refused without ranks is refused here.
+// Parses the arguments after `--` as `train` would, so that errors that need no ranks to detect are reported first.
 Parsed parse_train(const std::vector<std::string>& arguments) {
   const std::string hint = "ltrain launch -n N -- train --config FILE.toml";
   if (arguments.empty()) throw UsageError("usage", "expected a command after --, got none", hint);

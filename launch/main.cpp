@@ -21,7 +21,7 @@ int run(const lt::World& world, const std::vector<std::string>& arguments) {
   return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
 }
 
-// Makes a rank under `ltrain launch` end with the daemon that started it, even if the daemon is killed.
+// Makes a rank under `ltrain launch` die with the daemon that started it, even if the daemon is killed.
 void die_with_parent() {
   if (std::getenv("LTRAIN_DIE_WITH_PARENT") == nullptr) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);

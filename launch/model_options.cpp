@@ -1,4 +1,4 @@
-// Adds the options that name a trained model.
+// The options that name a trained model, and loading it.
 #include "model_options.h"
 
 #include <fmt/format.h>

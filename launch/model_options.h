@@ -1,4 +1,4 @@
-// Shared by `sample` and `eval`: the options that name a trained model, and loading it.
+// The options that name a trained model, and loading it. Shared by `sample` and `eval`.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace lt::launch {
 
 struct ModelOptions {
   std::string checkpoint;
-  std::string tokenizer;  // a file to use instead of the checkpoint's own; empty: the checkpoint's
+  std::string tokenizer;  // replaces the checkpoint's own; empty: the checkpoint's
   std::string weights = "master";
 };
 

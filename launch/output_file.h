@@ -1,4 +1,5 @@
-// Files that a command writes at its end. The rank that writes checks before the work whether it can.
+// Checks, before the work starts, that a command will be able to write its output file. The rank that writes it calls
+// this.
 #pragma once
 
 #include <fmt/format.h>

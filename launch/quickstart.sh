@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# From a clone to a trained model: installs what is missing, builds, prepares a corpus of real text, trains a small GPT
-# with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report. On two ranks; where
-# nvidia-smi lists GPUs and nvcc is, on one rank a GPU in bf16, of those that CUDA_VISIBLE_DEVICES names where it is set.
-# A second run skips what is done.
+# From a clone to a trained model: installs missing packages, builds, prepares a corpus of real text, trains a small GPT
+# with ZeRO-3 and full recomputation into runs/quickstart, samples from it and writes a report. Trains on two CPU ranks,
+# or, if nvidia-smi lists GPUs and nvcc exists, in bf16 with one rank per GPU; respects CUDA_VISIBLE_DEVICES. A second
+# run skips finished work.
 #
 #   bash launch/quickstart.sh [--text FILE...]
 set -euo pipefail
@@ -27,10 +27,10 @@ say() { printf '\n== %s\n' "$*"; }
 step_started=$SECONDS
 took() { echo "   ($((SECONDS - step_started)) s)"; step_started=$SECONDS; }
 
-# The devices: GPUs where there are some and their programs can be built.
+# The devices: GPUs if some are visible and the GPU build's tools are installed, otherwise the processor.
 ranks=2 device="two ranks of the processor" packages=() build=() training=()
-# The compute capability of each GPU that CUDA will see, a line each. CUDA_VISIBLE_DEVICES lists numbers or (beginnings of)
-# UUIDs; what stands behind the first that is no GPU, such as -1, does not count.
+# Prints the compute capability of each GPU that CUDA will see, one a line. CUDA_VISIBLE_DEVICES lists numbers or
+# prefixes of UUIDs. The first entry that is not a GPU, such as -1, ends the list.
 visible_gpus() {
   local all entry found
   all=$(nvidia-smi --query-gpu=index,uuid,compute_cap --format=csv,noheader 2> /dev/null | tr -d ' ') || return 0
@@ -64,7 +64,7 @@ bash launch/deps.sh "${packages[@]}"
 took
 
 say "2/5 build"
-# Several files of a folder are one compilation: from nothing, half the time.
+# A unity build compiles several files of a folder together, which halves the time of a build from scratch.
 cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DLIBTRAIN_TESTS=OFF \
   -DLIBTRAIN_EXAMPLES=OFF "${build[@]}" > build.log 2>&1 || { cat build.log; exit 1; }
 rm -f build.log
@@ -77,7 +77,7 @@ run=runs/quickstart
 data=$run-data
 if [ ! -e "$data/train.bin" ]; then
   if [ ${#text[@]} -eq 0 ]; then
-    # Quotations and aphorisms, several megabytes of English: plain files without the index beside them.
+    # Several megabytes of English quotations and aphorisms. File names with a dot are indexes, not text.
     mapfile -t text < <(find /usr/share/games/fortunes -type f ! -name '*.*' | sort)
   fi
   "$ltrain" prepare --input "${text[@]}" --tokenizer byte --out "$data"

@@ -1,4 +1,4 @@
-// `ltrain report RUN...`: writes one offline HTML file and its Markdown.
+// `ltrain report RUN...`: writes one offline HTML file and its Markdown version.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// `ltrain sample`: continues a prompt. Standard output is only prompt and continuation.
+// `ltrain sample`: continues a prompt. Writes only the prompt and its continuation to standard output.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

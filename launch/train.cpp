@@ -1,4 +1,4 @@
-// `ltrain train`: a training run; alone, under mpirun or srun.
+// `ltrain train`: runs a training, started alone or by mpirun or srun.
 #include <CLI/CLI.hpp>
 
 #include "command.h"

@@ -1,4 +1,4 @@
-// Stacked bars, one per run or owner, as elements of the page. Texts stand above the bars, so they never overlap.
+// Stacked bar charts as HTML elements, one bar per run or owner. The text stands above each bar, so it never overlaps.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct BarChart {
     std::vector<double> values;  // one per name, not negative
   };
   std::string title;               // with the unit
-  std::vector<std::string> names;  // one: no legend
+  std::vector<std::string> names;  // a single one: no legend
   std::vector<Row> rows;
   std::string (*text)(double value);  // with the unit
 };

@@ -14,7 +14,7 @@
 namespace lt::report {
 namespace {
 
-// The names of `entries` over all runs, in the order in which they first occur.
+// The names in all columns, in the order in which they first occur.
 using Entries = std::vector<std::pair<std::string, double>>;
 std::vector<std::string> names_of(const std::vector<Entries>& columns) {
   std::vector<std::string> names;
@@ -31,8 +31,8 @@ double value_of(const Entries& entries, const std::string& name) {
   return found == entries.end() ? kMissing : found->second;
 }
 
-// Adds stacked bars for each run, and the same numbers as a table of names x runs. `text` includes the unit, `cell`
-// does not.
+// Adds stacked bars, one for each run, and the same numbers as a table of names x runs. `text` includes the unit,
+// `cell` does not.
 void add_segments(Document& document, const char* title, const char* row_name, const std::vector<RunData>& runs,
                   const std::vector<Entries>& columns, std::string (*text)(double), std::string (*cell)(double)) {
   BarChart chart{.title = title, .names = {}, .rows = {}, .text = text};

@@ -1,4 +1,4 @@
-// Divides a step's time by what could be changed about it, and computes the free memory.
+// Splits a step's time by what could be changed about it, and computes the free memory.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// A run's folder as numbers: the reading side of metrics.jsonl. Fields missing in a line are NaN (numbers) or empty, so
-// a report of an old or foreign run still shows what it has.
+// The data of a run's folder, as the report reads it. Fields missing in a line are NaN (numbers) or empty, so a report
+// of an old or foreign run still shows what the run has.
 #pragma once
 
 #include <limits>
@@ -18,7 +18,7 @@ struct CommRow {
   double bytes = 0, calls = 0, busy_ms = 0, exposed_ms = 0, busbw_gbps = kMissing;
 };
 
-// One entry of `ranks.parts_ms`: the least, mean and greatest time over ranks, and the rank of the greatest.
+// One entry of `ranks.parts_ms`: the minimum, mean and maximum over ranks, and the rank that has the maximum.
 struct ActivityOverRanks {
   std::string name;
   double min = kMissing, mean = kMissing, max = kMissing, rank = kMissing;
@@ -30,23 +30,23 @@ struct StepRow {
          memory_outside_bytes = kMissing;
   std::vector<std::pair<std::string, double>> breakdown_ms = {};  // in the order of the file
   std::vector<CommRow> comm = {};
-  // Over ranks. own: without waits for others.
+  // Statistics over ranks. own: without the time spent waiting for other ranks.
   double slowest = kMissing, step_ms_min = kMissing, step_ms_mean = kMissing, step_ms_max = kMissing,
          own_ms_min = kMissing, own_ms_mean = kMissing, own_ms_max = kMissing;
   std::vector<double> own_ms = {};                           // by rank; empty if the row does not list them
   std::vector<ActivityOverRanks> breakdown_over_ranks = {};  // in the order of the file
-  int start = 0;  // number of the `start` event before it in the file; 0: none
+  int start = 0;  // number of the preceding `start` event in the file; 0: none
 };
 
-// An event: its kind, its step (NaN without one), and every other scalar field as text.
+// An event: its kind, its step (NaN if it has none), and every other scalar field as text.
 struct Event {
   std::string kind;
   double step = kMissing, loss = kMissing, seconds = kMissing;
-  std::size_t line = 0;  // in the file
+  std::size_t line = 0;  // line number in the file
   std::vector<std::pair<std::string, std::string>> fields = {};
 };
 
-// A field of an event; "–" if it has none of that name.
+// The field's text; "–" if the event has no field of that name.
 std::string event_field(const Event& event, const std::string& name);
 
 // A `restart` event: the cause of the previous attempt's end, and its cost.
@@ -56,7 +56,7 @@ struct RestartRow {
   std::string cause = {};
 };
 
-using Settings = std::map<std::string, std::string>;  // the known ones of kSettings
+using Settings = std::map<std::string, std::string>;  // those of kSettings that are known
 
 // A `start` event.
 struct Start {
@@ -76,13 +76,13 @@ struct Segment {
 struct RunData {
   std::string directory, name;
   // Steps of one trajectory, without those that a later start superseded (docs/metrics.md).
-  std::vector<StepRow> steps;        // ascending; of equal steps the later line
+  std::vector<StepRow> steps;        // ascending; of a repeated step the later line
   std::vector<Event> evals;          // likewise
   std::vector<Event> events;         // all others, in the order of the file
   std::vector<Start> starts;         // likewise
   std::vector<RestartRow> restarts;  // all of them: they belong to the run, not to a trajectory
-  std::vector<Segment> segments;     // ascending; speed and memory describe the last
-  // From the last start that has steps, with its ledger.
+  std::vector<Segment> segments;     // ascending; speed and memory describe the last one
+  // Read from the last start that has steps, and its ledger.
   double ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing, parameters = kMissing;
   std::vector<std::pair<std::string, double>> ledger;            // bytes
   std::map<std::string, std::string> config;                     // "section.key" to TOML text
@@ -93,17 +93,18 @@ struct RunData {
   bool torn = false;                                             // the last line was cut off
 };
 
-// Throws DataError, which names file and line, for a metrics.jsonl that is missing or damaged before its last line.
+// Throws DataError, which names file and line, if metrics.jsonl is missing or is damaged before its last line.
 RunData read_run(const std::string& directory);
 
-// The steps that speed and memory are measured on: those of the last segment.
+// The steps that speed and memory are computed from: those of the last segment.
 std::vector<const StepRow*> measured_steps(const RunData& run);
-// The measured steps without warm-up: the first tenth, at least one and at most ten. All if there are fewer than three.
+// The measured steps without warm-up. The first tenth is skipped, at least 1 and at most 10 steps; fewer than 3 steps
+// are all kept.
 std::vector<const StepRow*> steady_steps(const RunData& run);
 std::vector<const StepRow*> steady_steps(const RunData& run, const Segment& segment);
 std::vector<const StepRow*> steps_of(const RunData& run, const Segment& segment);
 
-// Ignores NaN values; NaN if none is left.
+// Ignores NaN values. Returns NaN if there are no others.
 double mean(const std::vector<double>& values);
 double median(std::vector<double> values);
 
@@ -114,8 +115,8 @@ std::vector<double> column(const std::vector<const StepRow*>& steps, Member memb
   return values;
 }
 
-double number_of(const std::string& text);  // kMissing if it is none
-// An entry of the environment or the configuration as a number; kMissing if it is missing or not a number.
+double number_of(const std::string& text);  // kMissing if the text is not a number
+// An entry of the environment or the configuration as a number; kMissing if it does not exist or is not a number.
 double environment_number(const RunData& run, const std::string& key);
 // NaN if neither the run nor OMP_NUM_THREADS states it. Runs of earlier versions recorded only the variable.
 double threads_per_rank(const RunData& run);
@@ -124,25 +125,26 @@ bool on_gpu(const RunData& run);
 // The value without TOML's quotes; "–" if it is missing or empty.
 std::string config_text(const RunData& run, const std::string& key);
 
-// Whether the rows have the activities of all ranks, and not only those of rank 0.
+// Whether the rows hold the activities of all ranks, not only those of rank 0.
 bool has_breakdown_over_ranks(const std::vector<const StepRow*>& steps);
-// The mean over the steps for each activity, in the order in which they first occur; over ranks if the rows have them.
+// Each activity's mean over the steps, in the order of first occurrence; over all ranks if the rows have them.
 std::vector<std::pair<std::string, double>> mean_activities(const std::vector<const StepRow*>& steps);
-// The same for least, mean and greatest. `rank` is the most frequent rank of the greatest.
+// The same for minimum, mean and maximum. `rank` is the one that most often has the maximum.
 std::vector<ActivityOverRanks> mean_breakdown_over_ranks(const std::vector<const StepRow*>& steps);
-// Ranks with the number of steps in which each was the slowest, most frequent first.
+// Each rank that was ever the slowest, with the number of steps in which it was, most frequent first.
 std::vector<std::pair<int, int>> slowest_ranks(const std::vector<const StepRow*>& steps);
-// Each rank's mean own_ms over the steps; empty if rows list different numbers of ranks.
+// Each rank's mean own_ms over the steps; empty if the rows list different numbers of ranks.
 std::vector<double> mean_own_ms(const std::vector<const StepRow*>& steps);
-// The rank with the longest own time over all steps: its excess over the mean of the ranks, and the share of steps in
-// which it was the slowest. If rows do not list the ranks' times, it is a rank that was the slowest in 70 % of them.
+// The rank with the longest own time over all steps, its excess over the mean of the ranks, and the share of steps in
+// which it was the slowest. If the rows do not list the ranks' times: the rank that was the slowest most often, with an
+// excess only if that was in at least 70 % of the steps.
 struct SlowestRank {
   int rank = -1;
   double excess_ms = 0, often = 0;
 };
 SlowestRank slowest_rank(const std::vector<const StepRow*>& steps);
 inline constexpr double kSlow = 0.03;  // share of a step; a rank with a larger excess counts as slow
-// Bytes, calls and times per step for each op. busbw_gbps is all bytes over all busy time.
+// Each op's bytes, calls and times per step. busbw_gbps is all bytes over all busy time.
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
 
 }  // namespace lt::report

@@ -1,4 +1,4 @@
-// The blocks of a report, and their Markdown.
+// The blocks of a report, and their Markdown form.
 #include "report/document.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace lt::report {
 namespace {
 
-// A cell holds one line without characters that end it.
+// Turns text into a table cell: one line, with every | escaped.
 std::string cell_text(const std::string& text) {
   std::string out;
   for (char c : text) {
@@ -44,7 +44,7 @@ struct MarkdownWriter {
     out += "\n";
   }
 
-  // The fence is longer than any in the text.
+  // The fence must be longer than any run of backticks in the text.
   void operator()(const Preformatted& p) {
     std::size_t longest = 2, run = 0;
     for (char c : p.text) {

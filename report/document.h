@@ -1,4 +1,4 @@
-// A report as a list of blocks, which two writers turn into text: HTML (html.cpp) and Markdown. All strings are plain
+// A report as a list of blocks. Two writers turn them into text: HTML (html.cpp) and Markdown. All strings are plain
 // text except Figure::html.
 #pragma once
 
@@ -35,13 +35,13 @@ struct Table {
   bool colored = false;  // bars have the colours of a chart's legend, row by row
 };
 
-// A drawing from svg_chart.h or bar_chart.h. Markdown only names it, so a table must have its numbers too.
+// A drawing from svg_chart.h or bar_chart.h. Markdown holds only its title, so a table must hold its numbers too.
 struct Figure {
   std::string title;
   std::string html;
 };
 
-// Closed until opened if `folded`.
+// If `folded`, hidden until the reader opens it.
 struct Preformatted {
   std::string title, text;
   bool folded;
@@ -53,11 +53,12 @@ struct Document {
   std::string title;
   std::vector<Block> blocks;
 
-  // Skips tables and lists without rows and figures without a drawing. Returns whether the block was added.
+  // Adds the block unless it is a table or list without rows or a figure without a drawing. Returns whether it was
+  // added.
   bool add(Block block);
 };
 
-// Returns one page that refers to nothing outside itself.
+// Returns one page without external references.
 std::string to_html(const Document& document);
 // `html_name` names the file with the charts.
 std::string to_markdown(const Document& document, const std::string& html_name);

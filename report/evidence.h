@@ -1,4 +1,4 @@
-// The evidence for findings, read from a run once.
+// The evidence for findings, computed from a run once.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Evidence {
     return fmt::format("{} of {} ms a step ({}", fixed_text(ms, 1), fixed_text(costs.step_ms, 1),
                        percent_text(share(ms)));
   }
-  // The gain of the step at best.
+  // The gain if these milliseconds of the step vanished.
   std::string without(double ms) const {
     return fmt::format("Without it there would be at most {} more tokens a second.",
                        percent_text(costs.step_ms / (costs.step_ms - ms) - 1));

@@ -1,4 +1,4 @@
-// Reads files as text.
+// Reads files of a run's folder as text.
 #include "report/files.h"
 
 #include <utility>

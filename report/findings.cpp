@@ -1,4 +1,4 @@
-// The verdict on a run, and its findings in the order of their cost.
+// The verdict on a run, and its findings sorted by cost.
 #include "report/findings.h"
 
 #include <algorithm>

@@ -7,11 +7,11 @@
 namespace lt::report {
 namespace {
 
-// The share from which a wait is worth a change.
+// A wait of at least this share of a step is worth a change.
 constexpr double kExposed = 0.03;
 constexpr double kGathered = 0.015;  // if another strategy costs only memory
 
-// Describes the collectives of a kind: "all_gather sends 3.15 MiB in 12 calls a step and is in flight 40.6 ms: 0.08
+// Describes the collectives of one kind: "all_gather sends 3.15 MiB in 12 calls a step and is in flight 40.6 ms: 0.08
 // GB/s".
 std::string collective_text(const Evidence& e, const char* op) {
   for (const CommRow& c : e.comm) {
@@ -22,7 +22,7 @@ std::string collective_text(const Evidence& e, const char* op) {
   return {};
 }
 
-// Ways to send less per token that the run does not use yet.
+// Suggests ways to send less per token that the run does not use yet.
 std::string fewer_transfers(const Evidence& e) {
   const bool zero3 = e.summary.strategy == "zero3";
   const double accum = config_number(e.run, "train.accum");
@@ -79,7 +79,7 @@ void add_reduce(Findings& findings, const Evidence& e) {
   findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", said ? text : text + fewer_transfers(e)});
 }
 
-// The activity in which the rank's own time is furthest above the mean.
+// Describes the activity in which the rank's own time is furthest above the mean.
 std::string longest_activity(const Evidence& e, int rank) {
   ActivityOverRanks worst;
   double excess = 0;

@@ -26,7 +26,7 @@ void add_recompute(Findings& findings, const Evidence& e) {
                    e.of_step(ms), e.free_memory(), advice, e.plan_with(setting), e.without(ms))});
 }
 
-// Threads of the host's ranks against its processors.
+// Compares the threads of the host's ranks with its processors.
 void add_processors(Findings& findings, const Evidence& e) {
   const double processors = environment_number(e.run, "processors");
   double ranks = environment_number(e.run, "ranks_on_host"), threads = threads_per_rank(e.run);
@@ -70,7 +70,7 @@ void add_optimizer(Findings& findings, const Evidence& e) {
   findings.push_back({"optimizer", e.share(ms), "The update is a large part of a step", text});
 }
 
-// Suggests more rows per pass; of the same batch if it is cut into several.
+// Suggests larger micro-batches. If a step has several, it suggests fewer of them, so that the batch stays the same.
 void add_micro_batch(Findings& findings, const Evidence& e) {
   const double micro_batch = config_number(e.run, "train.micro_batch"), accum = config_number(e.run, "train.accum"),
                seq = config_number(e.run, "train.seq");

@@ -1,4 +1,4 @@
-// Explains the words of a report to a reader who has never seen the project.
+// Explains the terms of a report to a reader who has never seen the project.
 #include "report/sections.h"
 
 namespace lt::report {

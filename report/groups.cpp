@@ -14,7 +14,7 @@
 namespace lt::report {
 namespace {
 
-// The settings that determine the work per token. If a configuration has no more, a preset stands for its shape.
+// The settings that determine the work per token. If the configuration lacks the shape, the preset stands for it.
 std::string work_of(const RunData& run) {
   std::string text;
   for (const char* key : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn",
@@ -41,7 +41,7 @@ void choose_base(RunGroup& group) {
   }
 }
 
-// Differences between the runs that would make efficiency unfair.
+// Says whether scaling is strong or weak, and lists differences between the runs that make efficiency unfair.
 std::string caveats(const RunGroup& group) {
   const auto differ = [&](auto&& value) {
     std::set<std::string> values;

@@ -1,4 +1,4 @@
-// Comparable runs: those of the same model and sequence length.
+// Groups of comparable runs: those of the same model and sequence length.
 #pragma once
 
 #include <string>
@@ -13,20 +13,20 @@ struct RunGroup {
   std::string name;  // model and sequence length; empty if the runs state neither
   std::vector<const RunData*> runs;
   std::vector<Summary> summaries;
-  std::size_t base = 0;   // the reference for efficiency: fewest ranks, and the fastest of these
+  std::size_t base = 0;   // the reference for efficiency: the fastest run with the fewest ranks
   bool has_base = false;  // whether any run's ranks and speed are known
 };
 
 // Groups in the order of their first runs.
 std::vector<RunGroup> group_runs(const std::vector<RunData>& runs);
 
-// "single" for one rank, under any strategy.
+// "single" for one rank, whatever the strategy.
 std::string strategy_of(const Summary& s);
 
-// The efficiency table, the scaling chart, and speeds and memory as bars.
+// Adds the efficiency table, the scaling chart, and speeds and memory as bars.
 void add_scaling(Document& document, const RunGroup& group);
 
-// For each group: the comparison in words and add_scaling(). Then the bound of each run.
+// Adds the comparison in words and add_scaling() for each group, then the bound of each run.
 void add_groups(Document& document, const std::vector<RunData>& runs);
 
 }  // namespace lt::report

@@ -1,5 +1,5 @@
-// The report's page: its blocks as HTML. Invariant: the page is readable without scripts and refers to nothing outside
-// itself.
+// Writes a report's blocks as an HTML page. Invariant: the page is readable without scripts and has no external
+// references.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ std::string color_rules() {
   return out;
 }
 
-// How many columns fit on a phone: of numbers, of words, and of wrapping text.
+// How many columns of numbers, of words and of wrapping text fit on a phone.
 constexpr std::size_t kNumberColumns = 6, kWordColumns = 5, kTextColumns = 3;
 
 std::size_t columns_that_fit(const Table& t) { return t.text ? kTextColumns : t.words ? kWordColumns : kNumberColumns; }
 
-// An empty cell for a share of 0.
+// The cell is empty if the share is too small to be visible.
 std::string bar_cell(double share, std::size_t color) {
   if (!(share > 0.0005)) return "<td class=\"bar\"></td>";
   return fmt::format("<td class=\"bar\"><i class=\"k{}\" style=\"width:{:.1f}%\"></i></td>", color % kChartColors,

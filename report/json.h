@@ -11,12 +11,12 @@ namespace lt::report {
 
 using Json = nlohmann::ordered_json;
 
-// Returns a discarded value if the text is not JSON, or nests deeper than anything a run writes.
+// Returns a discarded value if the text is not JSON, or nests deeper than any file of a run.
 inline Json parsed_json(std::string_view text) {
   return json_depth(text) > kMaxJsonDepth ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
 }
 
-// A value as a cell shows it: text without quotes, everything else as JSON.
+// A value as a table cell shows it: strings without quotes, everything else as JSON.
 inline std::string json_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 }  // namespace lt::report

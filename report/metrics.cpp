@@ -1,5 +1,5 @@
-// Reads metrics.jsonl line by line: rows of steps and events, docs/metrics.md. Invariant: the file is not trusted; a
-// wrong type is an error that names its place.
+// Reads metrics.jsonl line by line: step rows and events (docs/metrics.md). Invariant: the file is not trusted; a wrong
+// type is an error that names its place.
 #include "report/metrics.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace lt::report {
 namespace {
 
-// One line of a metrics file, for messages.
+// A line of a metrics file, for error messages.
 struct Place {
   std::string file;
   std::size_t line;
@@ -24,7 +24,7 @@ struct Place {
   }
 };
 
-// The number of a field; missing and null (how JSON writes NaN) are kMissing.
+// The field as a number. A missing field and null (how JSON writes NaN) are kMissing.
 double number(const Json& object, const char* key, const Place& place) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return kMissing;
@@ -164,7 +164,7 @@ void add_event(RunData& run, const Json& o, int number_of_start, const Place& pl
   run.events.push_back(std::move(event));
 }
 
-// Sorts by step. Of equal steps, keeps the row that came last.
+// Sorts by step. Keeps the last of the rows with equal steps.
 template <class Row>
 void keep_last_of_equal_steps(std::vector<Row>& rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });

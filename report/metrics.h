@@ -7,7 +7,7 @@
 
 namespace lt::report {
 
-// Adds rows and events of the file `path` to `run`. Throws DataError that names file and line.
+// Adds the rows and events of the file `path` to `run`. Throws DataError, which names file and line.
 void read_metrics(RunData& run, const std::string& path);
 
 }  // namespace lt::report

@@ -1,4 +1,4 @@
-// Compares the ranks of a run: the fastest, mean and slowest time of each activity, and how often each rank is slow.
+// Compares the ranks of a run: each activity's minimum, mean and maximum over ranks, and how often each rank is slow.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Table ranks_table(const std::vector<const StepRow*>& steady, const std::vector<d
   Table t{.header = {"rank", "times slowest", "share"}, .rows = {}};
   if (!own_ms.empty()) t.header.insert(t.header.begin() + 1, "busy ms");
   auto ranks = slowest_ranks(steady);
-  for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // ranks that were never the slowest
+  for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // adds the ranks that were never the slowest
     const auto same = [r](const auto& entry) { return entry.first == r; };
     if (std::none_of(ranks.begin(), ranks.end(), same)) ranks.emplace_back(r, 0);
   }

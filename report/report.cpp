@@ -37,7 +37,7 @@ void write_report(const std::vector<std::string>& given, const std::string& out_
     runs.push_back(report::read_run(run));
   }
 
-  // Folders with the same name are shown with the whole path.
+  // Runs whose folders have the same name are shown with the whole path.
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (std::size_t j = 0; j < runs.size(); ++j) {
       if (i != j && fs::path(runs[i].directory).lexically_normal().filename() ==

@@ -9,7 +9,7 @@ namespace lt {
 // The folder of a run, given the folder or its metrics.jsonl.
 std::string run_folder(const std::string& run);
 
-// Writes one offline HTML file, and its Markdown beside it, from one or more runs, each named as in run_folder().
+// Writes one offline HTML file, and its Markdown beside it, from one or more runs, each given as for run_folder().
 // Throws DataError for files that cannot be read or written, UsageError for a run given twice and for an `out_html`
 // that is not an HTML file.
 void write_report(const std::vector<std::string>& runs, const std::string& out_html);

@@ -1,4 +1,4 @@
-// Restarts by a supervisor: the cost of each, and whether they are worth a finding.
+// Shows a run's restarts by a supervisor, with the cost of each, and makes a finding of them if they cost enough.
 #include <fmt/format.h>
 
 #include <cmath>

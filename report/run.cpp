@@ -1,4 +1,4 @@
-// Shows one run: its subject, its bound, and its sections.
+// Shows one run: a sentence about it, what bounds it, and its sections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ std::string subject(const RunData& run, const Summary& s) {
   return text + ".";
 }
 
-// Whether it finished, and what was left out.
+// Says whether the run finished, and which updates were skipped.
 std::string status(const RunData& run, const Summary& s) {
   bool ended = false, stopped_by_skip = false;
   std::string reason, skipped;
@@ -79,7 +79,7 @@ std::string status(const RunData& run, const Summary& s) {
   for (const Event& event : run.events) {
     if (event.kind == "start") ended = stopped_by_skip = false;
     if (event.kind == "skip") {
-      // In f16, a step whose scale could be halved did not stop the run.
+      // In f16, a skipped step does not stop the run if the loss scale could be halved.
       const bool goes_on = std::any_of(event.fields.begin(), event.fields.end(),
                                        [](const auto& field) { return field.first == "loss_scale"; });
       ++skips, stopped_by_skip = !goes_on && event.step == s.steps;

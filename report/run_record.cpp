@@ -1,4 +1,4 @@
-// Shows a run's record beside its numbers: samples, events, environment and configuration.
+// Shows a run's record: samples, events, environment and configuration.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace lt::report {
 namespace {
 
-// A field's name and value in readable form.
+// A field's name, and below its value, in readable form.
 std::string readable_name(const std::string& key) {
   if (key == "unix_time") return "last started";
   return key.ends_with("_bytes") ? key.substr(0, key.size() - 6) : key;

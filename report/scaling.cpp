@@ -1,4 +1,4 @@
-// Speed, efficiency and memory of the runs of a group, side by side.
+// Shows speed, efficiency and memory of the runs of a group side by side.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace lt::report {
 namespace {
 
 Table efficiency_table(const RunGroup& group) {
-  // A column without any values would be blank, such as the MFU of processors.
+  // Omits the MFU column if no run has an MFU, as on processors.
   const bool mfu = std::any_of(group.summaries.begin(), group.summaries.end(),
                                [](const Summary& s) { return std::isfinite(s.mfu); });
   Table t{.header = {"run", "strategy", "ranks", "tokens/s", "per rank", "efficiency", "step ms"}, .rows = {}};
@@ -39,7 +39,7 @@ Table efficiency_table(const RunGroup& group) {
   return t;
 }
 
-// One line per strategy, with the ideal: the base run's speed in proportion to the ranks.
+// One line per strategy, and the ideal line: the base run's speed in proportion to the ranks.
 Figure scaling_figure(const RunGroup& group) {
   LineChart chart{.title = "Scaling", .x_label = "ranks", .y_label = "tokens/s", .series = {}, .from_zero = true};
   std::set<double> rank_counts;

@@ -1,5 +1,5 @@
-// The sections of a report: tables and charts of one run, and comparisons of several. Each adds its heading, at
-// `level`, and the content below it, or nothing if the run has no data for it.
+// The sections of a report: tables and charts of one run, and comparisons of several. Each function adds its heading at
+// `level` and the content below it, or nothing if the run has no data for it.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace lt::report {
 
-// All sections of one run, with headings at `level` and one below.
+// Adds all sections of one run, with headings at `level` and one below.
 void add_run(Document& document, const RunData& run, int level);
 
 // The sections of add_run().
@@ -23,18 +23,19 @@ void add_collectives(Document& document, const RunData& run, int level);
 void add_memory(Document& document, const RunData& run, int level);
 void add_record(Document& document, const RunData& run, int level);
 
-// Key figures side by side, scaling over ranks, losses in one chart, and the settings that differ.
+// Adds key figures side by side, scaling over ranks, step times, memory, losses in one chart, and the settings that
+// differ.
 void add_comparison(Document& document, const std::vector<RunData>& runs);
 
-// Explains the words of a report; once, at its end.
+// Explains the terms of a report. Called once, at the end.
 void add_glossary(Document& document);
 
-// Losses of training and evaluation; for several runs, only training.
+// Training and evaluation losses of one run; training losses only for several.
 Figure loss_figure(const std::vector<const RunData*>& runs);
 
 // One field of every step.
 std::vector<double> all_of(const RunData& run, double StepRow::*member);
-// Rows of name, value as text, and share of the total, with a bar in the colours of a chart's legend.
+// Rows of name, value as text and share of the total, each with a bar in the colours of a chart's legend.
 Table shares(const std::string& what, const std::string& unit, const std::vector<std::pair<std::string, double>>& rows,
              std::string (*text)(double));
 

@@ -1,5 +1,5 @@
 // The segments of a run that continued with other ranks, another strategy or another batch. Invariant: speed and memory
-// describe only the last segment, since a mean over several would be true of none; losses cover the whole run.
+// describe only the last segment, since a mean over several would describe none; losses cover the whole run.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lt::report {
 
-// Names the fields of a `start` event that determine the speed of a step, in a report's words.
+// A field of a `start` event that determines the speed of a step, and its name in a report.
 struct Setting {
   const char* field;
   const char* words;
@@ -29,17 +29,17 @@ inline constexpr Setting kSettings[] = {
     {"seq", "sequence", false},
 };
 
-// Derives the segments from rows and starts, and the facts about the last one.
+// Derives the segments from rows and starts, and copies the facts of the last start that has steps.
 void divide_into_segments(RunData& run);
 
 bool has_segments(const RunData& run);           // more than one
 std::string range_text(const Segment& segment);  // "201 to 250"
-// The steps behind the figures of speed and memory, as in range_text().
+// The steps that the figures of speed and memory describe, as in range_text().
 std::string measured_range(const RunData& run);
-// A setting of that segment, or of config.toml; "–" if neither has it.
+// The last segment's setting, or else that of config.toml; "–" if neither has it.
 std::string measured_setting(const RunData& run, const char* field, const char* config_key);
 
-// Says that there are several segments, and lists each with its settings and speed; nothing for a single one.
+// Adds a note and a table of the segments with their settings and speeds; nothing for a single segment.
 void add_segments(Document& document, const RunData& run);
 
 }  // namespace lt::report

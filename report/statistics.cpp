@@ -1,4 +1,4 @@
-// Means and medians of a run's steps. Invariant: missing values (NaN) never count.
+// Means and medians over a run's steps. Invariant: a missing value (NaN) never enters a sum.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -18,7 +18,7 @@ std::vector<std::pair<int, int>> most_often_first(const std::map<int, int>& coun
   return sorted;
 }
 
-// For rank 0: the mean over the steps for each name, in the order in which they first occur.
+// The mean of rank 0's activities over the steps, in the order of first occurrence.
 std::vector<std::pair<std::string, double>> mean_breakdown(const std::vector<const StepRow*>& steps) {
   std::vector<std::pair<std::string, double>> activities;
   double rows = 0;
@@ -59,7 +59,7 @@ double median(std::vector<double> values) {
 
 std::vector<ActivityOverRanks> mean_breakdown_over_ranks(const std::vector<const StepRow*>& steps) {
   std::vector<ActivityOverRanks> activities;
-  std::vector<std::map<int, int>> greatest;  // per activity: how often each rank was the greatest
+  std::vector<std::map<int, int>> greatest;  // per activity: how often each rank had the maximum
   double rows = 0;
   for (const StepRow* step : steps) {
     if (step->breakdown_over_ranks.empty()) continue;

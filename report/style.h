@@ -1,9 +1,9 @@
-// The style sheet of the report's page, and a short script that shows the values under the pointer at once.
+// The style sheet of the report's page, and a short script that shows values at the pointer without delay.
 #pragma once
 
 namespace lt::report {
 
-// Colours: Okabe and Ito (2008), darkened or lightened for the background, in an order in which neighbours differ.
+// Colours: Okabe and Ito (2008), darkened or lightened for the background, ordered so that neighbours differ.
 inline constexpr const char* kReportStyle = R"css(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1b1f24; --soft: #59636e; --rule: #d5dae0; --panel: #f5f7f9;
   --c0: #0072b2; --c1: #d55e00; --c2: #008f68; --c3: #b4588f;
@@ -74,7 +74,7 @@ summary { cursor: pointer; font-weight: 600; }
 @media print { body { max-width: none; } }
 )css";
 
-// Replaces the native tooltips of the hover areas, to show them at once and also under a resting finger.
+// Replaces the native tooltips of the hover areas, to show values at once and also on touch.
 inline constexpr const char* kReportScript = R"js(
 const tip = document.body.appendChild(document.createElement('div'));
 tip.id = 'tip';

@@ -1,4 +1,4 @@
-// Key figures of a run.
+// Computes the key figures of a run.
 #include "report/summary.h"
 
 #include <fmt/format.h>

@@ -10,7 +10,7 @@ namespace lt::report {
 // Model, steps, tokens, losses and train_s describe the whole run; everything else its last segment (segments.h).
 // Speeds are medians over the steady steps, and memory is the maximum over the segment.
 struct Summary {
-  std::string model, strategy, recompute, dtype;  // "–" if the run does not say
+  std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
   double ranks = kMissing, steps = 0, tokens = kMissing;
   double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
   double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;
@@ -21,8 +21,8 @@ struct Summary {
 
 Summary summarize(const RunData& run);
 
-// "gpt-tiny: gpt2, 4 layers x width 128"; "gpt2, 2 layers x width 32" for a shape without a preset. The name of the
-// preset, or the family, if config.toml has no more; "–" if it does not say.
+// "gpt-tiny: gpt2, 4 layers x width 128"; "gpt2, 2 layers x width 32" for a shape without a preset. If config.toml
+// lacks the shape, the preset's name or else the family; "–" if it has neither.
 std::string model_of(const RunData& run);
 
 }  // namespace lt::report

@@ -24,7 +24,7 @@ std::vector<Point> finite_points(const Series& series) {
   return points;
 }
 
-// Keeps the lowest and the highest point of each of `bins` groups, in order, so that spikes stay.
+// Keeps the lowest and the highest point of each of `bins` groups, in order, so that spikes remain visible.
 std::vector<Point> thinned(const std::vector<Point>& points, std::size_t bins) {
   if (points.size() <= 2 * bins) return points;
   const auto lower = [](const Point& a, const Point& b) { return a.y < b.y; };
@@ -68,7 +68,7 @@ std::string draw_series(const Frame& frame, const std::vector<Point>& points, co
   return out;
 }
 
-// Draws areas around places spread over the x axis, each with the values of all series near it.
+// Draws hover areas spread over the x axis, each with the values of all series near it.
 std::string draw_hover(const Frame& frame, const LineChart& chart, const std::vector<std::vector<Point>>& points,
                        const Canvas& canvas) {
   std::vector<double> places;

@@ -1,6 +1,6 @@
 // Charts as inline SVG. Each is drawn twice, for wide and for narrow screens, so that text keeps its size on a phone.
-// The style sheet of the page (html.cpp) shows one of them and defines the colours .s0 ... (lines), .f0 ... (areas) and
-// .k0 ... (legend). Points that are not finite are left out.
+// The page's style sheet (style.h, html.cpp) shows one of the two and defines the colours .s0 ... (lines), .f0 ...
+// (areas) and .k0 ... (legend). Points that are not finite are left out.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline constexpr int kChartColors = 9;
 struct Series {
   std::string name;
   std::vector<double> x, y;  // x ascending
-  bool dots = false;         // draws a dot at each point too, for few points
+  bool dots = false;         // also draws a dot at each point, for few points
   bool dashed = false;
 };
 
@@ -21,10 +21,10 @@ struct LineChart {
   std::string title, x_label, y_label;  // with units
   std::vector<Series> series;
   bool from_zero = false;
-  std::vector<double> x_ticks = {};  // if not empty: these, as far as they fit
+  std::vector<double> x_ticks = {};  // if not empty: replaces the computed ticks; those that would overlap are skipped
 };
 
-// Columns of layers stacked on top of each other.
+// Columns of stacked layers.
 struct StackedChart {
   std::string title, x_label, y_label, unit;
   std::vector<std::string> names;

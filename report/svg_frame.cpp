@@ -1,4 +1,4 @@
-// Axes and scales of the charts. Invariant: margins follow from the texts in them.
+// Draws the axes of a chart. The left margin follows from the widest text in it.
 #include "report/svg_frame.h"
 
 #include <fmt/format.h>

@@ -17,13 +17,13 @@ using drawing::tick_texts;
 struct Canvas {
   const char* css_class;  // "wide" or "narrow"
   double width, height;
-  int columns;  // limit of hover areas and of stacked columns
+  int columns;  // the most hover areas, and the most stacked columns
 };
 inline constexpr Canvas kCanvases[] = {{"wide", 860, 300, 120}, {"narrow", 360, 260, 45}};
 
-// A value in a hover text: four digits.
+// A value in a hover text: four significant digits, or as count_text() from 1e4 on.
 std::string number_text(double value);
-// <figure>, its caption and the legend of the colours in their order.
+// Opens a <figure> with its caption and the legend, whose colours are in the order of `names`.
 std::string open_figure(const std::string& title, const std::vector<std::string>& names);
 
 class Frame {
@@ -40,10 +40,10 @@ class Frame {
   double plot_width() const { return right_ - left_; }
   double y_high() const { return y_.high; }
 
-  // Opens the <svg>: grid, y ticks and labels.
+  // Opens the <svg> and draws the grid, the y ticks and the labels.
   std::string open(const std::string& title, const std::string& x_label, const std::string& y_label) const;
   std::string x_tick(double position, const std::string& text) const;
-  // An invisible area with values, from `from` to `to`, which the page shows on hover.
+  // An invisible area from `from` to `to`. The page shows `text` when the pointer is over it.
   std::string hover(double from, double to, const std::string& text) const;
 
  private:

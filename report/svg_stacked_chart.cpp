@@ -40,7 +40,8 @@ std::vector<double> totals(const StackedChart& chart) {
   return sums;
 }
 
-// The top of the y axis. Rare columns above twice the usual height (the first step, a save) are cut.
+// The top of the y axis. If the highest column (the first step, a save) is more than twice the 95th percentile, the
+// axis ends at 1.3 times that percentile and cuts the rare columns above it.
 double usual_top(std::vector<double> sums) {
   std::sort(sums.begin(), sums.end());
   const double high = sums[static_cast<std::size_t>(0.95 * static_cast<double>(sums.size() - 1))];
@@ -70,7 +71,7 @@ std::string draw(const StackedChart& chart, double last, const std::vector<std::
     }
     hovers += frame.hover(from, to, text);
   }
-  // A tick stands at the column with its round number.
+  // A tick stands at the column that contains its round number.
   const auto ticks = inner_ticks({chart.x.front(), last}, static_cast<int>(frame.plot_width() / 70), /*whole=*/true);
   const auto texts = tick_texts(ticks);
   for (std::size_t k = 0; k < ticks.size(); ++k) {

@@ -1,4 +1,4 @@
-// Formats the numbers and text of a report.
+// Formats numbers and names for a report.
 #include "report/text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Numbers in a report. A missing value (NaN) is a dash.
+// Formats numbers for a report. A missing value (NaN) is a dash.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ using drawing::kDash;
 
 // "1.27M", "35.0k", "812".
 std::string count_text(double count);
-// With `digits` after the point.
+// With `digits` digits after the point.
 std::string fixed_text(double value, int digits);
 // "2m05s".
 std::string duration_text(double seconds);
@@ -21,11 +21,11 @@ std::string duration_text(double seconds);
 std::string time_text(double unix_seconds);
 // "37%".
 std::string percent_text(double fraction, int digits = 0);
-// A whole number.
+// Rounded to a whole number.
 std::string whole_text(double value);
 // "12.35", "0.50", "0.0037": two digits after the point, more for small values.
 std::string rate_text(double value);
-// "gather_exposed" as words.
+// "gather_exposed" as "gather exposed".
 std::string spaced(std::string name);
 
 }  // namespace lt::report

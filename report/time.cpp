@@ -27,7 +27,8 @@ constexpr const char* kCollectivesExplained =
     "computation, not what the link between the ranks can do, which ltrain bench comm measures. Where transfers and "
     "computation share processors, they also slow computation, and that counts as computation.";
 
-// The exposed time by cause: costs_of() subtracts the part that a late rank explains.
+// Splits the exposed time by cause. costs_of() has subtracted the part that a late rank explains from gather and
+// reduce.
 std::string exposed_text(const Costs& c) {
   const std::string all = fixed_text(c.communication() + c.straggler, 2);
   const std::string late =
@@ -78,7 +79,7 @@ Figure breakdown_figure(const RunData& run, const std::vector<std::pair<std::str
 
 Table collectives(const std::vector<CommRow>& rows) {
   Table t{.header = {"collective", "calls", "sent", "in flight ms", "exposed ms", "bus GB/s"}, .rows = {}};
-  // Narrow, for a phone.
+  // Few digits keep the table narrow enough for a phone.
   const auto calls = [](const CommRow& c) { return fmt::format("{:g}", std::round(10 * c.calls) / 10); };
   const auto ms = [](double value) { return fixed_text(value, value < 10 ? 2 : 1); };
   CommRow all;

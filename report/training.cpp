@@ -1,4 +1,4 @@
-// Shows what a run learns: losses of training and evaluation.
+// Shows a run's training: losses of training and evaluation, and the progress over the steps.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -20,20 +20,20 @@ namespace lt::launch {
 namespace {
 
 constexpr double kLookSoon_s = 0.25, kSoon_s = 5, kLookLater_s = 5;  // between searches for the ranks' processes
-constexpr double kLastWords_s = 3;       // for the other ranks if one failed and no launcher ends them
-constexpr double kLauncherEnds_s = 2;    // for a launcher to clean up
-constexpr double kLauncherLate_s = 15;   // for a launcher after this host's last rank: another host may be cut off
-constexpr double kForwardAgain_s = 0.5;  // then doubled; a launcher that has no ranks yet forwards to nobody
+constexpr double kLastWords_s = 3;       // the other ranks' time to end after a failure without a launcher
+constexpr double kLauncherEnds_s = 2;    // a launcher's time to clean up
+constexpr double kLauncherLate_s = 15;   // a launcher's time after this host's last rank: another host may be cut off
+constexpr double kForwardAgain_s = 0.5;  // doubles; a launcher without ranks yet forwards a signal to nobody
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::size_t kLongestLine = 4096;  // examined per line: a cause travels in the next attempt's environment
-constexpr int kReadsAtOnce = 16;            // from one child; as much as a pipe holds
+constexpr std::size_t kLongestLine = 4096;  // bytes examined per line: the next attempt's environment holds the cause
+constexpr int kReadsAtOnce = 16;            // from one child; together a pipe's capacity
 
 // A process that we started, and its output.
 struct Child {
   explicit Child(const ProcessSpec& spec) : process(spec) {}
 
-  // Passes on the available output, up to a limit: a process that writes without pause must not keep the supervisor
-  // from the others.
+  // Forwards the available output, up to a limit: a process that writes without pause must not keep the supervisor from
+  // the others.
   void read_errors(Output& output) {
     std::array<char, 4096> bytes{};
     for (int i = 0; i < kReadsAtOnce && !closed; ++i) {
@@ -55,7 +55,7 @@ struct Child {
 
   ChildProcess process;
   Cause cause;
-  std::string line;  // the last one, possibly incomplete
+  std::string line;  // the current one, possibly incomplete
   bool closed = false;
 };
 
@@ -87,7 +87,7 @@ class Attempt {
   }
 
  private:
-  // Used if no message tells more.
+  // Used if no message names the cause.
   std::string who_failed() const {
     if (!has_launcher_) return fmt::format("rank {}", first_failed_);
     if (!children_[0].process.was_signalled()) return "a rank";
@@ -162,7 +162,7 @@ class Attempt {
     for (const Child& child : children_) child.process.send(SIGTERM);
   }
 
-  // Their living processes.
+  // The living processes of this attempt's ranks.
   std::vector<pid_t> ranks_of_this_host() const {
     std::vector<pid_t> found = marked_processes(spec_.mark);
     std::erase_if(found, [&](pid_t pid) { return !runs_this_program(pid); });

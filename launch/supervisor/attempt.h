@@ -12,17 +12,17 @@ namespace lt::launch {
 
 struct AttemptEnd {
   int code = 0;       // as in a shell
-  std::string cause;  // in words
-  double failed = 0;  // end of the first rank of this host, on the clock of now_s()
+  std::string cause;  // why it ended, in words
+  double failed = 0;  // when the first rank on this host ended, on the clock of now_s()
 };
 
 struct AttemptSpec {
   std::vector<ProcessSpec> processes;  // one launcher, or each rank
   std::string mark;                    // "NAME=value" in the environment of all processes of the attempt
-  double grace_s;                      // for saving after a signal; 0: no limit
+  double grace_s;                      // the ranks' time to save after a signal; 0: no limit
 };
 
-// Passes standard error on to `output`. The first signal reaches the ranks as SIGUSR1, so that they save. A second one,
+// Forwards standard error to `output`. The first signal reaches the ranks as SIGUSR1, so that they save. A second one,
 // or the end of the grace period, kills them. Throws InternalError if a process cannot be started or does not end.
 AttemptEnd run_attempt(const AttemptSpec& spec, StopSignals& stop, Output& output);
 

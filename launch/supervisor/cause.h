@@ -1,4 +1,4 @@
-// The reason why an attempt ended, in words, from the standard error of its launcher and its ranks.
+// Finds the reason why an attempt ended, in words, from the standard error of its launcher and its ranks.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@ class Cause {
  public:
   // Reads one line of standard error, without its newline.
   void read(std::string_view line);
-  // The reason found in the lines, or else a description of `rank` by `code`, which is as in a shell.
+  // Returns the reason found in the lines. Without one, describes how `rank` ended by `code`, an exit code as in a
+  // shell.
   std::string text(int code, const std::string& rank = "a rank") const;
 
  private:

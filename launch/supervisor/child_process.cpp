@@ -1,4 +1,4 @@
-// Fork and exec. In between, only async-signal-safe calls.
+// Fork and exec. Only async-signal-safe functions may be called between the two.
 #include "supervisor/child_process.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   dup2(nothing, STDIN_FILENO);
   dup2(errors, STDERR_FILENO);
   execve(command[0], command, environment);
-  const char* reason = strerrordesc_np(errno);  // takes no lock, which another thread may have held at the fork
+  const char* reason = strerrordesc_np(errno);  // takes no lock: another thread may have held one at the fork
   for (const char* text : {"error: [launch] ", static_cast<const char*>(command[0]), ": ", reason, "\n"}) {
     if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }

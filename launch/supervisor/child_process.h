@@ -15,7 +15,7 @@ using Environment = std::map<std::string, std::string>;
 Environment current_environment();
 
 struct ProcessSpec {
-  std::vector<std::string> command;  // the first is a path
+  std::vector<std::string> command;  // the first word is a path
   Environment environment;
   int death_signal;
 };

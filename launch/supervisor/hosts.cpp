@@ -1,4 +1,4 @@
-// Asks all hosts at once, and gives each the same time to answer.
+// Asks all hosts at once and gives all the same time to answer.
 #include "supervisor/hosts.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::milliseconds kLookAgain{20};
 
-// Whether this host can listen on an address of that name.
+// Whether this host can bind an address of that name.
 bool is_this_host(const std::string& name) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
@@ -41,7 +41,7 @@ bool is_this_host(const std::string& name) {
   return is_own;
 }
 
-// The launch agent's command without the host, as mpirun reads it: the first of a list separated by colons.
+// The launch agent's command without the host. Like mpirun, takes the first entry of a list separated by colons.
 std::vector<std::string> agent() {
   const Environment environment = current_environment();
   const auto given = environment.find("OMPI_MCA_plm_rsh_agent");

@@ -1,4 +1,4 @@
-// The command line of each launcher.
+// Builds the command line of each launcher.
 #include "supervisor/launcher.h"
 
 #include <arpa/inet.h>
@@ -26,11 +26,11 @@ std::vector<ProcessSpec> over_mpirun(const RankSpec& spec) {
   std::vector<std::string> command = {find_program("mpirun").value(), "-n", std::to_string(spec.ranks),
                                       // A rank's threads need its cores; the default binds each rank to one core.
                                       "--bind-to", "none",
-                                      // Ranks wait for a dead peer, so they are ended soon.
+                                      // The other ranks block on a dead peer, so they are killed after one second.
                                       "--mca", "odls_base_sigkill_timeout", "1"};
   const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
   if (!spec.hostfile.empty()) add({"--hostfile", spec.hostfile});
-  // By default mpirun refuses root, and more ranks than cores or slots.
+  // By default mpirun refuses to run as root, and to start more ranks than cores or slots.
   if (spec.hostfile.empty() || spec.ranks > spec.slots) add({"--oversubscribe"});
   if (geteuid() == 0) add({"--allow-run-as-root"});
   for (const auto& [name, value] : environment) {
@@ -53,7 +53,7 @@ std::vector<ProcessSpec> over_srun(const RankSpec& spec) {
   return {{command, spec.environment, SIGTERM}};
 }
 
-// A free port.
+// A port that is free on this host now.
 int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

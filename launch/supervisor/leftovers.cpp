@@ -41,7 +41,7 @@ std::vector<pid_t> processes() {
 
 std::string text_of(pid_t pid, const char* file) { return readable_text(fmt::format("/proc/{}/{}", pid, file)); }
 
-// A killed process that nobody has waited for holds nothing any more.
+// A zombie has ended and holds no resources. A process without a readable state counts as one.
 bool is_zombie(pid_t pid) {
   const std::string stat = text_of(pid, "stat");
   const std::size_t name_end = stat.rfind(')');

@@ -17,7 +17,8 @@ std::vector<pid_t> marked_processes(const std::string& mark);
 // Whether it runs the program of this process: then it is a rank, not a helper of the launcher.
 bool runs_this_program(pid_t pid);
 
-// Kills them and waits until none is left. Returns their number. Throws InternalError if one does not end.
+// Kills the marked processes and waits until none is left. Returns their number. Throws InternalError if one does not
+// end.
 int end_marked_processes(const std::string& mark);
 
 class SharedMemoryFiles {
@@ -31,7 +32,7 @@ class SharedMemoryFiles {
   std::set<std::string> seen_;  // paths
 };
 
-// Removes Open MPI's files of the mpirun with this process id.
+// Removes the session folder of the mpirun with this process id.
 void remove_session_folder(pid_t mpirun);
 
 }  // namespace lt::launch

@@ -1,5 +1,5 @@
-// Writes from a separate thread, so that only that thread waits for the reader. O_NONBLOCK is no alternative: other
-// processes share the descriptor, and would get it too.
+// Writes from a separate thread, so that only that thread waits for the reader. O_NONBLOCK is no alternative: it would
+// also apply to the other processes that share the descriptor.
 #include "supervisor/output.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kPiece = 4096;                // written to a pipe as a whole
 constexpr std::chrono::milliseconds kStalled{500};  // without progress at the end: nobody reads any more
 
-// Blocks signals: they are for the thread that supervises.
+// Blocks all signals in this thread, so that a thread started meanwhile leaves them to the supervising thread.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -37,7 +37,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// Returns false if nobody can read it any more.
+// Returns false if the reader is gone.
 bool write_whole(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
@@ -59,7 +59,7 @@ struct Output::Queue {
   std::mutex mutex;
   std::condition_variable changed;
   std::string waiting;
-  std::size_t dropped = 0;  // bytes, after those in the queue
+  std::size_t dropped = 0;  // bytes that followed those in the queue
   std::size_t pieces = 0;   // written so far
   bool closed = false;      // nothing will be added
   bool left = false;        // the thread has ended

@@ -26,7 +26,7 @@ ino_t inode(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// Whether the file holds a step's row, or the restart event itself, from `offset` on.
+// Whether the file, from `offset` on, holds a step's row or the restart event itself.
 bool has_done_a_step(const std::string& metrics, std::size_t offset) {
   std::ifstream stream(metrics, std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(offset));
@@ -78,7 +78,7 @@ RunState::MetricsEnd RunState::metrics_end() const {
 void RunState::record(const Restart& restart, const MetricsEnd& end) const {
   const MetricsEnd now = metrics_end();
   if (now.file == 0) return;
-  // A start that saved nothing is moved aside, and a torn last line is cut off.
+  // An attempt moves the files of a start that saved nothing aside, and cuts off a torn last line.
   const std::size_t offset = now.file == end.file ? std::min(end.bytes, now.bytes) : 0;
   if (has_done_a_step(metrics_, offset)) return;
   LineFile(metrics_).append(restart_event(restart, restart_point(metrics_, offset)).dump());

@@ -16,10 +16,10 @@ class RunState {
 
   // The newest step with a committed checkpoint, or with a sealed copy in this host's memory; -1: none.
   Size newest_step() const;
-  // The newest step of each kind alone: copy and checkpoint.
+  // The newest step with a sealed copy, and the newest with a committed checkpoint; -1: none.
   Size copied_step() const;
   Size saved_step() const;
-  // Whether an attempt made the folder, or began to write in it, since this object was created.
+  // Whether an attempt has made the folder, or a new metrics file in it, since this object was created.
   bool is_begun() const { return marks() != before_; }
 
   // The end of metrics.jsonl. The next attempt appends to it or starts a new file.
@@ -28,8 +28,8 @@ class RunState {
     std::size_t bytes = 0;
   };
   MetricsEnd metrics_end() const;
-  // Writes the restart event of an attempt that did no step, judged by the lines after `end`. Other attempts write
-  // their own.
+  // Writes the restart event of an attempt if the lines after `end` hold no step. An attempt that did a step has
+  // written its own event.
   void record(const Restart& restart, const MetricsEnd& end) const;
 
  private:

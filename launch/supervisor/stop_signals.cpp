@@ -1,4 +1,4 @@
-// A signalfd for the stop signals and SIGCHLD.
+// Reads the stop signals and SIGCHLD from a signalfd.
 #include "supervisor/stop_signals.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@ namespace lt::launch {
 
 namespace {
 
-// As nohup requests, or a shell that starts a background process.
+// nohup ignores signals for its command, and a shell ignores them for a background process.
 bool is_ignored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

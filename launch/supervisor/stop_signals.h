@@ -9,16 +9,16 @@ namespace lt::launch {
 
 class StopSignals {
  public:
-  // Blocks the signals in its thread, for its lifetime.
+  // Blocks the signals in the calling thread until this object is destroyed.
   StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   int descriptor() const { return descriptor_; }
-  // Takes the signals that have arrived. Does not wait.
+  // Takes the signals that have arrived, without waiting.
   void take();
-  // Waits for at most this time, or until a stop is requested.
+  // Waits for `seconds` at most, or until a stop is requested.
   void wait(double seconds);
 
   bool asked() const { return first_ != 0; }

@@ -1,4 +1,4 @@
-// Runs attempts one after another.
+// Runs attempts one after another, and decides after each whether another one follows.
 #include "supervisor/supervisor.h"
 
 #include <fcntl.h>
@@ -31,13 +31,13 @@ constexpr int kInterrupted = 130;
 constexpr int kMostUnproductive = 3;  // attempts in a row that saved nothing new
 constexpr double kMostBackoff_s = 60;
 
-// Errors that would recur are not followed by a restart.
+// Whether a restart may help: some errors would recur.
 bool may_be_followed(int code) { return code == 1 || code == kRestart || code >= 128; }
 
 // Draws 128 random bits: the secret of the ranks' meeting, and the mark of their processes.
 std::string draw_token() { return random_hex(32); }
 
-// A file that is removed with its object.
+// A temporary file that its destructor removes.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)
@@ -55,7 +55,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-// The interface that Open MPI was told to use may be down, for example after a pulled cable. One host needs none.
+// The interface that Open MPI was told to use may be down, for example after a pulled cable. A single host needs none.
 void use_loopback(Environment& environment) {
   for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
     if (environment.count(name) > 0) environment[name] = "lo";
@@ -156,7 +156,7 @@ class Supervisor {
 
   int least() const { return options_.min_ranks == 0 ? options_.ranks : options_.min_ranks; }
 
-  // Returns no ranks if too few hosts are left.
+  // Returns 0 ranks if too few hosts are left.
   RankSpec ranks_of(int attempt, std::optional<TemporaryFile>& hostfile) {
     there_ = attempt > 1 && least() < options_.ranks ? answering(hosts_) : hosts_;
     RankSpec spec{options_.ranks, options_.hostfile, slots_of(there_), {}, current_environment()};
@@ -208,7 +208,7 @@ class Supervisor {
 
 ExitCode supervise(const LaunchOptions& options, const Config& config) {
   open_missing_descriptors();
-  std::signal(SIGPIPE, SIG_IGN);  // ranks go on without a reader of their output
+  std::signal(SIGPIPE, SIG_IGN);  // ranks continue when nobody reads their output
   std::signal(SIGCHLD, SIG_DFL);  // if it were ignored, the system would drop exit codes
   return Supervisor(options, config).run();
 }

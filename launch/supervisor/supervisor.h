@@ -21,8 +21,8 @@ struct LaunchOptions {
   std::vector<std::string> arguments;  // "train" and its arguments
 };
 
-// Starts the ranks and restarts them until they finish or must not be restarted. `config` is the arguments'
-// configuration. Returns the last attempt's code, with 128 and above as 75; 130 after a second SIGINT.
+// Starts the ranks and restarts them until they finish or must not be restarted. `config` must be the configuration
+// that the arguments give. Returns the last attempt's code, with 128 and above as 75; 130 after a second SIGINT.
 ExitCode supervise(const LaunchOptions& options, const Config& config);
 
 }  // namespace lt::launch

@@ -1,4 +1,4 @@
-// The naive attention and the library's give the kernel's results, for shapes with groups of heads and odd lengths.
+// Naive attention and library attention match the tiled kernel, for grouped heads and odd lengths too.
 #include <cmath>
 
 #include "bench/attention_methods.h"
@@ -18,7 +18,7 @@ TEST_CASE("attention: three ways, the same numbers", "[bench]") {
                                    random_values({shape.B, shape.T, shape.H * shape.D}, dtype, kCpu)};
       const auto tiled = tiled_attention(inputs);
       tiled->forward(), tiled->backward();
-      // bf16: one rounding of the result, and in the library's way two of scores and gradients.
+      // bf16: the result is rounded once; the library path also rounds scores and gradients twice.
       for (const auto& [path, rounded] :
            {std::pair{naive_attention(inputs), 8e-3}, {library_attention(inputs), 5e-2}}) {
         const double tolerance = dtype == DType::f32 ? 2e-5 : rounded;

@@ -1,4 +1,4 @@
-// The rule that decides whether a difference counts.
+// Tests the rule that decides whether a difference between two results counts.
 #include "bench/compare.h"
 
 #include "test_main/catch.h"

@@ -1,4 +1,4 @@
-// Sizes, factors and limits in the computation of rows.
+// Tests the formulas behind the rows of a benchmark: sizes, factors and limits.
 #include "bench/comm.h"
 #include "bench/floor.h"
 #include "bench/kernel_case.h"
@@ -105,7 +105,7 @@ TEST_CASE("kernel cases: FLOPs and bytes of known shapes", "[bench]") {
   }
 }
 
-// 2^17 logits, or 256 rows if those are more.
+// A chunk of the head has 2^17 logits on the CPU, but at least 256 rows.
 TEST_CASE("kernel cases: head and loss are of the rows that a step gives them", "[bench]") {
   const struct {
     Size vocab, B;

@@ -1,4 +1,4 @@
-// Values of several blocks: their transfer from and to the CPU or a device, and their checksums by several threads.
+// Values that span several blocks: transfer between CPU or device and file, and checksums on several threads.
 #include <algorithm>
 #include <cstddef>
 #include <span>

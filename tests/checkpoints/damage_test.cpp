@@ -1,4 +1,4 @@
-// Every kind of damage is refused, with file and field named; none gives wrong numbers.
+// Every kind of damage is refused with an error that names file and field. No damage gives wrong numbers.
 #include "checkpoints/fixture.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"

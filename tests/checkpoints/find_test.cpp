@@ -1,4 +1,4 @@
-// The checkpoint that a path selects, and the reasons why newer ones were skipped.
+// Which checkpoint a path selects, and the reasons given for skipping newer ones.
 #include "checkpoints/fixture.h"
 #include "layout.h"
 #include "libtrain/error.h"

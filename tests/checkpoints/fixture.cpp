@@ -1,4 +1,4 @@
-// A small model's state for the tests of checkpoints.
+// Makes the state of a small model for the checkpoint tests.
 #include "checkpoints/fixture.h"
 
 #include "checkpoints/repair.h"
@@ -49,7 +49,7 @@ ShardMap shards_of(const std::vector<ParameterInfo>& parameters, int rank, int s
       copy(made, Tensor::from(values, made.shape()));
       return made;
     };
-    Size first = 0;  // of the parameter, in the flat sequence
+    Size first = 0;  // index of the parameter's first element in the flat sequence
     for (const auto& [name, shape] : parameters) {
       const Size begin = std::max(first, rank * part) - first;
       const Size end = std::min(first + shape.elements(), (rank + 1) * part) - first;

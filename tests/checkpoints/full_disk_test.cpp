@@ -1,5 +1,5 @@
-// Writes that fail at any byte, and a writer that is killed: the save throws, nothing is committed, and earlier
-// checkpoints stay.
+// If a write fails at any byte, the save throws and commits nothing. Earlier checkpoints survive this and a killed
+// writer.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-// Limits every file of this process to `bytes`: writes fail with EFBIG, as with ENOSPC on a full disk.
+// Limits every file of this process to `bytes`. Writes beyond fail with EFBIG, as they do with ENOSPC on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes, void (*on_signal)(int) = SIG_IGN) : handler_(std::signal(SIGXFSZ, on_signal)) {
@@ -37,7 +37,7 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-// 20 to 60 KiB of values per file, so that the limit hits metadata, payload and the manifest in turn.
+// Has 20 to 60 KiB of values per file, so that the limit hits metadata, payload and the manifest in turn.
 std::vector<ParameterInfo> medium_model() {
   auto model = small_model();
   model.push_back({"ffn", {70, 50}});

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Loads exported models with transformers and compares their logits with a plain forward pass over this library's own
-# parameters (linear weights [out, in], packed qkv and gate_up). Exit 77: torch or transformers is not importable.
+# parameters (linear weights [out, in], packed qkv and gate_up). Exits with 77 if torch, safetensors or transformers
+# cannot be imported.
 import os
 import subprocess
 import sys
@@ -19,14 +20,14 @@ except ImportError as missing:
 LAYERS, HEADS, WIDTH, FFN, VOCAB, SEQ, EPS, BASE = 2, 4, 24, 40, 37, 19, 1e-4, 5000.0
 
 
-def attend(q, k, v, window=SEQ):  # [H, T, D] each; a position sees itself and window - 1 before it
+def attend(q, k, v, window=SEQ):  # [H, T, D] each; a position attends to itself and the window - 1 positions before it
     scores = q @ k.transpose(1, 2) / q.shape[-1]**0.5
     seen = torch.ones(scores.shape[-2:]).bool().tril().triu(1 - window)
     scores = scores.masked_fill(~seen, float("-inf"))
     return (scores.softmax(-1) @ v).transpose(0, 1).flatten(1)
 
 
-def heads(x, n):  # [T, n D] to [n, T, D]
+def heads(x, n):  # [T, n*D] to [n, T, D]
     return x.view(x.shape[0], n, -1).transpose(0, 1)
 
 
@@ -95,7 +96,7 @@ def main():
                 expected = gpt2(ours, tokens) if family == "gpt2" else llama(ours, tokens, WINDOWS.get(family, SEQ))
             difference = (found - expected).abs().max().item() / expected.abs().max().item()
             print(f"{name}: largest difference of logits {difference:.1e} relative")
-            # f32 sums of at most 40 terms in another order
+            # The two add up to 40 f32 terms in different orders.
             assert difference < 2e-6, (name, difference)
 
 

@@ -1,4 +1,5 @@
-// The exported folder: every number in its place, and the folder whole or absent. hf_check.py loads it elsewhere.
+// Every number of an exported folder is in its place, and the folder is complete or absent. hf_check.py loads the
+// folder with another implementation.
 #include "libtrain/checkpoints/checkpoint.h"
 
 #include <algorithm>

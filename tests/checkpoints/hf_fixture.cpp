@@ -1,5 +1,5 @@
-// Writes, for each model of hf_cases(), OUT/<name>/hf (the export) and OUT/<name>/ours.safetensors (the same parameters
-// under this library's names), which hf_check.py compares.
+// Writes the input of hf_check.py. For each model of hf_cases(), OUT/<name>/hf is the export, and
+// OUT/<name>/ours.safetensors has the same parameters under this library's names.
 #include <cstdio>
 
 #include "checkpoints/hf_models.h"

@@ -1,4 +1,4 @@
-// Tiny models of the families for the tests of the export.
+// Makes a tiny model of every family for the export tests.
 #include "checkpoints/hf_models.h"
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace {
 constexpr Size kLayers = 2, kHeads = 4, kGroups = 2, kWidth = 24, kFfn = 40, kVocab = 37, kSeq = 19;
 constexpr Size kHead = kWidth / kHeads;
 
-// `more` are further fields: R"("window":5,)".
+// `more` holds further fields, such as R"("window":5,)".
 std::string model_json(const char* family, Size groups, bool tied, const char* more = "") {
   return std::string(R"({"family":")") + family + R"(","layers":2,"heads":4,"kv_heads":)" + std::to_string(groups) +
          R"(,"width":24,"ffn":40,"vocab":37,"max_seq":19,"norm_eps":0.0001,"rope_base":5000.0,)" + more +
@@ -42,7 +42,7 @@ HfCase gpt2(const char* name, bool tied) {
   return item;
 }
 
-// Heads of `head` channels, with or without norms of queries and keys.
+// Heads have `head` channels. `qk_norm` adds norms of queries and keys.
 HfCase llama(const char* name, bool tied, const std::string& model, Size head = kHead, bool qk_norm = false) {
   HfCase item{name, model, {{"embedding.wte.weight", {kVocab, kWidth}}}};
   const auto add = [&](const std::string& parameter, Shape shape) { item.parameters.push_back({parameter, shape}); };

@@ -1,5 +1,5 @@
-// Tiny models of the families for the tests of the export. Parameters have this library's own names, spelt out here
-// instead of taken from the table under test.
+// Tiny models of every family for the export tests. The library's own parameter names are spelt out, not taken from the
+// table under test.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ struct HfCase {
 
 std::vector<HfCase> hf_cases();
 
-// Element `index` of a parameter, similar to trained values, with norms around one.
+// Element `index` of a parameter. Values resemble trained ones; norm weights are around one.
 float hf_value(const lt::ParameterInfo& parameter, lt::Size index);
 
-// Saves the case as step 12 (only masters) under `directory`; returns the step's folder.
+// Saves the case's masters as step 12 under `directory`; returns the step's folder.
 fs::path save_case(const HfCase& item, const fs::path& directory);
 
 }  // namespace lt_test

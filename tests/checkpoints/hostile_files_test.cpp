@@ -1,5 +1,5 @@
-// Files with correct checksums that this library did not write: readers trust nothing beyond the bounds of the
-// manifest, and refuse the rest before parsing.
+// Files that another program wrote, with correct checksums. Readers trust nothing beyond the manifest's bounds and
+// refuse the rest before parsing.
 #include <sys/stat.h>
 
 #include <functional>
@@ -18,7 +18,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// The error of reading a small checkpoint's manifest with `from` replaced by `to`.
+// Replaces `from` by `to` in the manifest of a small checkpoint. Returns the error of reading it, or "none".
 std::string manifest_error(const std::string& from, const std::string& to) {
   const TempFolder temp;
   const fs::path folder = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
@@ -58,7 +58,7 @@ TEST_CASE("hostile files: a manifest's nesting is bounded", "[checkpoints]") {
   }();
   CHECK_THAT(manifest_error("\"step\": 1", "\"step\": " + deep), ContainsSubstring("expected at most 32 levels"));
   CHECK_THAT(manifest_error("\"step\": 1", "\"step\": " + objects), ContainsSubstring("expected at most 32 levels"));
-  const std::string brackets(100, '[');  // in a string they are text
+  const std::string brackets(100, '[');  // do not nest inside a string
   CHECK(manifest_error("gpt-tiny", "\\\"" + brackets) == "none");
 }
 

@@ -1,4 +1,4 @@
-// The manifest: round trip, and every inconsistency that a reader would otherwise trust.
+// A manifest survives a round trip, and every inconsistency that a reader could trust is refused.
 #include "manifest.h"
 
 #include "checkpoints/fixture.h"
@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// Two files that hold one parameter of 3 x 2 elements.
+// Two files that together hold one parameter of 3 x 2 elements.
 Manifest two_files() {
   Manifest manifest{lt_test::state_at(7), 2, {{"w", {3, 2}}}, {}, {kMaster, "m", "v"}};
   for (int rank = 0; rank < 2; ++rank) {
@@ -199,7 +199,7 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
   CHECK_THAT(error_with("{\"kind\":\"v\",", "{\"kind\":\"momentum\","), ContainsSubstring("by the datasets, found"));
   CHECK_THAT(error_with(",{\"kind\":\"v\",\"dtype\":\"f32\"}", ""),
              ContainsSubstring("v/w has a kind that is missing in the list of states"));
-  // As written before these two fields existed, and with numbers that no run has.
+  // Older manifests lack these two fields. Values that no run can have are refused.
   CHECK(error_with(" \"loss_scale_steps\": 0,\n", "") == "none");
   CHECK(error_with(" \"skipped\": 0,\n", "") == "none");
   CHECK_THAT(error_with("\"skipped\": 0", "\"skipped\": 3000000000"),

@@ -1,4 +1,4 @@
-// Copies in shared memory: a sealed copy is found again unchanged; an unsealed or changed one does not count.
+// Copies in shared memory. A sealed copy is found again unchanged; an unsealed or changed copy does not count.
 #include "memory_folder.h"
 
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ using namespace lt_test;
 
 namespace {
 
-// A separate run; its copies are removed at the end.
+// A run with its own id. Removes the run's copies at the end.
 struct MemoryRun {
   ~MemoryRun() { remove_memory_copies(id); }
   std::string id = draw_run_id();
@@ -62,7 +62,7 @@ TEST_CASE("memory copy: a seal and its payload outlive the one that made them", 
   CHECK(copy.is_as_sealed());
   CHECK(memory_copies(draw_run_id()).empty());
 
-  // The same layout reuses the file; another one gets a separate file.
+  // The same layout reuses the file; another layout gets a new file.
   CHECK(is_seal_of(MemoryCopy(run.file, run.owner, run.layout), 5));
   run.layout.pop_back();
   CHECK(MemoryCopy(run.file, run.owner, run.layout).sealed().step == 0);
@@ -83,7 +83,7 @@ TEST_CASE("memory copy: what changed since the checksum is found; without one th
   CHECK(copy.is_as_sealed());
   copy.payload()[100] ^= std::byte{4};
   CHECK_FALSE(copy.is_as_sealed());
-  // The step is repeated, after a restart from an earlier one.
+  // A restart from an earlier step repeats this step.
   copy.unseal();
   CHECK(copy.sealed().step == 0);
   CHECK_FALSE(copy.is_as_sealed());
@@ -108,7 +108,7 @@ TEST_CASE("memory copy: foreign and damaged files are none", "[checkpoints]") {
   };
   std::string whole(8192, 0);
   std::ifstream(run.file, std::ios::binary).read(whole.data(), 8192);
-  // Sets each word of the header to a huge value; the layout is then invalid.
+  // Sets one word of the header after the other to a huge value. A copy that is still accepted has a valid layout.
   int taken = 0;
   for (std::size_t at = 0; at < 160; at += 8) {
     write(static_cast<std::streamoff>(at), std::string(8, '\x7f'));
@@ -118,7 +118,7 @@ TEST_CASE("memory copy: foreign and damaged files are none", "[checkpoints]") {
     }
     write(0, whole);
   }
-  CHECK(taken > 0);  // if the seal or the checksum changed
+  CHECK(taken > 0);  // a changed seal or checksum leaves the layout valid
   write(4096, "master f32 0 99999999999 0 w\n");
   CHECK(memory_copies(run.id).empty());
 }

@@ -1,5 +1,5 @@
-// Random damage to a small checkpoint, from a fixed seed: verification, load and read_tensor() report it or return the
-// right values; nothing crashes, and nothing differs silently.
+// Damages a small checkpoint at random, from a fixed seed. Verification, load() and read_tensor() report the damage or
+// return the right values. Nothing crashes, and nothing differs silently.
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -93,8 +93,7 @@ void check_flips(int count) {
   CHECK(wrong == 0);
 }
 
-// Sets 1 to 8 bytes of the shard file, outside the payload, to values that are unexpected for lengths, addresses and
-// types.
+// Sets 1 to 8 bytes of the shard file, outside the payload, to bad values for lengths, addresses and types.
 void mutate_metadata(Random& random, const Victim& victim) {
   const Manifest manifest = victim.manifest();
   std::string bytes = victim.whole().shard;
@@ -113,7 +112,7 @@ void mutate_metadata(Random& random, const Victim& victim) {
   write_repaired(victim.folder(), manifest, bytes);
 }
 
-// The positions of the numbers of a JSON text, including those in strings.
+// The positions of all numbers in a JSON text, including those inside strings.
 std::vector<std::size_t> numbers_of(const std::string& text) {
   std::vector<std::size_t> found;
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -151,11 +150,11 @@ std::string mutated_manifest(Random& random, std::string text) {
       while (std::isdigit(text[end]) != 0 || text[end] == '.') ++end;
       return text.replace(at, end - at, kNumbers[random.below(std::size(kNumbers))]);
     }
-    case 1: {  // one line less
+    case 1: {  // a missing line
       const auto [begin, bytes] = line(random.below(text.size()));
       return text.erase(begin, bytes);
     }
-    case 2: {  // a repeated line, anywhere
+    case 2: {  // a line repeated anywhere
       const auto [begin, bytes] = line(random.below(text.size()));
       return text.insert(line(random.below(text.size())).first, text.substr(begin, bytes));
     }
@@ -168,7 +167,7 @@ std::string mutated_manifest(Random& random, std::string text) {
       for (std::size_t i = at; i < std::min(text.size(), at + 1 + random.below(6)); ++i) text[i] = random.byte();
       return text;
     }
-    default: {  // a piece of itself elsewhere
+    default: {  // a piece of the text repeated elsewhere
       const std::size_t from = random.below(text.size()), bytes = random.below(200);
       return text.insert(random.below(text.size()), text.substr(from, bytes));
     }
@@ -193,7 +192,7 @@ void check_mutations(int count) {
   CHECK(wrong == 0);
 }
 
-// A fifth under sanitizers, which make each case several times slower.
+// Runs a fifth of the cases under sanitizers, which make each case several times slower.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kFlips = 600, kMutations = 400;
 #else

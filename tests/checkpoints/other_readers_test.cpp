@@ -1,4 +1,4 @@
-// A shard file as other programs read it, with only the HDF5 library: names, attributes and values.
+// Reads names, attributes and values of a shard file with only the HDF5 library, as other programs do.
 #include <hdf5.h>
 
 #include <algorithm>

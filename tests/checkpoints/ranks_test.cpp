@@ -1,4 +1,4 @@
-// Several ranks: one file each, any partition reads them, and a failure of one is a failure of all.
+// Several ranks write one file each. Any partition reads them, and a failure on one rank fails all ranks.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -20,7 +20,7 @@ namespace {
 
 const Group& group() { return world().group(); }
 
-// Rank 0's folder, seen by all ranks and removed after all are done with it.
+// Rank 0's folder, shared by all ranks. It is removed when all ranks are done with it.
 class SharedFolder {
  public:
   SharedFolder() : path_(group().broadcast_bytes(own_.text(), 0)) {}
@@ -37,7 +37,7 @@ class SharedFolder {
 
 TEST_CASE("ranks: saved by all, loaded at this and at every other partition", "[checkpoints]") {
   const SharedFolder temp;
-  // Element 1048576 of the large parameter, where a block ends in a file of one rank, lies inside a part here.
+  // Saved by one rank, a block ends at element 1048576 of the large parameter. Here that element lies inside a part.
   for (const auto& model : {small_model(), larger_model()}) {
     const Size step = static_cast<Size>(model.size());
     const ShardMap mine = shards_of(model, group().rank(), group().size());
@@ -98,7 +98,7 @@ TEST_CASE("ranks: one rank's wrong input is everybody's error and leaves no trac
   CHECK_THAT(error, ContainsSubstring("unknown"));
   CHECK(rank == 1);
   CHECK(names_in(temp.path()).empty());
-  group().barrier();  // no rank saves again while others look
+  group().barrier();  // no rank saves again while others list the folder
 }
 
 TEST_CASE("ranks: a gap between the ranks is everybody's error", "[checkpoints]") {
@@ -132,7 +132,7 @@ TEST_CASE("ranks: one rank's full disk fails the save on all; the older checkpoi
   std::signal(SIGXFSZ, handler);
   CHECK_THAT(error, ContainsSubstring("rank-00001.h5: "));
   CHECK(shared);
-  group().barrier();  // rank 0 has cleared up
+  group().barrier();  // rank 0 has removed the failed save
   CHECK(names_in(temp.path()) == std::vector<std::string>{"LATEST", "step-00000001"});
   CHECK(find_newest(temp.text(), kAnyRun, nullptr, true) == older);
   group().barrier();
@@ -145,7 +145,7 @@ TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint
   const ShardMap mine = shards_of(larger_model(), group().rank(), group().size());
   const std::string older = save(temp.text(), mine, state_at(1), group());
   const fs::path newer = save(temp.text(), mine, state_at(2), group());
-  if (group().rank() == 0) {  // in the last rank's reads, or in its share of the other bytes
+  if (group().rank() == 0) {  // damages what the last rank reads or its share of the other bytes
     std::string bytes = read_file(newer / shard_name(group().size() - 1));
     bytes[bytes.size() / 2] ^= 1;
     write_file(newer / shard_name(group().size() - 1), bytes);

@@ -1,4 +1,4 @@
-// Damage with matching checksums.
+// Recomputes the checksums of damaged files.
 #include "checkpoints/repair.h"
 
 #include "io/crc32c.h"

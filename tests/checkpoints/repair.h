@@ -1,4 +1,4 @@
-// Damage with matching checksums, as made by somebody who knows the format.
+// Gives damaged files matching checksums, as somebody who knows the format would.
 #pragma once
 
 #include "checkpoints/fixture.h"
@@ -6,11 +6,11 @@
 
 namespace lt_test {
 
-// Returns the text with the checksum of its own bytes in the last field; `text` must end with that field, as manifests
-// do.
+// Returns the text with the checksum of its own bytes in the last field. If `text` has no checksum field, returns it
+// unchanged.
 std::string with_repaired_checksum(std::string text);
 
-// Writes `bytes` as rank 0's file, and a manifest with its checksums and size.
+// Writes `bytes` as rank 0's file, and `manifest` with that file's checksums and size.
 void write_repaired(const fs::path& folder, lt::checkpoint::Manifest manifest, const std::string& bytes);
 
 }  // namespace lt_test

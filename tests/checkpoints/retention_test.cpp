@@ -1,4 +1,4 @@
-// Retention: what is kept and removed. Evidence and a running save are never touched.
+// Which checkpoints are kept and which are removed. Retention never touches evidence or a running save.
 #include "retention.h"
 
 #include <chrono>
@@ -56,7 +56,7 @@ TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one tha
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;
   write_file(file, bytes);
-  // Clocks of file systems are coarse, and this process saved the folder just before.
+  // File system clocks are coarse and this process saved the folder only now, so set a clearly later time.
   fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
   save_alone(temp.path(), 4, shards, 2);
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000002", "step-00000003", "step-00000004"});
@@ -117,7 +117,7 @@ TEST_CASE("retention: multiples of keep_every and the best evaluation stay beyon
   };
   for (Size step = 1; step <= 9; ++step) save_evaluated(step, {}, {.keep = 2, .keep_every = 4});
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000004", "step-00000008", "step-00000009"});
-  const double losses[] = {3, 2.5, 2.5, 2.75, 2.75};  // steps 10 to 14; 11 is the first of the best
+  const double losses[] = {3, 2.5, 2.5, 2.75, 2.75};  // steps 10 to 14; step 11 is the first with the best loss
   for (Size step = 10; step <= 14; ++step) {
     save_evaluated(step, losses[step - 10], {.keep = 2, .keep_every = 8, .best = true});
   }

@@ -1,5 +1,5 @@
-// The runs of a folder's checkpoints: a run finds, keeps and removes only its own, and one process at a time writes
-// there.
+// Runs that share a checkpoints folder. A run finds, keeps and removes only its own checkpoints, and one process at a
+// time writes to the folder.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ TEST_CASE("runs: a save beside another run's checkpoint is refused before anythi
     CHECK_THAT(e.what(), ContainsSubstring("found step-00000030 of run " + kOther));
   }
   CHECK(names_in(temp.path()) == before);
-  fs::resize_file(temp.path() / "step-00000030" / "rank-00000.h5", 5);  // damaged, it belongs to no run
+  fs::resize_file(temp.path() / "step-00000030" / "rank-00000.h5", 5);  // a damaged checkpoint belongs to no run
   CHECK(problems_of(save_alone(temp.path(), 6, shards), true).empty());
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("runs: a checkpoint of version 1, as the program wrote it then, is rea
   CHECK(state.data_tokens == 400);
   const auto weights = read_tensor(folder.string(), "blocks.0.norm1.weight");
   REQUIRE(weights.size() == 4);
-  CHECK(weights[0] == Approx(1).margin(1e-3));  // it began at 1 and made two small steps
+  CHECK(weights[0] == Approx(1).margin(1e-3));  // starts at 1 and takes two small steps
   CHECK(weights[0] != 1);
   for (const float v : read_tensor(folder.string(), "head.norm.bias", "v")) CHECK(v > 0);
 }
@@ -96,8 +96,8 @@ TEST_CASE("runs: one process at a time has a folder, and others wait for it", "[
   const TempFolder temp;
   const auto lock = try_lock_folder(temp.path());
   REQUIRE((lock && lock->use_count() > 0));
-  CHECK(try_lock_folder(temp.path()));  // this process has it already
-  // A newly opened folder counts as another process for the lock.
+  CHECK(try_lock_folder(temp.path()));  // this process already holds the lock
+  // The lock treats a newly opened descriptor like another process.
   const auto taken_elsewhere = [&] {
     const int fd = ::open(temp.path().c_str(), O_RDONLY | O_DIRECTORY);
     const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0;

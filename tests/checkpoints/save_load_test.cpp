@@ -1,4 +1,4 @@
-// One rank: saved values load again, at the same and at other partitions; mismatches are refused by name.
+// One rank saves and loads. Values load with the same and with other partitions; mismatches are refused by name.
 #include <cstring>
 
 #include "checkpoints/fixture.h"
@@ -57,7 +57,7 @@ TEST_CASE("load: any part of the parameters, whatever blocks it crosses", "[chec
   // The block boundary of the large parameter lies at element 1048576.
   for (const auto& [begin, end] : {std::pair<Size, Size>{1048575, 1048577}, {0, 1048576}, {1048576, 1208900}, {5, 6}}) {
     ShardMap part{larger_model(), {}, {}};
-    for (const char* const kind : {"m", "v"}) {  // v is converted
+    for (const char* const kind : {"m", "v"}) {  // converts v from bf16
       part.needed.push_back({"blocks.0.ffn.up.weight", kind, begin, end, Tensor::zeros({end - begin}, DType::f32)});
     }
     load(folder.string(), part);

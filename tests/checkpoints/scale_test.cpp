@@ -1,6 +1,6 @@
-// To run by hand, for the figures of docs/checkpoint-format.md: checkpoints_test "[scale]" (the manifest of a large
-// model on many ranks) and checkpoints_test "[speed]" (GB/s of save, load and verify, beside dd with fsync, in
-// LT_SPEED_FOLDER).
+// Measures the figures in docs/checkpoint-format.md; run by hand. checkpoints_test "[scale]" measures the manifest of a
+// large model on many ranks. checkpoints_test "[speed]" measures save, load and verify in GB/s in the folder
+// LT_SPEED_FOLDER, and dd with fsync for comparison.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -45,7 +45,7 @@ double processor_seconds(Body&& body) {
   return processor_seconds() - begin;
 }
 
-// Memory in MB: "VmRSS" now, or "VmHWM" since the last reset_peak().
+// Memory in MB: "VmRSS" is the current use, "VmHWM" the peak since the last reset_peak().
 double memory_mb(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -55,7 +55,7 @@ double memory_mb(const std::string& field) {
 }
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-// The manifest of ranks that share each unit evenly: masters, m and v.
+// A manifest of masters, m and v whose ranks share each unit evenly.
 Manifest manifest_of(const nn::Transformer& model, int ranks) {
   Manifest manifest{state_at(1000), ranks, {}, {}};
   for (const nn::NamedParameter& entry : model.all_parameters()) {
@@ -117,7 +117,7 @@ TEST_CASE("speed: save, load and verify", "[.][speed]") {
   const TempFolder temp;
   const char* given = std::getenv("LT_SPEED_FOLDER");
   const fs::path folder = given == nullptr ? temp.path() : fs::path(given) / "lt-speed";
-  constexpr Size kElements = Size{32} << 20;  // of each kind: 403 MB
+  constexpr Size kElements = Size{32} << 20;  // of each kind; 403 MB in total
   constexpr double kBytes = 3.0 * 4 * static_cast<double>(kElements);
   ShardMap shards{{{"w", {kElements}}}, {}, {}, {kMaster, "m", "v"}};
   for (const char* const kind : {kMaster, "m", "v"}) {

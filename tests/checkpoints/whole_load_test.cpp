@@ -1,4 +1,4 @@
-// A load verifies every byte, each about once, and skips damaged checkpoints.
+// A load verifies every byte about once and skips damaged checkpoints.
 #include "checkpoints/fixture.h"
 #include "known_folders.h"
 #include "libtrain/error.h"
@@ -19,7 +19,7 @@ void flip(const fs::path& file, Size at) {
   write_file(file, bytes);
 }
 
-// One byte of each kind's payload, and one outside the payload.
+// Positions of one byte in each kind's payload and of one byte outside the payload.
 std::vector<Size> places_in(const Manifest& manifest) {
   std::vector<Size> places{0};
   for (const DatasetEntry& dataset : manifest.files[0].datasets) {
@@ -47,7 +47,7 @@ TEST_CASE("whole load: what nobody needs is verified too", "[checkpoints]") {
   CHECK(wrong_elements(masters) == 0);
   CHECK(is_whole(folder));
   std::erase_if(masters.needed, [](const StateRange& range) { return range.parameter != "scale"; });
-  flip(file, places[1] - 4);  // another tensor's masters, which are not requested
+  flip(file, places[1] - 4);  // in the masters of another tensor, which is not requested
   CHECK_THROWS_WITH(load(folder.string(), masters), ContainsSubstring("rank-00000.h5: master/"));
   CHECK(!is_whole(folder));
 }
@@ -73,7 +73,7 @@ TEST_CASE("whole load: the shares of the ranks are everything, each piece once",
   }
   for (const int rank : {0, 1}) verify_share(folder, manifest, {}, rank, 2);
   std::vector<bool> all(static_cast<std::size_t>(piece_count(manifest)), true);
-  flip(file, 0);  // nothing is left to read
+  flip(file, 0);  // goes unnoticed: every piece is marked as verified
   verify_share(folder, manifest, all, 0, 1);
 }
 

@@ -1,4 +1,4 @@
-"""`ltrain bench`: the fields of each measurement and that they fit together, the comparison of results, errors."""
+"""Tests `ltrain bench`: the fields of each measurement and their consistency, the comparison of results, and errors."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ STRATEGIES = ("ddp", "zero1", "zero2", "zero3")
 
 class Bench(program.CliTest):
     def bench(self, *arguments, ranks=1):
-        """The JSON of a measurement that went well, after the checks that hold for all of them."""
+        """Runs a measurement, checks what holds for all of them, and returns its JSON."""
         out = self.folder / "out.json"
         done = program.run("bench", *arguments, *QUICK, "--out", out, ranks=ranks)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -44,7 +44,7 @@ class Bench(program.CliTest):
         result = self.bench("kernels", *SMALL)
         peaks = result["peaks"]
         self.assertEqual(result["left_out"], [])
-        # What fits the fastest cache of one thread is measured too: kernels on so little have it for their limit.
+        # The smallest size fits the fastest cache of one thread, which limits kernels on little data.
         self.assertEqual([memory["bytes"] for memory in peaks["memory"]], [16 << 10 << i for i in range(16)])
         rows = {(row["name"], row.get("implementation"), row["dtype"]): row for row in result["rows"]}
         self.assertEqual(len(rows), len(result["rows"]))
@@ -60,7 +60,7 @@ class Bench(program.CliTest):
             memory = row["bytes"] / rate / 1e6
             self.assert_near(row["limit_ms"], max(compute, memory))
             self.assertEqual(row["limited_by"], "flops" if compute > memory else "memory")
-        # 2 sequences of 16 tokens: 32 rows, of width 32, packed [q | k | v] of 96
+        # 2 sequences of 16 tokens give 32 rows of width 32; packed [q | k | v] has width 96.
         qkv = rows["gemm.qkv.forward", None, "f32"]
         self.assertEqual((qkv["shape"], qkv["flops"], qkv["bytes"]),
                          ("M=32 N=96 K=32", 2 * 32 * 96 * 32, 4 * (32 * 32 + 32 * 96 + 32 * 96)))
@@ -101,7 +101,7 @@ class Bench(program.CliTest):
         self.assertEqual(result["tokens_per_step"], 2 * 2 * 16)
         row, = result["rows"]
         self.assertEqual((row["name"], row["ranks"], row["strategy"], row["dtype"], row["recompute"]),
-                         ("gpt2-2x32", 2, "zero2", "f32", "none"))  # what SMALL makes of the preset is none
+                         ("gpt2-2x32", 2, "zero2", "f32", "none"))  # SMALL changes the preset, so no preset is named
         self.assertEqual(result["model"], "gpt2-2x32")
         self.assertEqual({key: row["ms"][key] for key in ("min", "median", "max")}, result["step_ms"])
         self.assert_near(result["tokens_per_s"], 64 / row["ms"]["median"] * 1e3)
@@ -120,13 +120,13 @@ class Bench(program.CliTest):
             self.assert_near(row["tokens_per_s_per_rank"], row["tokens_per_s"] / row["ranks"])
             self.assert_near(row["efficiency"], row["tokens_per_s_per_rank"] / rows[0]["tokens_per_s"])
             self.assertTrue(0 <= row["exposed_share"] < 1)
-        # What is planned: a strategy's peak at two ranks is that of a run.
+        # The planned peak of a strategy at two ranks equals the measured peak.
         for row in rows[1:5]:
             plan = program.run("plan", *SMALL, f"--parallel.strategy={row['strategy']}", "--ranks", 2, "--json")
             self.assertEqual(row["memory_peak_bytes"], json.loads(plan.stdout)["peak_bytes"])
 
     def result(self, name, change=None):
-        """The path of a made-up result after change(result)."""
+        """Writes a made-up result, changed by change(result), and returns its path."""
         rows = [{"name": f"kernel {i}", "shape": "N=1", "dtype": "f32", "ms": {"min": 0.99 * ms, "median": ms, "max": 9 * ms, "blocks": [ms]}}
                 for i, ms in enumerate((1.0, 2.0, 3.0))]
         result = {"schema": 1, "benchmark": "kernels", "command": "ltrain bench kernels", "warmup": 1, "iterations": 5,
@@ -224,17 +224,17 @@ class Bench(program.CliTest):
             self.assertEqual(row["name"], "gpt2-2x32")
             self.assertAlmostEqual(row["cost_share"] * rows["off"]["ms"]["median"], row["cost_ms"], places=9)
             self.assertLess(row["cost_ms"], row["ms"]["max"])
-        # Of five steps: a line of metrics.jsonl each, with sinks one of metrics.csv too.
+        # Each of the five steps writes a line of metrics.jsonl; with sinks, one of metrics.csv too.
         self.assertEqual({mode: row["rows_written"] for mode, row in rows.items()},
                          {"off": 0, "metrics": 5, "sinks": 10, "trace": 5})
         wrote = {mode: row["bytes_written"] for mode, row in rows.items()}
         self.assertEqual(wrote["off"], 0)
-        # A line of metrics.jsonl is longer or shorter by the digits of its times.
+        # The length of a line of metrics.jsonl varies with the digits of its times.
         self.assertAlmostEqual(wrote["trace"] / wrote["metrics"], 1, delta=0.2)
         self.assertGreater(wrote["sinks"], 1.3 * wrote["metrics"])
         self.assertEqual([rows[mode]["spans"] for mode in ("off", "metrics", "sinks")], [0, 0, 0])
         self.assertGreater(rows["trace"]["spans"], 5)
-        # Rank 0 alone writes: one event file, and one row of names.
+        # Only rank 0 writes, so there is one event file and one set of names.
         events = [name for name in result["files"] if name.startswith("tb/")]
         self.assertEqual(sorted(result["files"]), ["log.txt", "metrics.csv", "metrics.jsonl", *events])
         self.assertEqual(len(events), 1, result["files"])

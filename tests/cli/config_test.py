@@ -1,4 +1,5 @@
-"""Configuration on the command line, through `ltrain train --print-config`: layers, round trip, errors, one message."""
+"""Configuration from all sources, tested through `ltrain train --print-config`: precedence of the layers, round trip,
+errors, one message for all ranks."""
 
 import pathlib
 import re
@@ -9,7 +10,7 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/configuration.md"
 
 
 def values(toml):
-    """{"section.key": text} of what --print-config prints: sections of `key = value` lines."""
+    """Parses the output of --print-config, which has sections of `key = value` lines, into {"section.key": text}."""
     found, section = {}, None
     for line in toml.splitlines():
         if line.startswith("["):

@@ -1,4 +1,4 @@
-"""What ranks with a CUDA device each may take of the others'. Without two devices it is skipped."""
+"""Ranks with one CUDA device each take no memory of each other's devices. Skipped without two devices."""
 
 import program
 from training import CudaTest
@@ -11,7 +11,7 @@ class CudaRanks(CudaTest):
         self.skip_without_device(done.stderr)
         self.assertEqual(done.returncode, 0, done.stderr)
         outside = [row["memory_outside_bytes"] for row in self.lines() if "memory_outside_bytes" in row]
-        self.assertLess(max(outside) - outside[0], 128 << 20)  # a context of the other rank has more
+        self.assertLess(max(outside) - outside[0], 128 << 20)  # a context of the other rank would take more
 
 
 if __name__ == "__main__":

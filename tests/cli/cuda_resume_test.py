@@ -1,5 +1,5 @@
-"""A run on a CUDA device that is stopped or killed and resumed has the bits of one that was not. Without a device it is
-skipped."""
+"""A run on a CUDA device that is stopped or killed and then resumed has the same bits as an uninterrupted run. Skipped
+without a device."""
 
 import json
 import os
@@ -10,12 +10,13 @@ import program
 from training import CudaTest
 
 CUDA = ("--train.device=cuda", "--train.deterministic", "--optim.schedule=constant")
-BESIDE = ("--checkpoint.async=true", "--checkpoint.every=1", "--checkpoint.memory_every=1")  # the next step
+# Each step is saved while the next one runs.
+BESIDE = ("--checkpoint.async=true", "--checkpoint.every=1", "--checkpoint.memory_every=1")
 
 
 class CudaResume(CudaTest):
     def losses(self, run):
-        """The last row of each step."""
+        """Loss and gradient norm of each step, from its last row."""
         return {row["step"]: (row["loss_hex"], row["grad_norm"]) for row in self.lines(run) if "loss_hex" in row}
 
     def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped(self):
@@ -42,7 +43,7 @@ class CudaResume(CudaTest):
             whole, killed = f"whole{len(options)}{options[0]}", f"killed{len(options)}{options[0]}"
             with self.subTest(options):
                 self.trained(*CUDA, *options, run=whole, steps=9)
-                # The disk is behind the memory: its save of step 4 takes longer than the rank lives.
+                # The rank dies before its save of step 4 to disk ends, so the copy in memory is newer.
                 fault = {"LTRAIN_FAULT": "save-begin:0:4:sleep=60,step:0:6:kill"}
                 done = self.train(*CUDA, *BESIDE, *options, run=killed, steps=9, environment=fault)
                 self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
@@ -55,7 +56,7 @@ class CudaResume(CudaTest):
                 self.assertEqual(self.losses(killed), self.losses(whole))
 
     def test_a_load_takes_little_memory_of_the_host(self):
-        """Whatever the state is, here 640 MB."""
+        """Host memory does not grow with the state, here 640 MB."""
         def peak_bytes(steps):
             command = program.launched(
                 program.ltrain(), "train", "--model.layers=4", "--model.width=1024", "--model.heads=16", "--model.ffn=4096",

@@ -1,4 +1,4 @@
-"""The example programs: each strategy trains, and one strategy goes on from another's checkpoint."""
+"""The example programs train under every strategy, and a run continues from a checkpoint of another strategy."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-// Fails as its argument says; failure_test.py checks the output.
+// Fails in the way that its argument names. failure_test.py checks the output.
 #include <new>
 #include <string>
 

@@ -1,4 +1,5 @@
-"""What a failed program on ranks says and returns: one message, whether one rank failed, all did, or all learnt of one's failure."""
+"""A failed program prints one message and returns its exit code, whether one rank failed, all ranks failed, or all
+learnt of one rank's failure."""
 
 import program
 

@@ -1,4 +1,5 @@
-"""Faults of one rank: how the run ends, and that it goes on from its last checkpoint as if nothing had been."""
+"""A fault on one rank ends the run with the right error. The run then continues from its last checkpoint with the same
+losses as an undisturbed run."""
 
 import signal
 
@@ -34,7 +35,7 @@ class Faults(TrainingTest):
                                               "finite numbers; step 2 was saved last\n")
 
     def test_too_little_memory_on_one_rank_ends_all(self):
-        # Where parameters are gathered for a sample.
+        # The allocation fails while parameters are gathered for a sample.
         done = self.train(*OPTIONS, "--train.sample_every=3", ranks=2, environment={"LTRAIN_FAULT": "allocate:1:3:oom=3"})
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, r"^error: \[memory\] rank 1: the system has no \d+ bytes left\n$")

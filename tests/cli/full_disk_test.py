@@ -1,4 +1,4 @@
-"""A disk that is full for some steps of a run: what the run records is lost and counted, what it learns is not."""
+"""The disk is full for some steps of a run. Records are lost and counted; training is not affected."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from training import TrainingTest
 
 OPTIONS = ("--optim.schedule=constant", "--train.sample_every=30", "--record.csv", "--record.tensorboard", "--record.every=1",
            "--checkpoint.every=20")
-FULL_FROM, FULL_TO, STEPS = 4, 59, 64  # long enough for each file to come to the end of its last block
+FULL_FROM, FULL_TO, STEPS = 4, 59, 64  # long enough for every file to fill its last block
 
 
 class FullDisk(TrainingTest):
@@ -54,7 +54,7 @@ class FullDisk(TrainingTest):
         rows = {row["step"]: row["loss_hex"] for row in self.lines("disk/run") if "loss_hex" in row}
         missing = sorted(set(range(1, STEPS + 1)) - set(rows))
         self.assertTrue(missing and FULL_FROM <= missing[0] and missing[-1] == FULL_TO, missing)
-        # A short event may find room where the row before it found none, and tells of that loss at once.
+        # A short event may still fit after a row that did not, and then reports that loss at once.
         lost = [row for row in self.lines("disk/run") if row.get("event") == "lost"]
         self.assertEqual((lost[0]["first_step"], lost[-1]["step"]), (missing[0], FULL_TO))
         all_lines = STEPS + STEPS // 2 + 4 + 2  # rows, evaluations, checkpoints, start and end

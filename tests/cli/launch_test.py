@@ -1,5 +1,5 @@
-"""`ltrain launch`: when it starts ranks again and when not, what it hands them, and what it leaves behind. A made-up
-mpirun plays the ends of attempts; the real one runs where ranks are killed."""
+"""`ltrain launch`: when it restarts ranks, what it passes to them, and what it leaves behind. A fake mpirun simulates
+how attempts end; the tests that kill ranks run the real one."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ import program
 from training import LAYERS, TrainingTest
 
 TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "launch/slurm.sbatch"
-DEADLINE = 60  # seconds for what must happen
+DEADLINE = 60  # seconds within which an expected event must happen
 
 
 def wait_until(happened, what):
@@ -26,7 +26,7 @@ def wait_until(happened, what):
 
 
 def processes(word):
-    """Process ids and environments of the living processes whose command line has the word."""
+    """Finds the living processes with `word` on their command line; maps their process ids to their environments."""
     found = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -61,7 +61,7 @@ class Launch(TrainingTest):
         return (self.folder / "output").read_text()
 
     def steps(self):
-        """Rows of steps since the last start, as far as they are written."""
+        """Counts the rows of steps that were written since the last start."""
         with contextlib.suppress(FileNotFoundError):
             return (self.folder / "run/metrics.jsonl").read_text().split('{"event":"start"')[-1].count('\n{"step":')
         return 0
@@ -127,7 +127,7 @@ class Launch(TrainingTest):
             supervisor.wait()
             wait_until(lambda: not processes(f"--run.dir={self.folder}"), "the end of all processes")
 
-    # The program that follows stands where mpirun is looked for; $N is the number of the attempt.
+    # Puts a script on PATH as mpirun. In the script, $N is the number of the attempt.
     def play(self, script):
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
@@ -216,7 +216,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         self.assertEqual((row["event"], row["attempt"], row["step"], row["lost_steps"]), ("restart", 2, None, None))
 
     def test_a_restart_that_did_a_step_is_left_to_its_ranks(self):
-        """Its event may be lost with a full disk, or stand in a file that is newer and longer."""
+        """The restart event may be lost on a full disk, or be in a newer and longer file."""
         begin = 'mkdir -p run; [ $N -eq 1 ] && echo \'{"event":"start","step":0}\' > run/metrics.jsonl; '
         lost = begin + '[ $N -eq 2 ] && echo \'{"step":1}\' >> run/metrics.jsonl; exit 75'
         moved = begin + ('[ $N -eq 2 ] && mv run aside && mkdir run && echo \'{"event":"restart","attempt":2,"step":0}\' '
@@ -229,7 +229,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
 
     def test_a_signal_reaches_the_ranks_and_ends_the_restarts(self):
         for sent in (signal.SIGINT, signal.SIGTERM):
-            environment = self.play("trap '' USR1; touch ready; sleep 0.1; "  # as a launcher that has no ranks yet
+            environment = self.play("trap '' USR1; touch ready; sleep 0.1; "  # a launcher that has no ranks yet
                                     "trap 'touch saved; exit 75' USR1; while :; do sleep 0.01; done")
             with self.launched(environment=environment) as supervisor:
                 wait_until((self.folder / "ready").exists, "the start")
@@ -256,7 +256,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
                 (self.folder / name).unlink()
 
     def test_a_careless_parent_is_no_fault(self):
-        """It ignores SIGCHLD, and does not read standard error, or has closed it."""
+        """The parent never reads standard error, and it ignores SIGCHLD or has closed standard error."""
         unread, stderr = os.pipe()
         self.addCleanup(os.close, unread)
         self.addCleanup(os.close, stderr)
@@ -317,7 +317,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
         refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},
                 error="[comm] 2 ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none")
-        # Plain processes of a build without CUDA find that out themselves.
+        # Plain processes need a build with CUDA. Without it, the processes report the error themselves.
         refused("-n", 3, "--with", "processes", "--", "train", code=4,
                 error="[comm] torchrun variables says rank 0 of 3: expected a launcher that MPI knows, found none",
                 hint="CPU ranks communicate over MPI: start them with mpirun -n N, or srun --mpi=pmix")

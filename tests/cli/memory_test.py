@@ -1,4 +1,4 @@
-"""In-memory checkpoints: what a killed run finds in memory of the host, and when that memory goes."""
+"""In-memory checkpoints: what a killed run finds in host memory when it restarts, and when that memory is freed."""
 
 import json
 import os
@@ -42,12 +42,12 @@ class Memory(TrainingTest):
             self.assertEqual(self.copies(run), [])
 
     def test_the_newer_of_disk_and_memory_counts(self):
-        self.killed("--checkpoint.every=3", step=6)                                  # 3 on the disk
-        self.killed("--checkpoint.every=1", "--checkpoint.memory_every=6", step=8)  # 7 on the disk
+        self.killed("--checkpoint.every=3", step=6)                                  # the disk has step 3
+        self.killed("--checkpoint.every=1", "--checkpoint.memory_every=6", step=8)  # the disk has step 7
         self.trained(*ALWAYS, ranks=2, steps=8)
         (memory, origin), (disk, folder) = self.starts()[1:]
         self.assertEqual((origin, disk, folder), ("memory", 7, f"{self.folder}/run/checkpoints/step-00000007"))
-        self.assertIn(memory, (4, 5))  # the last one may have been under way
+        self.assertIn(memory, (4, 5))  # the last copy may still have been in flight
 
     def test_other_ranks_go_on_from_the_disk(self):
         self.killed("--checkpoint.every=2", "--train.global_batch=4")
@@ -57,8 +57,8 @@ class Memory(TrainingTest):
         self.assertEqual(self.copies(), [])
 
     def test_copies_that_a_later_start_went_on_without_do_not_count(self):
-        self.killed("--checkpoint.every=3", step=6)                              # memory has 4, the disk 3
-        self.killed("--checkpoint.every=9", "--checkpoint.memory_every=0", step=5)  # another step 4
+        self.killed("--checkpoint.every=3", step=6)                              # memory has step 4, the disk step 3
+        self.killed("--checkpoint.every=9", "--checkpoint.memory_every=0", step=5)  # computes step 4 again
         self.trained(*ALWAYS, ranks=2, steps=8)
         saved = f"{self.folder}/run/checkpoints/step-00000003"
         self.assertEqual(self.starts(), [(0, None), (3, saved), (3, saved)])

@@ -1,6 +1,6 @@
-"""A rank that dies while the other waits for its device, with NCCL over sockets, which sees that a peer is gone. A rank that
-copies from a peer's memory through a window is not told that the peer died, so windows are off. It wants two CUDA
-devices; without them it says that it is skipped."""
+"""One rank dies while the other waits for its device. NCCL runs over sockets, where it notices that a peer is gone.
+Windows are off, because a rank that copies from a peer's memory through a window does not learn that the peer died.
+Skipped without two CUDA devices."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ def free_port():
 
 class NcclFailure(CudaTest):
     def ranks(self, *options):
-        """Both ranks of a run that met over TCP: no launcher ends one because of the other."""
+        """Starts both ranks of a run that meets over TCP, so no launcher ends one rank because the other ended."""
         port, started = str(free_port()), []
         for rank in range(2):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
@@ -57,7 +57,7 @@ class NcclFailure(CudaTest):
         self.assertGreaterEqual(self.steps_done(), 20, self.errors(0))
         os.kill(second.pid, signal.SIGKILL)
         self.assertNotEqual(first.wait(DEADLINE_S), 0)
-        # The watchdog and NCCL both notice; the first one speaks.
+        # The watchdog and NCCL both notice; whichever is first reports it.
         self.assertRegex(self.errors(0), r"error: \[(watchdog|comm)\] ")
 
     def test_a_rank_that_dies_ends_the_other_with_the_reason(self):

@@ -1,4 +1,4 @@
-"""`ltrain plan`: what a run will hold and send, how long a step would take, what fits."""
+"""`ltrain plan`: the bytes that a run will hold and send, the estimated time of a step, and which settings fit."""
 
 import json
 import xml.dom.minidom
@@ -68,7 +68,7 @@ class Plan(TrainingTest):
         self.assertIn("times as many a second", program.run("plan", "--gpu", "h100", "--model.preset=llama-1b").stdout)
         self.assertIn("most of it the optimizer's", program.run("plan", "--gpu", "h100", "--model.preset=gpt2-124m",
                                                                 "--train.micro_batch=1", "--train.seq=64").stdout)
-        # What a kernel refuses, in its words.
+        # Sizes that a kernel refuses are reported in the kernel's words.
         self.assert_error(planned("--model.heads=5"), 2, "[kernels] attention: channels of a head: expected at most 256 on CUDA, got 320")
         self.assert_error(planned(samples=2049), 2, "[kernels] embedding: tokens of a micro-batch: expected at most 2097152 on CUDA, "
                           "got 2098176")

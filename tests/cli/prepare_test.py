@@ -1,4 +1,4 @@
-"""`ltrain prepare`: its files, its line of output, its errors and exit codes."""
+"""`ltrain prepare`: its files, output, errors and exit codes; and the help, version and usage errors of `ltrain`."""
 
 import struct
 

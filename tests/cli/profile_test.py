@@ -1,4 +1,4 @@
-"""Kernels in the trace of a run on a CUDA device. Without one it says that it is skipped."""
+"""Kernels in the trace of a run on a CUDA device. Skipped without a device."""
 
 import json
 
@@ -6,12 +6,12 @@ import program
 from training import CudaTest
 
 CUDA = ("--train.device=cuda", "--train.deterministic")
-CLOCKS_US = 20  # the log says how far apart they may be, which is less
+CLOCKS_US = 20  # bounds the distance of the two clocks; the log states a smaller bound
 
 
 class Profile(CudaTest):
     def trace(self, run="run"):
-        """The spans by name and the kernels, each with its row, in the order of their begins."""
+        """The spans by name, and the kernels. Each has its row and end; all are in order of their begin."""
         events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]
         named = [event for event in events if event["ph"] == "M"]
         rows = {event["tid"]: event["args"]["name"] for event in named if event["name"] == "thread_name"}
@@ -38,7 +38,7 @@ class Profile(CudaTest):
         self.assertEqual(len(spans["forward"]), 2)  # of steps 2 and 3
         self.assertIn("kernel", {event["cat"] for event in kernels})
         self.assertFalse([event["name"] for event in kernels if event["name"].startswith("_Z")])
-        # A step begins with its batch; after its update loss and norm go to the host.
+        # A step begins with its batch, before the first span; after its update, loss and norm go to the host.
         first, last = spans["forward"][0]["ts"], max(event["end"] for event in spans["optimizer"])
         inside = self.within(kernels, 0, last)
         self.assertGreater(len(inside), 50)

@@ -1,4 +1,4 @@
-"""Runs `ltrain` for the tests of the command line. Each test file is a program: FILE --ltrain PATH --mpiexec PATH."""
+"""Runs `ltrain` for the command line tests. Each test file is a program: FILE --ltrain PATH --mpiexec PATH."""
 
 import argparse
 import os
@@ -12,14 +12,14 @@ _options = None
 
 
 def clean_environment(changes=None):
-    """The environment without a launcher's or a configuration's variables, one thread a process. Ranks that wait yield,
-    as another test may run beside them."""
+    """The environment without variables of launchers and of the configuration, with one thread per process. Waiting
+    ranks yield, because another test may run beside them."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
     return {**clean, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
 
 
 def launched(*command, ranks=1):
-    """The command as it is run on that many ranks."""
+    """The command line that runs `command` on `ranks` ranks."""
     launcher = [_options.mpiexec, "--quiet", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)]
     return [str(part) for part in ([*launcher, *command] if ranks > 1 else command)]
 
@@ -29,7 +29,7 @@ def ltrain():
 
 
 def run(*arguments, ranks=1, environment=None, cwd=None, name=None):
-    """The finished process of `ltrain arguments`, or of the example `name`, with stdout and stderr as text."""
+    """Runs `ltrain arguments`, or the example `name`; returns the finished process with stdout and stderr as text."""
     command = launched(ltrain().parent / "examples" / name if name else ltrain(), *arguments, ranks=ranks)
     return subprocess.run(command, env=clean_environment(environment), cwd=cwd, capture_output=True, text=True, timeout=120)
 
@@ -46,7 +46,7 @@ class CliTest(unittest.TestCase):
         return path
 
     def assert_error(self, process, code, error, hint=None):
-        """One message, whatever the number of ranks: `error: <error>` and, where given, `hint: <hint>`."""
+        """Checks for one message, for any number of ranks: `error: <error>` and, if given, `hint: <hint>`."""
         lines = process.stderr.splitlines()
         self.assertEqual([line for line in lines if line.startswith("error: ")], ["error: " + error], process.stderr)
         hints = [line for line in lines if line.startswith("hint: ")]

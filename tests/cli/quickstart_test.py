@@ -1,4 +1,4 @@
-"""launch/quickstart.sh: which GPUs it trains on."""
+"""Tests which GPUs launch/quickstart.sh trains on."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "launch/quickstart.sh"
 
 class Quickstart(program.CliTest):
     def visible(self, devices):
-        """Compute capabilities of the GPUs that the script sees, of three that nvidia-smi lists."""
+        """Compute capabilities of the GPUs that the script finds while nvidia-smi lists three."""
         tool = self.write("nvidia-smi", "#!/bin/sh\nprintf '0, GPU-aaaa-1, 9.0\\n1, GPU-bbbb-2, 8.0\\n2, GPU-bbcc-3, 12.0\\n'\n")
         tool.chmod(0o755)
         function = re.search(r"^visible_gpus\(\) \{.*?^\}", SCRIPT.read_text(), re.MULTILINE | re.DOTALL).group()

@@ -1,4 +1,4 @@
-"""What a run records beside its metrics: traces, tables, and which rank lost time where."""
+"""The records of a run besides its metrics: traces, tables, and which rank lost time in which activity."""
 
 import json
 import statistics
@@ -25,7 +25,7 @@ class Record(TrainingTest):
             compute = [event for event in spans if (event["rank"], event["lane"]) == (rank, "compute")]
             self.assertEqual(sum(event["name"] == "forward" for event in compute), 2)  # steps 2 and 3
             self.assertLessEqual({"forward", "backward", "optimizer", "blocks.0", "head"}, {e["name"] for e in compute})
-            for event in compute:  # nested or apart
+            for event in compute:  # spans are nested or disjoint
                 for other in compute:
                     crossing = event["ts"] < other["ts"] < event["ts"] + event["dur"] < other["ts"] + other["dur"]
                     self.assertFalse(crossing, (event, other))
@@ -64,16 +64,16 @@ class Record(TrainingTest):
         self.assertEqual([line.split(",")[0] for line in lines[4:]], ["3", "4"])
 
     def spans(self, run="run", lane=None):
-        """The trace's spans, each with the rank and the lane that its numbers stand for."""
+        """The spans of the trace, each with its rank and lane."""
         events = json.loads((self.folder / run / "trace/all.json").read_text())["traceEvents"]
         named = [event for event in events if event["ph"] == "M"]
         ranks = {e["pid"]: int(e["args"]["name"].removeprefix("rank ")) for e in named if e["name"] == "process_name"}
         lanes = {e["tid"]: e["args"]["name"] for e in named if e["name"] == "thread_name"}
-        # Perfetto takes a number that occurs twice, or is 0, for something else.
+        # Perfetto misreads a process or thread number that is 0 or occurs twice.
         self.assertEqual(len(named), len({0, *ranks, *lanes}) - 1)
         spans = [event | {"rank": ranks[event["pid"]], "lane": lanes[event["tid"]]} for event in events if event["ph"] == "X"]
         self.assertEqual({(lanes[e["tid"]], ranks[e["pid"]]) for e in named if e["name"] == "thread_name"},
-                         {(event["lane"], event["rank"]) for event in spans})  # no row of an empty lane
+                         {(event["lane"], event["rank"]) for event in spans})  # an empty lane has no row
         return [event for event in spans if lane in (None, event["lane"])]
 
     @staticmethod
@@ -82,13 +82,13 @@ class Record(TrainingTest):
 
     def test_collectives_that_end_after_the_last_traced_step_are_in_the_trace(self):
         # Under zero1 a step starts the gathers of the new parameters and the next step waits for them.
-        for steps, is_open in ((6, False), (2, True)):  # step 2 is traced; of the second run it is the last
+        for steps, is_open in ((6, False), (2, True)):  # step 2 is traced; it is the last step of the second run
             self.trained("--parallel.strategy=zero1", "--record.trace_steps=1", run=f"{steps}", steps=steps, ranks=2)
             spans = self.spans(f"{steps}")
             last = {rank: max(event["ts"] + event["dur"] for event in spans if event["rank"] == rank) for rank in (0, 1)}
             for rank in (0, 1):
                 gathers = [e for e in self.gathers(spans, rank) if e["name"].endswith(" parameters")]
-                self.assertEqual(len(gathers), 4)  # of the embedding, two blocks and the head
+                self.assertEqual(len(gathers), 4)  # embedding, two blocks and head
                 for event in gathers:
                     self.assertEqual(event["args"].get("open", False), is_open)
                     if is_open:
@@ -117,14 +117,14 @@ class Record(TrainingTest):
         self.assertFalse((self.folder / "one/trace").exists())
 
     def test_a_trace_costs_no_step_its_time(self):
-        for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
+        for attempt in (1, 2, 3):  # other programs on the machine can disturb a run; one good run is enough
             run = f"run-{attempt}"
             self.trained("--record.trace_steps=1000", "--record.every=1000", run=run, ranks=2, steps=1010)
             rows = {row["step"]: row for row in self.lines(run) if "loss_hex" in row}
-            for row in rows.values():  # the ranks' clocks begin together after a barrier
+            for row in rows.values():  # the barrier that aligns the ranks' clocks belongs to no step
                 self.assertNotIn("barrier", [entry["op"] for entry in row["comm"]])
             usual = statistics.median(row["step_ms"] for row in rows.values())
-            # The trace is written between them, which takes a thousand times as long as such a small step.
+            # Writing the trace takes a thousand times as long as such a small step, and happens between these steps.
             after = max(rows[step]["step_ms"] for step in (1002, 1003))
             if after < 100 * usual:
                 break
@@ -148,7 +148,7 @@ class Record(TrainingTest):
             self.assertFalse((self.folder / "run").exists())
 
     def test_the_parts_add_up_to_the_step(self):
-        for attempt in (1, 2, 3):  # another program of the machine may come between; what counts is seen in one run
+        for attempt in (1, 2, 3):  # other programs on the machine can disturb a run; one good run is enough
             self.trained("--parallel.strategy=zero3", run=f"run-{attempt}", ranks=2, steps=30, model=("--train.seq=128",))
             rows = [row for row in self.lines(f"run-{attempt}") if "loss_hex" in row]
             for row in rows:
@@ -161,7 +161,7 @@ class Record(TrainingTest):
     def test_a_rank_that_loses_time_is_named_with_the_part_in_which_it_did(self):
         for point, part, row in (("data", "data", 4), ("forward", "forward", 4), ("collective", "gather_exposed", 4),
                                  ("save-begin", "checkpoint", 5)):
-            # Other programs of the machine can delay a rank as well: what counts is seen in one of three runs.
+            # Other programs on the machine can delay a rank too; one good run of three is enough.
             for attempt in (1, 2, 3):
                 try:
                     self.sleep_shows_up(point, part, row, f"{point}-{attempt}")
@@ -171,7 +171,8 @@ class Record(TrainingTest):
                         raise
 
     def sleep_shows_up(self, point, part, row, run):
-        # In memory: on a slow disk rank 0, which alone commits a checkpoint, loses as much time as the sleeping rank.
+        # Checkpoints go to memory. On a slow disk rank 0, which alone commits a checkpoint, would lose as much time as
+        # the sleeping rank.
         with tempfile.TemporaryDirectory(dir="/dev/shm") as checkpoints:
             done = self.train("--parallel.strategy=zero3", "--checkpoint.every=4", f"--checkpoint.dir={checkpoints}",
                               run=run, ranks=2, environment={"LTRAIN_FAULT": f"{point}:1:4:sleep"})
@@ -183,7 +184,7 @@ class Record(TrainingTest):
         for name, over_ranks in ranks["parts_ms"].items():
             if name == part:
                 self.assertGreater(over_ranks["max"], 49, (point, ranks))
-            elif not name.endswith("_exposed"):  # where the other rank waits
+            elif not name.endswith("_exposed"):  # the other rank waits in the exposed ones
                 self.assertLess(over_ranks["max"], 40, (point, ranks))
         if part != "gather_exposed" and part != "checkpoint":
             self.assertEqual(ranks["parts_ms"][part]["rank"], 1)

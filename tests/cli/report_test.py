@@ -1,4 +1,4 @@
-"""`ltrain report`: the page of real runs loads nothing from elsewhere, and the texts of its drawings stand apart."""
+"""`ltrain report`: pages of real runs load nothing from elsewhere, and the texts in their drawings do not overlap."""
 
 import html.parser
 import itertools
@@ -11,12 +11,12 @@ import program
 LAYERS = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16")
 LOADS = ("src", "href", "xlink:href", "srcset", "data", "action", "background", "poster", "formaction", "ping")
 VOID = ("meta", "br", "hr", "img", "input", "link", "source", "base", "embed")
-CHARACTER = 0.55  # mean width of a character of a sans-serif font, in its size
-SMALL, LARGE = 12.0, 28.0  # sizes of texts: of all, and of an arena on a narrow screen
+CHARACTER = 0.55  # mean character width of a sans-serif font, as a fraction of its size
+SMALL, LARGE = 12.0, 28.0  # text sizes: LARGE is that of an arena on a narrow screen, SMALL that of all other texts
 
 
 class Page(html.parser.HTMLParser):
-    """What a page loads, and the texts of its drawings: (drawing, x, y, width, height, text)."""
+    """The resources that a page loads, and the texts of its drawings as (drawing, x, y, width, height, text)."""
 
     def __init__(self, text):
         super().__init__()
@@ -78,7 +78,7 @@ class Report(program.CliTest):
         return self.folder / run
 
     def checked(self, *runs):
-        """The page and the Markdown of a report, after what holds of every page was checked."""
+        """Makes a report, checks what holds for every page, and returns the page and the Markdown."""
         out = self.folder / "out.html"
         done = program.run("report", *runs, "--out", out)
         self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", f"{out}\n"))
@@ -100,7 +100,7 @@ class Report(program.CliTest):
     def test_one_run_on_two_ranks(self):
         run = self.trained("two", "--parallel.strategy=zero3", "--parallel.recompute=full", "--checkpoint.every=5", ranks=2)
         page, markdown = self.checked(run)
-        self.assertIn("| Model | gpt2, 2 layers x width 32 |", markdown)  # LAYERS leave nothing of the preset
+        self.assertIn("| Model | gpt2, 2 layers x width 32 |", markdown)  # LAYERS override the preset
         self.assertIn((run / "arena.svg").read_text(), page)
         self.assertEqual((run / "arena.svg").read_text().count("<script"), 0)
         for heading in ("What bounds this run, and what would be faster", "Key figures", "Training", "Time", "Ranks compared",
@@ -134,12 +134,12 @@ class Report(program.CliTest):
         self.assertIn("\n| steps | ranks | strategy | recompute | tokens / step | tokens/s |\n", markdown)
         self.assertRegex(markdown, r"\| 1 to 12 \| 2 \| zero3 \| full \| 64 \| [\d.]+k? \|\n"
                                    r"\| 13 to 18 \| 1 \| ddp \| none \| 32 \| [\d.]+k? \|\n")
-        self.assertIn('<td data-name="recompute">full</td>', page)  # more columns than a phone has room for: a card a part
+        self.assertIn('<td data-name="recompute">full</td>', page)  # on a phone, each segment of the run becomes a card
         rows = [row for row in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()) if "event" not in row]
-        median = statistics.median(row["step_ms"] for row in rows[13:])  # one step warms up
+        median = statistics.median(row["step_ms"] for row in rows[13:])  # without the warm-up step 13
         self.assertIn(f"| Step, median | {median:.1f} ms |", markdown)
         self.assertIn(f"| Training loss at the first step | {rows[0]['loss']:.4f} nats |", markdown)
-        self.assertNotIn("## Ranks compared", markdown)  # one rank alone
+        self.assertNotIn("## Ranks compared", markdown)  # the last segment has only one rank
 
     def test_a_comparison_does_not_take_the_place_of_a_report(self):
         runs = [self.trained("a"), self.trained("b")]

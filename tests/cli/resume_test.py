@@ -1,4 +1,4 @@
-"""What a run goes on from, what it refuses before anything is written or moved, and what of its checkpoints stays."""
+"""Which state a run resumes from, what it refuses before it writes or moves anything, and which checkpoints stay."""
 
 import program
 from training import LAYERS, TrainingTest
@@ -9,7 +9,7 @@ class Resume(TrainingTest):
         return sorted(path.name for path in (self.folder / run / "checkpoints").glob("step-*"))
 
     def damage(self, step, run="run"):
-        """Flips a bit in the middle of the payload, which no size shows."""
+        """Flips a bit in the middle of the payload, so that sizes stay right."""
         shard = self.folder / run / f"checkpoints/step-{step:08}/rank-00000.h5"
         content = bytearray(shard.read_bytes())
         content[len(content) // 2] ^= 1
@@ -21,7 +21,7 @@ class Resume(TrainingTest):
         out = self.trained("--checkpoint.every=1", "--checkpoint.keep=2", steps=4)
         self.assertRegex(out, r"(?m)^passed over: step-00000003: .*crc32c")
         self.assertIn("resuming from", out)
-        # Step 3 is written anew beside the damaged one; of what is whole the newest two stay.
+        # Step 3 is written again beside the damaged one. The newest two undamaged checkpoints stay.
         self.assertEqual(self.steps(), ["step-00000003", "step-00000003.corrupt-1", "step-00000004"])
 
     def test_a_damaged_checkpoint_is_kept_beside_the_good_ones(self):
@@ -76,14 +76,14 @@ class Resume(TrainingTest):
         killed = self.train(*options, "--checkpoint.memory_every=1", ranks=2, run="memory",
                             environment={"LTRAIN_FAULT": "step:1:5:kill"})
         self.assertNotEqual(killed.returncode, 0)
-        # The copy after the last step may not have been sealed yet.
+        # The copy of the last finished step may not have been sealed.
         self.assertRegex(self.trained(*options, "--checkpoint.memory_every=1", ranks=2, run="memory"),
                          "resuming from memory of the hosts at step [45]")
         shards = {run: [(self.folder / run / f"checkpoints/step-00000006/rank-0000{rank}.h5").read_bytes() for rank in (0, 1)]
                   for run in ("whole", "run", "memory")}
         self.assertEqual(shards["run"], shards["whole"])
         self.assertEqual(shards["memory"], shards["whole"])
-        # At another rank count it goes on by value.
+        # Another rank count resumes with the same values, not the same bytes.
         self.trained(*options, ranks=3, steps=7)
         checkpoint = ("--checkpoint", self.folder / "run", "--prompt", "The", "--tokens", 0)
         for weights in ("master", "ema"):

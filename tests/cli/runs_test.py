@@ -1,4 +1,4 @@
-"""Which run a folder holds: its id, whose checkpoints it takes, keeps and removes."""
+"""The run of a folder: its id, and which checkpoints it resumes from, keeps and removes."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from training import TrainingTest
 
 class Runs(TrainingTest):
     def identity(self, run="run"):
-        """Of run.json what stays over restarts."""
+        """The fields of run.json that restarts do not change."""
         written = json.loads((self.folder / run / "run.json").read_text())
         self.assertRegex(written["timeline"], r"^[0-9a-f]{16}$")
         return {key: written[key] for key in ("id", "parent", "began")}
@@ -33,7 +33,7 @@ class Runs(TrainingTest):
                           f"{drawn[1]} alone, found step-00000030 of run {a}")
         self.assertEqual(self.names("shared"), before)
         self.assertFalse((self.folder / "b").exists())
-        # Run b elsewhere, and then told to go on there.
+        # Run b begins in another folder and is then given the shared one.
         self.trained(steps=1, run="b")
         refused = self.train(shared, steps=31, run="b")
         self.assert_error(refused, 2, f"[config] checkpoint.dir {self.folder}/shared: expected checkpoints of run "
@@ -51,7 +51,7 @@ class Runs(TrainingTest):
         self.trained(steps=3)
         self.assertEqual(self.identity(), identity)
         self.assertEqual([name for name in self.names("run") if ".tmp-" in name], [])
-        # A lost run.json: the checkpoints in the run's own folder say which run it is.
+        # If run.json is lost, the checkpoints in the run's own folder identify the run.
         (self.folder / "run/run.json").unlink()
         self.trained(steps=4)
         self.assertEqual(self.identity(), identity)
@@ -83,7 +83,7 @@ class Runs(TrainingTest):
         elsewhere = program.run(*start, f"--run.dir={self.folder}/other", f"--checkpoint.dir={self.folder}/run/checkpoints")
         self.assertEqual(elsewhere.returncode, 2)
         self.assertIn("found step-00000002 of version 1, without an id", elsewhere.stderr)
-        # Its own: found, and compared with this configuration, whose data lies elsewhere.
+        # In the run's own folder it is found and compared with this configuration, whose data lies elsewhere.
         own = program.run(*start, f"--run.dir={self.folder}/run")
         self.assertIn("step-00000002 has another configuration: data.train: ", own.stderr)
 
@@ -109,7 +109,7 @@ class Runs(TrainingTest):
         losses = {row["step"]: row["loss"] for row in self.lines() if row.get("event") == "eval"}
         self.assertEqual({step: self.manifest(step).get("eval_loss") for step in (1, 2, 3, 4)},
                          {1: None, 2: losses[2], 3: None, 4: losses[4]})
-        # A restart between evaluations, and a run that begins from a checkpoint that was evaluated.
+        # Neither a restart between evaluations nor a run that starts from an evaluated checkpoint takes over a loss.
         self.trained(*evaluated, "--train.eval_every=9", steps=5)
         self.assertNotIn("eval_loss", self.manifest(5))
         self.trained(*evaluated, "--train.eval_every=9", f"--checkpoint.resume={self.folder}/run/checkpoints/step-00000004",

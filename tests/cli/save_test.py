@@ -1,4 +1,4 @@
-"""When a run saves: by cadence, by time, beside training."""
+"""When a run saves: by cadence, by time, beside training, and again after a failed save."""
 
 import json
 
@@ -43,7 +43,8 @@ class Save(TrainingTest):
         self.assertEqual(self.saved("long"), [3])
 
     def test_a_save_that_fails_is_tried_again_less_and_less_often(self):
-        """1, 2, 4, ... steps later; after eight failures the cadence has the next one. At the end of the run 1, 2, ... seconds."""
+        """A failed save is tried again after 1, 2, 4, ... steps; after eight failures, at the next save by cadence. At
+        the end of the run it is tried again after 1, 2, ... seconds."""
         attempts = [150, 151, 153, 157, 165, 181, 213, 277]
         out = self.trained("--checkpoint.every=150", steps=302,
                            environment={"LTRAIN_FAULT": ",".join(f"save-begin:0:{step}:eio" for step in [*attempts, 302])})
@@ -71,7 +72,7 @@ class Save(TrainingTest):
         without, with_buffers = planned(), planned("--checkpoint.async=true")
         self.assertEqual(without["host_bytes"], 0)
         self.assertEqual(without["peak_bytes"], with_buffers["peak_bytes"])
-        # Two copies of master, m and v of half the parameters; each range is rounded up to 128 bytes.
+        # Two copies of master, m and v for half the parameters. Each range is rounded up to 128 bytes.
         exact = 2 * 3 * 4 * with_buffers["parameters"] // 2
         self.assertGreaterEqual(with_buffers["host_bytes"], exact)
         self.assertLess(with_buffers["host_bytes"], 1.1 * exact)

@@ -1,4 +1,5 @@
-"""A run that is asked to stop: all ranks after the same step, with its state saved, code 75; and it goes on bit-equal."""
+"""A run that is asked to stop saves its state and exits with code 75, with all ranks after the same step. It then
+resumes bit-equal."""
 
 import os
 import pathlib
@@ -14,7 +15,7 @@ DEADLINE_S = 60
 
 
 def state_of(pid):
-    """The process's state as the kernel names it, "T" where it is stopped; "" where it is gone."""
+    """The kernel's letter for the state of a process: "T" if it is stopped. "" if the process is gone."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -22,7 +23,7 @@ def state_of(pid):
 
 
 class Running:
-    """A training run; its ranks stop where LTRAIN_FAULT says, are sent a signal, and go on."""
+    """A training run. LTRAIN_FAULT stops its ranks at chosen points, where they are sent a signal and continue."""
 
     def __init__(self, test, ranks, fault, run, *options, steps, supervised=False):
         self.test, self.ranks, self.folder = test, ranks, test.folder / run
@@ -42,7 +43,7 @@ class Running:
         for path in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 command, environment = (path / "cmdline").read_bytes(), (path / "environ").read_bytes()
-            except OSError:  # gone, or another user's
+            except OSError:  # the process is gone or belongs to another user
                 continue
             is_run = command.split(b"\0")[0] == bytes(program.ltrain()) and f"--run.dir={self.folder}\0".encode() in command
             if is_run and f"OMPI_COMM_WORLD_RANK={rank}\0".encode() in environment:
@@ -50,7 +51,7 @@ class Running:
         return None
 
     def stopped(self, rank=0):
-        """Waits until the fault has stopped the rank; returns its process."""
+        """Waits until the fault has stopped the rank; returns its process id."""
         end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end and self.process.poll() is None:
             pid = self.pid(rank)
@@ -78,7 +79,7 @@ class Signals(TrainingTest):
         return [row for row in self.lines(run) if row.get("event") == kind]
 
     def stopped_run(self, number, fault, step, *options, ranks=1, rank=0, run="run", steps=6):
-        """A run that `number` came to on one rank; checks what it leaves."""
+        """Starts a run, sends signal `number` to one rank, and checks what the run leaves."""
         running = Running(self, ranks, fault, run, *options, steps=steps)
         running.send(number, rank)
         code, out, errors = running.end()
@@ -110,7 +111,7 @@ class Signals(TrainingTest):
         for number in (signal.SIGTERM, signal.SIGINT):
             run = signal.Signals(number).name
             running = Running(self, 2, "step:0:4:stop", run, "--checkpoint.every=0", steps=100000, supervised=True)
-            os.kill(running.stopped(), signal.SIGCONT)  # all ranks are there
+            os.kill(running.stopped(), signal.SIGCONT)  # by now all ranks have started
             running.process.send_signal(number)
             code, out, errors = running.end()
             self.assertEqual(code, 75, out + errors)

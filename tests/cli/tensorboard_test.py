@@ -1,5 +1,5 @@
-"""Event files of a run, read by TensorBoard's own reader: every step and tag is there, and of steps that were made twice
-the last time counts. Skipped where this Python has no tensorboard."""
+"""TensorBoard's own reader finds every step and tag in a run's event files. If a step ran twice, the later one counts.
+Skipped if this Python has no tensorboard."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import program
 from training import TrainingTest
 
 try:
-    # Without it a warning about TensorFlow, which is not needed, comes at import.
+    # Suppresses the import's warning about TensorFlow, which is not needed.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 except ImportError:
@@ -20,12 +20,12 @@ except ImportError:
 
 class TensorBoard(TrainingTest):
     def start(self, steps):
-        """Starts the run, or goes on with it, up to that step."""
+        """Starts or resumes the run and trains up to step `steps`."""
         self.trained("--train.eval_every=2", "--checkpoint.every=4", "--optim.schedule=constant", "--record.tensorboard",
                      f"--data.val={self.folder}/data/val.bin", steps=steps)
 
     def assert_reader_sees_metrics_jsonl(self, steps):
-        """The rows and evaluations up to `steps`, by docs/metrics.md."""
+        """Checks that the reader sees the rows and evaluations up to `steps` that count by docs/metrics.md."""
         rows, evals = {}, {}
         for line in self.lines():
             if line.get("event") == "start":
@@ -48,7 +48,7 @@ class TensorBoard(TrainingTest):
 
     def test_a_run_that_goes_on_below_what_was_written(self):
         self.start(steps=7)
-        # As if it had been killed at step 7, before it could save.
+        # Leaves the state of a run that was killed at step 7 before it could save.
         shutil.rmtree(self.folder / "run/checkpoints/step-00000007")
         self.start(steps=6)
         self.assert_reader_sees_metrics_jsonl(steps=6)

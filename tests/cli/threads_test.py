@@ -1,4 +1,4 @@
-"""The number of threads that a rank takes, and that the start says why."""
+"""The number of threads that a rank uses, and the reason that the run prints at its start."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import training
 
 class Threads(training.TrainingTest):
     def start(self, *prefix, environment=None):
-        """What two ranks say of their threads, in the console and in env.json."""
+        """The thread count of each of two ranks and its reason, which must agree in the console and in env.json."""
         run = self.folder / "run"
         mpirun, *command = program.launched(program.ltrain(), "train", *training.LAYERS, "--train.steps=0", f"--run.dir={run}",
                                             "--run.force=true", ranks=2)

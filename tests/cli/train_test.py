@@ -1,4 +1,5 @@
-"""`ltrain train` and what follows it: the run's folder, resuming, evaluation, samples, checkpoints, plan and report."""
+"""`ltrain train` and the commands that use its run: the run's folder, resuming, evaluation, samples, checkpoints and
+report."""
 
 import fcntl
 import json
@@ -217,7 +218,7 @@ class Train(TrainingTest):
 
     def test_a_checkpoint_folder_of_another_configuration_is_refused(self):
         self.trained(steps=1)
-        (self.folder / "run/config.toml").unlink()  # which would be compared first
+        (self.folder / "run/config.toml").unlink()  # it would be compared first
         other = self.train("--optim.lr=0.5", steps=2)
         self.assertEqual(other.returncode, 2, other.stderr)
         self.assertIn("step-00000001 has another configuration: optim.lr: 0.0003 there, 0.5 now", other.stderr)

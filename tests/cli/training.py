@@ -1,4 +1,4 @@
-"""What the tests of a training run share: a small model, its data, and the run's folder."""
+"""Shared by the tests of training runs: a small model, its data, and the run's folder."""
 
 import json
 import pathlib
@@ -31,12 +31,12 @@ class TrainingTest(program.CliTest):
         return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
 
     def memory_folder(self, run="run"):
-        """Where copies in memory of this host are, while there are any."""
+        """The folder of the run's in-memory copies on this host. It exists only while there are copies."""
         return pathlib.Path("/dev/shm") / ("libtrain-" + json.loads((self.folder / run / "run.json").read_text())["id"])
 
 
 class CudaTest(TrainingTest):
-    """Without a CUDA device its tests are skipped, and say so."""
+    """Skips its tests with a message if there is no CUDA device."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
-// The log of a group's calls as the watchdog reads it: the position of the host, and of a device that writes its
-// progress, in graphs too. Plain memory stands for the device's words.
+// The log of a group's calls as the watchdog reads it. It shows the position of the host, or of a device that writes
+// its progress, in graphs too. Plain memory stands in for the words that a device writes.
 #include "comm/call_log.h"
 
 #include "device/progress.h"
@@ -54,7 +54,7 @@ TEST_CASE("call log: on a device the words say how far it has come", "[comm]") {
   CHECK(states(log.calls(kAll, false)) == ".oo");
   CHECK(log.calls(kAll, true).as_device);
 
-  // A graph that was captured with calls 0 to 2 runs again, after one with calls 3 to 5.
+  // The graph captured with calls 0 to 2 runs again after the graph with calls 3 to 5.
   for (int i = 0; i < 3; ++i) begin_on_device(log);
   words->ended = words->begun = 6;
   CHECK(states(log.calls(kAll, true)) == "......");

@@ -1,4 +1,4 @@
-// Each collective against values computed by one rank alone, bit for bit: the order of additions is part of the
+// Compares each collective bit for bit with values that one rank computes alone. The order of additions is part of the
 // contract.
 #include <numeric>
 #include <optional>
@@ -28,7 +28,7 @@ lt::Tensor part_of(const lt::Tensor& full) {
                      Group::part_size(n, world().size(), world().rank()));
 }
 
-// The expected result of a gather of all ranks' contributions: part r comes from rank r.
+// The expected result of gathering all ranks' contributions. Part r comes from rank r.
 std::vector<double> gathered(Size n, DType dtype) {
   std::vector<double> values;
   for (int r = 0; r < world().size(); ++r) {
@@ -92,7 +92,7 @@ void check_reduce(Size n, DType dtype, DType wire) {
   CHECK(all.to_vector<double>() == expected);
 }
 
-// Sends all collectives in messages of at most 7 elements.
+// While it lives, collectives send messages of at most 7 elements.
 class ShortMessages {
  public:
   ShortMessages() : previous_(lt::set_mpi_message_elements(7)) {}
@@ -124,7 +124,7 @@ TEST_CASE("all_gather: every part arrives in place", "[comm]") {
   }
 }
 
-// Rank a sends b two messages, of a + 2 b and 3 numbers; element i of the k-th is value(a, 100 b + 10 k + i).
+// Rank a sends rank b two messages, of a + 2 b and of 3 numbers. Element i of message k is value(a, 100 b + 10 k + i).
 TEST_CASE("all_to_all: messages arrive in their order, those to itself too", "[comm]") {
   for (const bool short_messages : {false, true}) {
     std::optional<ShortMessages> scope;

@@ -1,4 +1,4 @@
-// Totals of collectives that nobody takes: bounded memory, and no time lost. Collectives here are counted by hand.
+// Totals of collectives that are never taken need bounded memory and lose no time. The tests count collectives by hand.
 #include <memory>
 #include <vector>
 
@@ -63,7 +63,7 @@ TEST_CASE("totals: those of a capture are apart and complete; a launch counts th
       count_times(times_of(CollectiveOp::all_gather));
     }
   }));
-  CHECK(graph->times.size() == kMany);  // their time points come with the launch
+  CHECK(graph->times.size() == kMany);  // kept unsummed: their times come with each launch
   for (int launch = 0; launch < 100; ++launch) repeat_comm_lap(graph);
   const CommLap lap = take_comm_lap();
   CHECK(lap.times.empty());

@@ -11,7 +11,7 @@
 
 static bool abort_hangs = false;
 
-// Replaces MPI's function: a launcher that does not answer.
+// Replaces MPI's function to imitate a launcher that does not answer.
 extern "C" int MPI_Abort(MPI_Comm comm, int code) {
   while (abort_hangs) ::pause();
   return PMPI_Abort(comm, code);
@@ -19,7 +19,7 @@ extern "C" int MPI_Abort(MPI_Comm comm, int code) {
 
 namespace {
 
-// Rank 1 aborts alone while rank 0 is in a collective.
+// Rank 1 aborts or throws alone while rank 0 is in a collective.
 int run(int argc, char** argv) {
   const lt::World world = lt::init(argc, argv);
   const std::string mode = argc > 1 ? argv[1] : "";
@@ -29,7 +29,7 @@ int run(int argc, char** argv) {
   if (world.rank() == 1) {
     abort_hangs = mode == "abort_hangs";
     if (mode.starts_with("abort")) world.abort(75);
-    // Rank 0 never calls this gather: the handle must give up.
+    // Rank 0 never calls this gather, so the handle must give up.
     if (mode == "unwind_work") gather = world.group().all_gather("never answered", full, part);
     throw lt::InternalError("test", mode);
   }

@@ -1,4 +1,4 @@
-// Groups split from groups, their logs and totals, and failures that all ranks share.
+// Split and duplicated groups, their logs and totals, and failures that all ranks share.
 #include <chrono>
 #include <ctime>
 #include <stdexcept>
@@ -27,7 +27,7 @@ double sum_of_ranks(const Group& members) {
   return one.item();
 }
 
-// The error that collectively(world, body) throws on this rank.
+// The error that collectively(group(), body) throws on this rank.
 lt::Error failure_of(const std::function<void()>& body) {
   try {
     lt::collectively(group(), body);
@@ -207,7 +207,7 @@ TEST_CASE("collectively: a part of the ranks shares its error, the run learns of
   });
   CHECK(std::string(error.what()) == "from a pair");
   CHECK(error.shared());
-  // Unless the pair is the whole run, the error is not shared inside it, and the lowest rank of the pair reports it.
+  // Only a pair that is the whole run marks the error as shared. Otherwise its lowest rank reports the error.
   CHECK(error.rank() == (pairs.size() == world().size() ? last : last / 2 * 2));
 }
 

@@ -1,4 +1,4 @@
-// Environment variables and files that a launch leaves for its ranks.
+// Makes the environment variables and files that a launcher leaves for its ranks.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 
 namespace lt_test {
 
-// Sets environment variables for its scope, without the other variables that a launcher sets.
+// Unsets a launcher's variables, then sets the given ones for its scope.
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::string>& variables) {

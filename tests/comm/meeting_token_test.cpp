@@ -19,7 +19,7 @@ TEST_CASE("siphash: the values of its authors", "[comm]") {
   std::string text(15, '\0');
   std::iota(text.begin(), text.end(), char{0});
   CHECK(siphash(key, text) == 0xa129ca6149be45e5);  // from the paper, appendix A
-  CHECK(siphash(key, "") == 0x726fdb47dd0e0e31);    // from the reference implementation, as is the next
+  CHECK(siphash(key, "") == 0x726fdb47dd0e0e31);    // from the reference implementation, as are the next two
   CHECK(siphash(key, text.substr(0, 1)) == 0x74f839c593dc67fd);
   CHECK(siphash(key, text.substr(0, 8)) == 0x93f5f5799a932462);
 }
@@ -29,7 +29,7 @@ TEST_CASE("token file: its owner's alone, fresh each time, gone at the end", "[c
   const std::string path = folder / "deeper/token", target = folder / "target";
   std::filesystem::create_directory(folder / "deeper");
   write_file(target, "untouched", 0644);
-  std::filesystem::create_symlink(target, path);  // a trap set by somebody else
+  std::filesystem::create_symlink(target, path);  // somebody else's trap
   {
     const MeetingTokenFile file(path);
     struct stat status {};

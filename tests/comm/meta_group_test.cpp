@@ -124,7 +124,7 @@ TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
       CHECK(staged(group, 4096, dtype, dtype, true) == 1024 * lt::dtype_bytes(dtype));
     }
   }
-  // All values reach this rank, as on the CPU: parts of different sizes, sums of bf16, different dtypes.
+  // Parts of different sizes, sums of bf16 and different dtypes: all values reach this rank, as on the CPU.
   for (const Group& group : {cuda, cpu}) {
     for (const bool accumulate : {false, true}) {
       CHECK(staged(group, 4097, DType::f32, DType::f32, accumulate) == in_blocks(3 * 1025 * 4));
@@ -132,7 +132,7 @@ TEST_CASE("meta group: memory for CUDA, where NCCL adds on the way", "[comm]") {
       CHECK(staged(group, 4096, DType::f32, DType::bf16, accumulate) == 4096 * 2 + 3 * 1024 * 2);
     }
   }
-  // A real group plans for the device that is named, a meta group for the one it was made for.
+  // A real group plans for the named device. A meta group plans for the device that it was made for.
   const Group ranks = lt_test::world().group();
   const Size size = ranks.size(), others = size == 1 ? 0 : 1;
   CHECK(staged(ranks.on_meta({lt::DeviceType::cuda, 1}), 1024 * size, DType::f32, DType::f32, true) == others * 4096);

@@ -1,5 +1,5 @@
-// Shared by the tests of NCCL: groups of ranks with one CUDA device each, and values on these devices. Skipped if there
-// are fewer devices than ranks.
+// Shared by the NCCL tests: groups of ranks with one CUDA device each, and values on these devices. The tests are
+// skipped if there are fewer devices than ranks.
 #pragma once
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace lt_test {
 
 inline lt::Device gpu() { return {lt::DeviceType::cuda, world().info().local_rank}; }
 
-// Why these tests cannot run, the same on all ranks; empty if they can.
+// Why these tests cannot run; empty if they can. The same on all ranks.
 inline const std::string& why_skipped() {
   static const std::string reason = [] {
     const std::string why = why_not(gpu());
@@ -63,7 +63,7 @@ inline lt::Tensor like(const lt::Tensor& tensor, double value) {
   return tensor_of(std::vector<double>(static_cast<std::size_t>(tensor.elements()), value), tensor.dtype());
 }
 
-// The sizes of all tests, most of them uneven, plus sizes divisible by 1 to 8 ranks, for which NCCL adds.
+// kSizes, most of them uneven, plus sizes divisible by 1 to 8 ranks. NCCL computes the sums of the divisible sizes.
 inline std::vector<lt::Size> sizes() {
   std::vector<lt::Size> result = kSizes;
   result.insert(result.end(), {840, 840 * 128, 840 * 1024});

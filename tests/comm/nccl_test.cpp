@@ -1,5 +1,5 @@
-// Collectives of tensors on CUDA devices, one per rank, against those of the CPU for the same values. Skipped if there
-// are fewer devices than ranks.
+// Compares collectives on CUDA devices, one per rank, with those of the CPU for the same values. Skipped if there are
+// fewer devices than ranks.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -20,8 +20,8 @@ using lt::Tensor;
 
 namespace {
 
-// Sums of two values have one order. NCCL adds more values in its own order: each addition rounds once, by at most half
-// a unit of the largest intermediate sum, 8 * 1009 / 7 < 2^11.
+// A sum of two values has only one order. NCCL adds more values in its own order. Each addition rounds once, by at most
+// half a unit of the largest intermediate sum, 8 * 1009 / 7 < 2^11.
 bool agree(const std::vector<double>& ours, const std::vector<double>& theirs, DType dtype, DType wire, Size n) {
   const bool any_order = world().size() > 2 && dtype == wire && wire != DType::bf16 && n % world().size() == 0;
   if (!any_order || ours.size() != theirs.size()) return ours == theirs;
@@ -103,9 +103,9 @@ TEST_CASE("nccl: in the log an all_reduce ends with its second half", "[comm][nc
   if (skipped()) return;
   const Group group = nccl();
   const Tensor full = on_device(contribution(world().rank(), 840, DType::f32));
-  group.all_reduce("all", full, DType::f32);  // makes NCCL connect, for which the host may wait
+  group.all_reduce("all", full, DType::f32);  // makes NCCL connect, which may block the host
   lt::Stream::compute(gpu()).synchronize();
-  // The other ranks make the halves separately.
+  // Rank 0 calls all_reduce; the other ranks call its two halves separately.
   const bool makes_both = world().rank() == 0;
   const auto has_ended = [&] { return !makes_both || group.log().back().ended; };
   if (makes_both) {
@@ -184,14 +184,14 @@ TEST_CASE("nccl: a collective reads what was computed before it, and is over for
   cpu().all_gather("cpu", expected, part_of(expected)).wait();
   for (int round = 0; round < 5; ++round) {
     const Tensor full = on_device(like(expected, -1)), seen = on_device(like(expected, -2));
-    // The device is busy for milliseconds, longer on one rank, before the values exist.
+    // Keeps the device busy for milliseconds before the values exist, longer on every second rank.
     for (int i = 0; i < 200 * (1 + (world().rank() + round) % 2); ++i) {
       lt::cuda::copy(other.data(), big.data(), big.bytes(), stream.cuda());
     }
     lt::cuda::copy(full.data(), fresh.data(), full.bytes(), stream.cuda());
     group.all_gather("late", full, part_of(full)).wait();
     lt::cuda::copy(seen.data(), full.data(), full.bytes(), stream.cuda());
-    // The next owner of the memory may write.
+    // The next owner of the memory may overwrite it.
     lt::cuda::copy(full.data(), big.data(), full.bytes(), stream.cuda());
     CHECK(values_of(seen) == values_of(expected));
   }
@@ -273,7 +273,7 @@ TEST_CASE("nccl: a collective that is given up ends its group, and nobody waits 
     }
     cpu().barrier();
   }
-  // Other families still work.
+  // Groups of another with_nccl() still work.
   const Group group = nccl();
   const Tensor values = contribution(world().rank(), 840, DType::f32), others = on_device(values);
   cpu().broadcast("cpu", values, 1).wait();

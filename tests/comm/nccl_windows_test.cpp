@@ -1,4 +1,4 @@
-// Gathers in symmetric windows of NCCL, and the memory of windows.
+// Gathers in NCCL's symmetric windows, and the memory that windows take.
 #include <cstdio>
 
 #include "comm/nccl.h"
@@ -13,7 +13,7 @@ using lt::Group;
 using lt::Size;
 using lt::Tensor;
 
-// Without windows on this machine, gathers in plain memory are compared, and the cases below return at once.
+// If this machine has no windows, compares gathers in plain memory, and the cases below return at once.
 TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere", "[comm][nccl]") {
   if (skipped()) return;
   const Group group = nccl().duplicate("gather");
@@ -31,7 +31,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
       INFO("n " << n << " dtype " << lt::dtype_name(dtype));
       const Tensor mine = contribution(world().rank(), n, dtype), expected = contribution(world().rank(), n, dtype);
       cpu().all_gather("cpu", expected, part_of(expected)).wait();
-      // Ranks' parts may differ in size, but blocks may not.
+      // Parts may differ in size between ranks, but blocks of a window may not.
       const Size most = Group::part_size(n, world().size(), 0);
       Tensor full, part, in_place;
       {
@@ -44,7 +44,7 @@ TEST_CASE("nccl: all_gather in windows gives the bytes that it gives elsewhere",
       group.all_gather("in place", in_place, part_of(in_place)).wait();
       CHECK(values_of(full) == values_of(expected));
       CHECK(values_of(in_place) == values_of(expected));
-      // One side in a window and the other not; and collectives other than gathers.
+      // Only one side in a window, and a collective that is no gather.
       const Tensor plain = on_device(like(mine, 0));
       group.all_gather("to plain", plain, part).wait();
       CHECK(values_of(plain) == values_of(expected));
@@ -83,7 +83,7 @@ TEST_CASE("nccl: windows of different sizes are an error of all ranks", "[comm][
   if (memory.windows == nullptr) return;
   const auto allocate = [&](Size bytes) { memory.windows->release(memory.windows->allocate(bytes, {}).index); };
   CHECK_THROWS_AS(allocate(lt::kAllocationAlignment * (1 + world().rank())), lt::InternalError);
-  allocate(lt::kAllocationAlignment);  // as good as before
+  allocate(lt::kAllocationAlignment);  // windows still work
 }
 
 TEST_CASE("nccl: a window opens on all ranks or on none", "[comm][nccl]") {
@@ -96,5 +96,5 @@ TEST_CASE("nccl: a window opens on all ranks or on none", "[comm][nccl]") {
     const ArmedFault fault(out_of_memory(1));
     CHECK_THROWS_WITH(allocate(), Catch::Matchers::ContainsSubstring("bytes left for a window"));
   }
-  allocate();  // as good as before
+  allocate();  // windows still work
 }

@@ -1,4 +1,5 @@
-// Groups for a background thread: beside other collectives, without using their core, and not counted.
+// Groups for a background thread. They work beside other collectives, leave their core free while they wait, and are
+// not counted.
 #include <chrono>
 #include <ctime>
 #include <future>
@@ -37,7 +38,7 @@ struct Waited {
   int wrong = 0;
 };
 
-// Every kind of exchange. The first of them waits for the late rank.
+// Makes every kind of exchange. The first one waits for the late rank.
 Waited exchange_all(const Group& group, std::future<void> may_begin) {
   may_begin.wait();
   const double cpu_begin = cpu_seconds_of_thread();
@@ -67,7 +68,7 @@ TEST_CASE("patient: a thread waits for a late rank asleep while the main threads
   if (!is_late) may_begin.set_value();
   std::future<Waited> background =
       std::async(std::launch::async, [&] { return exchange_all(patient, may_begin.get_future()); });
-  // Gathers for a third of a second, independent of the background thread.
+  // Gathers for a third of a second, independently of the background thread.
   const lt::Tensor full = lt::Tensor::zeros({size}, DType::f64);
   for (int i = 0; i < 150; ++i) {
     compute_for(2e-3);
@@ -100,7 +101,7 @@ TEST_CASE("patient: no totals and no waiting times count it, nor groups that are
   }
   CHECK(lt::take_comm_totals().empty());
   CHECK(lt::take_waiting_ms() == 0);
-  CHECK(patient.log().size() == 7);  // a watchdog sees all of them, including the duplicate's
+  CHECK(patient.log().size() == 7);  // a watchdog sees all of them, and the one that made `twin`
   world().group().barrier();
   CHECK(lt::take_comm_totals().size() == 1);
 }

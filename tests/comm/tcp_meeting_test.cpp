@@ -1,4 +1,4 @@
-// Ranks that meet over TCP, among strangers, with the right token, a wrong one and a stale one.
+// Ranks meet over TCP with a right, a wrong and a stale token, while strangers connect to the same port.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -50,7 +50,7 @@ TcpMeeting impatient(TcpMeeting meeting, std::chrono::milliseconds patience) {
   return meeting;
 }
 
-// The result of an exchange with all ranks of the meeting.
+// Meets the other ranks, exchanges `mine` with theirs, and returns all texts joined.
 std::string exchanged_by(const TcpMeeting& meeting, const std::string& mine) {
   return joined(Group(make_tcp_world_backend(meeting)).all_gather_bytes(mine));
 }
@@ -80,10 +80,10 @@ TEST_CASE("meeting: strangers at the port neither disturb nor delay", "[comm]") 
   stranger(port, "");  // connects and disconnects
   strangers.push_back(stranger(port, "abc"));
   strangers.push_back(stranger(port, "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything that there is\r\n\r\n"));
-  for (int i = 0; i < 400; ++i) strangers.push_back(stranger(port, ""));  // more than the queue holds
+  for (int i = 0; i < 400; ++i) strangers.push_back(stranger(port, ""));  // more than the listen queue holds
   CHECK(exchanged_by(meeting_at(port, 1, 2), "one") == "zero|one");
   CHECK(rank_0.result() == "zero|one");
-  // Handled one after the other, they would have taken two seconds each.
+  // If rank 0 handled them one after the other, each would take two seconds.
   CHECK(std::chrono::steady_clock::now() - begin < 60s);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("meeting: without the token nobody gets in, whatever he says", "[comm]
   CHECK(tcp_read(guesses, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
   CHECK(answer.proof == proof_of(Speaker::rank_0, kToken, hello, answer.nonce));
   CHECK(is_closed_by_peer(guesses));
-  // Rank 0's own message is not a valid answer to it.
+  // Rank 0 refuses its own proof when a stranger sends it back.
   const Descriptor reflects = say(hello);
   CHECK(tcp_read(reflects, &answer, sizeof answer, std::chrono::steady_clock::now() + 10s) == TcpRead::complete);
   CHECK(tcp_write(reflects, &answer.proof, sizeof answer.proof));
@@ -142,7 +142,7 @@ TEST_CASE("meeting: rank 0 listens where it was named, and nowhere else", "[comm
   const auto deadline = std::chrono::steady_clock::now() + 5s;
   std::string problem;
   CHECK(tcp_connect("127.0.0.1", listener.port(), deadline, problem));
-  CHECK_FALSE(tcp_connect("127.0.0.2", listener.port(), deadline, problem));  // loopback too
+  CHECK_FALSE(tcp_connect("127.0.0.2", listener.port(), deadline, problem));  // a loopback address too
   TcpMeeting meeting = meeting_at(free_port(), 0, 2);
   meeting.one_host = false;
   CHECK(refusal(meeting) == "MASTER_ADDR: 127.0.0.1 is 127.0.0.1 on rank 0's host, which other hosts cannot reach");
@@ -206,10 +206,10 @@ TEST_CASE("ranks without MPI: a file in the shared folder does where the environ
       try {
         const Group group(meet_without_mpi(place, info, options));
         results[static_cast<std::size_t>(rank)] = joined(group.all_gather_bytes(std::to_string(rank)));
-        // Rank 0 has removed the file by the time it can answer.
+        // Rank 0 removes the file before it answers.
         CHECK(std::filesystem::is_empty(folder.text()));
       } catch (const CommError& error) {
-        CHECK(dynamic_cast<const MeetingError*>(&error) == nullptr);  // all ranks find out
+        CHECK(dynamic_cast<const MeetingError*>(&error) == nullptr);  // all ranks learn of this error
         results[static_cast<std::size_t>(rank)] = std::string(error.what()) + "; " + error.hint();
       }
     };

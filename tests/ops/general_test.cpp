@@ -1,4 +1,4 @@
-// Gradients and values of the general operations.
+// Checks values, gradients and error messages of the general operations.
 #include "libtrain/error.h"
 #include "ops/gradient_check.h"
 

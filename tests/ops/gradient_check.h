@@ -1,4 +1,4 @@
-// Gradient check: the tape's gradients against central differences, in f64.
+// Compares the tape's gradients with central differences, in f64.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,8 @@ using lt::Shape;
 using lt::Size;
 using lt::Tensor;
 
-// f64 truncation (h^2) and rounding (eps / h) errors of the difference are both near 1e-10 of the gradient's scale.
+// In f64, the difference's truncation error (h^2) and rounding error (eps / h) are both near 1e-10 of the gradient's
+// scale.
 inline constexpr double kGradientTolerance = 1e-6;
 inline constexpr double kDifference = 1e-5;
 
@@ -41,7 +42,7 @@ inline Tensor token_ids(const Shape& shape, Size vocab, std::uint64_t key) {
 
 using Operation = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// d(sum(op(inputs) * r)) / d(inputs) for a fixed random r, checked for every element of every input.
+// Checks d(sum(op(inputs) * r)) / d(inputs), with a fixed random r, for every element of every input.
 inline void check_gradient(const Operation& op, std::vector<Tensor> inputs) {
   const auto loss = [&] {
     const Tensor y = op(inputs);

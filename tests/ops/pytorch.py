@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes pytorch.json: the general operations in bf16 and f16 as PyTorch computes them on the CPU, forward and gradients.
+"""Writes pytorch.json: PyTorch's CPU results of the general operations in bf16 and f16, forward and gradients.
 
-    pytorch.py > pytorch.json        # with a Python that has torch; the test needs the file alone
+    pytorch.py > pytorch.json        # needs a Python with torch; the test needs only the file
 """
 
 import json
@@ -11,7 +11,7 @@ import torch
 
 INDEX = torch.tensor([[2, 0, 2], [1, 1, 0]])
 CONDITION = torch.tensor([[1, 0, 1], [0, 0, 1]])
-# name, shapes of the inputs, the function; `positive` inputs for those that want them
+# name, shapes of the inputs, function
 CASES = (
     ("add", ((2, 3), (3,)), lambda a, b: a + b), ("mul", ((2, 3), (2, 1)), lambda a, b: a * b),
     ("div", ((2, 3), (3,)), lambda a, b: a / b), ("maximum", ((2, 3), (3,)), torch.maximum),
@@ -25,7 +25,7 @@ CASES = (
 
 
 def values(shape, key, positive):
-    """Numbers of about 1, exact in every dtype once they are rounded, and no two alike."""
+    """Distinct numbers near 1, in f32. The caller rounds them to the dtype under test."""
     count = math.prod(shape)
     x = [math.sin(1.7 * i + 0.9 * key + 0.3) * 1.6 + 0.01 * i for i in range(count)]
     return torch.tensor([abs(v) + 0.25 if positive else v for v in x]).reshape(shape)

@@ -1,4 +1,4 @@
-// The general operations in bf16 and f16 against PyTorch's numbers (pytorch.json, which pytorch.py writes).
+// Compares the general operations in bf16 and f16 with PyTorch's results (pytorch.json, written by pytorch.py).
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -72,7 +72,7 @@ TEST_CASE("optim.groups: what no engine takes is refused", "[optim]") {
         "optim.groups: \"blocks.*.norm*\": expected parameters that are neither frozen nor in an earlier group, found "
         "none");
   CHECK(refusal_of(with({{"blocks.*", AdamW{}}, {"embedding*", AdamW{}}, {"*", AdamW{}}})) ==
-        "none");  // "*" takes the rest
+        "none");  // "*" takes the remaining parameters
   CHECK(refusal_of(with({{"*", AdamW{}}, {"*", AdamW{}}, {"*", AdamW{}}})) ==
         "optim.groups: \"*\": expected parameters that are neither frozen nor in an earlier group, found none");
   std::vector<StateKind> many;
@@ -114,7 +114,7 @@ TEST_CASE("optim.groups: an optimizer of matrices leaves all others to the next 
   CHECK(group_of(groups, kParameters[2]) == 0);
   CHECK(refusal_of(with({{"*", Muon{}}, {"*", AdamW{}}})) == "none");
   CHECK(refusal_of(with({{"*.up.weight", Muon{}}, {"*.up.weight", AdamW{}}, {"*", AdamW{}}})) ==
-        "none");  // the second takes what the first leaves
+        "none");  // the second group takes the parameters that the first leaves
   CHECK(refusal_of(with({{"*norm*", Muon{}}, {"*norm*", AdamW{}}, {"*", AdamW{}}})) == "none");
   CHECK(refusal_of(with({{"blocks.*", AdamW{}}, {"*.up.*", Muon{}}, {"*.up.*", AdamW{}}, {"*", AdamW{}}})) ==
         "optim.groups: \"*.up.*\": expected parameters that are neither frozen nor in an earlier group, found none");

@@ -119,8 +119,8 @@ TEST_CASE("orthogonalise: wide, tall and square matrices, alone and stacked, agr
                                    {{16, 4, 4}, 16},
                                    {{21, 21}, 8},
                                    {{3, 9, 9, 3}, 7}}) {
-    check(stack, DType::f32, 2e-5);   // values up to 0.2 sqrt(23) and rounding of five steps, whose slope is up to 3.4
-    check(stack, DType::bf16, 0.06);  // eight bits at each of fifteen products
+    check(stack, DType::f32, 2e-5);   // values reach 0.2 sqrt(23); five steps amplify rounding, each by up to 3.4
+    check(stack, DType::bf16, 0.06);  // each of fifteen products rounds to eight bits
   }
 }
 

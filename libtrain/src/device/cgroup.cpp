@@ -33,8 +33,8 @@ bool names(const std::string& controllers, const std::string& controller) {
   return ("," + controllers + ",").find("," + controller + ",") != std::string::npos;
 }
 
-// Appends the folders from the group up to the mount. Inside a container the path may be the host's; missing folders
-// are skipped.
+// Appends the folders from the group up to the mount. Skips missing folders: inside a container the path may be the
+// host's.
 void append_upwards(std::vector<fs::path>& folders, const fs::path& mount, const std::string& path) {
   std::error_code ignored;
   for (fs::path below = fs::path(path).relative_path();; below = below.parent_path()) {

@@ -1,4 +1,4 @@
-// The control groups of this process, versions 1 and 2: a container or a batch system writes its limits there.
+// The control groups of this process, versions 1 and 2. Containers and batch systems set their limits there.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +10,19 @@
 
 namespace lt {
 
-// The folders of the process's own group and of the groups around it, up to the outermost visible one; any of them may
-// hold a limit. In version 1, `controller` ("cpu", "memory") selects the folders, since each controller has separate
-// ones; the folders of version 2 follow. Empty without control groups. `root` is for tests.
+// The folders of the process's own group and of its ancestors, up to the outermost visible one. Any of them may hold a
+// limit. Version 1 has separate folders per controller ("cpu", "memory"), and `controller` selects them; the folders of
+// version 2 follow. Empty without control groups. `root` is for tests.
 std::vector<std::filesystem::path> cgroup_folders(const std::string& controller,
                                                   const std::filesystem::path& root = "/");
 
 // A limit on processor time, expressed as a number of cores.
 struct CpuQuota {
-  std::string group;  // identifies the group among those of one kernel, across containers too
+  std::string group;  // identifies the group on this kernel, across containers too
   double cores;
 };
 
-// The smallest limit on memory; nullopt if nothing limits it.
+// The smallest memory limit; nullopt if there is no limit.
 std::optional<Size> memory_limit_bytes(const std::filesystem::path& root = "/");
 
 // All limits of this process on processor time.

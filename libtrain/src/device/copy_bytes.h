@@ -1,4 +1,4 @@
-// Copies bytes between the host and a device, or on it.
+// Copies bytes between the host and a device, or within a device.
 #pragma once
 
 #include <cstring>
@@ -7,12 +7,12 @@
 
 namespace lt {
 
-// On CUDA in stream order; on the CPU at once.
+// Stream-ordered on CUDA, immediate on the CPU.
 inline void copy_bytes(const Stream& stream, void* to, const void* from, Size bytes) {
   if (stream.device().type == DeviceType::cuda) return cuda::copy(to, from, bytes, stream.cuda());
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
-// In the order of the compute stream.
+// Ordered on the compute stream.
 inline void copy_bytes(Device device, void* to, const void* from, Size bytes) {
   copy_bytes(Stream::compute(device), to, from, bytes);
 }

@@ -1,4 +1,4 @@
-// CUDA devices through the runtime API. Every function sets the calling thread's device if that matters.
+// CUDA devices through the runtime API. Every function that depends on the current device sets it first.
 #include "device/cuda.h"
 
 #include <cudaTypedefs.h>
@@ -17,7 +17,7 @@
 namespace lt::cuda {
 namespace {
 
-// The state that a process keeps per device until its end, when the driver takes it back.
+// Per-device state. It lives until the process ends, when the driver reclaims it.
 struct DeviceState {
   std::once_flag once;
   std::shared_ptr<void> compute;
@@ -35,8 +35,8 @@ DeviceState& state(int device) {
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 
-// Releases the handle with its own device current, on any thread. A thread that has chosen no device would first create
-// a context on device 0: half a gigabyte, maybe on another rank's GPU, while everything else waits.
+// Releases the handle on any thread, with the handle's own device current. A thread that has set no device would first
+// create a context on device 0: half a gigabyte, maybe on another rank's GPU, while everything else waits.
 template <class Release>
 std::shared_ptr<void> owned(int device, void* handle, Release release) {
   return {handle, [device, release](void* h) {
@@ -47,10 +47,10 @@ std::shared_ptr<void> owned(int device, void* handle, Release release) {
 
 thread_local bool captures = false;  // within capture()
 
-// Interprets the answer of cudaStreamQuery() or cudaEventQuery().
+// Interprets the result of cudaStreamQuery() or cudaEventQuery().
 bool is_reached(cudaError_t answer, const char* call) {
   if (answer == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // not an error, but the next launch would take it for its own
+    static_cast<void>(cudaGetLastError());  // not an error, but the next launch check would report it
     return false;
   }
   check(answer, call);
@@ -109,7 +109,7 @@ std::string name(int device) {
 }
 
 double multiply_add_flops(int device) {
-  constexpr double kLanes = 128, kFlops = 2;  // of a multiprocessor since 8.6, and in 9.0
+  constexpr double kLanes = 128, kFlops = 2;  // per multiprocessor, from compute capability 8.6 on, 9.0 included
   int multiprocessors = 0, kilohertz = 0;
   LT_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   LT_CUDA(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, device));
@@ -188,7 +188,7 @@ void synchronize_stream(CudaStream stream) {
 }
 
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream) {
-  // A driver function. It is looked up at run time, so that programs also start without a driver.
+  // A driver function. It is looked up at run time so that programs start without a driver.
   static const auto write = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult result{};

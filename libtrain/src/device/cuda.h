@@ -1,4 +1,4 @@
-// The library's use of CUDA devices, except kernels: memory, streams, events and copies. A build without CUDA
+// The library's access to CUDA devices, except kernels: memory, streams, events and copies. A build without CUDA
 // (no_cuda.cpp) has no devices, so functions that need one are never called.
 #pragma once
 
@@ -17,44 +17,44 @@ bool is_built();
 // Why device `index` cannot be used; empty if it can.
 std::string why_not(int index);
 
-inline constexpr int kMostDevices = 64;  // used by a process
-int count();                             // of devices
+inline constexpr int kMostDevices = 64;  // that a process can use
+int count();                             // number of devices, at most kMostDevices
 std::string bus_id(int device);          // unique among the devices of a host, "0000:1b:00.0"
 std::string name(int device);            // from the driver
-double multiply_add_flops(int device);   // f32 FLOP/s of its multiprocessors at their highest clock
+double multiply_add_flops(int device);   // peak f32 FLOP/s of its multiprocessors, at their highest clock
 std::string driver_version();            // CUDA version that the driver supports, "13.0"; empty without a driver
 
 std::shared_ptr<void> create_stream(int device);
-// The stream of all operations. It lives as long as the process.
+// The stream on which all operations run. It lives as long as the process.
 const std::shared_ptr<void>& compute_stream(int device);
 std::shared_ptr<void> create_event(int device);
-// A cudaEvent_t, as a type distinct from streams.
+// A cudaEvent_t. A separate type, so that events and streams cannot be confused.
 struct EventHandle {
   void* handle;
 };
 void record(EventHandle event, CudaStream stream);
 void wait(CudaStream stream, EventHandle event);
-// Blocks the host, with the checks of device/wait_checks.h.
+// Both block the host and run the checks of device/wait_checks.h meanwhile.
 void synchronize_event(EventHandle event);
 void synchronize_stream(CudaStream stream);
-// An event with a time, recorded in `stream`. When its last owner releases it, it is kept for reuse. Recorded during a
-// graph capture, it gets a new time with each launch of the graph.
+// Records an event with a time on `stream`. When its last owner releases it, it is kept for reuse. If recorded during a
+// graph capture, it gets a new time at each launch of the graph.
 std::shared_ptr<void> record_timed(CudaStream stream);
 bool is_event_reached(EventHandle event);
-// Milliseconds from `begin` to `end`, both recorded. Waits until they are reached.
+// Milliseconds from `begin` to `end`. Both must be recorded; waits until they are reached.
 double elapsed_ms(EventHandle begin, EventHandle end);
 
 // Writes `value` to a word of pinned memory when the stream reaches this point; works in graphs, and the host sees it
 // at once. Returns false and does nothing if the driver or device does not support it.
 bool write_word(std::uint32_t* word, std::uint32_t value, CudaStream stream);
 
-// Delays later work on this stream only; for tests.
+// Delays later work on this stream only. For tests.
 void sleep(CudaStream stream, std::chrono::milliseconds time);
 
 void* allocate(int device, Size bytes);  // throws InternalError if memory runs out
 void deallocate(int device, void* block);
-// Host memory that a device reads and writes without help of the processor. During stack unwinding it is not freed,
-// since freeing waits for the device. Throws InternalError.
+// Host memory that a device reads and writes without help from the CPU. It is not freed during stack unwinding, since
+// freeing waits for the device. Throws InternalError.
 std::shared_ptr<void> allocate_pinned(int device, Size bytes);
 // Pins existing memory in the same way, for the lifetime of the returned handle.
 std::shared_ptr<void> pin(int device, void* memory, Size bytes);
@@ -68,10 +68,10 @@ DeviceMemory memory(int device);
 // launchable graph. Nothing runs yet. If `body` throws, no graph is made.
 std::shared_ptr<void> capture(CudaStream stream, const std::function<void()>& body);
 void launch(void* graph, CudaStream stream);
-// Whether work enqueued on the stream is captured for a graph instead of run.
+// Whether work enqueued on the stream is captured into a graph instead of being run.
 bool is_capturing(CudaStream stream);
 
-// Copies in stream order. If a side is pageable host memory, the call waits for the work before it.
+// Copies in stream order. If either side is pageable host memory, the call waits for earlier work on the stream.
 void copy(void* to, const void* from, Size bytes, CudaStream stream);
 
 }  // namespace lt::cuda

@@ -1,11 +1,11 @@
-// Turns return codes of the CUDA runtime into exceptions. Only for sources of a build with CUDA.
+// Turns return codes of the CUDA runtime into exceptions. Include it only in sources that need CUDA to build.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace lt::cuda {
 
-// Throws InternalError that names the call and CUDA's reason.
+// Throws an InternalError with the call and CUDA's error text.
 [[noreturn]] void fail(cudaError_t code, const char* call);
 inline void check(cudaError_t code, const char* call) {
   if (code != cudaSuccess) fail(code, call);

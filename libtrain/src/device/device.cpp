@@ -1,5 +1,5 @@
-// Devices by name, the devices that this build and machine have, and their streams and events. On the CPU and on meta,
-// those are program order.
+// Names of devices, the devices that this build and machine have, and their streams and events. On the CPU and on meta,
+// streams and events follow program order.
 #include "libtrain/device/device.h"
 
 #include "device/cuda.h"
@@ -25,7 +25,7 @@ DeviceType best_device() {
 
 void require_device(Device device) {
   if (device.type != DeviceType::cuda) return;
-  // The answer is cached: asking the driver takes time, and every tensor needs it.
+  // Cached: asking the driver takes time, and every tensor needs the answer.
   thread_local int known = -1;
   if (device.index == known) return;
   if (const std::string reason = cuda::why_not(device.index); !reason.empty()) {

@@ -8,7 +8,7 @@ namespace {
 
 std::recursive_mutex& turn_of(int device) {
   static std::mutex mutex;
-  static auto& turns = *new std::map<int, std::recursive_mutex>;  // never destroyed: objects that end late use it
+  static auto& turns = *new std::map<int, std::recursive_mutex>;  // never destroyed: objects destroyed late use it
   const std::lock_guard lock(mutex);
   return turns[device];
 }

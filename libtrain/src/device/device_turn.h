@@ -1,5 +1,5 @@
-// A lock of a CUDA device, held during a step. Kernels of its compute stream share scratch memory, and a stream capture
-// records whatever any thread enqueues. CPU threads have scratch memory of their own and take no lock.
+// A lock per CUDA device, held during a step. Kernels on the device's compute stream share scratch memory, and a stream
+// capture records the work of every thread. CPU threads have scratch memory of their own and take no lock.
 #pragma once
 
 #include <mutex>

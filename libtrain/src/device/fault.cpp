@@ -1,4 +1,4 @@
-// The faults of this process: parsed once, then looked up at each point.
+// Parses the faults of this process once, then looks them up at each point.
 #include "device/fault.h"
 
 #include <sys/mman.h>
@@ -40,20 +40,20 @@ struct Point {
   bool inside_step = false;  // not reached inside a CUDA graph
 };
 constexpr Point kPoints[] = {
-    {"start", kProcess},                        // the run is open, its first step has not begun
-    {"step", kProcess},                         // before its batch
-    {"data", kProcess},                         // while waiting for its batch
+    {"start", kProcess},                        // the run is open, the first step has not begun
+    {"step", kProcess},                         // before the step's batch is read
+    {"data", kProcess},                         // while waiting for the step's batch
     {"forward", kComputes, true},               // in each micro-batch
     {"backward", kComputes, true},              //
     {"collective", kProcess, true},             // started and not yet awaited
     {"evaluate", kProcess},                     // before the evaluation after the step
     {"save-begin", kWrites},                    // before anything is written
-    {"save-shard", kWrites},                    // a rank's file
+    {"save-shard", kWrites},                    // while writing a rank's file
     {"save-manifest", kWrites},                 //
-    {"save-rename", kWrites},                   // all is written; the checkpoint is not renamed yet
-    {"save-gc", kWrites},                       // older checkpoints are removed
+    {"save-rename", kWrites},                   // everything is written, the checkpoint is not yet renamed
+    {"save-gc", kWrites},                       // while removing older checkpoints
     {"load", kProcess | set_of(kInputOutput)},  //
-    {"allocate", set_of(kOom)},                 // a block of a device's memory
+    {"allocate", set_of(kOom)},                 // a block of device memory
     {"gather", set_of(kDeviceSleep)},           // on the device's stream
     {"reduce", set_of(kDeviceSleep)},           //
     {"all_to_all", set_of(kDeviceSleep)},       //
@@ -69,13 +69,13 @@ struct Fault {
   std::int64_t rank, step;
   Action action;
   double seconds = kSleepSeconds;
-  std::int64_t countdown = 1;  // for oom: allocations until the failing one
-  bool armed = false;          // this rank's, and not struck yet
+  std::int64_t countdown = 1;  // for oom: allocations up to and including the one that fails
+  bool armed = false;          // belongs to this rank and has not struck yet
 };
 std::vector<Fault> faults;
-std::mutex faults_mutex;  // guards `armed`: a separate thread may write checkpoints
+std::mutex faults_mutex;  // guards `armed` and `countdown`: a background thread may write checkpoints
 std::atomic<int> hits{0};
-thread_local std::int64_t current_step = 0;  // a background save has its own
+thread_local std::int64_t current_step = 0;  // per thread: a background save has a step of its own
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts(1);
@@ -140,7 +140,7 @@ Fault parse_fault(const std::string& text) {
   return fault;
 }
 
-// The fault of this rank and step at `point` with one of `actions`. Marks it as struck, unless it stays.
+// Returns this rank's fault at `point` of the current step with one of `actions`, or null. Disarms it unless `stays`.
 const Fault* strike(std::string_view point, unsigned actions, bool stays = false) {
   if (faults.empty()) return nullptr;
   const std::lock_guard lock(faults_mutex);
@@ -154,7 +154,7 @@ const Fault* strike(std::string_view point, unsigned actions, bool stays = false
   return nullptr;
 }
 
-// Causes a real segmentation fault, rather than a sent signal.
+// Causes a real segmentation fault instead of raising the signal.
 void violate_memory() {
   void* const page = ::mmap(nullptr, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   *static_cast<volatile char*>(page) = 0;

@@ -6,8 +6,8 @@
 
 namespace lt {
 
-// Returns the same text for all processes under one kernel, in any container, and a different one for each start of a
-// kernel: its boot id, or the name of the host if that cannot be read.
+// Returns the same text for all processes under one kernel, in any container, and a different text after each boot: the
+// boot id, or the host name if the boot id cannot be read.
 std::string kernel_identity(const std::filesystem::path& root = "/");
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// A build without CUDA: there are no devices, so functions that need one are never called.
+// Stubs for a build without CUDA. It has no devices, so functions that need one are never called.
 #include "device/cuda.h"
 #include "libtrain/error.h"
 

@@ -1,4 +1,4 @@
-// Progress in atomics: the watchdog reads what the work writes, and neither waits for the other.
+// Keeps progress in atomics: working threads write it, the watchdog reads it, and neither waits for the other.
 #include "device/progress.h"
 
 #include <array>
@@ -45,7 +45,7 @@ std::atomic<std::uint64_t> progress_count{0};
 std::atomic<Phase> current_phase{Phase::none};
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
-// The step that a thread runs. Its duration leaves out time in patient phases.
+// The step that a thread runs. Its duration excludes time in patient phases.
 struct RunningStep {
   Phase phase = Phase::none;
   StepClock::time_point begin, patient_begin;
@@ -61,7 +61,7 @@ double seconds_between(StepClock::time_point begin, StepClock::time_point end) {
 thread_local bool in_background = false;
 std::atomic<int> waits_for_background{0};
 
-// A word that streams write and the host reads. The driver takes it back when the process ends.
+// A pinned word that streams write and the host reads. The driver reclaims it when the process ends.
 std::atomic<std::uint32_t*> launch_word{nullptr};
 std::atomic<std::uint32_t> launches{0};
 

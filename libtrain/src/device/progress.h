@@ -1,4 +1,4 @@
-// The progress of this process: counters that move with each collective, phase and step.
+// The progress of this process: counters that advance with each collective, phase and step.
 #pragma once
 
 #include "libtrain/device/device.h"
@@ -9,18 +9,18 @@ namespace lt {
 struct Progress {
   std::uint64_t count = 0;  // advances with all host activity
   Phase phase = Phase::none;
-  std::int64_t step = 0;       // running; 0: none so far
-  double slowest_step_s = 0;   // from the begin of one step to the next, without patient phases
-  std::uint32_t launches = 0;  // graphs that the device has begun
+  std::int64_t step = 0;       // the running step; 0 before the first
+  double slowest_step_s = 0;   // from the start of one step to the start of the next, without patient phases
+  std::uint32_t launches = 0;  // graph launches that the device has reached
   bool awaits_background = false;
 };
 Progress read_progress();
 
-// Counts progress; inside a BackgroundScope only if a thread awaits it.
+// Counts progress. Inside a BackgroundScope it counts only while a thread waits for background work.
 void count_progress();
 void begin_step(std::int64_t step);
 bool is_in_background();
-// Call it before launching a graph on a CUDA stream: the stream counts the launch when it reaches that point.
+// Call this before launching a graph on a CUDA stream. The stream counts the launch when it reaches this point.
 void count_launch(const Stream& stream);
 
 }  // namespace lt

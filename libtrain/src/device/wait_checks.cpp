@@ -1,4 +1,4 @@
-// Polling waits, and each thread's checks.
+// The polling wait, and the list of checks that each thread keeps.
 #include "device/wait_checks.h"
 
 #include <chrono>
@@ -15,7 +15,7 @@ using WaitClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kEager{1}, kBetweenChecks{5};
 constexpr std::chrono::microseconds kNap{50}, kBackgroundNap{1000};
 
-thread_local WaitCheck* newest = nullptr;  // of this thread; usable until the process ends
+thread_local WaitCheck* newest = nullptr;  // trivially destructible, so usable until the process ends
 
 }  // namespace
 

@@ -1,14 +1,14 @@
-// How the host waits for a device: it polls, and every few milliseconds runs the checks of code that may know that a
-// peer has failed and the wait would never end. A short wait runs none. A background thread polls once a millisecond,
-// since each query takes the driver from the thread that feeds the device.
+// How the host waits for a device: it polls, and every few milliseconds it runs checks that may know that a peer has
+// failed, so that the wait would never end. A short wait runs no checks. A background thread polls once a millisecond,
+// since each query keeps the driver from the thread that feeds the device.
 #pragma once
 
 #include <functional>
 
 namespace lt {
 
-// During its lifetime, long waits of its thread call `check`, which throws if the wait is in vain. It must be destroyed
-// on the same thread, and not by a check.
+// During its lifetime, long waits of the creating thread call `check`, which throws if the wait cannot end. Destroy it
+// on the same thread, and not inside a check.
 class WaitCheck {
  public:
   explicit WaitCheck(std::function<void()> check);
@@ -23,7 +23,7 @@ class WaitCheck {
   WaitCheck* older_;
 };
 
-// Returns once ready() is true. Throws what ready() or a check throws. The newest check runs first.
+// Returns once ready() is true. Exceptions from ready() and from the checks pass through. The newest check runs first.
 void wait_until(const std::function<bool()>& ready);
 
 }  // namespace lt

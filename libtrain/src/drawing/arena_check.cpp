@@ -1,4 +1,4 @@
-// Checks whether a text is an arena's drawing: it has only elements and attributes that arena_svg() writes.
+// Checks whether a text is an arena drawing. It may contain only elements and attributes that arena_svg() writes.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -12,7 +12,7 @@ constexpr std::string_view kOpening = "<svg class=\"arena\" xmlns=\"http://www.w
 constexpr std::array<std::string_view, 7> kElements = {"svg", "style", "g", "rect", "title", "text", "line"};
 constexpr std::array<std::string_view, 13> kAttributes = {"class", "xmlns",  "viewBox", "role", "aria-label", "x", "y",
                                                           "width", "height", "x1",      "x2",   "y1",         "y2"};
-// A style sheet without these words loads nothing, and a text without '&' and '\' cannot hide them.
+// A style sheet without these words loads nothing, and without '&' and '\' it cannot disguise them.
 constexpr std::array<std::string_view, 6> kNotInStyle = {"url", "@import", "@font", "expression", "\\", "&"};
 
 template <std::size_t N>

@@ -1,5 +1,5 @@
-// Draws an arena. Invariant: blocks are drawn once, and texts twice, for wide and for narrow screens. On narrow screens
-// the texts are enlarged by as much as the picture shrinks, and the blocks move down to make room.
+// Draws an arena. Invariant: blocks are drawn once, and texts twice, for wide and for narrow screens. The narrow texts
+// are enlarged by as much as the picture shrinks, and the blocks move down to make room.
 #include "drawing/arena_drawing.h"
 
 #include <fmt/format.h>
@@ -19,9 +19,10 @@ using namespace arena;
 using drawing::bytes_text;
 using drawing::escaped;
 
-constexpr std::size_t kBlocks = 4000;   // at most drawn; about 1.2 MB
-constexpr std::size_t kOperation = 80;  // characters of an operation's name
-// Colours of the owners, in their order, as in the charts of a report; first light, then dark.
+constexpr std::size_t kBlocks = 4000;   // drawn at most; about 1.2 MB
+constexpr std::size_t kOperation = 80;  // characters of an operation's name that are shown
+// The colours arena-0 to arena-7 belong to the owners in order and match the charts of a report. Light first, then
+// dark.
 constexpr const char* kStyle = R"css(
 .arena { width: 100%; height: auto; background: var(--arena-page);
   font: 12px system-ui, "Segoe UI", Roboto, Arial, sans-serif;
@@ -56,7 +57,7 @@ Scales scales_of(const MemoryPlan& plan) {
   return s;
 }
 
-// The blocks to draw, in the order of time: all, or those with the most bytes x time.
+// The blocks to draw, in order of time: all of them, or the kBlocks with the most bytes x time.
 std::vector<std::size_t> drawn_blocks(const std::vector<Lifetime>& blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -81,7 +82,7 @@ std::string draw_blocks(const MemoryPlan& plan, const Scales& scales, const std:
       const double left = scales.x(static_cast<double>(block.begin)), top = scales.y(offset + bytes);
       const double width = std::max(0.3, scales.x(static_cast<double>(block.end)) - left),
                    height = std::max(0.3, scales.y(offset) - top);
-      // The outline of a thin block would cover its colour.
+      // Thin blocks have no outline: it would cover their colour.
       group += fmt::format(
           "<rect{} x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" height=\"{:.2f}\"><title>{}, {}\n{} at {}\n"
           "from {} to {}</title></rect>\n",
@@ -106,7 +107,7 @@ std::string draw_area(const MemoryPlan& plan, const Scales& scales, const std::v
   return out;
 }
 
-// Transforms the area of `wide` to its place in `narrow`.
+// The style that moves the area from its place in `wide` to its place in `narrow`.
 std::string narrow_style(const Scales& wide, const Scales& narrow) {
   const double scale = (narrow.bottom - narrow.top) / (wide.bottom - wide.top);
   return fmt::format(

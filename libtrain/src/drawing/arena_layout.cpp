@@ -1,5 +1,5 @@
-// Lays out the texts of an arena's drawing. Invariant: their places follow from their number and size, so that none
-// overlap.
+// Lays out the texts of an arena drawing. Invariant: positions follow from the number and size of the texts, so that no
+// texts overlap.
 #include "drawing/arena_layout.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Sizes and escaped text.
+// Formats sizes and escapes text.
 #include "drawing/text.h"
 
 #include <fmt/format.h>

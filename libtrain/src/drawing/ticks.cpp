@@ -1,4 +1,4 @@
-// Steps of 1, 2 and 5 times a power of ten.
+// Chooses ticks with steps of 1, 2 or 5 times a power of ten.
 #include "drawing/ticks.h"
 
 #include <fmt/format.h>

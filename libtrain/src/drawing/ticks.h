@@ -10,11 +10,11 @@ struct Range {
   double low, high;
 };
 
-// Multiples of 1, 2 or 5 times a power of ten: about `count` of them, the first not above low, the last not below high.
+// About `count` multiples of 1, 2 or 5 times a power of ten. The first is not above low, the last not below high.
 std::vector<double> outer_ticks(Range range, int count);
-// The same inside the range; whole numbers if `whole`.
+// The same, but inside the range. Only whole numbers if `whole`.
 std::vector<double> inner_ticks(Range range, int count, bool whole);
-// "0.25", "20k": as many digits as the distance of the ticks needs.
+// "0.25", "20k": with the digits that the distance between ticks needs.
 std::vector<std::string> tick_texts(const std::vector<double>& ticks);
 // An upper bound on the width of a text in the chart's font, in units of the drawing.
 double text_width(const std::string& text);

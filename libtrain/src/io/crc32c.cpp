@@ -1,4 +1,4 @@
-// CRC32C. Polynomials over GF(2) are kept bit-reflected: bit 31 is the coefficient of x^0.
+// Computes CRC32C. Polynomials over GF(2) are stored bit-reflected: bit 31 is the coefficient of x^0.
 #include "io/crc32c.h"
 
 #include <array>
@@ -47,8 +47,8 @@ __attribute__((target("sse4.2"))) std::uint32_t one_stream(std::uint32_t state, 
   return state;
 }
 
-// The instruction has a latency of three cycles and starts every cycle, so three independent streams run at three
-// times the speed; concatenating their results costs about as much as 10 KiB of data.
+// The CRC instruction has a latency of three cycles and a throughput of one per cycle, so three independent streams run
+// three times as fast. Concatenating their results costs about as much as 10 KiB of data.
 __attribute__((target("sse4.2"))) std::uint32_t three_streams(std::uint32_t before, const unsigned char* p,
                                                               std::size_t third) {
   std::uint64_t a = ~before, b = 0xffffffffu, c = 0xffffffffu;
@@ -95,7 +95,7 @@ std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes) 
 }
 
 std::uint32_t crc32c_concat(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t bytes_b) {
-  // crc_a times x^(8 * bytes_b): powers x^8, x^16, x^32, ... for the bits of the length.
+  // Multiplies crc_a by x^(8 * bytes_b), with one power of x^8, x^16, x^32, ... for each set bit of the length.
   std::uint32_t square = 0x80000000u >> 8;
   for (; bytes_b != 0; bytes_b >>= 1, square = multiply(square, square)) {
     if ((bytes_b & 1) != 0) crc_a = multiply(crc_a, square);

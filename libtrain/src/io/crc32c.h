@@ -1,5 +1,5 @@
-// CRC32C (Castagnoli; RFC 3720, appendix B.4), the checksum of every byte of a checkpoint and of event files. Uses the
-// processor's instruction if it has one, else a table; both give the same values.
+// CRC32C (Castagnoli; RFC 3720, appendix B.4), the checksum that covers every byte of checkpoints and event files. Uses
+// the processor's CRC instruction if it has one, else a table; both give the same values.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace lt {
 
-// The checksum of a sequence with checksum `before` (0: empty) followed by `bytes` bytes at `data`.
+// The checksum of a sequence whose checksum is `before` (0 if empty), followed by `bytes` bytes at `data`.
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
 // The same, always with the table.
 std::uint32_t crc32c_portable(std::uint32_t before, const void* data, std::size_t bytes);
-// The checksum of a || b from those of a and b.
+// The checksum of the concatenation a || b, from the checksums of a and b.
 std::uint32_t crc32c_concat(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t bytes_b);
 
 // Eight lower-case hexadecimal digits, as in manifests.

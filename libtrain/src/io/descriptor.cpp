@@ -1,4 +1,4 @@
-// Calls on descriptors that every writer needs.
+// The calls on descriptors that every writer needs.
 #include "io/descriptor.h"
 
 #include <unistd.h>

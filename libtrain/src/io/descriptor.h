@@ -1,4 +1,4 @@
-// Owns a file descriptor: of a file, a folder, a socket or a pipe.
+// Owns a file descriptor of a file, folder, socket or pipe.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@ namespace lt {
 
 class Descriptor {
  public:
-  // Takes ownership of the result of open(), socket() and the like. Below 0: no descriptor, and errno says why.
+  // Takes ownership of the result of open(), socket() and the like. A negative result means no descriptor; errno then
+  // holds the reason.
   explicit Descriptor(int fd = -1) : fd_(fd) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -19,10 +20,10 @@ class Descriptor {
 
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // Closes it and reports failure, which the destructor cannot: returns false, with errno set. It is closed in either
-  // case.
+  // Closes the descriptor. Unlike the destructor it reports failure: it returns false and sets errno. The descriptor is
+  // closed in either case.
   bool close();
-  // Repeats write(2) until all is written. Returns false, with errno set, on failure.
+  // Repeats write(2) until everything is written. On failure returns false and sets errno.
   bool write(const void* data, std::size_t bytes) const;
 
  private:

@@ -1,4 +1,4 @@
-// getrandom(2), which needs no file and no descriptor.
+// Uses getrandom(2), which needs no file and no descriptor.
 #include "io/entropy.h"
 
 #include <sys/random.h>

@@ -7,7 +7,7 @@
 
 namespace lt {
 
-// Throws InternalError if the kernel provides none.
+// Fills `count` bytes with random bits. Throws InternalError if the kernel provides none.
 void fill_random(void* bytes, std::size_t count);
 // Returns `digits` random hexadecimal digits.
 std::string random_hex(std::size_t digits);

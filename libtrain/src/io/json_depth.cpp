@@ -1,4 +1,4 @@
-// One pass over the text. Brackets inside strings do not count.
+// Measures the depth in one pass over the text. Brackets inside strings do not count.
 #include "io/json_depth.h"
 
 #include <algorithm>

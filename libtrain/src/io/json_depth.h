@@ -1,5 +1,5 @@
-// The nesting depth of a JSON text, checked before parsing: the JSON library prints and copies values recursively, and
-// a text of a few hundred kilobytes can hold as many levels.
+// The nesting depth of a JSON text. Check it before parsing: the JSON library prints and copies values recursively, and
+// a text of a few hundred kilobytes can hold a few hundred thousand levels.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace lt {
 // More than this library ever writes.
 inline constexpr int kMaxJsonDepth = 32;
 
-// The number of nested arrays and objects; any number for text that is not JSON.
+// The deepest nesting of arrays and objects. For text that is not JSON the result is arbitrary.
 int json_depth(std::string_view text);
 
 }  // namespace lt

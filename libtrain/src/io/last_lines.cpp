@@ -1,4 +1,4 @@
-// Reads the file in pieces, the last one first.
+// Reads the file in pieces, starting with the last.
 #include "io/last_lines.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ LastLines::LastLines(const std::string& path) : file_(::open(path.c_str(), O_RDO
   struct stat status {};
   if (file_.is_open() && ::fstat(file_.get(), &status) == 0) read_begin_ = static_cast<std::size_t>(status.st_size);
   ended_ = !read_more();
-  if (!ended_ && read_.back() == '\n') read_.pop_back();  // the last line's end
+  if (!ended_ && read_.back() == '\n') read_.pop_back();  // ends the last line
 }
 
 bool LastLines::read_more() {

@@ -1,4 +1,4 @@
-// Reads the lines of a text file from the last one backwards, for files of which only the end is needed.
+// Reads the lines of a text file from the last one backwards, for callers that need only the end of the file.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ class LastLines {
 
   struct Line {
     std::string text;
-    std::size_t begin;  // in the file
+    std::size_t begin;  // offset in the file, bytes
   };
-  // The line before the previous result; nullopt at the beginning of the file or if a read fails.
+  // Returns the line before the previous result, or nullopt at the beginning of the file or if a read fails.
   std::optional<Line> next();
 
  private:

@@ -1,4 +1,4 @@
-// Text by its lines.
+// Splits text into lines.
 #pragma once
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// O_EXCL, and fsync of folders.
+// Uses O_EXCL to create files, and fsync on folders.
 #include "io/new_file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Creates new files: an existing file or link under the name is never followed or overwritten. Makes names in folders
-// durable.
+// Creates new files and makes names in folders durable. Invariant: an existing file or link of the same name is never
+// followed or overwritten.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,11 @@
 
 namespace lt {
 
-// Creates a file for reading and writing; it must not exist. Without a result errno says why. The caller gives it its
-// final name or removes it.
+// Creates a file for reading and writing. It must not exist yet. On failure the result is not open, and errno holds the
+// reason. The caller must rename the file to its final name or remove it.
 Descriptor create_new(const std::string& path, unsigned mode = 0644);
 
-// Brings the names in a folder to disk. Returns false, with errno set, on failure.
+// Flushes the names in a folder to disk. On failure returns false and sets errno.
 bool sync_folder(const std::filesystem::path& folder);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Write, fsync, rename, fsync of the folder.
+// Commits a file in this order: write, fsync, rename, fsync of the folder.
 #include "io/pending_file.h"
 
 #include <unistd.h>

@@ -1,5 +1,4 @@
 // A file that is written under a temporary name and renamed when complete, so that a reader sees all of it or nothing.
-// All functions throw DataError, with the component `component`, that names the file and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,7 @@
 
 namespace lt {
 
-// All functions throw DataError, with the component `component`, naming the file and the system's reason.
+// All functions throw DataError with the component `component`, the file's name and the system's reason.
 class PendingFile {
  public:
   // Until it is committed, its name ends in ".tmp-" and `mark`, which must be unique.
@@ -21,9 +20,9 @@ class PendingFile {
   PendingFile& operator=(const PendingFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
-  // Brings the bytes to disk. Nothing can be written afterwards.
+  // Flushes the bytes to disk. Nothing can be written afterwards.
   void finish();
-  // Calls finish() and gives the file its name, durably.
+  // Calls finish() and durably gives the file its final name.
   void commit();
 
  private:
@@ -34,10 +33,10 @@ class PendingFile {
   bool committed_ = false;
 };
 
-// Removes the leftovers of killed writers of `path`. Nobody may be writing it.
+// Removes the temporary files that killed writers of `path` left behind. Nobody may be writing `path` meanwhile.
 void remove_pending(const std::string& path);
 
-// Writes the file `path` durably; on failure it stays as it was.
+// Writes the file `path` durably. If writing fails, the old file stays. Throws DataError as PendingFile does.
 void write_whole_file(const std::string& component, const std::string& path, const std::string& text);
 
 }  // namespace lt

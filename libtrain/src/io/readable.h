@@ -1,4 +1,4 @@
-// Reads files and folders that may disappear meanwhile, such as those of /proc. A failure ends the reading; nothing
+// Reads files and folders that may disappear meanwhile, such as those in /proc. A failure ends the read; nothing
 // throws.
 #pragma once
 
@@ -16,7 +16,7 @@ inline std::string readable_text(const std::filesystem::path& path) { return rea
 inline std::vector<std::filesystem::path> readable_entries(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code failed;
-  // Not a range-based loop, because its ++ throws.
+  // Not a range-based loop, since its ++ throws.
   for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     entries.push_back(at->path());
   }

@@ -1,4 +1,4 @@
-// Checks for UTF-8, which TOML and JSON files must be.
+// Checks for UTF-8, the required encoding of TOML and JSON files.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace lt {
 
-// The length in bytes of the first character of `text`, which must not be empty; 0 if it is invalid. Unicode 15, table
-// 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+// Returns the length in bytes of the first character of `text`, or 0 if it is invalid. `text` must not be empty.
+// Follows Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
 inline std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(0);

@@ -1,4 +1,4 @@
-// Reads to the end, whatever size the system reports: files grow, and those of /proc report none.
+// Reads to the end of a file regardless of its reported size: files grow, and those in /proc report no size.
 #include "io/whole_file.h"
 
 #include <fcntl.h>

@@ -8,13 +8,13 @@ namespace lt {
 
 struct FileText {
   std::string text;
-  std::string problem;  // empty: `text` is complete; else the reason, such as "a folder"
+  std::string problem;  // empty if `text` is complete, else the reason, such as "a folder"
 };
 
-// Reads a pipe to its end. With `only_regular`, refuses pipes and devices without waiting for them.
+// Reads a file, or a pipe to its end. With `only_regular`, refuses pipes and devices without waiting for them.
 FileText read_file(const std::string& path, bool only_regular = false, std::size_t most_bytes = std::string::npos);
 
-// read_file() for a caller that cannot go on without it. Throws DataError with the component `component`.
+// read_file() for callers that cannot continue without the file. Throws DataError with the component `component`.
 std::string read_whole_file(const std::string& component, const std::string& path);
 
 }  // namespace lt

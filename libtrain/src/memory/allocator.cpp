@@ -1,4 +1,4 @@
-// The allocators of the CPU, of CUDA devices and of meta. A freed block is kept for the next request of its size.
+// The allocators of the CPU, CUDA devices and meta. A freed block is kept for the next request of its size.
 #include "memory/allocator.h"
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 namespace lt {
 namespace {
 
-// Large blocks start at a huge page and ask for huge pages, so that a pass over an activation causes fewer TLB misses.
+// Large blocks are aligned to and backed by huge pages, so that a pass over an activation causes fewer TLB misses.
 constexpr Size kHugePage = Size{2} << 20;
 
 std::atomic<Size> asked_system{0};
@@ -71,7 +71,7 @@ class CachingAllocator : public Allocator {
  private:
   virtual void* take_from_system(Size bytes) = 0;
   virtual void give_to_system(void* block, Size bytes) = 0;
-  // Hooks for a block that is kept, and for one that is reused.
+  // Called when a block is kept, and when it is reused.
   virtual void keep(void*, Size) {}
   virtual void reuse(void*, Size) {}
 
@@ -93,7 +93,7 @@ class CpuAllocator final : public CachingAllocator {
   void reuse(void* block, Size bytes) override { unpoison(block, bytes); }
 };
 
-// Addresses that are distinct and never read.
+// Hands out distinct addresses, which nobody reads.
 class MetaAllocator final : public Allocator {
  public:
   void* allocate(Size bytes) override {
@@ -109,7 +109,7 @@ class MetaAllocator final : public Allocator {
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
 };
 
-// Blocks are kept also because cudaFree() would wait for the whole device. All users of a block are on the compute
+// Keeping blocks also avoids cudaFree(), which would wait for the whole device. All users of a block are on the compute
 // stream, or that stream waits for them before the block is freed, so the next user comes after them.
 class CudaAllocator final : public CachingAllocator {
  public:

@@ -1,4 +1,4 @@
-// The allocators that provide every byte of a device.
+// The allocators that provide all memory of a device.
 #pragma once
 
 #include "libtrain/memory/memory.h"
@@ -16,10 +16,10 @@ class Allocator {
 
 Allocator& allocator(Device device);
 
-// Returns freed blocks, which are kept for the next request of their size, to the system.
+// Returns the freed blocks that are kept for reuse to the system.
 void trim(Device device);
 
-// How often the allocators have asked the system for memory since the start.
+// How often the allocators have requested memory from the system since the start.
 Size system_allocations();
 
 }  // namespace lt

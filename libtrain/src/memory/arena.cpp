@@ -1,4 +1,4 @@
-// Records what a step allocates, and replays it in an arena.
+// Records a step's allocations and replays them in an arena.
 #include "memory/arena.h"
 
 #include "libtrain/error.h"

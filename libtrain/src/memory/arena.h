@@ -1,5 +1,5 @@
-// An arena for steps: a training step or an evaluation is run once on shapes alone, which records its allocations. From
-// then on its k-th allocation gets the k-th place in one arena, and a step allocates nothing.
+// An arena for steps. A training step or an evaluation runs once on shapes alone, and its allocations are recorded.
+// From then on its k-th allocation gets the k-th place in one arena, and a step allocates nothing.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,24 @@
 
 namespace lt {
 
-// Runs `body` and records what this thread allocates on `device` and when it frees it. Blocks come from the device's
-// allocator meanwhile. Throws InternalError for a block that outlives the body.
+// Runs `body` and records when this thread allocates and frees which blocks on `device`. Meanwhile blocks come from the
+// device's allocator. Throws InternalError if a block outlives the body.
 template <class F>
 MemoryPlan record_memory_plan(std::string name, Device device, F&& body);
 
 // Memory for one step at a time. The ledger counts its bytes as slack, except those that a running step holds.
 class Arena {
  public:
-  // Takes its storage from `source`, or from the device's allocator if that is null.
+  // Takes its storage from `source`, or from the device's allocator if `source` is null.
   Arena(Size bytes, Device device, std::shared_ptr<BlockSource> source = nullptr)
       : storage_(make_storage(bytes, device, std::move(source))), bytes_(bytes), device_(device) {}
 
   Size bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // Runs `body`, whose k-th allocation gets the k-th place of `plan`. Throws InternalError, which names the operation,
-  // for an allocation that differs from the record, if there are fewer than recorded, and if one outlives the body.
-  // `plan` must fit.
+  // Runs `body`. Its k-th allocation gets the k-th place of `plan`, which must fit into the arena. Throws InternalError
+  // if an allocation differs from the record (the message names the operation), if any recorded one is missing, and if
+  // a block outlives the body.
   template <class F>
   void run(std::shared_ptr<const MemoryPlan> plan, F&& body) const;
 
@@ -45,7 +45,7 @@ class Recorder final : public BlockSource {
   explicit Recorder(Device device) : device_(device) {}
   Block allocate(Size bytes, MemoryOwner owner) override;
   void release(std::size_t index) noexcept override;
-  // Throws InternalError if a block is not released yet.
+  // Throws InternalError if a block is still in use.
   MemoryPlan finish(std::string name);
 
  private:
@@ -67,7 +67,7 @@ class Replay final : public BlockSource {
  private:
   std::shared_ptr<Buffer> storage_;
   Device device_;
-  std::shared_ptr<const MemoryPlan> plan_;  // a body that threw may leave blocks that outlive the engine
+  std::shared_ptr<const MemoryPlan> plan_;  // shared: if the body throws, blocks may outlive the engine
   std::size_t next_ = 0, live_ = 0;
 };
 

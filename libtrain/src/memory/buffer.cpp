@@ -1,4 +1,4 @@
-// Buffers: the source and the owner of their blocks.
+// Takes a buffer's block from its source, counts it for its owner, and gives it back.
 #include "memory/buffer.h"
 
 #include "memory/ledger.h"

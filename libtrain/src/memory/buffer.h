@@ -1,5 +1,5 @@
-// Buffer: a block of device memory, its entry in the ledger, and its return. If an AllocationScope is active, the block
-// comes from the scope's source (an arena, a recorder), otherwise from the device's allocator.
+// A Buffer owns a block of device memory and its entry in the ledger. If an AllocationScope is active, the block comes
+// from the scope's source (an arena or a recorder), otherwise from the device's allocator.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace lt {
 
-// Gives blocks to the Buffers of one thread, in the order of their requests.
+// Provides the blocks for the Buffers of one thread, in the order of their requests.
 class BlockSource {
  public:
   struct Block {
@@ -34,7 +34,7 @@ class AllocationScope {
   const ContextMemberScope<&Context::blocks_device> device_;
 };
 
-// Buffers that this thread makes during the scope are not in the ledger: a rehearsal takes no memory.
+// The ledger does not count Buffers that this thread makes during the scope. For rehearsals, which take no memory.
 class UncountedMemoryScope {
  private:
   const ContextMemberScope<&Context::counts_memory> counts_{false};
@@ -51,7 +51,7 @@ class Buffer {
   Size bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<BlockSource> source_;  // null: the device's allocator
+  std::shared_ptr<BlockSource> source_;  // null if the block comes from the device's allocator
   std::size_t index_ = 0;
   void* block_ = nullptr;
   Size bytes_;

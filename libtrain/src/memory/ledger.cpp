@@ -1,4 +1,4 @@
-// The ledger of each device: live bytes by owner, and their high-water marks.
+// Keeps one ledger per device: live bytes by owner, and their high-water marks.
 #include "memory/ledger.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ struct Ledger {
   std::mutex mutex;
   MemoryUse live, peak, peak_by_owner;
 
-  // The peak is the moment of the highest total. Of equal totals, as inside an arena, the one with the least slack
-  // counts.
+  // The peak is the moment of the highest total. Inside an arena the total is constant, so among equal totals the
+  // moment with the least slack counts.
   void mark(MemoryOwner owner) {
     const bool higher = live.total > peak.total;
     if (higher || (live.total == peak.total && live.of(MemoryOwner::slack) < peak.of(MemoryOwner::slack))) peak = live;
@@ -24,7 +24,7 @@ struct Ledger {
   }
 };
 
-// Never destroyed: a tensor in a static variable may outlive any order of destruction.
+// Never destroyed: a tensor in a static variable may be freed after any other static object.
 Ledger& ledger(Device device) {
   static auto& ledgers = *new std::map<std::pair<int, int>, Ledger>;
   static auto& mutex = *new std::mutex;

@@ -1,13 +1,13 @@
-// The ledger: bytes of each device by owner, live and at the peak.
+// The ledger counts each device's bytes by owner, live and at the peak.
 #pragma once
 
 #include "libtrain/memory/memory.h"
 
 namespace lt {
 
-// Adds `bytes`, which may be negative, to those of `owner`.
+// Adds `bytes`, which may be negative, to the bytes of `owner`.
 void ledger_add(Device device, MemoryOwner owner, Size bytes);
-// Moves bytes of an arena from one owner to another; the total stays.
+// Moves bytes of an arena from one owner to another. The total does not change.
 void ledger_move(Device device, MemoryOwner from, MemoryOwner to, Size bytes);
 
 }  // namespace lt

@@ -1,4 +1,5 @@
-// Places lifetimes in an arena, offline.
+// Assigns offsets in an arena to blocks with known lifetimes. Tries several greedy orders and keeps the smallest
+// result.
 #include "libtrain/memory/memory_plan.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ using Order = std::vector<std::size_t>;
 
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.begin < b.end && b.begin < a.end; }
 
-// Placed blocks in buckets of time, so that those which live at the same time as a given one are found without
-// searching all others.
+// The placed blocks in buckets of time. Blocks that live at the same time as a given one are found without searching
+// all others.
 class Placed {
  public:
   explicit Placed(const std::vector<Lifetime>& lifetimes) : lifetimes_(lifetimes) {
@@ -31,7 +32,7 @@ class Placed {
     for (std::size_t b = first; b <= last; ++b) covered_[b].push_back({index, offset});
   }
 
-  // [begin, end) of all placed blocks that live at the same time as `entry`, by begin.
+  // The ranges [begin, end) in bytes of all placed blocks that live at the same time as `entry`, sorted by begin.
   void neighbours(const Lifetime& entry, std::vector<std::pair<Size, Size>>& ranges) const {
     ranges.clear();
     const auto add_from = [&](const std::vector<Place>& places) {
@@ -49,7 +50,7 @@ class Placed {
   using Place = std::pair<std::size_t, Size>;  // index, offset
   static constexpr std::int64_t kBuckets = 256;
 
-  // The first and the last bucket in which `entry` lives.
+  // The first and last bucket in which `entry` lives.
   std::pair<std::size_t, std::size_t> buckets(const Lifetime& entry) const {
     return {static_cast<std::size_t>(entry.begin / width_), static_cast<std::size_t>((entry.end - 1) / width_)};
   }
@@ -94,7 +95,7 @@ Size most_live_bytes(const std::vector<Lifetime>& lifetimes) {
     changes.emplace_back(entry.begin, entry.bytes);
     changes.emplace_back(entry.end, -entry.bytes);
   }
-  std::sort(changes.begin(), changes.end());  // at equal times, frees come first because they are negative
+  std::sort(changes.begin(), changes.end());  // at equal times frees come first, since they are negative
   Size live = 0, most = 0;
   for (const auto& [time, bytes] : changes) most = std::max(most, live += bytes);
   return most;

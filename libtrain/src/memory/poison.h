@@ -1,4 +1,5 @@
-// Marks memory that nobody may touch: AddressSanitizer reports an access. Without it these functions do nothing.
+// Marks memory as inaccessible, so that AddressSanitizer reports any access. Without AddressSanitizer these functions
+// do nothing.
 #pragma once
 
 #include "libtrain/dtype.h"

@@ -1,4 +1,4 @@
-// The workspace of each CUDA device. It lives as long as the process; the driver takes it back.
+// The workspace of each CUDA device. It lives as long as the process; then the driver reclaims it.
 #include "memory/workspace.h"
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 struct Workspace {
   std::once_flag once;
-  std::byte* memory = nullptr;  // scratch memory, then that of cuBLASLt
+  std::byte* memory = nullptr;  // scratch memory, followed by cuBLASLt's workspace
 };
 
 std::byte* workspace(int device) {

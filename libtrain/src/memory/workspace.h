@@ -1,5 +1,5 @@
-// Scratch memory that all work of a CUDA device's compute stream shares: the next kernel may overwrite it. It is
-// allocated with the first allocation on the device, in fixed sizes, so that a plan knows them.
+// Scratch memory shared by all work on a CUDA device's compute stream. The next kernel may overwrite it. It is
+// allocated at the first allocation on the device, in fixed sizes, so that a memory plan can count it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ constexpr Size workspace_bytes(DeviceType type) {
   return type == DeviceType::cuda ? kScratchBytes + kProductWorkspaceBytes : 0;
 }
 
-// Makes and counts the workspace of CUDA device `device`, unless it exists.
+// Allocates the workspace of CUDA device `device` and counts it in the ledger, unless it exists.
 void make_workspace(int device);
 
 // Returns kScratchBytes bytes. Throws InternalError if `bytes` is larger.

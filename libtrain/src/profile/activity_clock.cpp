@@ -1,4 +1,4 @@
-// One time stamp at each change of activity.
+// Records one time point at each change of activity.
 #include "profile/activity_clock.h"
 
 #include <utility>

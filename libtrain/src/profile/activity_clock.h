@@ -1,5 +1,5 @@
-// A clock that is in exactly one activity at any time, so the times of the activities add up to the whole. A scope
-// enters an activity and returns to the enclosing one. Time outside all scopes is `other`.
+// A clock that is in exactly one activity at any time, so the times of all activities add up to the total. A scope
+// enters an activity and, at its end, returns to the enclosing one. Time outside all scopes is `other`.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace lt {
 
-// The changes of activity between two laps of a clock.
+// The changes of activity between two calls of ActivityClock::lap().
 class Lap {
  public:
   // Waits until the device has reached the lap's end.
@@ -24,19 +24,19 @@ class Lap {
     Activity activity;
     TimePoint at;
   };
-  std::vector<Change> changes_;  // the last one is the end
+  std::vector<Change> changes_;  // the last one marks the lap's end
 };
 
-// Measures on the compute stream of a device: on CUDA an activity lasts from the end of the work before it to the end
-// of its own. The host does not wait.
+// Measures on the compute stream of a device. On CUDA an activity lasts from the end of the preceding work to the end
+// of its own work. The host does not wait.
 class ActivityClock {
  public:
   explicit ActivityClock(Device device = kCpu);
-  // Enters `activity` and returns the one that was current.
+  // Enters `activity` and returns the previous one.
   Activity enter(Activity activity);
   // Ends the lap and begins the next one in the same activity.
   Lap lap();
-  // Inserts a lap of another clock of the same device here; then the activity is again the one before.
+  // Appends a lap of another clock on the same device. Afterwards the clock is in the same activity as before.
   void append(const Lap& other);
 
  private:
@@ -47,7 +47,7 @@ class ActivityClock {
   Lap lap_;
 };
 
-// Sets the clock of this thread's step for the scope; null: none. The clock must outlive the scope.
+// Sets the clock of this thread's step during the scope; null means no clock. The clock must outlive the scope.
 using ActivityClockScope = ContextMemberScope<&Context::clock>;
 
 class ActivityScope {

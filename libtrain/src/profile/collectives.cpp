@@ -1,4 +1,4 @@
-// Totals of collectives.
+// Sums the times of collectives by operation.
 #include "libtrain/profile/collectives.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<CommTotal> CommLap::totals() const {
   const auto add = [&](const CollectiveTimes& entry, Size count) {
     auto found =
         std::find_if(totals.begin(), totals.end(), [&](const CommTotal& total) { return total.op == entry.op; });
-    // The collective began in an earlier lap.
+    // Not found if the collective began in an earlier lap.
     if (found == totals.end()) found = totals.insert(found, {entry.op});
     found->busy_ms += static_cast<double>(count) * entry.end.ms_since(entry.begin);
     found->exposed_ms += static_cast<double>(count) * entry.exposed_ms();

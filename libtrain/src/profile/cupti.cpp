@@ -1,4 +1,5 @@
-// Finds CUPTI: by name, as the loader finds libraries, then in the folders of this build's toolkit.
+// Loads CUPTI: first by its versioned name on the loader's path, then from the folders of this build's toolkit, last by
+// its plain name.
 #include "profile/cupti.h"
 
 #include <cuda_runtime_api.h>

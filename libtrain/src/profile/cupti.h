@@ -1,5 +1,5 @@
-// The functions of CUPTI that a kernel profile calls. The library is loaded on first use and never linked, so programs
-// start without it. Only for sources of a build with CUPTI.
+// The CUPTI functions that a kernel profile calls. The library is loaded at first use and never linked, so programs
+// start without it. Include this only in sources that need CUPTI to build.
 #pragma once
 
 #include <cupti.h>
@@ -19,7 +19,7 @@ struct Cupti {
 // Throws UsageError if the library is not found or is incomplete.
 const Cupti& cupti();
 
-// Throws UsageError that names `call` and CUPTI's reason.
+// If `code` is an error, throws a UsageError with `call` and CUPTI's reason.
 void check_cupti(CUptiResult code, const char* call);
 
 }  // namespace lt

@@ -1,5 +1,5 @@
-// The work of a CUDA device, kernel by kernel, as CUPTI records it. A build without CUPTI (no_kernel_profile.cpp) makes
-// no profile.
+// Records the work of a CUDA device kernel by kernel, through CUPTI. A build without CUPTI (no_kernel_profile.cpp)
+// refuses to make a profile.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@ enum class DeviceWork { kernel, memcpy, memset };
 
 struct KernelRecord {
   DeviceWork kind = DeviceWork::kernel;
-  std::string name;                 // of a kernel, demangled
-  Size stream = 0;                  // CUDA's number of the stream
-  Size bytes = -1;                  // of a memcpy or memset
+  std::string name;                 // demangled name; kernels only
+  Size stream = 0;                  // CUDA's number for the stream
+  Size bytes = -1;                  // memcpy and memset only
   double begin_us = 0, end_us = 0;  // since mark()
 };
 
 struct KernelRecords {
-  std::vector<KernelRecord> records;  // in the order in which they began
-  Size lost = 0;                      // for which CUPTI had no space or no times
+  std::vector<KernelRecord> records;  // in order of their begin
+  Size lost = 0;                      // number of records for which CUPTI had no space or no times
   double error_us = 0;                // largest error of the times against the compute stream's time points
 };
 
@@ -32,19 +32,20 @@ struct KernelRecords {
 class KernelProfile {
  public:
   virtual ~KernelProfile() = default;
-  // Waits for the device, then records what is enqueued on it.
+  // Waits for the device, then records all work that is enqueued on it.
   virtual void start() = 0;
-  // The origin of the times, on the compute stream, where it takes about 0.1 ms.
+  // Sets the origin of the times and returns it. Takes about 0.1 ms on the compute stream.
   virtual TimePoint mark() = 0;
-  // Waits for the device and stops recording. If the times cannot be related, all records count as `lost`.
+  // Waits for the device and stops recording. If CUPTI's times cannot be related to mark(), all records count as
+  // `lost`.
   virtual KernelRecords stop() = 0;
 };
 
-// Bytes of device memory that start(), mark() and stop() overwrite.
+// The size of the device memory that start(), mark() and stop() overwrite.
 inline constexpr Size kKernelProfileBytes = (Size{64} << 20) - 4;
 
-// `memory` has kKernelProfileBytes on `device`; the compute stream's work may use it in between. Tries the profile
-// once. Throws UsageError if CUPTI is not found or does not record in this process.
+// `memory` holds kKernelProfileBytes bytes on `device`. Between those calls, work on the compute stream may use it.
+// Makes one trial profile. Throws UsageError if CUPTI is not found or does not record in this process.
 std::unique_ptr<KernelProfile> make_kernel_profile(Device device, std::byte* memory);
 
 }  // namespace lt

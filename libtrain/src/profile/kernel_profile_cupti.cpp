@@ -1,6 +1,6 @@
-// Records kernels, copies and fills of a device through CUPTI's activity API. CUPTI uses its own clock; time points of
-// a stream are events. A mark is a short fill between two events, so both clocks see it. Times between the first mark
-// and the last are mapped linearly through them, which cancels the host's delays and the clocks' drift.
+// Records a device's kernels, copies and fills through CUPTI's activity API. CUPTI has its own clock, and a stream's
+// time points are events. A mark is a short fill between two events, so both clocks see it. CUPTI's times are mapped
+// linearly through the first and the last mark, which cancels the host's delays and the clocks' drift.
 #include "profile/kernel_profile.h"
 
 #include <cuda_runtime_api.h>
@@ -25,8 +25,8 @@ namespace {
 
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                          CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
-// Sizes that no fill of the library has. The first keeps the device busy until the events and the mark are enqueued, so
-// that they follow each other at once.
+// No other fill of the library has these sizes. A fill of the first size keeps the device busy until the events and the
+// mark are enqueued, so that they run without a gap.
 constexpr Size kBusyBytes = kKernelProfileBytes, kMarkBytes = 4 * 16381;
 constexpr std::size_t kBufferBytes = std::size_t{4} << 20, kBufferAlignment = 8;
 
@@ -34,12 +34,12 @@ struct RawRecord {
   DeviceWork kind;
   std::uint8_t copy_kind;
   std::uint32_t stream;
-  const char* name;  // of a kernel, as in its module
+  const char* name;  // a kernel's mangled name, owned by its module
   Size bytes;
   std::uint64_t begin_ns, end_ns;
 };
 
-// Collects the records of CUPTI's threads, which may deliver at any time until the process ends.
+// Collects the records that CUPTI's threads deliver. They may do so at any time until the process ends.
 struct Collector {
   std::mutex mutex;
   std::vector<RawRecord> records;
@@ -72,11 +72,11 @@ RawRecord raw(const CUpti_Activity& activity) {
           kernel.end};
 }
 
-// Without a buffer, CUPTI drops records and counts them.
+// If this returns no buffer, CUPTI drops records and counts them.
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
   *bytes = *buffer == nullptr ? 0 : kBufferBytes;
-  *most_records = 0;  // no limit but the space
+  *most_records = 0;  // limited by the space only
 }
 
 void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid_bytes) {
@@ -139,7 +139,7 @@ class CuptiProfile final : public KernelProfile {
     LT_CUDA(cudaSetDevice(stream_.device().index));
     LT_CUDA(cudaDeviceSynchronize());
     marks_.clear();
-    drain();  // late records
+    drain();  // discards late records
     for (const CUpti_ActivityKind kind : kKinds) LT_CUPTI(enable, kind);
   }
 
@@ -168,7 +168,7 @@ class CuptiProfile final : public KernelProfile {
   struct Mark {
     TimePoint before, after;
   };
-  // A mark on both clocks: in microseconds since the first mark's end, and in CUPTI's nanoseconds.
+  // The centre of a mark on both clocks: in microseconds since the first mark's end, and in CUPTI's nanoseconds.
   struct Tie {
     double us, error_us;
     std::uint64_t ns;

@@ -1,4 +1,4 @@
-// A build without CUPTI records no kernels.
+// The stub for a build without CUPTI, which records no kernels.
 #include "libtrain/error.h"
 #include "profile/kernel_profile.h"
 

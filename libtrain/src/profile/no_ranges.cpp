@@ -1,4 +1,4 @@
-// A build without CUDA has no profiler.
+// Stubs for a build without CUDA, which has no profiler.
 #include "profile/ranges.h"
 
 namespace lt {

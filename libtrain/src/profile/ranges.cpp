@@ -1,4 +1,4 @@
-// NVTX 3, headers only: it looks for a profiler at the first range.
+// Ranges through NVTX 3, which is header-only and looks for a profiler at the first range.
 #include "profile/ranges.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -9,7 +9,7 @@
 namespace lt {
 
 void push_range(std::string_view name) {
-  std::array<char, 64> text{};  // ends with a zero
+  std::array<char, 64> text{};  // always zero-terminated
   std::copy_n(name.data(), std::min(name.size(), text.size() - 1), text.data());
   nvtxRangePushA(text.data());
 }

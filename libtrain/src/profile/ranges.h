@@ -6,7 +6,7 @@
 
 namespace lt {
 
-// Ranges of a thread nest. Names are cut off after 63 characters.
+// Ranges of one thread nest. Names are truncated to 63 characters.
 void push_range(std::string_view name);
 void pop_range();
 

@@ -1,4 +1,4 @@
-// Spans, and the timeline of a device's clock.
+// Records spans with time points of a device's compute stream.
 #include "libtrain/profile/timeline.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// Counts the work of this thread where an operation is dispatched, on every device. So one run on shapes alone gives
-// the FLOPs and the bytes of a step.
+// Counts the work of this thread when an operation is dispatched, on every device. One run on shapes alone therefore
+// gives the FLOPs and bytes of a step.
 #pragma once
 
 #include "libtrain/device/context.h"
@@ -8,15 +8,15 @@
 namespace lt {
 
 struct WorkCount {
-  double product_flops = 0;  // of matrix products: 2 M N K
-  // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022), each B H T^2 D without a
-  // window.
+  double product_flops = 0;  // matrix products, 2 M N K each
+  // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022). Without a window each
+  // product takes B H T^2 D.
   double attention_forward_flops = 0, attention_backward_flops = 0;
-  // Bytes that all other operations read and write. Activations count twice: written once and read once.
+  // Bytes that all other operations read and write. Activations count twice, written once and read once.
   double traffic_bytes = 0;
 };
 
-// Adds the work of this thread during the scope to the count.
+// During the scope, adds this thread's work to the given count.
 using WorkScope = ContextMemberScope<&Context::work>;
 
 inline void count_products(double flops) {

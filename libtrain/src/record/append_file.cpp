@@ -1,4 +1,4 @@
-// Appends, and cuts off what a failed write left.
+// Appends records and cuts off the remains of a failed write.
 #include "record/append_file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,4 @@
-// An append-only file of records, each of which is in it whole or not at all, even if a write fails half-way. All
-// functions throw DataError with the file and the system's reason.
+// An append-only file of records. Invariant: it holds each record whole or not at all, even if a write fails half-way.
 #pragma once
 
 #include <sys/types.h>
@@ -10,18 +9,18 @@
 
 namespace lt {
 
-// All functions throw DataError with the file and the system's reason.
+// All functions throw DataError with the file's name and the system's reason.
 class AppendFile {
  public:
-  // Opens the file at its end, or creates it.
+  // Opens the file at its end; creates it if it does not exist.
   explicit AppendFile(const std::string& path);
 
-  // If it throws, the file is unchanged; bytes that a broken disk could not remove are removed by the next call.
+  // If this throws, the file is unchanged. If truncating failed too, the next call removes the partial record.
   void append(const std::string& record);
-  void sync();            // to disk
-  void cut(off_t bytes);  // to its first `bytes` bytes
+  void sync();            // flushes the file to disk
+  void cut(off_t bytes);  // keeps only the first `bytes` bytes
   off_t size() const { return size_; }
-  // Reads `count` bytes from `begin` on.
+  // Reads `count` bytes at offset `begin`.
   std::string read(off_t begin, std::size_t count) const;
 
  private:
@@ -29,8 +28,8 @@ class AppendFile {
 
   std::string path_;
   Descriptor file_;
-  off_t size_ = 0;     // of whole records
-  bool torn_ = false;  // there may be bytes after them
+  off_t size_ = 0;     // bytes of whole records
+  bool torn_ = false;  // a partial record may follow them
 };
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Writes spans and kernels in the Trace Event Format of Chrome.
+// Formats spans and kernels in Chrome's Trace Event Format.
 #include "record/chrome_trace.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// No two processes or threads of the file share a number, and none is 0: otherwise Perfetto confuses them.
+// All processes and threads of a file have different numbers, and none is 0. Otherwise Perfetto confuses them.
 constexpr int kNumbersOfRank = 1000;
 int process_of(int rank) { return kNumbersOfRank * (rank + 1); }
 int thread_of(int rank, std::size_t lane) { return process_of(rank) + 1 + static_cast<int>(lane); }
@@ -23,14 +23,14 @@ Json name_of(const char* what, int process, int thread, const std::string& name)
   return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
-constexpr std::string_view kWorkNames[] = {"kernel", "memcpy", "memset"};  // in the order of DeviceWork
+constexpr std::string_view kWorkNames[] = {"kernel", "memcpy", "memset"};  // indexed by DeviceWork
 
 struct StreamRow {
   int thread = 0;
   double free_us = 0;
 };
 
-// One row per stream, by its number, after the lanes.
+// One row per stream, after the lanes, keyed by the stream's number.
 std::map<Size, StreamRow> rows_of(int rank, const std::vector<KernelRecord>& kernels) {
   std::map<Size, StreamRow> rows;
   for (const KernelRecord& kernel : kernels) rows[kernel.stream];

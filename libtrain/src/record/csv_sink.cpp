@@ -17,7 +17,7 @@ class CsvSink final : public Sink {
         "memory_outside_bytes";
     for (const std::string_view part : kActivityNames) names += fmt::format(",{}_ms", part);
     names += ",slowest,step_ms_min,step_ms_mean,step_ms_max,own_ms_min,own_ms_mean,own_ms_max";
-    std::string last, line;  // the column names of the last version that wrote to the file
+    std::string last, line;  // `last`: the column names of the last version that wrote to the file
     for (std::ifstream file(path); std::getline(file, line);) {
       if (line.starts_with("step,")) last = line;
     }

@@ -1,4 +1,4 @@
-// Cuts off the torn line of a killed run.
+// Opens a file of lines and cuts off the torn last line of a killed run.
 #include "record/line_file.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace lt {
 namespace {
 
-// The length up to and including the last newline.
+// The length in bytes up to and including the last newline.
 off_t whole_lines(const AppendFile& file) {
   constexpr off_t kBlock = 4096;
   for (off_t end = file.size(); end > 0;) {

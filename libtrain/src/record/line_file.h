@@ -7,11 +7,11 @@
 
 namespace lt {
 
-// Each line is written by one write(2). All functions throw DataError; if append() throws, no part of the line is in
+// Each line is written with one write(2). All functions throw DataError. If append() throws, no part of the line is in
 // the file.
 class LineFile {
  public:
-  // Cuts off a torn last line. A new file is durable in its folder.
+  // Cuts off a torn last line. Makes a new file's name durable.
   explicit LineFile(const std::string& path);
 
   void append(const std::string& line) { file_.append(line + "\n"); }

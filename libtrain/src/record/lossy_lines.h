@@ -1,5 +1,5 @@
-// A file of lines that tolerates a full disk: lines that could not be written are counted, and a separate line reports
-// their number once writing works again.
+// A file of lines that tolerates a full disk. It counts the lines that could not be written, and adds a line with their
+// number once writing works again.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace lt {
 class LossyLines {
  public:
   using LineOfGap = std::string (*)(const LostRows::Gap& gap);
-  // Opens the file, and throws DataError on failure. Nothing throws later.
+  // Opens the file. Throws DataError on failure; the other functions do not throw.
   LossyLines(const std::string& path, LineOfGap line_of_gap) : file_(path), lost_(path), line_of_gap_(line_of_gap) {}
 
   void append(Size step, const std::string& line) {
     lost_.attempt(step, [&] {
-      // In one write, so that a reported gap is not counted again.
+      // One write for both lines, so that no gap is reported twice.
       file_.append(lost_.gap() ? line_of_gap_(*lost_.gap()) + "\n" + line : line);
     });
   }

@@ -1,4 +1,4 @@
-// Counts losses and reports them.
+// Counts lost rows and reports them.
 #include "record/lost_rows.h"
 
 #include <fmt/format.h>

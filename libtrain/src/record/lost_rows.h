@@ -1,4 +1,4 @@
-// Tolerates lost records of a run: a failed write is reported, and training goes on.
+// Tolerates failed writes of a run's records: they are reported, and training goes on.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace lt {
 
-// Counts the losses of one file or folder. The first failure is reported on standard error, later ones are counted, and
-// the sum is reported at the end.
+// Counts the lost rows of one file or folder. Reports the first failure on standard error, counts later ones, and
+// reports the total at the end.
 class LostRows {
  public:
   // The rows lost since writing last worked.
@@ -24,8 +24,8 @@ class LostRows {
   LostRows(const LostRows&) = delete;
   LostRows& operator=(const LostRows&) = delete;
 
-  // Runs `write`, which records `rows` rows of `step`, and catches its Errors. With 0 rows, as for bringing a file to
-  // disk, a failure loses nothing and a success proves nothing.
+  // Runs `write`, which records `rows` rows of `step`, and catches its Errors. With 0 rows, as when syncing a file, a
+  // failure loses no rows and a success does not end the gap.
   template <class F>
   void attempt(Size step, F&& write, Size rows = 1) {
     try {
@@ -35,7 +35,7 @@ class LostRows {
     }
     if (rows > 0) gap_.reset();
   }
-  // Still set within the first `write` that works again.
+  // Still set during the first `write` that succeeds after the gap.
   const std::optional<Gap>& gap() const { return gap_; }
 
  private:

@@ -1,4 +1,4 @@
-// A step's row: as JSON, as a console line, and collected from the ranks.
+// Formats a step's row as JSON and as a console line, and summarises values over ranks.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers for display.
+// Formats numbers for display.
 #include "record/short_text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Numbers for display: "1.27M", "33m12s".
+// Formats numbers for display: "1.27M", "33m12s".
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Further outputs for the numbers of steps, beside metrics.jsonl.
+// Outputs for step metrics besides metrics.jsonl.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,20 @@ namespace lt {
 class Sink {
  public:
   virtual ~Sink() = default;
-  // All throw DataError.
+  // All functions throw DataError.
   virtual void step(const StepRecord& record) = 0;
   virtual void evaluation(Size step, double loss) = 0;
-  // Brings all written data to disk.
+  // Flushes all written data to disk.
   virtual void sync() = 0;
 };
 
-// A table with one row per step and the names in the first row, the fields of docs/metrics.md, without evaluations. A
-// resumed run appends; if the names in the file are of another version, it writes its own names first.
+// Writes a table with one row per step and the column names in the first row, with fields of docs/metrics.md and
+// without evaluations. A resumed run appends. If the last names in the file are another version's, it first writes its
+// own.
 std::unique_ptr<Sink> make_csv_sink(const std::string& path);
 
-// A new TensorBoard event file in `folder`. `first_step` is the first step of this start: TensorBoard drops an earlier
-// attempt's records from that step on.
+// Creates a new TensorBoard event file in `folder`. `first_step` is the first step of this start: TensorBoard drops the
+// records of earlier attempts from that step on.
 std::unique_ptr<Sink> make_tensorboard_sink(const std::string& folder, Size first_step);
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// Memory of the process and the machine from the kernel, of CUDA devices from the driver.
+// Reads the memory of the process and the machine from the kernel, and that of CUDA devices from the driver.
 #include "record/system_memory.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Memory as the system counts it, in bytes.
+// Memory use and capacity as the system counts them, in bytes.
 #pragma once
 
 #include "libtrain/device/device.h"
@@ -6,9 +6,9 @@
 
 namespace lt {
 
-// On the CPU, all resident pages of this process; on CUDA, the bytes held by all processes on the device.
+// On the CPU, all resident pages of this process. On CUDA, the bytes that all processes hold on the device.
 Size system_bytes_in_use(Device device);
-// The memory of the machine, or the container's limit if that is smaller; or the memory of the CUDA device.
+// On the CPU, the memory of the machine, or the container's limit if smaller. On CUDA, the memory of the device.
 Size system_memory_bytes(Device device);
 
 }  // namespace lt

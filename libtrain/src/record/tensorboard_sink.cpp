@@ -1,6 +1,6 @@
-// Event files of TensorBoard: TFRecords (length, its checksum, bytes, their checksum), each a protocol buffer
-// `tensorflow.Event`. Only its fields wall_time, step, file_version, session_log and scalar summaries are written, by
-// hand.
+// Writes TensorBoard event files: TFRecords (length, its checksum, bytes, their checksum), each with a protocol buffer
+// `tensorflow.Event`. Encodes its fields by hand, and only wall_time, step, file_version, session_log and scalar
+// summaries.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -64,11 +64,11 @@ class TensorBoardSink final : public Sink {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed) throw DataError("record", folder + ": cannot create: " + failed.message());
-    // Readers take the files in the order of their names, and two starts may be less than a second apart.
+    // Microseconds in the name: readers take files in order of their names, and two starts may be within one second.
     const std::string path = fmt::format("{}/events.out.tfevents.{:.6f}.{}", folder, now_s(), ::getpid());
     file_.emplace(path);
     event(0, bytes_field(3, "brain.Event:2"));
-    // session_log { status: START }, also at step 1: the folder may hold a run that never reached a checkpoint.
+    // session_log { status: START }, even at step 1: the folder may hold a run that never reached a checkpoint.
     event(first_step, bytes_field(7, integer_field(1, 1)));
   }
 
