@@ -83,8 +83,8 @@ def saves_fail(bench, how, strategy, mode, options):
 
 
 def checkpoints_fill_it(bench, strategy, mode, options):
-    """The disk has room for three checkpoints, and four are to be kept. The run ends with three, and resumes once one of
-    them is deleted."""
+    """The disk has room for three checkpoints, and four are to be kept. The run ends with three, and resumes once one
+    of them is deleted."""
     run = f"too-small-{strategy}-{mode}"
     size = sum(path.stat().st_size for path in (bench.folder / strategy / f"checkpoints/step-{STEPS:08}").iterdir())
     with SmallDisk(bench.folder / run / "checkpoints", size * 7 // 2) as disk:
@@ -104,8 +104,8 @@ def checkpoints_fill_it(bench, strategy, mode, options):
 
 
 def rows_are_lost(bench, strategy, mode, options, killed):
-    """The disk of the run's records is full, and the checkpoints are on another one. Training goes on, even if a rank is
-    killed meanwhile. Each file warns once per start, and every row is written or counted."""
+    """The disk of the run's records is full, and the checkpoints are on another one. Training goes on, even if a rank
+    is killed meanwhile. Each file warns once per start, and every row is written or counted."""
     run, whole = f"rows-{strategy}-{mode}", f"{strategy}-{LONG}"
     long = (*options, f"--train.steps={LONG}", "--checkpoint.every=16")
     if not (bench.folder / whole).exists():

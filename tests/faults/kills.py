@@ -48,8 +48,8 @@ def kill_ranks(bench, run, process, mark, arguments):
 
 
 def print_restarts(rows):
-    """Returns a pair for each restart that reached a step before the next kill: the seconds from a rank's end to the next
-    step, and how many of them were spent waiting after attempts that saved nothing."""
+    """Returns a pair for each restart that reached a step before the next kill: the seconds from a rank's end to the
+    next step, and how many of them were spent waiting after attempts that saved nothing."""
     print(f"{'attempt':>7} {'resumed at':>10} {'lost steps':>10} {'notice':>7} {'backoff':>8} {'start':>6} {'down':>6}  "
           "cause")
     seconds, stepped, parts, slowest = [], False, {}, (0, {})

@@ -1,6 +1,7 @@
-"""The matrix of faults: what strikes x where x strategy x how it saves. After each case the run has come back by itself,
-bit for bit. Prints a table with the seconds from the fault to the first resumed step, and the worst of them by point and
-action. matrix.py --ltrain PATH [--clock PATH] [--short]; what this machine does not permit is skipped by name."""
+"""The fault matrix: action x point x strategy x save mode. After each case the run must have recovered by itself, bit
+for bit. Prints a table with the seconds from the fault to the first resumed step, and the worst of them by point and
+action. Cases that this machine does not permit are skipped by name.
+matrix.py --ltrain PATH [--clock PATH] [--short]"""
 
 import argparse
 import collections
@@ -15,12 +16,12 @@ import surroundings
 from runs import Bench, Failure, Foreign, Skipped, require, require_equal
 
 ACTIONS = ("kill", "segv", "stop", "exit")
-# A point, the rank at which it is passed, and the step: of a save one that is saved, else one in between.
+# Each point with the rank that passes it and the step: a saved step for saves and load, else one in between.
 POINTS = {"step": (1, 5), "forward": (1, 5), "backward": (1, 5), "collective": (1, 5), "save-begin": (1, 4),
           "save-shard": (1, 4), "save-manifest": (0, 4), "save-rename": (0, 4), "save-gc": (0, 4), "load": (1, 4)}
 SAVE_POINTS = tuple(point for point in POINTS if point.startswith("save"))
 STRATEGIES, MODES = ("ddp", "zero3"), ("sync", "async", "memory")
-# What an attempt returns: mpirun's code for a signal, or the watchdog's, whichever is first.
+# An attempt's exit codes: mpirun's for the signal, or the watchdog's, whichever comes first.
 CODES = {"kill": {137, 75}, "segv": {139, 75}, "stop": {75}, "exit": {1, 75}}
 
 
@@ -30,18 +31,18 @@ def options_of(strategy, mode):
 
 
 def struck(bench, action, point, strategy, mode):
-    """One case; returns the seconds that the run was down."""
+    """Runs one case and returns the seconds that the run was down."""
     run = f"{action}-{point}-{strategy}-{mode}"
     rank, step = POINTS[point]
     foreign = Foreign(bench.folder / run / "checkpoints")
     options = options_of(strategy, mode)
-    if point == "load":  # an earlier start has left something to load
+    if point == "load":  # an earlier start leaves a checkpoint to load
         bench.supervised(run, *options, f"--train.steps={step}")
     bench.supervised(run, *options, fault=f"{point}:{rank}:{step}:{action}")
     restarts = bench.events(run, "restart")
     require_equal("restarts", len(restarts), 1)
     require(restarts[0]["exit_code"] in CODES[action], f"exit code of the attempt: {restarts[0]['exit_code']}")
-    if mode == "memory":  # of the two newest steps one is whole on all ranks
+    if mode == "memory":  # one of the two newest steps is whole on all ranks
         require(restarts[0]["lost_steps"] <= 1, f"steps lost: {restarts[0]['lost_steps']}")
     bench.require_like(run, strategy)
     foreign.require_untouched()
@@ -51,17 +52,17 @@ def struck(bench, action, point, strategy, mode):
 
 
 def disk_fails(bench, action, point, strategy, mode):
-    """A save that fails costs nothing: it is tried again, and the run ends as if nothing had been."""
+    """A failed save is retried and does not change the run's result."""
     run = f"{action}-{point}-{strategy}-{mode}"
     rank, step = POINTS[point]
     foreign = Foreign(bench.folder / run / "checkpoints")
     bench.supervised(run, *options_of(strategy, mode), fault=f"{point}:{rank}:{step}:{action}")
     require_equal("restarts", len(bench.events(run, "restart")), 0)
     failed = bench.events(run, "checkpoint_failed")
-    # Making room comes after the commit: the checkpoint stands all the same.
+    # Garbage collection follows the commit, so the checkpoint stands even if it fails.
     fails = point != "save-gc"
     require_equal("failed saves and attempts", [(row["step"], row["attempt"]) for row in failed], [(step, 1)] if fails else [])
-    if mode == "sync":  # beside training the failure is known later
+    if mode == "sync":  # an asynchronous save reports its failure later
         saved = [row["step"] for row in bench.events(run, "checkpoint")]
         require_equal("saved steps", saved, [2, step + 1 if fails else step, 6, 8])
     bench.require_like(run, strategy)
@@ -70,7 +71,8 @@ def disk_fails(bench, action, point, strategy, mode):
 
 
 def nan(bench, action, point, strategy, mode):
-    """A loss that is no number ends the run: no restart would help. Started again without the fault, the run goes on."""
+    """A loss that is not a number ends the run, because no restart would help. Started again without the fault, the run
+    goes on."""
     run = f"{action}-{point}-{strategy}-{mode}"
     foreign = Foreign(bench.folder / run / "checkpoints")
     bench.supervised(run, *options_of(strategy, mode), fault=f"{point}:1:5:{action}", code=5)
@@ -83,7 +85,7 @@ def nan(bench, action, point, strategy, mode):
 
 
 def damaged(bench, how, strategy):
-    """The newest checkpoint of a run is damaged while nobody looks: the one before it counts."""
+    """The newest checkpoint is damaged between two starts. The run resumes from the one before it."""
     run = f"damaged-{how}-{strategy}"
     foreign = Foreign(bench.folder / run / "checkpoints")
     bench.supervised(run, *options_of(strategy, "sync"), "--train.steps=6")
@@ -112,9 +114,9 @@ def case(row, column, function, *arguments):
 
 
 def cases(short, clock):
-    """(row, column, function) of each case."""
+    """Yields (row, column, function) of each case."""
     grid = list(itertools.product(STRATEGIES, MODES, POINTS, ACTIONS))
-    if short:  # each point once, each action and combination in turn
+    if short:  # each point once, cycling through actions and combinations
         combinations = list(itertools.product(STRATEGIES, MODES))
         grid = [(*combinations[i % 6], point, ACTIONS[(i + i // 4) % 4]) for i, point in enumerate(POINTS)]
     for strategy, mode, point, action in grid:
@@ -128,7 +130,7 @@ def cases(short, clock):
     for i, how in enumerate(("truncated", "flipped", "no shard", "no manifest")):
         if not short or how == "flipped":
             yield case(f"{STRATEGIES[i % 2]} newest checkpoint", how, damaged, how, STRATEGIES[i % 2])
-    # A disk is remounted only where no thread may be writing to it: with saves that block.
+    # A disk is remounted only with blocking saves, so that no thread can be writing to it.
     for how, strategy, mode in (("full disk", "ddp", "sync"), ("read-only", "zero3", "sync"),
                                 ("full disk", "ddp", "async"), ("full disk", "zero3", "async"))[: 2 if short else 4]:
         setting = (strategy, mode, options_of(strategy, mode))
@@ -149,7 +151,7 @@ def cases(short, clock):
 
 
 def print_worst(down):
-    """The most seconds that a run was down, by point and action."""
+    """Prints the most seconds that a run was down, by point and action."""
     worst = {case: f"{max(seconds):.1f}" for case, seconds in down.items()}
     print(f"\n{'worst seconds down':<20}" + "".join(f"{action:>8}" for action in ACTIONS))
     for point in POINTS:

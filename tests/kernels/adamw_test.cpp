@@ -1,4 +1,4 @@
-// AdamW against the formula in f64, the skip flag, and that a range may be cut anywhere to the same bits.
+// AdamW agrees with the formula in f64, honours the skip flag, and gives the same bits however a range is cut.
 #include "kernels/adamw.h"
 
 #include <omp.h>
@@ -28,7 +28,7 @@ struct State {
         copy(DType::bf16, n) {
     for (Size i = 0; i < n; ++i) v.set(i, std::abs(v[i]));
   }
-  // Updates [begin, end) as a range of its own, of which the elements before `decayed` of the whole are decayed.
+  // Updates [begin, end) as a separate range. Elements before index `decayed` of the whole array are decayed.
   void update(Size begin, Size end, Size decayed, const StepNumbers& numbers, bool with_copy = true) {
     const Size inside = std::min(std::max(decayed - begin, Size(0)), end - begin);
     adamw_update(CpuStream{},
@@ -140,7 +140,7 @@ TEST_CASE("adamw_update: what bf16 holds is the f32 update, rounded to a neighbo
         return made;
       };
       const auto run = [&](Array& w, Array& m, Array& v, Array& gradient, Size begin, Size end) {
-        RoundingPlaces cut = places;  // of a range that begins at `begin`
+        RoundingPlaces cut = places;  // relative to `begin`
         for (int k = 0; k < cut.count; ++k) cut.places[k].begin -= begin;
         const auto at = [&](Array& array) {
           return static_cast<std::byte*>(array.data()) + begin * dtype_bytes(array.dtype());
@@ -180,7 +180,7 @@ TEST_CASE("adamw_update: what bf16 holds is the f32 update, rounded to a neighbo
 
 TEST_CASE("adamw_update: a moment in bf16 keeps what rounding to nearest would lose", "[kernels]") {
   const Size n = 4096;
-  const AdamWFactors slow{0.9f, 0.999f, 1e-8f, 0.0f};  // v moves by a thousandth of its way, bf16's step is 1/128
+  const AdamWFactors slow{0.9f, 0.999f, 1e-8f, 0.0f};  // v closes a thousandth of its gap, bf16's spacing is 1/128
   Array w(DType::f32, n), m(DType::f32, n, 0), v(DType::bf16, n, 0), gradient(DType::f32, n, 1), m16(DType::bf16, n, 0);
   const RoundingPlaces places{1, {{0, 0, 5}}};
   StepNumbers numbers{.lr = 0, .gradient_scale = 1, .skip = 0, .bias = {1, 1}};

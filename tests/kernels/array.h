@@ -1,4 +1,4 @@
-// Arrays of any floating dtype for kernel tests: aligned storage, values from the counter-based generator, read in f64.
+// Arrays of any floating dtype for kernel tests: aligned storage, values from the counter-based generator, read as f64.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace lt::test {
 
 class Array {
  public:
-  // `offset` bytes lie between a 4096-byte boundary and the first element.
+  // The first element lies `offset` bytes after a 4096-byte boundary.
   Array(DType dtype, Size count, double value = 0, Size offset = 0)
       : dtype_(dtype),
         count_(count),
@@ -78,7 +78,7 @@ class Array {
   std::unique_ptr<std::byte[], Free> bytes_;
 };
 
-// max |x - reference| / (1 + |reference|); infinite where x is not finite.
+// max |x - reference| / (1 + |reference|); infinite if an element of x is not finite.
 inline double error_of(const Array& x, const std::vector<double>& reference) {
   double worst = static_cast<std::size_t>(x.count()) == reference.size() ? 0 : HUGE_VAL;
   for (Size i = 0; i < x.count(); ++i) {
@@ -88,7 +88,8 @@ inline double error_of(const Array& x, const std::vector<double>& reference) {
   return worst;
 }
 
-// The largest |x - reference| over scale(row, |reference|), where `row` is the C elements of the reference around it.
+// The largest |x - reference| / scale(|reference|, mean, largest), with the mean and the largest |reference| of the
+// element's row of C elements.
 template <class Scale>
 double error_by(const Array& x, const std::vector<double>& reference, Size C, Scale scale) {
   double worst = 0;

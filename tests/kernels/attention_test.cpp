@@ -125,7 +125,7 @@ TEST_CASE("attention: large scores do not overflow", "[kernels]") {
     const AttentionReference expected = reference(s, qkv.values(), dout.values(), 1);
     const Run found = run(s, dtype, qkv, dout, 1);
     CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
-    // q and k of up to 16 carry the rounding of delta and lse into the gradient.
+    // q and k of up to 16 amplify the rounding of delta and lse in the gradient.
     CHECK(test::error_of(found.dqkv, expected.dqkv) <= 256 * test::tolerance(dtype));
   }
 }
@@ -214,11 +214,12 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
     CHECK_THROWS_AS(kernels::attention_backward_workspace(DeviceType::meta, dtype, gpt2, false), InternalError);
     CHECK(bytes(dtype, odd) == 3 * 65 * 2 * (dtype == DType::f64 ? 8 : 4));  // own kernels: only delta
   }
-  // cuDNN: dq in f32 and delta of 1024 rows; grouped heads: dk and dv of each query head in bf16.
+  // cuDNN needs dq in f32 and delta for 1024 rows. Grouped heads add dk and dv of each query head in bf16.
   CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * (64 + 1) * 4 + MiB);
   CHECK(bytes(DType::bf16, llama) == Size{8} * 32 * 4096 * (2 * 128 + 1) * 4 + MiB);
   CHECK(bytes(DType::f32, gpt2) == 4 * 12 * 1000 * 4);
-  // The gradients of the scores in bf16: 24 MiB a sequence, all at once; 1 GiB a sequence, one at a time.
+  // Deterministic mode adds the gradients of the scores in bf16: 24 MiB a sequence for gpt2, all sequences at once, and
+  // 1 GiB a sequence for llama, one at a time.
   CHECK(kernels::cudnn_backward_sequences(gpt2, true) == 4);
   CHECK(kernels::cudnn_backward_sequences(llama, true) == 1);
   CHECK(bytes(DType::bf16, gpt2, true) == 4 * 12 * 1024 * ((64 + 1) * 4 + 1024 * 2) + MiB);

@@ -1,6 +1,6 @@
-// Every CUDA kernel against the CPU's over the same inputs: all dtypes, odd sizes, sizes that fill a device, with and
-// without accumulation. Matrix products are in gemm_cuda_test.cpp, attention in
-// attention_cuda_test.cpp, optimizers in optimizers_cuda_test.cpp.
+// CUDA kernels against the CPU's on the same inputs: all dtypes, odd sizes, sizes that fill a device, with and without
+// accumulation. Matrix products are in gemm_cuda_test.cpp, attention in attention_cuda_test.cpp, optimizers in
+// optimizers_cuda_test.cpp.
 #include <array>
 
 #include "kernels/elementwise.h"
