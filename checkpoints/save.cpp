@@ -93,7 +93,7 @@ void check_input(const ShardMap& shards, const RunState& state) {
   }
 }
 
-bool valid_one_stands(const fs::path& folder) {
+bool is_valid_checkpoint(const fs::path& folder) {
   return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
 }
 
@@ -155,7 +155,7 @@ void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& s
     throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
                     kShared);
   }
-  if (valid_one_stands(folder)) {
+  if (is_valid_checkpoint(folder)) {
     throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
   }
   const std::string text = manifest_text(manifest);
@@ -205,7 +205,7 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
     make_folders_durably(parent);
     alone = lock_folder(parent, kPatience);
     require_no_other_run(directory, {state.run, options.version_1});
-    if (valid_one_stands(folder)) standing = "valid";
+    if (is_valid_checkpoint(folder)) standing = "valid";
   });
   if (!group.broadcast_bytes(standing, 0).empty()) {
     agree(group, folder, [&] { require_same(folder, shards, state); });

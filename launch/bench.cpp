@@ -24,10 +24,10 @@ using Measurement = Run (*)(CLI::App& app);
 
 void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
   o.warmup = warmup, o.iterations = iterations;
-  app.add_option("--warmup", o.warmup, what + " that are not counted")
+  app.add_option("--warmup", o.warmup, what + " before the measurement")
       ->check(integer_from(0))
       ->option_text("N = " + std::to_string(warmup));
-  app.add_option("--iterations", o.iterations, what + " that are")
+  app.add_option("--iterations", o.iterations, what + " of the measurement")
       ->check(integer_from(1))
       ->option_text("N = " + std::to_string(iterations));
   app.add_option("--out", o.out, "write the JSON here as well")->option_text("FILE");
@@ -114,9 +114,9 @@ Run set_up_step(CLI::App& app) {
 }
 
 // A measurement that takes only a configuration and the options of add_length.
-using OfSteps = void (*)(const Config&, const World&, const bench::Options&);
+using MeasureSteps = void (*)(const Config&, const World&, const bench::Options&);
 
-template <OfSteps kMeasure, Size kIterations>
+template <MeasureSteps kMeasure, Size kIterations>
 Run set_up_of_steps(CLI::App& app) {
   const auto o = std::make_shared<bench::Options>();
   const ConfigOptions config_options(app);

@@ -54,7 +54,9 @@ ExitCode run_launch(Options& options, const Invocation& invocation) {
                      fmt::format("--min-ranks: expected at most -n {}, got {}", launch.ranks, launch.min_ranks));
   }
   if (launch.min_ranks > 0 && launch.hostfile.empty()) {
-    throw UsageError("usage", "--min-ranks: expected --hostfile, of whose hosts some may be gone, found none");
+    throw UsageError(
+        "usage",
+        "--min-ranks: expected --hostfile with it, since only hosts that it lists can be left out; found none");
   }
   launch.launcher = choose_launcher(options.with, launch.ranks);
   if (!launch.hostfile.empty() && launch.launcher != Launcher::mpirun) {

@@ -107,7 +107,7 @@ void add_comparison(Document& document, const std::vector<RunData>& runs) {
   }
   document.add(Heading{2, "Time of a step"});
   add_segments(
-      document, "Where a step's time goes", "ms a step", runs, activities,
+      document, "Where a step's time goes", "ms per step", runs, activities,
       [](double ms) { return fixed_text(ms, 1) + " ms"; }, [](double ms) { return fixed_text(ms, 2); });
   document.add(Heading{2, "Memory of the fullest rank"});
   add_segments(document, "Who holds how much at the peak", "owner", runs, ledgers, bytes_text, bytes_text);

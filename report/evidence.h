@@ -22,14 +22,14 @@ struct Evidence {
         comm(mean_comm(steady)) {}
 
   double share(double ms) const { return costs.step_ms > 0 ? ms / costs.step_ms : 0; }
-  // "30.0 of 100.0 ms a step (30%"; the caller adds the description and closes the bracket.
+  // "30.0 of 100.0 ms per step (30%"; the caller adds the description and closes the bracket.
   std::string of_step(double ms) const {
-    return fmt::format("{} of {} ms a step ({}", fixed_text(ms, 1), fixed_text(costs.step_ms, 1),
+    return fmt::format("{} of {} ms per step ({}", fixed_text(ms, 1), fixed_text(costs.step_ms, 1),
                        percent_text(share(ms)));
   }
   // The gain if these milliseconds of the step vanished.
   std::string without(double ms) const {
-    return fmt::format("Without it there would be at most {} more tokens a second.",
+    return fmt::format("Without this there would be at most {} more tokens per second.",
                        percent_text(costs.step_ms / (costs.step_ms - ms) - 1));
   }
   // "a rank uses 9.30 GiB of 23.5 GiB, its share of the host's memory".
@@ -37,11 +37,11 @@ struct Evidence {
     return fmt::format("a rank uses {} of {}, its share of the host's memory", bytes_text(headroom.used_bytes),
                        bytes_text(headroom.limit_bytes));
   }
-  // " ltrain plan --config RUN/config.toml --ranks 2 --train.dtype=bf16 says what memory that takes."
+  // " ltrain plan --config RUN/config.toml --ranks 2 --train.dtype=bf16 says how much memory that takes."
   std::string plan_with(const std::string& setting) const {
     if (run.config.empty() || !(run.ranks > 0)) return {};
     const bool plain = run.directory.find_first_of(" '\"\\$") == std::string::npos;
-    return fmt::format(" ltrain plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says what memory that takes.",
+    return fmt::format(" ltrain plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says how much memory that takes.",
                        plain ? "" : "'", run.directory, whole_text(run.ranks), setting);
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false if unknown

@@ -12,11 +12,11 @@ namespace {
 
 void add_data(Findings& findings, const Evidence& e) {
   if (e.share(e.costs.data) < 0.03) return;
-  findings.push_back({"data", e.share(e.costs.data), "Waiting for data",
-                      fmt::format("The batch is waited for {}; data in Time). {} Token files are mapped "
-                                  "into memory and read in a shuffled order: keep data.train on a local disk, small "
-                                  "enough to stay in the page cache.",
-                                  e.of_step(e.costs.data), e.without(e.costs.data))});
+  findings.push_back(
+      {"data", e.share(e.costs.data), "Waiting for data",
+       fmt::format("Waiting for the batch takes {}; data in Time). {} Token files are mapped into memory and "
+                   "read in a shuffled order. Keep data.train on a local disk, and small enough for the page cache.",
+                   e.of_step(e.costs.data), e.without(e.costs.data))});
 }
 
 void add_checkpoint(Findings& findings, const Evidence& e) {
@@ -30,7 +30,7 @@ void add_checkpoint(Findings& findings, const Evidence& e) {
   }
   std::string text = fmt::format("Saving takes {}; checkpoint in Time).", e.of_step(e.costs.checkpoint));
   if (saves > 0) {
-    text += fmt::format(" {:g} checkpoints took {:.2f} s each (events), and {}: saving half as often costs half.",
+    text += fmt::format(" {:g} checkpoints took {:.2f} s each (events), and {}. Saving half as often costs half.",
                         saves, seconds / saves, e.setting("checkpoint.every"));
   }
   findings.push_back(
@@ -50,12 +50,12 @@ void add_outside(Findings& findings, const Evidence& e) {
   if (starts != 1 || !(outside > 0.1 * seconds) || e.run.evals.empty()) return;
   findings.push_back(
       {"outside", outside / seconds, "Evaluation and samples between the steps",
-       fmt::format("The run took {:.1f} s (event end), all its steps {:.1f} s. Between them lie {:.1f} s, "
-                   "{} of the run: {}{}. Evaluate less often or on fewer batches ({}, {}).",
-                   seconds, e.summary.train_s, outside, percent_text(outside / seconds),
-                   counted(static_cast<Size>(e.run.evals.size()), "evaluation"),
-                   e.run.samples.empty() ? "" : " and samples", e.setting("train.eval_every"),
-                   e.setting("train.eval_steps"))});
+       fmt::format(
+           "The run took {:.1f} s (event end), of which all steps took {:.1f} s. The other {:.1f} s, {} of the run, "
+           "went to {}{}. Evaluate less often, or on fewer batches ({}, {}).",
+           seconds, e.summary.train_s, outside, percent_text(outside / seconds),
+           counted(static_cast<Size>(e.run.evals.size()), "evaluation"), e.run.samples.empty() ? "" : " and samples",
+           e.setting("train.eval_every"), e.setting("train.eval_steps"))});
 }
 
 struct Cost {
@@ -67,7 +67,7 @@ struct Cost {
 
 std::string verdict(const RunData& run) {
   const Costs c = costs_of(run);
-  if (!(c.step_ms > 0)) return "The metrics hold no breakdown of a step, so where its time goes is not known.";
+  if (!(c.step_ms > 0)) return "The metrics have no breakdown of a step, so the report cannot say where its time goes.";
   std::vector<Cost> costs = {
       {c.recompute > 0 ? "computation (forward, backward and recomputation)" : "computation (forward and backward)",
        c.compute()},
@@ -76,7 +76,7 @@ std::string verdict(const RunData& run) {
       {"waiting for data", c.data},
       {"the optimizer", c.optimizer},
       {"saving checkpoints", c.checkpoint},
-      {"what is in no other part", c.other},
+      {"other", c.other},
   };
   // The straggler's share is not in gather and reduce, so it counts once.
   const double total = c.step_ms;
@@ -94,7 +94,7 @@ std::string verdict(const RunData& run) {
                         percent_text(costs[i].ms / total));
   }
   if (unnamed >= 0.005 * total) {
-    rest += fmt::format("{}all else {} ms ({})", rest.empty() ? "" : ", ", fixed_text(unnamed, 1),
+    rest += fmt::format("{}everything else {} ms ({})", rest.empty() ? "" : ", ", fixed_text(unnamed, 1),
                         percent_text(unnamed / total));
   }
   if (!rest.empty()) text += " Then: " + rest + ".";

@@ -11,12 +11,12 @@ namespace {
 constexpr double kExposed = 0.03;
 constexpr double kGathered = 0.015;  // if another strategy costs only memory
 
-// Describes the collectives of one kind: "all_gather sends 3.15 MiB in 12 calls a step and is in flight 40.6 ms: 0.08
-// GB/s".
+// Describes the collectives of one kind: "In each step all_gather sends 3.15 MiB in 12 calls, which are in flight for
+// 40.6 ms: 0.08 GB/s".
 std::string collective_text(const Evidence& e, const char* op) {
   for (const CommRow& c : e.comm) {
     if (c.op != op) continue;
-    return fmt::format(" {} sends {} in {:g} calls a step and is in flight {:.1f} ms: {:.2g} GB/s.", op,
+    return fmt::format(" In each step {} sends {} in {:g} calls, which are in flight for {:.1f} ms: {:.2g} GB/s.", op,
                        bytes_text(c.bytes), std::round(c.calls * 10) / 10, c.busy_ms, c.busbw_gbps);
   }
   return {};
@@ -27,16 +27,18 @@ std::string fewer_transfers(const Evidence& e) {
   const bool zero3 = e.summary.strategy == "zero3";
   const double accum = config_number(e.run, "train.accum");
   if (e.has_room(0.3)) {
-    return fmt::format(" A larger micro-batch computes more for the same transfers: {}, and {}.",
-                       e.setting("train.micro_batch"), e.free_memory());
+    return fmt::format(" A larger micro-batch computes more per transfer: {}, and {}.", e.setting("train.micro_batch"),
+                       e.free_memory());
   }
   if (zero3 && accum > 1) {
-    return fmt::format(" {}, and zero3 gathers and reduces in each micro-batch: fewer and larger ones would wait less.",
-                       e.setting("train.accum"));
+    return fmt::format(
+        " {}, and zero3 gathers and reduces in each micro-batch, so fewer and larger ones would wait less.",
+        e.setting("train.accum"));
   }
   if (zero3) return {};
-  return fmt::format(" More micro-batches a step ({}) share one gather, at the price of more tokens a step.",
-                     e.setting("train.accum"));
+  return fmt::format(
+      " With more micro-batches per step ({}), more computation shares one gather, but a step has more tokens.",
+      e.setting("train.accum"));
 }
 
 void add_gather(Findings& findings, const Evidence& e) {
@@ -46,21 +48,21 @@ void add_gather(Findings& findings, const Evidence& e) {
   const bool could_keep = e.summary.strategy == "zero3" && e.headroom.free_bytes > 2 * more;
   if (e.share(ms) < (could_keep ? kGathered : kExposed)) return;
   std::string text = fmt::format(
-      "Parameters are waited for {}; gather exposed in Time, without what a "
-      "late rank explains).{} {}",
+      "Waiting for gathered parameters takes {}; gather exposed in Time, less what a late rank explains).{} {}",
       e.of_step(ms), collective_text(e, "all_gather"), e.without(ms));
   if (could_keep) {
     text +=
-        " parallel.strategy=zero2 keeps the parameters on each rank and gathers them once a step instead of twice in "
-        "each micro-batch." +
+        " parallel.strategy=zero2 keeps all parameters on each rank, and gathers them once per step instead of twice "
+        "per "
+        "micro-batch." +
         e.plan_with("parallel.strategy=zero2");
   }
   const double on_host = environment_number(e.run, "ranks_on_host");
   const double shard_size = config_number(e.run, "parallel.shard_size");
   if (on_host > 1 && on_host < e.run.ranks && !(shard_size > 0 && shard_size <= on_host) &&
       e.summary.strategy != "ddp") {
-    text += fmt::format(" {:g} of {:g} ranks share a host: parallel.shard_size={:g} keeps gathers on it.", on_host,
-                        e.run.ranks, on_host);
+    text += fmt::format(" {:g} of {:g} ranks share a host. With parallel.shard_size={:g} gathers stay within it.",
+                        on_host, e.run.ranks, on_host);
   }
   findings.push_back({"gather", e.share(ms), "Gathered parameters arrive late", text + fewer_transfers(e)});
 }
@@ -69,11 +71,10 @@ void add_reduce(Findings& findings, const Evidence& e) {
   const double ms = e.costs.reduce;
   if (e.share(ms) < kExposed) return;
   std::string text = fmt::format(
-      "Reduced gradients are waited for {}; reduce exposed in Time, without what "
-      "a late rank explains).{} {}",
+      "Waiting for reduced gradients takes {}; reduce exposed in Time, less what a late rank explains).{} {}",
       e.of_step(ms), collective_text(e, "reduce_scatter"), e.without(ms));
   if (config_text(e.run, "parallel.reduce_dtype") == "f32") {
-    text += " parallel.reduce_dtype=bf16 halves the bytes of the reduction (it rounds what is sent; it is f32 now).";
+    text += " parallel.reduce_dtype=bf16 halves the bytes of the reduction, but rounds what is sent (now f32).";
   }
   const bool said = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.kind == "gather"; });
   findings.push_back({"reduce", e.share(ms), "Reduced gradients arrive late", said ? text : text + fewer_transfers(e)});
@@ -90,14 +91,14 @@ std::string longest_activity(const Evidence& e, int rank) {
     worst = activity;
   }
   if (!(excess > 0)) return {};
-  std::string text = fmt::format(" It is furthest from the others in {}: {:.1f} ms, the mean is {:.1f}.", worst.name,
-                                 worst.max, worst.mean);
-  if (worst.name == "data") return text + " Look at the disk that it reads its tokens from.";
-  if (worst.name == "checkpoint") return text + " Look at the disk that it saves to.";
+  std::string text =
+      fmt::format(" It differs most in {}: {:.1f} ms, while the mean is {:.1f} ms.", worst.name, worst.max, worst.mean);
+  if (worst.name == "data") return text + " Check the disk from which it reads its tokens.";
+  if (worst.name == "checkpoint") return text + " Check the disk to which it saves.";
   if (environment_number(e.run, "ranks_on_host") == e.run.ranks) {
-    return text + " All ranks are on one host, so look at what else runs there, and on which processors.";
+    return text + " All ranks are on one host, so check what else runs there, and on which processors.";
   }
-  return text + " Look at its host: other programs, fewer or slower processors, throttling.";
+  return text + " Check its host for other programs, fewer or slower processors, or throttling.";
 }
 
 void add_straggler(Findings& findings, const Evidence& e) {
@@ -108,20 +109,21 @@ void add_straggler(Findings& findings, const Evidence& e) {
   if (e.share(slowest.excess_ms) >= kSlow) {
     findings.push_back(
         {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", slowest.rank),
-         fmt::format("Rank {} is busy itself {} ms a step longer than the mean of the ranks (own_ms), and "
-                     "the slowest in {} of the steps; the others wait for the slowest {}).{} {}",
-                     slowest.rank, fixed_text(slowest.excess_ms, 1), percent_text(slowest.often), e.of_step(ms),
-                     longest_activity(e, slowest.rank), e.without(ms))});
+         fmt::format(
+             "The own time of rank {} (own_ms) is {} ms per step above the mean of the ranks, and it is the slowest "
+             "rank in {} of the steps. Waiting for the slowest rank takes {}).{} {}",
+             slowest.rank, fixed_text(slowest.excess_ms, 1), percent_text(slowest.often), e.of_step(ms),
+             longest_activity(e, slowest.rank), e.without(ms))});
     return;
   }
   findings.push_back(
-      {"straggler", e.share(ms), "The ranks are uneven, but none is slow",
-       fmt::format("The slowest rank of a step is busy itself {} ms, the mean of the ranks {} ms (own_ms), "
-                   "and the others wait for it {}). Over all steps no rank is slow: in one step it is "
-                   "this, in another that one. Other programs on the hosts and unpinned threads do that. "
-                   "{}",
-                   fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
-                   fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1), e.of_step(ms), e.without(ms))});
+      {"straggler", e.share(ms), "The ranks are uneven, but none is consistently slow",
+       fmt::format(
+           "The own time (own_ms) of a step's slowest rank is {} ms, the mean of the ranks is {} ms, and waiting for "
+           "the slowest takes {}). No rank is slow over all steps: the slowest one changes from step to step. Usual "
+           "causes are other programs on the hosts and unpinned threads. {}",
+           fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
+           fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1), e.of_step(ms), e.without(ms))});
 }
 
 }  // namespace

@@ -15,15 +15,13 @@ void add_recompute(Findings& findings, const Evidence& e) {
   const std::string fewer = fmt::format("parallel.recompute_every={:g}", 2 * every);
   std::string advice = "parallel.recompute=none", setting = advice;
   if (!e.has_room(0.3)) {
-    setting = fewer, advice = fewer + ", which repeats half as many blocks";
+    setting = fewer, advice = fewer + ", which recomputes half as many blocks";
   } else if (e.summary.recompute == "full") {
-    advice += ", or selective, which repeats what is cheap";
+    advice += ", or selective, which recomputes only what is cheap";
   }
-  findings.push_back(
-      {"recompute", e.share(ms), "Recomputation although memory is left",
-       fmt::format("Repeating forward passes takes {}; recompute in Time) to save memory, but {}. Try {}.{} "
-                   "{}",
-                   e.of_step(ms), e.free_memory(), advice, e.plan_with(setting), e.without(ms))});
+  findings.push_back({"recompute", e.share(ms), "Recomputation although memory is left",
+                      fmt::format("Recomputation takes {}; recompute in Time) to save memory, but {}. Try {}.{} {}",
+                                  e.of_step(ms), e.free_memory(), advice, e.plan_with(setting), e.without(ms))});
 }
 
 // Compares the threads of the host's ranks with its processors.
@@ -41,13 +39,15 @@ void add_processors(Findings& findings, const Evidence& e) {
   if (used > processors) {
     findings.push_back(
         {"processors", std::max(compute, 0.05) * (1 - processors / used), "More threads than processors",
-         fmt::format("{}, so they take turns, and who waits for another rank waits for its turn too. {}", count,
-                     ranks <= processors ? fmt::format("OMP_NUM_THREADS={:g} gives each its own.", fair)
-                                         : "Start fewer ranks on this host.")});
+         fmt::format(
+             "{}, so threads take turns, and a rank that waits for another one also waits for that one's turn. {}",
+             count,
+             ranks <= processors ? fmt::format("With OMP_NUM_THREADS={:g} each thread has a processor.", fair)
+                                 : "Start fewer ranks on this host.")});
   } else if (fair > threads && compute > 0.5) {
     findings.push_back({"processors", compute * (1 - used / processors), "Processors without work",
-                        fmt::format("{}, while computation takes {}). OMP_NUM_THREADS={:g} would use them.", count,
-                                    e.of_step(e.costs.compute()), fair)});
+                        fmt::format("{}, while computation takes {}). OMP_NUM_THREADS={:g} would use all of them.",
+                                    count, e.of_step(e.costs.compute()), fair)});
   }
 }
 
@@ -60,14 +60,14 @@ void add_optimizer(Findings& findings, const Evidence& e) {
       e.of_step(ms));
   if (e.run.ranks > 1 && e.summary.strategy == "ddp") {
     text += fmt::format(
-        " Under ddp every rank updates everything; under parallel.strategy=zero1 a rank updates one part "
-        "of {:g}, about {:.1f} ms less, and sends no more.",
+        " Under ddp every rank updates all parameters. Under parallel.strategy=zero1 a rank updates 1/{:g} of them, "
+        "which saves about {:.1f} ms and sends no more.",
         e.run.ranks, ms * (1 - 1 / e.run.ranks));
   } else {
-    text += fmt::format(" More tokens a step, with train.accum or train.micro_batch ({}, {}), spread it.",
+    text += fmt::format(" With more tokens per step (train.accum, train.micro_batch: {}, {}) its share falls.",
                         e.setting("train.accum"), e.setting("train.micro_batch"));
   }
-  findings.push_back({"optimizer", e.share(ms), "The update is a large part of a step", text});
+  findings.push_back({"optimizer", e.share(ms), "The update takes a large share of a step", text});
 }
 
 // Suggests larger micro-batches. If a step has several, it suggests fewer of them, so that the batch stays the same.
@@ -77,18 +77,20 @@ void add_micro_batch(Findings& findings, const Evidence& e) {
   const double tokens = micro_batch * seq, compute = e.share(e.costs.compute());
   if (!(tokens < 4096) || !e.has_room(0.5) || compute < 0.3) return;
   std::string text =
-      fmt::format("A pass works on {:g} x {:g} = {:g} tokens, and {}.", micro_batch, seq, tokens, e.free_memory());
+      fmt::format("A pass processes {:g} x {:g} = {:g} tokens, and {}.", micro_batch, seq, tokens, e.free_memory());
   if (accum > 1) {
     const double larger = std::min(accum, std::max(2.0, std::floor(4096 / tokens)));
     text += fmt::format(
-        " {}: micro-batches {:g} times as large and as many fewer make the same step in longer matrix "
-        "products.",
+        " {}: with micro-batches {:g} times as large, and as many times fewer, a step is the same but its matrix "
+        "products "
+        "are longer.",
         e.setting("train.accum"), larger);
   } else {
     text +=
-        " Larger micro-batches make longer matrix products, which processors do faster; ltrain bench step measures "
-        "whether they do here. They also make more tokens a step, which is another training: learning rate and number "
-        "of steps go with the batch.";
+        " Larger micro-batches make longer matrix products, which processors compute faster; ltrain bench step "
+        "measures "
+        "by how much. They also mean more tokens per step, which changes training: adjust the learning rate and the "
+        "number of steps to the batch.";
   }
   findings.push_back({"micro_batch", 0, "Small micro-batches although memory is left", text});
 }
@@ -101,26 +103,27 @@ void add_compute(Findings& findings, const Evidence& e) {
       e.costs.recompute > 0 ? fmt::format(", recomputation {:.1f} ms", e.costs.recompute) : "", e.of_step(ms));
   const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
   if (std::isfinite(speed)) {
-    text += fmt::format(" A rank does {:.1f} GFLOP/s, recomputation not counted{}.", speed / 1e9,
-                        std::isfinite(e.summary.mfu) ? "" : "; the processor's peak is not known");
+    text += fmt::format(" A rank reaches {:.1f} GFLOP/s, without recomputation{}.", speed / 1e9,
+                        std::isfinite(e.summary.mfu) ? "" : "; the processor's peak is unknown");
   }
   if (std::isfinite(e.summary.mfu)) {
-    text += fmt::format(" MFU is {}: the rest of the dense peak is idle or spent on what MFU does not count.",
+    text += fmt::format(" MFU is {}: the rest of the dense peak is idle, or spent on work that MFU does not count.",
                         percent_text(e.summary.mfu, 1));
   }
   if (e.summary.dtype == "f32") {
     text +=
-        " In train.dtype=bf16 matrix products are faster where the processor has instructions for it, and "
-        "activations take half the memory; ltrain bench step measures both.";
+        " With train.dtype=bf16 activations take half the memory, and matrix products are faster if the processor has "
+        "instructions for bf16; ltrain bench step measures both.";
   }
   const double waits = e.share(e.costs.communication() + e.costs.straggler);
   const bool hidden = waits < 0.1, alone = e.run.ranks == 1;
   if (alone) {
-    text += " One rank does all of it: more ranks on further processors do more tokens a second.";
+    text += " One rank computes everything. More ranks on more processors would process more tokens per second.";
   } else if (hidden) {
     text += fmt::format(
-        " Only {} of a step waits for other ranks or for transfers: more ranks on further processors would do more "
-        "tokens a second, nearly in proportion where the links are as fast as here, with a batch that grows with them.",
+        " Only {} of a step is spent waiting for other ranks or for transfers. More ranks on more processors would "
+        "process more tokens per second, nearly in proportion if the links are as fast and the batch grows with the "
+        "ranks.",
         percent_text(waits, 1));
   }
   findings.push_back({"compute", e.share(ms), "Computation", text});

@@ -10,32 +10,36 @@ void add_glossary(Document& document) {
       .rows =
           {
               {"step", "one update of the model from one global batch: ranks x accum x micro_batch sequences"},
-              {"rank", "one process of the run; all work on the same step, each on its part of the batch"},
+              {"rank", "one process of the run; all work on the same step, each on its share of the batch"},
               {"accum", "micro-batches that a rank computes one after another before the update"},
-              {"ddp", "every rank holds parameters, gradients and optimizer state whole"},
+              {"ddp", "every rank holds all parameters, gradients and optimizer state"},
               {"zero1, zero2, zero3",
-               "ranks share out the optimizer state; with zero2 also the gradients; with zero3 (FSDP) also the "
+               "each rank holds a shard of the optimizer state; with zero2 also of the gradients; with zero3 (FSDP) "
+               "also of the "
                "parameters"},
               {"gather", "ranks fetch from each other the parameters that they do not hold"},
-              {"reduce", "ranks sum their gradients up"},
+              {"reduce", "ranks add up their gradients"},
               {"recompute",
-               "repeat forward passes in the backward pass instead of keeping their results: full repeats all of a "
-               "block, selective what is cheap, recompute_every n does it for every n-th block; less memory, the same "
+               "repeat forward computation in the backward pass instead of keeping its results: full repeats whole "
+               "blocks, "
+               "selective only what is cheap, recompute_every n every n-th block; takes less memory and gives the same "
                "numbers"},
               {"exposed",
-               "time in which a rank computes nothing because a transfer is not done, be it slow or begun late by "
-               "another rank"},
+               "time in which a rank computes nothing because a transfer is not done, whether it is slow or another "
+               "rank "
+               "started it late"},
               {"MFU", "share of the device's dense peak that the model's own operations reach"},
-              {"efficiency", "tokens a second and rank, against the run that a table names as its base"},
+              {"efficiency", "tokens per second and rank, relative to the base run named above the table"},
               {"norm", "L2 norm of the mean gradient over all parameters, before clipping"},
               {"lr", "learning rate"},
-              {"arena", "the one piece of memory from which a step takes all its blocks, at offsets known before"},
-              {"workspace", "memory of an operation's own, freed when it ends"},
+              {"arena", "the one piece of memory from which a step takes all its blocks, at offsets known in advance"},
+              {"workspace", "temporary memory of one operation, freed when it ends"},
               {"unit", "parameters that are gathered and reduced together: the embedding, a block, the head"},
-              {"shard_size", "ranks that share parameters out among each other; 0: all of them"},
+              {"shard_size", "number of ranks over which parameters are sharded; 0: all"},
               {"ledger",
-               "bytes by owner at the moment of the highest use: communication is what transfers are staged in, slack "
-               "is unused space of the arena"},
+               "bytes by owner at the moment of the highest use: communication holds what is being transferred, slack "
+               "is "
+               "unused space of the arena"},
               {"nats", "unit of the loss: the natural logarithm of 1 / probability, mean over tokens"},
           },
       .text = true});

@@ -65,13 +65,13 @@ std::string caveats(const RunGroup& group) {
   };
   if (const auto values = differ([&](const RunData& run, const Summary&) { return whole_text(tokens_a_step(run)); });
       values.empty()) {
-    text += " All take the same number of tokens a step, so more ranks have less each (strong scaling).";
+    text += " All process the same number of tokens per step, so with more ranks each has fewer (strong scaling).";
   } else if (differ([&](const RunData& run, const Summary& s) {
                return whole_text(tokens_a_step(run) / s.ranks);
              }).empty()) {
-    text += " All take the same number of tokens a step and rank, so a step grows with the ranks (weak scaling).";
+    text += " All process the same number of tokens per step and rank, so a step grows with the ranks (weak scaling).";
   } else {
-    say("tokens a step", values);
+    say("tokens per step", values);
   }
   say("dtype", differ([](const RunData&, const Summary& s) { return s.dtype; }));
   say("recomputation", differ([](const RunData&, const Summary& s) { return s.recompute; }));
@@ -96,15 +96,15 @@ std::string conclusion(const RunGroup& group) {
     if (s.memory_peak_bytes < group.summaries[smallest].memory_peak_bytes) smallest = i;
   }
   const Summary& base = group.summaries[group.base];
-  std::string text = fmt::format("Fastest is {} with {} tokens a second", described(group, fastest),
+  std::string text = fmt::format("Fastest is {} with {} tokens per second", described(group, fastest),
                                  count_text(group.summaries[fastest].tokens_per_s));
   if (fastest != group.base) {
-    text += fmt::format(", {:.2f} times those of {}", group.summaries[fastest].tokens_per_s / base.tokens_per_s,
+    text += fmt::format(", {:.2f} times as many as {}", group.summaries[fastest].tokens_per_s / base.tokens_per_s,
                         described(group, group.base));
   }
   const double least = group.summaries[smallest].memory_peak_bytes;
   if (!std::isfinite(least)) return text + ".";
-  text += fmt::format("; least memory on a rank takes {} with {}", described(group, smallest), bytes_text(least));
+  text += fmt::format(". The least memory on a rank takes {} with {}", described(group, smallest), bytes_text(least));
   if (smallest != group.base) text += fmt::format(", {} of the base's", percent_text(least / base.memory_peak_bytes));
   return text + ".";
 }
@@ -114,9 +114,10 @@ void add_group(Document& document, const RunGroup& group) {
     document.add(Paragraph{conclusion(group)});
     const Summary& base = group.summaries[group.base];
     document.add(Paragraph{fmt::format(
-        "Efficiency is tokens a second and rank against those of {} ({}, {:g} rank{}, {} tokens a second and rank). "
-        "Exposed is the share of a step in which a rank waits for communication, on average; peak memory is the "
-        "fullest rank's.{}",
+        "Efficiency is tokens per second and rank, relative to {} ({}, {:g} rank{}, {} tokens per second and rank). "
+        "Exposed is the mean share of a step in which a rank waits for communication. Peak memory is that of the "
+        "fullest "
+        "rank.{}",
         group.runs[group.base]->name, strategy_of(base), base.ranks, base.ranks == 1 ? "" : "s",
         count_text(base.tokens_per_s_per_rank), caveats(group))});
   }
@@ -147,16 +148,16 @@ std::vector<RunGroup> group_runs(const std::vector<RunData>& runs) {
 void add_groups(Document& document, const std::vector<RunData>& runs) {
   const std::vector<RunGroup> groups = group_runs(runs);
   if (groups.size() > 1) {
-    document.add(
-        Paragraph{fmt::format("These runs are of {} different models or sequence lengths. A token is not the same work "
-                              "in all of them, so speeds "
-                              "and memory are compared within each group alone.",
-                              groups.size())});
+    document.add(Paragraph{fmt::format(
+        "These runs have {} different models or sequence lengths. A token is not the same work in all of them, so "
+        "speed and memory are compared only within each group.",
+        groups.size())});
   }
   for (const RunData& run : runs) {
     if (!has_segments(run)) continue;
-    document.add(Paragraph{fmt::format("Of {} steps {} are compared, which ran with other settings than those before.",
-                                       run.name, measured_range(run))});
+    document.add(
+        Paragraph{fmt::format("{}: the comparison covers steps {} only, since earlier steps ran with other settings.",
+                              run.name, measured_range(run))});
   }
   for (const RunGroup& group : groups) {
     document.add(Heading{2, group.name.empty() ? "Speed and memory" : group.name});

@@ -15,28 +15,29 @@ void add_memory(Document& document, const RunData& run, int level) {
   document.add(Heading{level, "Memory"});
   if (!run.ledger.empty()) {
     std::string text = fmt::format(
-        "The table is the plan made before the first step: who holds how much of the fullest rank at its peak, {} "
-        "bytes. Measured were {} bytes.",
+        "The table shows the plan that was made before the first step: how much each owner holds on the fullest rank "
+        "at "
+        "its peak, {} bytes. The measured peak is {} bytes.",
         whole_text(run.predicted_peak_bytes), whole_text(summary.memory_peak_bytes));
     if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
       text += fmt::format(
-          " With what the process holds beside tensors a rank uses {} of {}, its share of the host's memory.",
+          " With what the process holds beside tensors, a rank uses {} of {}, its share of the host's memory.",
           bytes_text(room.used_bytes), bytes_text(room.limit_bytes));
     }
     document.add(Paragraph{text});
     if (summary.strategy == "zero3") {
       document.add(
-          Paragraph{"Under zero3 parameters and gradients are a rank's own part and, beside it, those of the units "
-                    "that are gathered or "
-                    "reduced at that moment: at most two, and an embedding that the head shares."});
+          Paragraph{"Under zero3, parameters and gradients comprise a rank's own shard and the units that are gathered "
+                    "or reduced "
+                    "at that moment: at most two, and an embedding that the head shares."});
     }
     document.add(shares("owner", "size", run.ledger, bytes_text));
   }
   if (run.arena_svg.empty()) return;
   document.add(Paragraph{
       "The arena is one piece of memory from which a training step takes all its blocks. Each rectangle is a block: it "
-      "begins where it is allocated, ends where it is freed, and is as high as it has bytes. What is blank is unused "
-      "at that moment. State (parameters, gradients and optimizer between the steps) lies outside of it."});
+      "extends from its allocation to its free, and its height is its size. Blank areas are unused at that moment. "
+      "State that lasts between steps (parameters, gradients, optimizer) is outside the arena."});
   document.add(Figure{"Arena of a training step",
                       "<figure>\n<figcaption>Arena of a training step</figcaption>\n" + run.arena_svg + "</figure>\n"});
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kRanksShown = 16;
 
 Table activities_table(const std::vector<const StepRow*>& steady) {
-  Table t{.header = {"ms a step", "min", "mean", "max", "rank of max"}, .rows = {}};
+  Table t{.header = {"ms per step", "min", "mean", "max", "rank of max"}, .rows = {}};
   const auto row = [&](const std::string& name, double low, double middle, double high, const std::string& rank) {
     if (std::isfinite(high))
       t.rows.push_back({name, fixed_text(low, 2), fixed_text(middle, 2), fixed_text(high, 2), rank});
@@ -22,7 +22,7 @@ Table activities_table(const std::vector<const StepRow*>& steady) {
   const auto of = [&](double StepRow::*member) { return mean(column(steady, member)); };
   row("step", of(&StepRow::step_ms_min), of(&StepRow::step_ms_mean), of(&StepRow::step_ms_max), "");
   const auto slowest = slowest_ranks(steady);
-  row("busy itself", of(&StepRow::own_ms_min), of(&StepRow::own_ms_mean), of(&StepRow::own_ms_max),
+  row("own time", of(&StepRow::own_ms_min), of(&StepRow::own_ms_mean), of(&StepRow::own_ms_max),
       slowest.empty() ? "" : std::to_string(slowest.front().first));
   // An activity that took no time has no slowest rank.
   for (const ActivityOverRanks& activity : mean_breakdown_over_ranks(steady))
@@ -33,7 +33,7 @@ Table activities_table(const std::vector<const StepRow*>& steady) {
 
 Table ranks_table(const std::vector<const StepRow*>& steady, const std::vector<double>& own_ms) {
   Table t{.header = {"rank", "times slowest", "share"}, .rows = {}};
-  if (!own_ms.empty()) t.header.insert(t.header.begin() + 1, "busy ms");
+  if (!own_ms.empty()) t.header.insert(t.header.begin() + 1, "own ms");
   auto ranks = slowest_ranks(steady);
   for (int r = 0; r < static_cast<int>(own_ms.size()); ++r) {  // adds the ranks that were never the slowest
     const auto same = [r](const auto& entry) { return entry.first == r; };
@@ -63,25 +63,23 @@ std::string verdict_text(const std::vector<const StepRow*>& steady, const std::v
   const auto [least, most] = std::minmax_element(own_ms.begin(), own_ms.end());
   const bool slow = slowest.excess_ms >= kSlow * step;
   std::string text = slow ? fmt::format("Rank {} is slower than the others", slowest.rank) : "No rank is slow";
-  text += fmt::format(": over all these steps a rank is busy itself {} to {} ms on average", fixed_text(*least, 2),
+  text += fmt::format(": over all these steps the mean own time of a rank is {} to {} ms", fixed_text(*least, 2),
                       fixed_text(*most, 2));
   if (slow) {
-    text += fmt::format(", and it is {} ms ({} of a step) above the mean", fixed_text(slowest.excess_ms, 2),
-                        percent_text(slowest.excess_ms / step, 1));
+    text += fmt::format(", and that of this rank is {} ms ({} of a step) above the mean of the ranks",
+                        fixed_text(slowest.excess_ms, 2), percent_text(slowest.excess_ms / step, 1));
   }
   const double spread = mean(column(steady, &StepRow::own_ms_max)) - mean(column(steady, &StepRow::own_ms_mean));
-  return text + fmt::format(
-                    ". In a single step the slowest rank is {} ms above the mean of the ranks; what no rank "
-                    "shows on average falls on one here and on another there.",
-                    fixed_text(spread, 2));
+  return text +
+         fmt::format(
+             ". In a single step the slowest rank is {} ms above the mean of the ranks on average; which rank that is "
+             "may change from step to step.",
+             fixed_text(spread, 2));
 }
 
 Figure busy_figure(const RunData& run) {
-  LineChart chart{.title = "What the ranks are busy with themselves",
-                  .x_label = "step",
-                  .y_label = "ms a step",
-                  .series = {},
-                  .from_zero = true};
+  LineChart chart{
+      .title = "Own time of the ranks", .x_label = "step", .y_label = "ms per step", .series = {}, .from_zero = true};
   const auto measured = measured_steps(run);
   const auto steps = column(measured, &StepRow::step);
   chart.series.push_back({"slowest rank", steps, column(measured, &StepRow::own_ms_max)});
@@ -98,16 +96,19 @@ void add_ranks(Document& document, const RunData& run, int level) {
   document.add(Heading{level, "Ranks compared"});
   const auto own_ms = mean_own_ms(steady);
   if (!own_ms.empty()) document.add(Paragraph{verdict_text(steady, own_ms)});
-  document.add(Paragraph{
-      "Ranks step together, so a slow one shows in what the others wait for. Busy itself is a rank's step without the "
-      "time in which others blocked it, be it exposed communication or, in part other, waiting for their times; the "
-      "rank that is longest busy is the slowest."});
+  document.add(
+      Paragraph{"Ranks step together, so a slow one shows only in how long the others wait. A rank's own time is its "
+                "step without "
+                "the time for which others blocked it: exposed communication and, within other, waiting for the times "
+                "of the other "
+                "ranks. The rank with the longest own time is the slowest."});
   document.add(ranks_table(steady, own_ms));
   document.add(busy_figure(run));
-  document.add(Paragraph{fmt::format(
-      "Part by part: the least, mean and greatest of the {:g} ranks in a step, averaged over {} steps; the "
-      "rank is the one that is greatest most often. Min and max differ also where the ranks take turns in being slow.",
-      run.ranks, steady.size())});
+  document.add(Paragraph{
+      fmt::format("Phase by phase: the minimum, mean and maximum over {:g} ranks in a step, averaged over {} steps, "
+                  "and the rank that "
+                  "most often has the maximum. Minimum and maximum also differ if the ranks take turns at being slow.",
+                  run.ranks, steady.size())});
   document.add(activities_table(steady));
 }
 

@@ -33,7 +33,7 @@ RestartCost restart_cost(const RunData& run) {
 void add_restarts(Document& document, const RunData& run, int level) {
   if (run.restarts.empty()) return;
   Table table{
-      .header = {"attempt", "cause", "went on after step", "steps lost", "down s", "notice s", "backoff s", "start s"},
+      .header = {"attempt", "cause", "resumed after step", "steps lost", "down s", "notice s", "backoff s", "start s"},
       .rows = {},
       .text = true};
   for (const RestartRow& row : run.restarts) {
@@ -44,9 +44,10 @@ void add_restarts(Document& document, const RunData& run, int level) {
   const RestartCost cost = restart_cost(run);
   document.add(Heading{level, "Restarts"});
   document.add(Paragraph{fmt::format(
-      "The run was started again {}: {} s down, {} done again. Notice is from the end of the first rank until no "
-      "process of the attempt was left, backoff the wait that follows attempts that saved nothing, start from there "
-      "until the first step was done.",
+      "The run was restarted {}: {} s down, {} repeated. Notice lasts from the end of the first rank until no process "
+      "of the attempt is left. Backoff is the wait after attempts that saved nothing. Start lasts from there to the "
+      "end "
+      "of the first step.",
       run.restarts.size() == 1 ? "once" : fmt::format("{} times", run.restarts.size()), fixed_text(cost.down_s, 1),
       counted(static_cast<Size>(cost.lost_steps), "step"))});
   document.add(table);
@@ -58,12 +59,11 @@ void add_restarts(Findings& findings, const Evidence& e) {
   const double again_s = cost.lost_steps * zero_if_missing(e.costs.step_ms) / 1e3;
   const double share = (cost.down_s + again_s) / (e.summary.train_s + cost.down_s + again_s);
   if (!(share >= kWorthSaying)) return;
-  std::string text =
-      fmt::format("{} took {} of the run's time: {:.1f} s down, and {:.1f} s for {} that were done again.",
-                  counted(static_cast<Size>(e.run.restarts.size()), "restart"), percent_text(share), cost.down_s,
-                  again_s, counted(static_cast<Size>(cost.lost_steps), "step"));
+  std::string text = fmt::format("{} took {} of the run's time: {:.1f} s down, and {:.1f} s for {} that were repeated.",
+                                 counted(static_cast<Size>(e.run.restarts.size()), "restart"), percent_text(share),
+                                 cost.down_s, again_s, counted(static_cast<Size>(cost.lost_steps), "step"));
   if (again_s > cost.down_s)
-    text += fmt::format(" {}: saving more often loses fewer steps.", e.setting("checkpoint.every"));
+    text += fmt::format(" {}; with more frequent saves a restart loses fewer steps.", e.setting("checkpoint.every"));
   findings.push_back({"restarts", share, "Restarts", text});
 }
 

@@ -32,7 +32,7 @@ Table key_figures(const RunData& run, const Summary& s) {
   const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
   row("Model", s.model);
   row("Steps", whole_text(s.steps));
-  if (has_segments(run)) row("Steps of the figures of speed and memory", measured_range(run));
+  if (has_segments(run)) row("Steps that speed and memory cover", measured_range(run));
   row("Strategy", s.strategy);
   row("Recomputation", s.recompute);
   row("Dtype", s.dtype);
@@ -44,8 +44,8 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("Evaluation loss, best",
       std::isnan(s.best_eval_loss) ? "–" : fmt::format("{:.4f} nats at step {:g}", s.best_eval_loss, s.best_eval_step));
   row("Step, median", with_unit(fixed_text(s.step_ms, 1), " ms"));
-  row("Tokens a second, median", count_text(s.tokens_per_s));
-  row("Tokens a second and rank, median", count_text(s.tokens_per_s_per_rank));
+  row("Tokens per second, median", count_text(s.tokens_per_s));
+  row("Tokens per second and rank, median", count_text(s.tokens_per_s_per_rank));
   row("MFU", percent_text(s.mfu, 1));
   row("Peak memory of tensors, fullest rank", bytes_text(s.memory_peak_bytes));
   row("Peak memory of tensors, predicted", bytes_text(s.predicted_peak_bytes));
@@ -65,7 +65,7 @@ std::string subject(const RunData& run, const Summary& s) {
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
   if (run.ranks > 1 && s.strategy != "–") text += " with " + s.strategy;
   if (std::isfinite(s.tokens_per_s)) {
-    text += fmt::format(": {} tokens a second, {} ms a step (medians)", count_text(s.tokens_per_s),
+    text += fmt::format(": {} tokens per second, {} ms per step (medians)", count_text(s.tokens_per_s),
                         fixed_text(s.step_ms, 1));
   }
   return text + ".";
@@ -97,9 +97,7 @@ std::string status(const RunData& run, const Summary& s) {
   std::string text;
   if (!ended && !run.starts.empty()) {
     text = fmt::format(
-        "The record ends after {} without saying that the run did: it is still going on, or was ended "
-        "from outside or by an error.",
-        count);
+        "The record ends after {} without an end event: the run is still going on, was killed, or failed.", count);
   } else if (ended && short_of) {
     const std::string_view of_signal = "signal ";
     if (reason.starts_with(of_signal)) {
@@ -107,11 +105,11 @@ std::string status(const RunData& run, const Summary& s) {
                          reason.substr(of_signal.size()));
     } else {
       text = fmt::format("The run ended after {}{}.", count,
-                         reason == "max_minutes" ? ", the limit of train.max_minutes" : "");
+                         reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");
     }
   }
   if (skips > 0) {
-    text += fmt::format("{}Loss or gradient was not finite in {}, whose update was left out: {}.",
+    text += fmt::format("{}Loss or gradient was not finite in {}, so the update was skipped: {}.",
                         text.empty() ? "" : " ", counted(skips, "step"), skips > 10 ? "see Record" : skipped);
   }
   return text;
@@ -126,13 +124,12 @@ void add_findings(Document& document, const RunData& run, int level) {
   for (const Finding& finding : findings(run)) list.items.push_back({finding.headline, finding.text});
   if (document.add(list)) {
     const std::size_t steady = steady_steps(run).size(), first = measured_steps(run).size() - steady;
-    document.add(
-        Paragraph{fmt::format("Means over ranks and over {} steps, {}; from "
-                              "metrics.jsonl, config.toml and env.json of the run. Speeds above and in the key figures "
-                              "are medians.",
-                              steady,
-                              first > 0 ? fmt::format("without the first {}, which warm up", first)
-                                        : std::string("with the first, which warm up: too few to judge speed"))});
+    document.add(Paragraph{fmt::format(
+        "Times are means over ranks and over {} steps, {}. They come from metrics.jsonl, config.toml and env.json of "
+        "the run. Speeds above and in the key figures are medians.",
+        steady,
+        first > 0 ? fmt::format("without the first {}, the warm-up", first)
+                  : std::string("including the warm-up: too few to judge speed"))});
   }
 }
 
@@ -140,10 +137,9 @@ void add_run(Document& document, const RunData& run, int level) {
   const Summary summary = summarize(run);
   document.add(Heading{level, level == 1 ? document.title : run.name});
   if (run.torn)
-    document.add(
-        Paragraph{"The last line of metrics.jsonl was cut off, as a killed run leaves it, and does not count."});
+    document.add(Paragraph{"The last line of metrics.jsonl is incomplete, as a killed run leaves it. It was ignored."});
   for (const std::string& file : run.unreadable) {
-    document.add(Paragraph{file + " of the run is damaged and was left out."});
+    document.add(Paragraph{file + " of the run is damaged and was ignored."});
   }
   if (run.steps.empty()) {
     document.add(Paragraph{"No step has been recorded yet."});
@@ -157,7 +153,7 @@ void add_run(Document& document, const RunData& run, int level) {
   document.add(key_figures(run, summary));
   if (std::isfinite(summary.mfu)) {
     document.add(
-        Paragraph{"MFU = tokens a second × FLOPs a token / dense peak of the compute dtype, with FLOPs a token = "
+        Paragraph{"MFU = tokens per second × FLOPs per token / dense peak of the compute dtype, with FLOPs per token = "
                   "3 × (2 × matmul weights of all blocks + 2 × layers × T × width + 2 × width × vocab); recomputation "
                   "does not count."});
   }

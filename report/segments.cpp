@@ -79,8 +79,8 @@ std::string measured_setting(const RunData& run, const char* field, const char* 
 void add_segments(Document& document, const RunData& run) {
   if (!has_segments(run)) return;
   document.add(Paragraph{fmt::format(
-      "This run went on with other settings. What is said of speed, parts of a step, collectives, ranks and memory is "
-      "of steps {} alone; losses are of all steps.",
+      "This run was resumed with other settings. Speed, phases of a step, collectives, ranks and memory cover steps {} "
+      "only; losses cover all steps.",
       measured_range(run))});
   document.add(segments_table(run));
 }

@@ -13,30 +13,30 @@
 namespace lt::report {
 namespace {
 
-constexpr const char* kPartsExplained =
-    "At any moment a rank is in exactly one part. Forward, backward and recompute (forward passes repeated for the "
+constexpr const char* kPhasesExplained =
+    "At any moment a rank is in exactly one phase. Forward, backward and recompute (forward passes repeated during the "
     "backward pass, to save memory) compute. Gather exposed and reduce exposed wait for parameters and for reduced "
-    "gradients. Data waits for the batch. Optimizer is gradient norm, clipping and update. Checkpoint saves after the "
-    "step before; the save at the end of a run is in no step. Other is the rest, among it waiting for the times that "
-    "the ranks tell each other.";
+    "gradients. Data waits for the batch. Optimizer is gradient norm, clipping and update. Checkpoint is the save "
+    "after "
+    "the step before; the save at the end of a run belongs to no step. Other is the rest, which includes waiting for "
+    "the times that the ranks exchange.";
 constexpr const char* kCollectivesExplained =
-    "A step of rank 0 on average, over the same steps; among the gathers are two small ones, of the losses and of the "
-    "gradient norm. Sent is what this rank sends; exposed what its computation waited for; in flight is from the start "
-    "of a call to its completion. Calls overlap each other and computation, so times in flight may add up to more than "
-    "the step. Bus bandwidth is sent bytes / time in flight, in GB/s (10^9 bytes): what the transfers came to beside "
-    "computation, not what the link between the ranks can do, which ltrain bench comm measures. Where transfers and "
-    "computation share processors, they also slow computation, and that counts as computation.";
+    "The mean step of rank 0, over the same steps. The gathers include two small ones, for the losses and for the "
+    "gradient norm. Sent counts the bytes that this rank sends. In flight is the time from the start of a call to its "
+    "completion, and exposed is the time that computation waited for it. Calls overlap each other and computation, so "
+    "times in flight may add up to more than the step. Bus bandwidth is sent bytes / time in flight, in GB/s (10^9 "
+    "bytes). It is what the transfers achieved beside computation, not the limit of the link, which ltrain bench comm "
+    "measures. Transfers that share processors with computation also slow it; that counts as computation.";
 
 // Splits the exposed time by cause. costs_of() has subtracted the part that a late rank explains from gather and
 // reduce.
 std::string exposed_text(const Costs& c) {
   const std::string all = fixed_text(c.communication() + c.straggler, 2);
   const std::string late =
-      "because a rank was late (the busy time of the slowest rank of each step less the mean of the "
-      "ranks)";
+      "because a rank was late (the own time of each step's slowest rank, less the mean of the ranks)";
   if (!(c.communication() > 0)) return fmt::format("Gather and reduce exposed are {} ms together, all {}.", all, late);
   return fmt::format(
-      "Gather and reduce exposed are {} ms together: about {} ms {}, and about {} ms for the transfers "
+      "Gather and reduce exposed are {} ms together: about {} ms {}, and about {} ms because of the transfers "
       "themselves.",
       all, fixed_text(c.straggler, 2), late, fixed_text(c.communication(), 2));
 }
@@ -60,7 +60,7 @@ Figure breakdown_figure(const RunData& run, const std::vector<std::pair<std::str
   const auto measured = measured_steps(run);
   StackedChart chart{.title = "Where each step's time goes",
                      .x_label = "step",
-                     .y_label = "ms a step (rank 0)",
+                     .y_label = "ms per step (rank 0)",
                      .unit = "ms",
                      .names = {},
                      .x = column(measured, &StepRow::step),
@@ -121,10 +121,10 @@ void add_time(Document& document, const RunData& run, int level) {
   document.add(speed_figure(run));
   document.add(breakdown_figure(run, activities));
   if (activities.empty()) return;
-  document.add(Paragraph{kPartsExplained});
+  document.add(Paragraph{kPhasesExplained});
   const bool all_ranks = run.ranks > 1 && has_breakdown_over_ranks(steady);
   const char* unit = all_ranks ? "ms, mean over ranks" : run.ranks > 1 ? "ms, mean of rank 0" : "ms, mean";
-  document.add(shares("part of a step", unit, activities, [](double ms) { return fixed_text(ms, 2); }));
+  document.add(shares("phase of a step", unit, activities, [](double ms) { return fixed_text(ms, 2); }));
   if (const Costs costs = costs_of(run); costs.straggler > 0) document.add(Paragraph{exposed_text(costs)});
 }
 

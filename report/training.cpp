@@ -59,7 +59,7 @@ void add_training(Document& document, const RunData& run, int level) {
 }
 
 Figure loss_figure(const std::vector<const RunData*>& runs) {
-  LineChart chart{.title = "Loss", .x_label = "step", .y_label = "nats a token", .series = {}, .from_zero = false};
+  LineChart chart{.title = "Loss", .x_label = "step", .y_label = "nats per token", .series = {}, .from_zero = false};
   for (const RunData* run : runs) {
     Series eval{.name = runs.size() == 1 ? "evaluation" : run->name + ", evaluation", .x = {}, .y = {}, .dots = true};
     for (const Event& e : run->evals) {

@@ -83,8 +83,7 @@ TEST_CASE("find_newest: nothing there", "[checkpoints]") {
   CHECK_THROWS_AS(verify(temp.text()), DataError);
 }
 
-TEST_CASE("newest: a hint names what is expected where nothing of that kind is there, and only there",
-          "[checkpoints]") {
+TEST_CASE("newest: a hint names what is expected if nothing of that kind exists, and only then", "[checkpoints]") {
   const TempFolder temp;
   const auto hint = [&] {
     try {

@@ -93,7 +93,7 @@ TEST_CASE("memory copy: what changed since the checksum is found; without one th
   CHECK(copy.is_as_sealed());
 }
 
-TEST_CASE("memory copy: foreign and damaged files are none", "[checkpoints]") {
+TEST_CASE("memory copy: foreign and damaged files do not count as copies", "[checkpoints]") {
   const MemoryRun run;
   make_memory_folder(run.id);
   { MemoryCopy(run.file, run.owner, run.layout).seal({5, 77, 50, 0, 0.5}); }

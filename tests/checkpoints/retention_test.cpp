@@ -44,8 +44,7 @@ TEST_CASE("retention: damaged folders neither count nor go", "[checkpoints]") {
                                          "step-00000003", "step-00000004", "step-00000005"});
 }
 
-TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one that neither counts nor goes",
-          "[checkpoints]") {
+TEST_CASE("retention: a checkpoint with a flipped bit is neither counted nor deleted", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);
   for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards);
@@ -64,7 +63,7 @@ TEST_CASE("retention: a flipped bit, which no size shows, makes a folder one tha
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003", "step-00000004", "step-00000005"});
 }
 
-TEST_CASE("retention: LATEST is written beside, over nothing that stands there", "[checkpoints]") {
+TEST_CASE("retention: writing LATEST overwrites no other file", "[checkpoints]") {
   const TempFolder temp;
   const fs::path victim = temp.path() / "victim", planted = temp.path() / "LATEST.tmp-planted";
   write_file(victim, "mine");

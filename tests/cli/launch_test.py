@@ -313,7 +313,7 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         refused("-n", 0, "--", "train", error='[usage] --ranks: expected an integer from 1 to 2147483647, got "0"')
         refused("-n", 2, "--min-ranks", 3, "--", "train", error="[usage] --min-ranks: expected at most -n 2, got 3")
         refused("-n", 2, "--min-ranks", 1, "--", "train",
-                error="[usage] --min-ranks: expected --hostfile, of whose hosts some may be gone, found none")
+                error="[usage] --min-ranks: expected --hostfile with it, since only hosts that it lists can be left out; found none")
         refused("-n", 2, "--", "train", "--train.sped=1", error="[config] unknown key train.sped (from the command line)")
         refused("-n", 2, "--", "train", code=4, environment={"PATH": str(self.folder)},
                 error="[comm] 2 ranks: expected mpirun on PATH, or srun in a Slurm allocation, found none")

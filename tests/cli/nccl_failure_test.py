@@ -63,7 +63,7 @@ class NcclFailure(CudaTest):
     def test_a_rank_that_dies_ends_the_other_with_the_reason(self):
         self.check_end()
 
-    def test_also_where_the_steps_are_graphs(self):
+    def test_steps_that_are_graphs(self):
         self.check_end("--train.cuda_graph")
 
 

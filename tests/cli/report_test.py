@@ -109,10 +109,10 @@ class Report(program.CliTest):
             self.assertIn(f"<h2>{heading}</h2>", page)
         self.assertRegex(markdown, r"Bound by [a-z ()]+.*: [\d.]+ of [\d.]+ ms of a step on average \(\d+%\)")
         self.assertRegex(markdown, r"\| all gather \| \d+ \| [\d.]+ [KM]iB \| [\d.]+ \| [\d.]+ \| [\d.e-]+ \|")
-        self.assertRegex(markdown, r"(No rank is slow|Rank [01] is slower than the others): over all these steps a rank is busy itself ")
+        self.assertRegex(markdown, r"(No rank is slow|Rank [01] is slower than the others): over all these steps the mean own time of a rank is ")
         self.assertRegex(markdown, r"\| rank [01] \| [\d.]+ \| \d+ \| [\d.]+% \|")
         self.assertRegex(markdown, r"Gather and reduce exposed are [\d.]+ ms together(: about [\d.]+ ms|, all) because a rank was late")
-        self.assertRegex(markdown, r"\| busy itself \| [\d.]+ \| [\d.]+ \| [\d.]+ \| [01] \|")
+        self.assertRegex(markdown, r"\| own time \| [\d.]+ \| [\d.]+ \| [\d.]+ \| [01] \|")
         self.assertEqual(len(re.findall(r"\| eval \| \d+ \| loss", markdown)), 3)
 
     def test_strategies_are_compared(self):
@@ -121,12 +121,12 @@ class Report(program.CliTest):
         page, markdown = self.checked(*runs)
         for row in ("single | single | 1", "ddp | ddp | 2", "zero1 | zero1 | 2", "zero2 | zero2 | 2", "zero3 | zero3 | 2"):
             self.assertRegex(markdown, rf"\| {re.escape(row)} \| [\d.]+k? \| [\d.]+k? \| \d+% \|")
-        self.assertIn("Efficiency is tokens a second and rank against those of", markdown)
-        self.assertIn("All take the same number of tokens a step", markdown)
+        self.assertIn("Efficiency is tokens per second and rank, relative to", markdown)
+        self.assertIn("All process the same number of tokens per step", markdown)
         self.assertEqual(page.count("<figcaption>Scaling</figcaption>"), 1)
         self.assertEqual(page.count("<figcaption>Arena of a training step</figcaption>"), 5)
 
-    def test_a_run_that_went_on_with_other_ranks(self):
+    def test_a_run_resumed_with_other_ranks(self):
         run = self.trained("run", "--parallel.strategy=zero3", "--parallel.recompute=full", ranks=2)
         self.trained("run", "--parallel.strategy=ddp", "--train.steps=18")
         page, markdown = self.checked(run)

@@ -71,7 +71,7 @@ class Train(TrainingTest):
         self.trained("--checkpoint.resume=never", "--run.force=true", "--optim.lr=0.5")
         self.assertTrue((self.folder / "run.old-1/metrics.jsonl").exists())
 
-    def test_one_is_no_plural_and_a_warmup_without_end_is_told(self):
+    def test_singular_and_endless_warmup(self):
         out = self.trained("--model.layers=1", "--optim.warmup=5", steps=1)
         self.assertIn("model: gpt2 1 layer x 32", out)
         self.assertIn("\ndone: 1 step in ", out)

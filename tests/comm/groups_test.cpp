@@ -211,7 +211,7 @@ TEST_CASE("collectively: a part of the ranks shares its error, the run learns of
   CHECK(error.rank() == (pairs.size() == world().size() ? last : last / 2 * 2));
 }
 
-TEST_CASE("with_nccl: what it needs is said where it is not there", "[comm]") {
+TEST_CASE("with_nccl: without NCCL the error names what is missing", "[comm]") {
   const auto error_of = [](const Group& ranks, lt::Device device) {
     try {
       ranks.with_nccl(device);

@@ -105,16 +105,18 @@ TEST_CASE("findings: computation", "[report]") {
   CHECK(kinds(run) == Kinds{"compute"});
   CHECK(
       text_of(run, "compute") ==
-      "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms a step (95%). A rank does 409.6 "
-      "GFLOP/s, recomputation not counted; the processor's peak is not known. In train.dtype=bf16 matrix products are "
-      "faster where the processor has instructions for it, and activations take half the memory; ltrain bench step "
-      "measures both. Only 1.0% of a step waits for other ranks or for transfers: more ranks on further processors "
+      "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms per step (95%). A rank reaches "
+      "409.6 GFLOP/s, without recomputation; the processor's peak is unknown. With train.dtype=bf16 activations take "
+      "half "
+      "the memory, and matrix products are faster if the processor has instructions for bf16; ltrain bench step "
+      "measures "
+      "both. Only 1.0% of a step is spent waiting for other ranks or for transfers. More ranks on more processors "
       "would "
-      "do more tokens a second, nearly in proportion where the links are as fast as here, with a batch that grows with "
-      "them.");
+      "process more tokens per second, nearly in proportion if the links are as fast and the batch grows with the "
+      "ranks.");
   for (auto& step : run.steps) step.mfu = 0.41;
   CHECK(contains(text_of(run, "compute"), "MFU is 41.0%"));
-  CHECK(contains(text_of(run_of({kEven}), "compute"), "more ranks on further processors do more"));
+  CHECK(contains(text_of(run_of({kEven}), "compute"), "More ranks on more processors would"));
 }
 
 TEST_CASE("findings: data", "[report]") {
@@ -125,8 +127,8 @@ TEST_CASE("findings: data", "[report]") {
         "(50%).");
   CHECK(kinds(run) == Kinds{"data", "compute"});
   CHECK(contains(text_of(run, "data"),
-                 "50.0 of 100.0 ms a step (50%; data in Time). Without it there would be "
-                 "at most 100% more tokens a second."));
+                 "50.0 of 100.0 ms per step (50%; data in Time). Without this there would be "
+                 "at most 100% more tokens per second."));
   CHECK(contains(lt::report::verdict(run_of({{{"forward", 10.0}, {"data", 30.0}}})),
                  "Bound by waiting for data: 30.0 of 40.0"));
 }
@@ -137,8 +139,9 @@ TEST_CASE("findings: gathers and reductions", "[report]") {
   CHECK(contains(lt::report::verdict(run), "Bound by waiting for transfers (gather and reduce): 60.0 of 100.0"));
   CHECK(kinds(run) == Kinds{"gather", "reduce"});
   const std::string text = text_of(run, "gather");
-  CHECK(contains(text, "45.0 of 100.0 ms a step (45%"));
-  CHECK(contains(text, "all_gather sends 7.63 MiB in 12 calls a step and is in flight 40.0 ms: 0.2 GB/s"));
+  CHECK(contains(text, "45.0 of 100.0 ms per step (45%"));
+  CHECK(
+      contains(text, "In each step all_gather sends 7.63 MiB in 12 calls, which are in flight for 40.0 ms: 0.2 GB/s"));
   CHECK(contains(text, "at most 82% more"));
   CHECK(contains(text, "parallel.strategy=zero2"));               // 2 MB more where 512 MiB are free
   CHECK_FALSE(contains(text, "A larger micro-batch"));            // an eighth of the memory is free
@@ -160,20 +163,19 @@ TEST_CASE("findings: a slow rank", "[report]") {
   CHECK(kinds(run) == Kinds{"compute", "straggler"});  // the waiting is for rank 2, not for the transfer
   CHECK(
       text_of(run, "straggler") ==
-      "Rank 2 is slower than the others. Rank 2 is busy itself 30.0 ms a step longer than the mean of the ranks "
-      "(own_ms), "
-      "and the slowest in 100% of the steps; the others wait for the slowest 30.0 of 100.0 ms a step (30%). It is "
-      "furthest from the others in forward: 60.0 ms, the mean is 30.0. All ranks are on one host, so look at what else "
-      "runs there, and on which processors. Without it there would be at most 43% more tokens a second.");
+      "Rank 2 is slower than the others. The own time of rank 2 (own_ms) is 30.0 ms per step above the mean of the "
+      "ranks, and it is the slowest rank in 100% of the steps. Waiting for the slowest rank takes 30.0 of 100.0 ms per "
+      "step (30%). It differs most in forward: 60.0 ms, while the mean is 30.0 ms. All ranks are on one host, so check "
+      "what else runs there, and on which processors. Without this there would be at most 43% more tokens per second.");
   run.environment[3].second = "2";  // two on this host, two elsewhere
-  CHECK(contains(text_of(run, "straggler"), "Look at its host"));
+  CHECK(contains(text_of(run, "straggler"), "Check its host"));
   for (auto& step : run.steps) step.own_ms = {69, 69, 72, 69};  // always the slowest, but by little
-  CHECK(contains(text_of(run, "straggler"), "The ranks are uneven, but none is slow"));
-  CHECK(contains(text_of(run, "straggler"), "Over all steps no rank is slow"));
+  CHECK(contains(text_of(run, "straggler"), "The ranks are uneven, but none is consistently slow"));
+  CHECK(contains(text_of(run, "straggler"), "No rank is slow over all steps"));
   for (auto& step : run.steps) step.own_ms.clear();  // more ranks than rows list
   CHECK(contains(text_of(run, "straggler"), "Rank 2 is slower"));
   for (std::size_t i = 0; i < run.steps.size(); ++i) run.steps[i].slowest = static_cast<double>(i % 4);
-  CHECK(contains(text_of(run, "straggler"), "none is slow"));
+  CHECK(contains(text_of(run, "straggler"), "none is consistently slow"));
 }
 
 TEST_CASE("findings: recomputation is advised against where memory is left alone", "[report]") {
@@ -184,10 +186,10 @@ TEST_CASE("findings: recomputation is advised against where memory is left alone
   CHECK(kinds(run) == Kinds{"compute", "recompute"});
   CHECK(
       contains(text_of(run, "recompute"),
-               "25.0 of 100.0 ms a step (25%; recompute in Time) to save memory, "
+               "25.0 of 100.0 ms per step (25%; recompute in Time) to save memory, "
                "but a rank uses 1.00 GiB of 4.00 GiB, its share of the host's memory. Try parallel.recompute=none, or "
-               "selective, which repeats what is cheap. ltrain plan --config /runs/a/config.toml --ranks 1 "
-               "--parallel.recompute=none says what memory that takes."));
+               "selective, which recomputes only what is cheap. ltrain plan --config /runs/a/config.toml --ranks 1 "
+               "--parallel.recompute=none says how much memory that takes."));
   for (auto& step : run.steps) step.memory_peak_bytes = 3.9 * kGiB;
   CHECK(kinds(run) == Kinds{"compute"});
   run.environment.clear();  // nothing is known of the memory
@@ -214,22 +216,25 @@ TEST_CASE("findings: threads, micro-batches, optimizer, checkpoints and evaluati
   const Parts updating = {{"forward", 30.0}, {"backward", 50.0}, {"optimizer", 20.0}};
   run = run_of({updating, updating});
   run.config["parallel.strategy"] = "\"ddp\"";
-  CHECK(contains(text_of(run, "optimizer"), "a rank updates one part of 2, about 10.0 ms less"));
+  CHECK(contains(text_of(run, "optimizer"), "a rank updates 1/2 of them, which saves about 10.0 ms"));
 
   run = run_of({{{"forward", 30.0}, {"backward", 60.0}, {"checkpoint", 10.0}}});
   for (double step : {5.0, 10.0, 15.0}) run.events.push_back({.kind = "checkpoint", .step = step, .seconds = 0.05});
-  CHECK(contains(text_of(run, "checkpoint"), "3 checkpoints took 0.05 s each (events), and checkpoint.every is 5"));
+  CHECK(contains(text_of(run, "checkpoint"),
+                 "3 checkpoints took 0.05 s each (events), and checkpoint.every is 5. Saving"));
   run.events = {{.kind = "start", .step = 0}, {.kind = "end", .step = 20, .seconds = 4}};
   run.evals = {{.kind = "eval", .step = 10, .loss = 3}};
-  CHECK(contains(text_of(run, "outside"),
-                 "The run took 4.0 s (event end), all its steps 2.0 s. Between them lie 2.0 s, 50% of the run: 1 "
-                 "evaluation. Evaluate"));
+  CHECK(contains(
+      text_of(run, "outside"),
+      "The run took 4.0 s (event end), of which all steps took 2.0 s. The other 2.0 s, 50% of the run, went to 1 "
+      "evaluation. Evaluate"));
 }
 
-TEST_CASE("findings: nothing is said of what was not recorded", "[report]") {
+TEST_CASE("findings: nothing is reported that was not recorded", "[report]") {
   RunData run;
   CHECK(lt::report::findings(run).empty());
   run.steps.push_back({.step = 1, .loss = 3, .step_ms = 100});
   CHECK(lt::report::findings(run).empty());
-  CHECK(lt::report::verdict(run) == "The metrics hold no breakdown of a step, so where its time goes is not known.");
+  CHECK(lt::report::verdict(run) ==
+        "The metrics have no breakdown of a step, so the report cannot say where its time goes.");
 }

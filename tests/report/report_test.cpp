@@ -100,13 +100,13 @@ TEST_CASE("report: the numbers of one run", "[report]") {
         "| activations | 5.00 MiB | 83.3% |",
         "Bound by computation (forward and backward): 100.0 of 100.0 ms of a step on average (100%).",
         "| step | 80.00 | 90.00 | 100.00 |  |",
-        "| busy itself | 60.00 | 70.00 | 80.00 | 1 |",
+        "| own time | 60.00 | 70.00 | 80.00 | 1 |",
         "| forward | 20.00 | 25.00 | 30.00 | 1 |",
         "| backward | 70.00 | 75.00 | 80.00 | 0 |",
         "| rank 1 | 80.00 | 9 | 100.0% |",
         "| rank 0 | 60.00 | 0 | 0.0% |",
-        "Rank 1 is slower than the others: over all these steps a rank is busy itself 60.00 to 80.00 ms on "
-        "average, and it is 10.00 ms (11.1% of a step) above the mean.",
+        "Rank 1 is slower than the others: over all these steps the mean own time of a rank is 60.00 to 80.00 ms, and "
+        "that of this rank is 10.00 ms (11.1% of a step) above the mean of the ranks.",
         "| 10 | 3.1250 | 22.76 | 2 | – |",
         "| eval | 10 | loss 3.125, batches 2 |",
         "| zero1, zero2, zero3 | ",
@@ -141,9 +141,9 @@ TEST_CASE("report: several runs are compared", "[report]") {
   CHECK(contains(markdown, "| " + run("4") + " | ddp | 4 | 15.4k |"));  // folders of one name keep their path
   CHECK(contains(markdown, "| " + run("1") + " | single | 1 | 5.12k | 2.56k | 100% | 400.0 |"));
   CHECK(contains(markdown, "Fastest is " + run("4") +
-                               " (ddp on 4 ranks) with 15.4k tokens a second, 3.00 times those of " + run("1") +
+                               " (ddp on 4 ranks) with 15.4k tokens per second, 3.00 times as many as " + run("1") +
                                " (single on 1 rank)"));
-  CHECK(contains(markdown, "All take the same number of tokens a step, so more ranks have less each"));
+  CHECK(contains(markdown, "All process the same number of tokens per step, so with more ranks each has fewer"));
   CHECK(contains(markdown, "| 100% | 200.0 |"));
   CHECK(contains(markdown, "| 75% | 133.3 |"));
   CHECK(contains(markdown, "| efficiency | step ms | peak memory | exposed |"));  // no run has an MFU
@@ -190,7 +190,7 @@ TEST_CASE("report: runs of different models are not held against each other", "[
       {(folder.path() / "small").string(), (folder.path() / "large").string(), (folder.path() / "larger").string()},
       (folder.path() / "out.html").string());
   const std::string markdown = read(folder.path() / "out.md");
-  CHECK(contains(markdown, "of 2 different models or sequence lengths"));
+  CHECK(contains(markdown, "have 2 different models or sequence lengths"));
   CHECK(contains(markdown, "## gpt-tiny, sequences of 128 tokens"));
   CHECK(contains(markdown, "## gpt-tiny, sequences of 256 tokens"));
   CHECK(contains(markdown, "| small | single | 1 | 41.0k | 20.5k | – | 50.0 |"));
@@ -251,7 +251,7 @@ TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
     write(folder.path() / name, "{ nothing");
     lt::write_report({(folder.path() / "metrics.jsonl").string()}, (folder.path() / "report.html").string());
     INFO(name);
-    CHECK(contains(read(folder.path() / "report.md"), std::string(name) + " of the run is damaged and was left out."));
+    CHECK(contains(read(folder.path() / "report.md"), std::string(name) + " of the run is damaged and was ignored."));
   }
 }
 
@@ -265,17 +265,17 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
     lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
     return read(folder.path() / "report.md");
   };
-  CHECK(contains(status(""), "The record ends after 4 of 10 steps without saying that the run did"));
+  CHECK(contains(status(""), "The record ends after 4 of 10 steps without an end event"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
-                 "The run ended after 4 of 10 steps, the limit of train.max_minutes."));
+                 "The run ended after 4 of 10 steps, at the limit of train.max_minutes."));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n"),
                  "The run was stopped after 4 of 10 steps, by SIGUSR1; its state was saved."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
-                 "Loss or gradient was not finite in 1 step, whose update was left out: 3."));
+                 "Loss or gradient was not finite in 1 step, so the update was skipped: 3."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"non-finite loss or gradient\"}\n"),
                  "The run stopped after 4 of 10 steps: loss or gradient was not finite."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
-                 "The record ends after 4 of 10 steps without saying that the run did"));
+                 "The record ends after 4 of 10 steps without an end event"));
   write(folder.path() / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));

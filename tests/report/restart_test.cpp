@@ -95,10 +95,10 @@ TEST_CASE("restart: figures of a run that went on with other settings are of its
   const TempFolder folder;
   const std::string markdown = report_of(folder, resumed_with_other_settings());
   for (const char* text :
-       {"trained for 250 steps, the last 50 of them on 1 rank: 41.0k tokens a second, 50.0 ms a step (medians).",
-        "is of steps 201 to 250 alone; losses are of all steps.", "| steps | ranks | strategy | recompute | tokens/s |",
+       {"trained for 250 steps, the last 50 of them on 1 rank: 41.0k tokens per second, 50.0 ms per step (medians).",
+        "cover steps 201 to 250 only; losses cover all steps.", "| steps | ranks | strategy | recompute | tokens/s |",
         "| 1 to 200 | 2 | zero3 | full | 20.5k |", "| 201 to 250 | 1 | ddp | none | 41.0k |", "| Steps | 250 |",
-        "| Steps of the figures of speed and memory | 201 to 250 |", "| Strategy | ddp |", "| Recomputation | none |",
+        "| Steps that speed and memory cover | 201 to 250 |", "| Strategy | ddp |", "| Recomputation | none |",
         "| Ranks | 1 |", "| Training loss at the first step | 5.0000 nats |",
         "| Training loss, mean of the last 10 steps | 4.0000 nats |", "| Step, median | 50.0 ms |",
         "| forward | 12.50 | 25.0% |", "| backward | 37.50 | 75.0% |",
@@ -118,7 +118,8 @@ TEST_CASE("restart: a comparison takes the part of a run that it names", "[repor
   lt::write_report({(folder.path() / "parts").string(), (folder.path() / "plain").string()},
                    (folder.path() / "out.html").string());
   const std::string markdown = read(folder.path() / "out.md");
-  CHECK(contains(markdown, "Of parts steps 201 to 250 are compared, which ran with other settings than those before."));
+  CHECK(contains(markdown,
+                 "parts: the comparison covers steps 201 to 250 only, since earlier steps ran with other settings."));
   CHECK(contains(markdown, "| parts | single | 1 | 41.0k |"));
   CHECK(contains(markdown, "| plain | zero3 | 2 | 20.5k | 10.2k | 25% | 100.0 |"));
 }
@@ -179,11 +180,11 @@ TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a findin
   CHECK(run.restarts[1].total_s == 4);
   const std::string markdown = report_of(folder, lines + steps(12, 30, 5, 100));
   for (const char* text :
-       {"The run was started again 2 times: 6.0 s down, 40 steps done again.",
+       {"The run was restarted 2 times: 6.0 s down, 40 steps repeated.",
         "| 2 | rank 1 was killed (SIGKILL) | 20 | 20 | 2.00 | 1.50 | 0.00 | 0.50 |",
         "| 3 | rank 1 was killed (SIGKILL) | 10 | 20 | 4.00 | 1.50 | 0.00 | 2.50 |",
         // 6 s and 40 steps of 0.1 s beside the 3 s of the steps that count
-        "2 restarts took 77% of the run's time: 6.0 s down, and 4.0 s for 40 steps that were done again."}) {
+        "2 restarts took 77% of the run's time: 6.0 s down, and 4.0 s for 40 steps that were repeated."}) {
     INFO(text);
     CHECK(contains(markdown, text));
   }

@@ -13,7 +13,7 @@ using kernels::ElementFunction;
 constexpr const char* kNames[] = {"exp", "log", "sqrt", "tanh", "relu", "sigmoid"};  // in ElementFunction's order
 
 template <ElementFunction kFunction>
-struct OfEachElement final : Function {
+struct ElementwiseFunction final : Function {
   static constexpr const char* kName = kNames[static_cast<std::size_t>(kFunction)];
   const char* name() const override { return kName; }
 
@@ -45,8 +45,8 @@ struct OfEachElement final : Function {
 
 template <ElementFunction kFunction>
 Tensor apply(const Tensor& x) {
-  require_float(OfEachElement<kFunction>::kName, "x", x);
-  return record<OfEachElement<kFunction>>(x);
+  require_float(ElementwiseFunction<kFunction>::kName, "x", x);
+  return record<ElementwiseFunction<kFunction>>(x);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ GradientTarget GradientSlot::next() {
 
 void GradientSlot::add(Tensor gradient) {
   if (!(gradient.shape() == shape)) {
-    throw InternalError("autograd", "a gradient of shape " + to_string(gradient.shape()) +
-                                        " came for a tensor of shape " + to_string(shape));
+    throw InternalError("autograd", "expected a gradient of shape " + to_string(shape) +
+                                        ", the shape of its tensor, got " + to_string(gradient.shape()));
   }
   if (!written && !value.defined() && gradient.dtype() == dtype) {
     value = std::move(gradient);

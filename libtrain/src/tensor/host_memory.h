@@ -7,7 +7,8 @@
 
 namespace lt {
 
-// Uninitialised. Pinned if `device` is CUDA, so that copies run beside the host and other streams. No ledger counts it.
+// Contents are unspecified. Pinned if `device` is CUDA, so that copies run beside the host and other streams. No ledger
+// counts it.
 std::shared_ptr<void> host_memory(Device device, Size bytes);
 
 // Returns a flat CPU tensor over `memory`, and keeps `memory` alive. `memory` must have room for the elements, rounded

@@ -152,10 +152,10 @@ template std::uint8_t* Tensor::data() const;
 
 void Tensor::require_numbers() const {
   if (!device().is_meta()) return;
-  throw UsageError("tensor",
-                   "the numbers of a tensor on meta were asked for: expected another device, " +
-                       lt::to_string(shape()) + " has its shape alone",
-                   "memory is planned by a run on shapes alone, so what a model does must not depend on numbers");
+  throw UsageError(
+      "tensor",
+      "cannot read the values of a meta tensor of shape " + lt::to_string(shape()) + ": expected a CPU or CUDA tensor",
+      "memory is planned by a run on shapes alone, so a model must not branch on values");
 }
 
 template <class T>

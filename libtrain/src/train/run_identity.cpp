@@ -37,9 +37,9 @@ RunIdentity read_identity(const std::string& run_dir) {
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
   RunIdentity identity{field("id"), field("parent"), field("began"), field("timeline")};
-  const auto may_stand = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
-  if (!may_stand(identity.id) || !may_stand(identity.parent) || !may_stand(identity.began) ||
-      !may_stand(identity.timeline)) {
+  const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
+  if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
+      !is_empty_or_id(identity.timeline)) {
     return {};
   }
   return identity;

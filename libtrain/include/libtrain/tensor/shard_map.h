@@ -24,8 +24,8 @@ inline constexpr const char* kAverage = "ema";
 inline constexpr std::size_t kMaxKinds = 32;
 
 inline bool is_kind_name(std::string_view name) {
-  const auto may_stand = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), may_stand);
+  const auto is_allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), is_allowed);
 }
 
 // A kind and the dtype of its values. `partial`: some parameters have none of it, because parameters may have different
