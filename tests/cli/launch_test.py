@@ -117,7 +117,7 @@ class Launch(TrainingTest):
         self.assertEqual([path for path in segments if os.path.exists(path)], [])
         self.assertTrue(foreign.exists())
         self.assertEqual(program.run("report", self.folder / "run").returncode, 0)
-        self.assertIn("The run was started again 2 times: ", (self.folder / "run/report.md").read_text())
+        self.assertIn("The run was restarted 2 times: ", (self.folder / "run/report.md").read_text())
 
     def test_a_killed_supervisor_leaves_no_process(self):
         with self.launched("--train.steps=1000000") as supervisor:

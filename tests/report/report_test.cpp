@@ -90,7 +90,7 @@ TEST_CASE("report: the numbers of one run", "[report]") {
         "| Steps | 10 |",
         "| Tokens | 20.5k |",
         "| Step, median | 100.0 ms |",
-        "| Tokens a second, median | 20.5k |",
+        "| Tokens per second, median | 20.5k |",
         "| Evaluation loss, best | 3.1250 nats at step 10 |",
         "| Peak memory of tensors, predicted | 6.00 MiB |",
         "| forward | 25.00 | 25.0% |",
@@ -216,7 +216,7 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
   write(file, metrics() + R"({"step":11,"loss":1.)");
   CHECK(error() == "no error");
   CHECK(contains(read(folder.path() / "report.md"), "| Steps | 10 |"));
-  CHECK(contains(read(folder.path() / "report.md"), "was cut off"));
+  CHECK(contains(read(folder.path() / "report.md"), "is incomplete"));
 
   write(file, start_line(1) + "{\"step\":1,\"lo\n" + step_line(2, 5, 100));
   CHECK(error() == file.string() + ": line 2: expected a JSON object, got {\"step\":1,\"lo");

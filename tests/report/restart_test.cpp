@@ -36,7 +36,7 @@ std::string report_of(const TempFolder& folder, const std::string& lines) {
 
 }  // namespace
 
-TEST_CASE("restart: a run that starts over in its folder leaves nothing of what was there", "[report]") {
+TEST_CASE("restart: a run that starts over in its folder leaves nothing of the earlier one", "[report]") {
   const TempFolder folder;
   const std::string lines = start_line(1) + steps(1, 250, 5, 100) + event("eval", 200, R"(,"loss":4)") +
                             event("checkpoint", 250) + event("end", 250) + start_line(1) + steps(1, 20, 9, 100) +
@@ -54,7 +54,7 @@ TEST_CASE("restart: a run that starts over in its folder leaves nothing of what 
   CHECK_FALSE(contains(markdown, "| 250 |"));
 }
 
-TEST_CASE("restart: a run that resumes before its last step loses what it had beyond", "[report]") {
+TEST_CASE("restart: a run that resumes before its last step drops the later ones", "[report]") {
   const TempFolder folder;
   const auto run = read_lines(folder, start_line(1) + steps(1, 6, 5, 100) + event("checkpoint", 4) +
                                           event("eval", 4, R"(,"loss":4)") + steps(7, 9, 5, 100) +
@@ -71,7 +71,7 @@ TEST_CASE("restart: a run that resumes before its last step loses what it had be
   CHECK(kinds == "start checkpoint note start ");
 }
 
-TEST_CASE("restart: rows are void from the start on, before it has any of its own", "[report]") {
+TEST_CASE("restart: a start voids later rows even before it has any of its own", "[report]") {
   const TempFolder folder;
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1, 4)).steps.size() == 4);
   CHECK(read_lines(folder, start_line(1) + steps(1, 9, 5, 100) + start_line(1)).steps.empty());
@@ -91,7 +91,7 @@ std::string resumed_with_other_settings() {
 
 }  // namespace
 
-TEST_CASE("restart: figures of a run that went on with other settings are of its last part", "[report]") {
+TEST_CASE("restart: speed and memory of a run resumed with other settings cover its last segment", "[report]") {
   const TempFolder folder;
   const std::string markdown = report_of(folder, resumed_with_other_settings());
   for (const char* text :
@@ -111,7 +111,7 @@ TEST_CASE("restart: figures of a run that went on with other settings are of its
   CHECK(contains(html, "steps 201 to 250"));
 }
 
-TEST_CASE("restart: a comparison takes the part of a run that it names", "[report]") {
+TEST_CASE("restart: a comparison covers the segment that it names", "[report]") {
   const TempFolder folder;
   write(folder.path() / "parts" / "metrics.jsonl", resumed_with_other_settings());
   write(folder.path() / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
@@ -124,7 +124,7 @@ TEST_CASE("restart: a comparison takes the part of a run that it names", "[repor
   CHECK(contains(markdown, "| plain | zero3 | 2 | 20.5k | 10.2k | 25% | 100.0 |"));
 }
 
-TEST_CASE("restart: what a part is", "[report]") {
+TEST_CASE("restart: what divides a run into segments", "[report]") {
   const TempFolder folder;
   const auto segments = [&](const std::string& lines) {
     write(folder.path() / "metrics.jsonl", lines);
@@ -148,7 +148,7 @@ TEST_CASE("restart: what a part is", "[report]") {
                  steps(5, 8, 5, 100)) == "1 to 8; ");
 }
 
-TEST_CASE("restart: a start that has no steps yet says nothing of those before it", "[report]") {
+TEST_CASE("restart: a start without steps says nothing about earlier steps", "[report]") {
   const TempFolder folder;
   const std::string lines = start_line(2, 0, kZero3) + steps(1, 4, 5, 100);
   const std::string markdown = report_of(folder, lines + start_line(1, 4, kDdp));
@@ -169,7 +169,7 @@ std::string restart(int attempt, const std::string& step, const std::string& los
 
 }  // namespace
 
-TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a finding where it costs", "[report]") {
+TEST_CASE("restart: restarts make a table, and a finding if they cost enough", "[report]") {
   const TempFolder folder;
   const std::string lines = start_line(2) + steps(1, 40, 5, 100) + start_line(2, 20) + step_line(21, 5, 100) +
                             restart(2, "20", "20", 0.5) + steps(22, 30, 5, 100) + start_line(2, 10) +
@@ -192,11 +192,10 @@ TEST_CASE("restart: what a supervisor wrote of restarts is a table, and a findin
   const std::string cheap = report_of(folder, start_line(2) + steps(1, 2000, 5, 100) + restart(2, "null", "null", 0.5));
   CHECK(contains(cheap, "| 2 | rank 1 was killed (SIGKILL) | – | – | 2.00 | 1.50 | 0.00 | 0.50 |"));
   CHECK_FALSE(contains(cheap, "of the run's time"));
-  CHECK_FALSE(contains(report_of(folder, start_line(2) + steps(1, 20, 5, 100)), "started again"));
+  CHECK_FALSE(contains(report_of(folder, start_line(2) + steps(1, 20, 5, 100)), "was restarted"));
 }
 
-TEST_CASE("restart: saves that failed stay in the report, also those beyond the step that a start goes on from",
-          "[report]") {
+TEST_CASE("restart: failed saves stay in the report, even those after the step that a start resumes from", "[report]") {
   const TempFolder folder;
   const std::string failed = R"(,"error":"cannot write: No space left on device","attempt":1,"retry_step":9)";
   const std::string lines = start_line(1) + steps(1, 9, 5, 100) + event("checkpoint", 4) +
