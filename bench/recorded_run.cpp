@@ -83,7 +83,7 @@ RecordedStep RecordedRun::step(RecordMode mode) {
 
 double RecordedRun::timed_step(RecordMode mode) {
   const double begin = now_ms();
-  const ActivityClockScope parts(mode == RecordMode::off ? nullptr : &clock_);
+  const ActivityClockScope clock(mode == RecordMode::off ? nullptr : &clock_);
   const StepResult result = run_.engine->step(next_batch());
   if (mode == RecordMode::off) {
     static_cast<void>(result.loss());

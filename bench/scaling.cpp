@@ -25,9 +25,9 @@ struct MeasuredGroup {
   Size peak_bytes = 0, tokens = 0;
 };
 
-double exposed(const ActivityTimes& parts) {
-  return parts[static_cast<std::size_t>(Activity::gather_exposed)] +
-         parts[static_cast<std::size_t>(Activity::reduce_exposed)];
+double exposed(const ActivityTimes& times) {
+  return times[static_cast<std::size_t>(Activity::gather_exposed)] +
+         times[static_cast<std::size_t>(Activity::reduce_exposed)];
 }
 
 // Times this rank's steps and returns its numbers. Sets measured.tokens.

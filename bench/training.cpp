@@ -30,9 +30,9 @@ Batch random_batch(const BatchShape& shape, Size vocab) {
 
 }  // namespace
 
-double sum(const ActivityTimes& parts) {
+double sum(const ActivityTimes& times) {
   double total = 0;
-  for (const double ms : parts) total += ms;
+  for (const double ms : times) total += ms;
   return total;
 }
 

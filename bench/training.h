@@ -12,7 +12,7 @@
 
 namespace lt::bench {
 
-double sum(const ActivityTimes& parts);
+double sum(const ActivityTimes& times);
 
 class Training {
  public:

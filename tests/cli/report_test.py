@@ -130,7 +130,7 @@ class Report(program.CliTest):
         run = self.trained("run", "--parallel.strategy=zero3", "--parallel.recompute=full", ranks=2)
         self.trained("run", "--parallel.strategy=ddp", "--train.steps=18")
         page, markdown = self.checked(run)
-        self.assertIn("is of steps 13 to 18 alone; losses are of all steps.", markdown)
+        self.assertIn("cover steps 13 to 18 only; losses cover all steps.", markdown)
         self.assertIn("\n| steps | ranks | strategy | recompute | tokens / step | tokens/s |\n", markdown)
         self.assertRegex(markdown, r"\| 1 to 12 \| 2 \| zero3 \| full \| 64 \| [\d.]+k? \|\n"
                                    r"\| 13 to 18 \| 1 \| ddp \| none \| 32 \| [\d.]+k? \|\n")

@@ -31,6 +31,27 @@ TEST_CASE("progress: phases nest, and on meta or in the background there are non
   CHECK(read_progress().phase == before.phase);
 }
 
+TEST_CASE("progress: of the phases of several threads the most patient one counts", "[device]") {
+  const Phase before = read_progress().phase;
+  {
+    const PhaseScope evaluation(Phase::evaluation);
+    std::thread([] {
+      const PhaseScope step(Phase::step);
+      CHECK(read_progress().phase == Phase::evaluation);
+    }).join();
+    CHECK(read_progress().phase == Phase::evaluation);
+  }
+  {
+    const PhaseScope step(Phase::step);
+    std::thread([] {
+      const PhaseScope save(Phase::save);
+      CHECK(read_progress().phase == Phase::save);
+    }).join();
+    CHECK(read_progress().phase == Phase::step);
+  }
+  CHECK(read_progress().phase == before);
+}
+
 TEST_CASE("progress: the slowest step is that from one begin to the next, without long work in between", "[device]") {
   constexpr auto kTime = std::chrono::milliseconds(200);
   const auto do_for = [](Phase phase, std::chrono::milliseconds time) {

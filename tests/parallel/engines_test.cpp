@@ -1,6 +1,8 @@
 // Several engines in one process, in one thread and in two: each computes as if it were alone.
 #include <array>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "libtrain/device/context.h"
 #include "libtrain/parallel/engine.h"
@@ -22,6 +24,15 @@ struct Watched final : nn::Gpt2 {
     return Gpt2::loss(batch);
   }
   std::vector<KernelSettings> seen;
+};
+
+// Gives a notice in each pass.
+struct Noticing final : nn::Gpt2 {
+  using Gpt2::Gpt2;
+  Tensor loss(const Batch& batch) override {
+    Context::current().give_notice("a slower kernel runs");
+    return Gpt2::loss(batch);
+  }
 };
 
 struct Run {
@@ -108,4 +119,13 @@ TEST_CASE("engines: two of one process compute as if each were alone", "[paralle
     CHECK(curve == alone[1]);
   }
   CHECK(Context::current().kernels == KernelSettings{});
+}
+
+TEST_CASE("engine: a notice from inside a step reaches the caller, once", "[parallel]") {
+  Noticing model(small_spec("gpt-tiny"));
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 2, .accum = 2, .seq = 16, .device = device()});
+  std::vector<std::string> notices;
+  const ContextMemberScope<&Context::notices> scope(&notices);
+  for (Size n = 0; n < 2; ++n) engine.step(rows_of_step(engine.batch_shape(), n, 256));
+  CHECK(notices == std::vector<std::string>{"a slower kernel runs"});
 }

@@ -25,7 +25,7 @@ double total(const ActivityTimes& ms) { return std::accumulate(ms.begin(), ms.en
 
 }  // namespace
 
-TEST_CASE("part clock: nested parts, each with its own time, add up to the whole", "[profile]") {
+TEST_CASE("activity clock: nested activities, each with its own time, add up to the whole", "[profile]") {
   ActivityClock clock;
   const ActivityClockScope current(&clock);
   const auto before = Clock::now();
@@ -60,7 +60,7 @@ TEST_CASE("part clock: nested parts, each with its own time, add up to the whole
   CHECK(total(ms) <= most + 1e-6);
 }
 
-TEST_CASE("part clock: a lap starts from zero, in the part that is current", "[profile]") {
+TEST_CASE("activity clock: a lap starts from zero, in the current activity", "[profile]") {
   ActivityClock clock;
   const ActivityClockScope current(&clock);
   const ActivityScope data(Activity::data);
@@ -75,7 +75,7 @@ TEST_CASE("part clock: a lap starts from zero, in the part that is current", "[p
   CHECK(ms_since(begin) >= 1);
 }
 
-TEST_CASE("part clock: without a current clock scopes do nothing", "[profile]") {
+TEST_CASE("activity clock: without a current clock scopes do nothing", "[profile]") {
   ActivityClock clock;
   clock.lap().times();
   REQUIRE(Context::current().clock == nullptr);
@@ -90,14 +90,14 @@ TEST_CASE("part clock: without a current clock scopes do nothing", "[profile]") 
   CHECK(total(ms) == of(ms, Activity::other));
 }
 
-TEST_CASE("part clock: enter() returns the part that was current", "[profile]") {
+TEST_CASE("activity clock: enter() returns the previous activity", "[profile]") {
   ActivityClock clock;
   CHECK(clock.enter(Activity::forward) == Activity::other);
   CHECK(clock.enter(Activity::backward) == Activity::forward);
   CHECK(clock.enter(Activity::other) == Activity::backward);
 }
 
-TEST_CASE("part clock: a scope gives the clock back that was current, also where an exception passes", "[profile]") {
+TEST_CASE("activity clock: a scope restores the previous clock, also during stack unwinding", "[profile]") {
   ActivityClock outer;
   const ActivityClockScope current(&outer);
   try {

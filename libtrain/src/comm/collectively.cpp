@@ -14,12 +14,12 @@ namespace {
 struct Failure {
   ExitCode code;
   int rank;  // in the run
-  std::string part, message, hint;
+  std::string component, message, hint;
 };
 
 std::string pack(const Failure& failure) {
-  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(failure.code), failure.rank, failure.part.size(),
-                     failure.part, failure.message.size(), failure.message, failure.hint.size(), failure.hint);
+  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(failure.code), failure.rank, failure.component.size(),
+                     failure.component, failure.message.size(), failure.message, failure.hint.size(), failure.hint);
 }
 
 Failure unpack(const std::string& bytes) {
@@ -39,7 +39,7 @@ Failure unpack(const std::string& bytes) {
   Failure failure;
   failure.code = static_cast<ExitCode>(number());
   failure.rank = number();
-  failure.part = text();
+  failure.component = text();
   failure.message = text();
   failure.hint = text();
   return failure;
@@ -76,12 +76,12 @@ void collectively(const Group& group, const std::function<void()>& body) {
     const bool shared = place.size == place.run_size;
     // The same type on every rank, so that callers may catch it by type.
     if (failure.code == ExitCode::usage) {
-      throw_as(UsageError(failure.part, failure.message, failure.hint), failure, shared);
+      throw_as(UsageError(failure.component, failure.message, failure.hint), failure, shared);
     }
     if (failure.code == ExitCode::data) {
-      throw_as(DataError(failure.part, failure.message, failure.hint), failure, shared);
+      throw_as(DataError(failure.component, failure.message, failure.hint), failure, shared);
     }
-    throw_as(Error(failure.code, failure.part, failure.message, failure.hint), failure, shared);
+    throw_as(Error(failure.code, failure.component, failure.message, failure.hint), failure, shared);
   }
 }
 

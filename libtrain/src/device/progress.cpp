@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "device/cuda.h"
@@ -42,7 +44,7 @@ static_assert(is_in_order());
 using StepClock = std::chrono::steady_clock;
 
 std::atomic<std::uint64_t> progress_count{0};
-std::atomic<Phase> current_phase{Phase::none};
+std::array<std::atomic<int>, kPhases> threads_in{};  // by phase; those in none do not count
 std::atomic<std::int64_t> running_step{0};
 std::atomic<double> slowest_step_s{0};
 // The step that a thread runs. Its duration excludes time in patient phases.
@@ -61,20 +63,44 @@ double seconds_between(StepClock::time_point begin, StepClock::time_point end) {
 thread_local bool in_background = false;
 std::atomic<int> waits_for_background{0};
 
-// A pinned word that streams write and the host reads. The driver reclaims it when the process ends.
-std::atomic<std::uint32_t*> launch_word{nullptr};
-std::atomic<std::uint32_t> launches{0};
+// Counts the graph launches of a device: `word` is pinned memory that the stream writes and the host reads. The driver
+// reclaims it when the process ends.
+struct LaunchCount {
+  std::once_flag made;
+  std::shared_ptr<void> memory;
+  std::atomic<std::uint32_t*> word{nullptr};
+  std::atomic<std::uint32_t> launches{0};
+};
+std::array<LaunchCount, cuda::kMostDevices>& launch_counts() {
+  static auto& counts = *new std::array<LaunchCount, cuda::kMostDevices>;
+  return counts;
+}
+
+void count_thread(Phase phase, int change) {
+  if (phase == Phase::none) return;
+  threads_in[static_cast<std::size_t>(phase)].fetch_add(change, std::memory_order_relaxed);
+}
 
 Phase enter(Phase phase) {
   count_progress();
   const Phase previous = std::exchange(running.phase, phase);
-  current_phase.store(phase, std::memory_order_relaxed);
+  count_thread(phase, 1);
+  count_thread(previous, -1);
   const bool was_patient = patience(previous) > 1, is_patient = patience(phase) > 1;
   if (was_patient == is_patient) return previous;
   const auto now = StepClock::now();
   if (is_patient) running.patient_begin = now;
   if (was_patient) running.patient_s += seconds_between(running.patient_begin, now);
   return previous;
+}
+
+Phase most_patient_phase() {
+  Phase found = Phase::none;
+  for (const PhaseRow& row : kPhaseTable) {
+    if (threads_in[static_cast<std::size_t>(row.phase)].load(std::memory_order_relaxed) == 0) continue;
+    if (found == Phase::none || row.patience > patience(found)) found = row.phase;
+  }
+  return found;
 }
 
 }  // namespace
@@ -116,18 +142,21 @@ void begin_step(std::int64_t step) {
 
 void count_launch(const Stream& stream) {
   if (stream.device().type != DeviceType::cuda) return;
-  static const auto& memory = *new auto([&] {
-    auto pinned = cuda::allocate_pinned(stream.device().index, sizeof(std::uint32_t));
-    *static_cast<std::uint32_t*>(pinned.get()) = 0;
-    launch_word = static_cast<std::uint32_t*>(pinned.get());
-    return pinned;
-  }());
-  cuda::write_word(static_cast<std::uint32_t*>(memory.get()), ++launches, stream.cuda());
+  const int index = stream.device().index;
+  LaunchCount& count = launch_counts()[static_cast<std::size_t>(index)];
+  std::call_once(count.made, [&] {
+    count.memory = cuda::allocate_pinned(index, sizeof(std::uint32_t));
+    *static_cast<std::uint32_t*>(count.memory.get()) = 0;
+    count.word = static_cast<std::uint32_t*>(count.memory.get());
+  });
+  cuda::write_word(count.word, ++count.launches, stream.cuda());
 }
 
 Progress read_progress() {
-  Progress progress{progress_count, current_phase, running_step, slowest_step_s};
-  if (const volatile std::uint32_t* word = launch_word) progress.launches = *word;
+  Progress progress{progress_count, most_patient_phase(), running_step, slowest_step_s};
+  for (const LaunchCount& count : launch_counts()) {
+    if (const volatile std::uint32_t* word = count.word) progress.launches += *word;
+  }
   progress.awaits_background = waits_for_background > 0;
   return progress;
 }

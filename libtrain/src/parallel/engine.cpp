@@ -63,13 +63,13 @@ void Engine::rehearse(const Batch& step, const std::optional<Batch>& evaluation)
     impl.memory.prepare(kStepName, step, impl.rehearsal(&Impl::step));
     if (evaluation) impl.memory.prepare(kEvaluationName, *evaluation, impl.rehearsal(&Impl::evaluate));
   });
-  impl.compare_plans();
+  impl.compare_with_other_ranks();
   collectively(impl.control, [&] { impl.memory.reserve(); });
 }
 
-void Engine::Impl::compare_plans() {
-  for (const PlannedCalls& planned : std::exchange(uncompared, {})) {
-    require_same_calls(planned.name, planned.calls, control);
+void Engine::Impl::compare_with_other_ranks() {
+  for (const RehearsedCalls& rehearsed : std::exchange(uncompared, {})) {
+    require_same_calls(rehearsed.name, rehearsed.calls, control);
     if (sharding.arena_source() == nullptr) continue;
     for (const auto& [key, known] : memory.plans()) require_same_places(*known, sharding.gather);
   }
@@ -119,12 +119,13 @@ void Engine::Impl::require_sound() const {
 Context Engine::Impl::context(const Context& records) const {
   Context own;
   own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
+  own.notices = records.notices;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
   return own;
 }
 
-void Engine::Impl::run(const char* name, StepFunction function, const Batch& batch) {
+void Engine::Impl::run(const char* name, PassFunction function, const Batch& batch) {
   require_sound();
   const ContextScope scope(context(Context::current()));
   const auto body = [&] {
@@ -170,7 +171,7 @@ void Engine::Impl::run_graph(const Batch& batch) {
   defer_update_gathers();
 }
 
-StepMemory::Rehearsal Engine::Impl::rehearsal(StepFunction function) {
+StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
   return [this, function](const std::string& name, const Batch& shapes) {
     struct Restore {  // even if the rehearsal throws
       Impl& engine;

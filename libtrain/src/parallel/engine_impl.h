@@ -59,27 +59,27 @@ struct Engine::Impl {
 
   void step(const Batch& batch);
   void evaluate(const Batch& batch);
-  using StepFunction = void (Impl::*)(const Batch&);
+  using PassFunction = void (Impl::*)(const Batch&);
   // Throws UsageError after a step that threw.
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records) const;
   // Runs `function` in the arena.
-  void run(const char* name, StepFunction function, const Batch& batch);
+  void run(const char* name, PassFunction function, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
   // Runs the step as a graph, and captures it first if the slot has none for such batches.
   void run_graph(const Batch& batch);
   // Rehearses `function` for batches like `batch` and reserves the arena, unless that is already done.
-  void make_room(const char* name, StepFunction function, const Batch& batch) {
+  void make_room(const char* name, PassFunction function, const Batch& batch) {
     memory.prepare(name, batch, rehearsal(function));
-    compare_plans();
+    compare_with_other_ranks();
     memory.reserve();
   }
   // Requires that everything rehearsed since the last call makes the same collectives on all ranks and, with an arena
   // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks.
-  void compare_plans();
+  void compare_with_other_ranks();
   // Rehearses `function` with an engine like this one on the meta device.
-  StepMemory::Rehearsal rehearsal(StepFunction function);
+  StepMemory::Rehearsal rehearsal(PassFunction function);
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
@@ -113,13 +113,13 @@ struct Engine::Impl {
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count
   Size graph_launches = 0;
-  struct PlannedCalls {
+  struct RehearsedCalls {
     std::string name;
     std::vector<std::string> calls;  // its collectives, one line each
   };
-  std::vector<PlannedCalls> uncompared;  // rehearsed since the last compare_plans()
-  std::optional<Event> update_gate;      // set by hold_update_for(), for the next update
-  bool failed = false;                   // a step or an evaluation threw half-way
+  std::vector<RehearsedCalls> uncompared;  // rehearsed since the last compare_with_other_ranks()
+  std::optional<Event> update_gate;        // set by hold_update_for(), for the next update
+  bool failed = false;                     // a step or an evaluation threw half-way
 };
 
 }  // namespace lt

@@ -15,7 +15,7 @@ class CsvSink final : public Sink {
     std::string names =
         "step,tokens,loss,grad_norm,lr,step_ms,tokens_per_s,tokens_per_s_per_rank,mfu,memory_peak_bytes,"
         "memory_outside_bytes";
-    for (const std::string_view part : kActivityNames) names += fmt::format(",{}_ms", part);
+    for (const std::string_view activity : kActivityNames) names += fmt::format(",{}_ms", activity);
     names += ",slowest,step_ms_min,step_ms_mean,step_ms_max,own_ms_min,own_ms_mean,own_ms_max";
     std::string last, line;  // `last`: the column names of the last version that wrote to the file
     for (std::ifstream file(path); std::getline(file, line);) {

@@ -29,12 +29,12 @@ OverRanks over_ranks(const std::vector<double>& values) {
 
 std::string to_json_line(const StepRecord& r) {
   Json breakdown, comm = Json::array();
-  Json parts;
+  Json over_ranks;
   for (std::size_t i = 0; i < kActivities; ++i) {
     const std::string name(kActivityNames[i]);
     breakdown[name] = r.breakdown_ms[i];
-    const OverRanks& part = r.breakdown_over_ranks[i];
-    parts[name] = {{"min", part.min}, {"mean", part.mean}, {"max", part.max}, {"rank", part.rank_of_max}};
+    const OverRanks& times = r.breakdown_over_ranks[i];
+    over_ranks[name] = {{"min", times.min}, {"mean", times.mean}, {"max", times.max}, {"rank", times.rank_of_max}};
   }
   for (const CommTotal& total : r.comm) {
     const double gbps = total.busy_ms > 0 ? static_cast<double>(total.bytes) / total.busy_ms / 1e6 : 0;
@@ -70,7 +70,7 @@ std::string to_json_line(const StepRecord& r) {
                 {"own_ms_mean", r.own_ms_over_ranks.mean},
                 {"own_ms_max", r.own_ms_over_ranks.max},
                 {"own_ms", own_ms},
-                {"parts_ms", parts}}}};
+                {"parts_ms", over_ranks}}}};
   if (r.loss_scale > 0) row["loss_scale"] = r.loss_scale;
   return row.dump();
 }

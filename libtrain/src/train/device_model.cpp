@@ -53,14 +53,14 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {
   const int groups = std::min(kMostGroups, std::max(1, layout.run_ranks / ranks));
   for (int group = 0; group < groups; ++group) {
     const int first = group / stride * stride * ranks + group % stride;
-    int part = 0, nodes = 1;
+    int share = 0, nodes = 1;
     for (int i = 0; i < ranks; ++i) {
       const int node = (first + i * stride) / layout.ranks_per_node;
       const int previous = i == 0 ? node : (first + (i - 1) * stride) / layout.ranks_per_node;
-      if (node != previous) result.smallest_share = std::min(result.smallest_share, part), part = 0, ++nodes;
-      ++part;
+      if (node != previous) result.smallest_share = std::min(result.smallest_share, share), share = 0, ++nodes;
+      ++share;
     }
-    result.smallest_share = std::min(result.smallest_share, part);
+    result.smallest_share = std::min(result.smallest_share, share);
     result.nodes = std::max(result.nodes, nodes);
   }
   return result;
@@ -68,10 +68,10 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {
 
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape) {
   if (shape.ranks < 2) return {};
-  const double ranks = shape.ranks, part = group.smallest_share;
+  const double ranks = shape.ranks, share = group.smallest_share;
   const double sent = static_cast<double>(shape.bytes), whole = sent * ranks / (ranks - 1);
   const double local_s = group.nodes < shape.ranks ? sent / (device.local_gb_s * 1e9) : 0;
-  const double network_s = whole * (1 - part / ranks) / (part * device.network_gb_s * 1e9);
+  const double network_s = whole * (1 - share / ranks) / (share * device.network_gb_s * 1e9);
   const double hops_us = (group.nodes - 1) * device.network_hop_us + (ranks - group.nodes) * device.local_hop_us;
   const double start_ms = shape.rounds * (device.collective_us + hops_us) / 1e3;
   return {start_ms + std::max(local_s, network_s) * 1e3, network_s > local_s};

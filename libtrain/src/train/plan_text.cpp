@@ -66,15 +66,15 @@ std::array<Bound, 5> bounds(const Plan& plan) {
 
 nlohmann::ordered_json estimate_json(const Plan& plan) {
   const StepTime& time = plan.step_time;
-  nlohmann::ordered_json parts;
-  for (std::size_t i = 0; i < kActivities; ++i) parts[std::string(kActivityNames[i])] = time.breakdown_ms[i];
+  nlohmann::ordered_json breakdown;
+  for (std::size_t i = 0; i < kActivities; ++i) breakdown[std::string(kActivityNames[i])] = time.breakdown_ms[i];
   nlohmann::ordered_json json = {
       {"compute", time.compute_ms()}, {"exposed_comm", time.exposed_ms()},
       {"total", time.total_ms()},     {"device", plan.machine.device},
       {"cores", plan.machine.cores},  {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
   for (const Bound& bound : bounds(plan)) json[bound.name] = bound.ms;
   json["collectives"] = time.collectives_ms;
-  json["breakdown_ms"] = parts;
+  json["breakdown_ms"] = breakdown;
   json["tokens_per_s"] = plan.tokens_per_s;
   json["mfu"] = plan.mfu < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(plan.mfu);
   json["bound_by"] = bounds(plan).front().name;

@@ -94,7 +94,7 @@ void RestartRecord::step_done() {
   restart_.reset();
   run_.log.event(event);
   const Json& down = event["down_seconds"];
-  const auto seconds = [&](const char* part) { return down[part].get<double>(); };
+  const auto seconds = [&](const char* key) { return down[key].get<double>(); };
   run_.log.say(
       fmt::format("attempt {}, because {}: down {:.2f} s (notice {:.2f}, backoff {:.2f}, start {:.2f}), steps lost: {}",
                   event["attempt"].get<int>(), event["cause"].get<std::string>(), seconds("total"), seconds("notice"),

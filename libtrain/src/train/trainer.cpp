@@ -66,7 +66,7 @@ class Trainer {
 
   End run_steps() {
     const TrainConfig& train = run_.config.train;
-    const ActivityClockScope parts(&clock_);
+    const ActivityClockScope clock(&clock_);
     const ContextMemberScope<&Context::notices> notices(&notices_);
     set_fault_step(steps_done());
     fault_point("start");

@@ -9,9 +9,9 @@
 namespace lt {
 
 // For main(), which returns its result. Calls init() and then `body` with the world, on every rank. Prints what either
-// throws on standard error, "error: [part] rank R: message" and a "hint:" line: once for an error that all ranks share;
-// if ranks fail to meet, each rank prints its own. The exit code is the Error's, or 1 for any other exception. If one
-// rank fails while the others go on, this calls World::abort() and does not return; that rank ends within 10 s.
+// throws on standard error, "error: [component] rank R: message" and a "hint:" line: once for an error that all ranks
+// share; if ranks fail to meet, each rank prints its own. The exit code is the Error's, or 1 for any other exception.
+// If one rank fails while the others go on, this calls World::abort() and does not return; that rank ends within 10 s.
 int run_program(int argc, char** argv, const std::function<int(const World&)>& body,
                 const MeetingOptions& meeting = {});
 

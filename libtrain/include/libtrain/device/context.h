@@ -28,7 +28,7 @@ struct ForwardContext;
 struct Context {
   // Recorders; null records nothing.
   std::shared_ptr<Timeline> timeline;           // spans
-  ActivityClock* clock = nullptr;               // times by phase
+  ActivityClock* clock = nullptr;               // times by activity
   WorkCount* work = nullptr;                    // FLOPs and traffic
   std::vector<std::string>* calls = nullptr;    // descriptions of the collectives of meta groups
   std::vector<std::string>* notices = nullptr;  // messages to the user, such as that a slower kernel runs and why

@@ -31,8 +31,8 @@ std::string_view to_string(Phase phase);
 // host work is ordinary.
 double patience(Phase phase);
 
-// Puts the process in `phase` until the scope ends, then back in the previous phase. Threads share one phase, that of
-// the latest scope. Scopes inside a BackgroundScope, and for work on the meta device, do nothing.
+// Puts this thread in `phase` until the scope ends. If several threads are in phases, the process is in the most
+// patient of them. Scopes inside a BackgroundScope, and for work on the meta device, do nothing.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase, Device device = kCpu);

@@ -108,7 +108,8 @@ class Engine {
   // One step on this rank's rows of the global batch: batch_shape().samples() rows, of the same shape on all ranks.
   // Runs forward and backward for each micro-batch, reduction, clipping and update. If loss or norm is not finite, the
   // device skips the update, and f16 halves its scale. After a step or an evaluation has thrown half-way, the engine
-  // refuses all further ones (UsageError).
+  // refuses all further ones (UsageError). A step's duration, from which the watchdog derives its patience, is known
+  // only if the thread that runs it also runs the next one.
   StepResult step(const Batch& batch);
   // Sets the learning rate of the next steps; initially OptimizerGroups::lr.
   void set_learning_rate(double lr);

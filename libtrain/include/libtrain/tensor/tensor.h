@@ -94,8 +94,8 @@ class Tensor {
 
   bool is_bound() const;
 
-  // Recomputes values that were dropped, so that a view can share them. Throws as data() does.
   void require_numbers() const;  // throws UsageError on meta
+  // Recomputes values that were dropped, so that a view can share them. Throws as data() does.
   void require_values() const;
 
   // Autograd (see autograd.h). set_requires_grad() marks a leaf, which collects its gradient in f32 (f64 for f64).
