@@ -19,16 +19,16 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Training training(config, world.group(), step_options_of_rank(config, world));
   training.time_steps(options.warmup);
   std::vector<double> ms;
-  std::array<std::vector<double>, kActivities> times;
+  std::array<std::vector<double>, kActivities> activities;
   for (const ActivityTimes& step : training.time_steps(options.iterations)) {
     ms.push_back(sum(step));
-    for (std::size_t p = 0; p < kActivities; ++p) times[p].push_back(step[p]);
+    for (std::size_t p = 0; p < kActivities; ++p) activities[p].push_back(step[p]);
   }
   if (world.rank() != 0) return;
 
   const double median_s = median(ms) / 1e3, tokens = static_cast<double>(training.tokens());
   Json breakdown;
-  for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(times[p]);
+  for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
   Json result = new_result("step", world, options);
   result.update(Json{{"model", nn::model_name(model_spec(config))},
                      {"dtype", config.train.dtype},

@@ -13,7 +13,7 @@
 #include "known_folders.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "load_shares.h"
 #include "manifest.h"
 #include "read_ranges.h"

@@ -15,7 +15,7 @@
 #include "known_folders.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "manifest.h"
 #include "read_ranges.h"
 #include "retention.h"

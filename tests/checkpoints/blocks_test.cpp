@@ -100,7 +100,7 @@ TEST_CASE("blocks: several threads find what one does", "[checkpoints]") {
   const fs::path folder = save_alone(temp.path(), 3, shards_of(parameters, 0, 1));
   const fs::path path = folder / shard_name(0);
   const std::vector<DatasetEntry> datasets = read_manifest(folder).files.at(0).datasets;
-  const std::string whole = read_file(path);
+  const std::string whole = read_text(path);
   for (const int count : {1, 2, 3, 4, 16}) {
     INFO(count << " threads");
     const Threads threads(count);
@@ -114,11 +114,11 @@ TEST_CASE("blocks: several threads find what one does", "[checkpoints]") {
   for (std::size_t d = 0; d < datasets.size(); d += 7) {  // 240 payloads, some for each thread
     std::string bytes = whole;
     bytes[static_cast<std::size_t>(datasets[d].offset)] ^= 4;
-    write_file(path, bytes);
+    write_text(path, bytes);
     const std::vector<std::string> problems = problems_of(folder, true);
     REQUIRE_FALSE(problems.empty());
     CHECK_THAT(problems[0], Catch::Contains(block_name(datasets[d], 0)));
   }
-  write_file(path, whole);
+  write_text(path, whole);
   CHECK(problems_of(folder, true).empty());
 }

@@ -14,7 +14,7 @@ using Catch::Matchers::ContainsSubstring;
 TEST_CASE("damage: every single flipped bit of the manifest", "[checkpoints]") {
   const TempFolder temp;
   const fs::path folder = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
-  std::string text = read_file(folder / "manifest.json");
+  std::string text = read_text(folder / "manifest.json");
   parse_manifest(text);
   Size accepted = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -35,7 +35,7 @@ TEST_CASE("damage: every single flipped bit of the manifest", "[checkpoints]") {
 TEST_CASE("damage: every length of a truncated manifest", "[checkpoints]") {
   const TempFolder temp;
   const fs::path folder = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
-  const std::string text = read_file(folder / "manifest.json");
+  const std::string text = read_text(folder / "manifest.json");
   Size refused = 0;
   for (std::size_t length = 0; length < text.size(); ++length) {
     try {
@@ -53,7 +53,7 @@ TEST_CASE("damage: every byte of a shard file, one bit each", "[checkpoints]") {
   const ShardMap shards = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, shards), file = folder / "rank-00000.h5";
   const Manifest manifest = read_manifest(folder);
-  std::string bytes = read_file(file);
+  std::string bytes = read_text(file);
   Size unnoticed = 0;
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
@@ -68,7 +68,7 @@ TEST_CASE("damage: 1500 flipped bits of payload, each refused by verification an
   const ShardMap shards = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, shards), file = folder / "rank-00000.h5";
   const Manifest manifest = read_manifest(folder);
-  const std::string whole = read_file(file);
+  const std::string whole = read_text(file);
   Size silent = 0;
   for (int flip = 0; flip < 1500; ++flip) {
     const auto& datasets = manifest.files[0].datasets;
@@ -77,7 +77,7 @@ TEST_CASE("damage: 1500 flipped bits of payload, each refused by verification an
     std::string bytes = whole;
     const auto at = static_cast<std::size_t>(dataset.offset + bit / 8);
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (bit % 8)));
-    write_file(file, bytes);
+    write_text(file, bytes);
     const std::string expected = "rank-00000.h5: " + to_string(dataset) + "[";
     const auto problems = problems_of(folder, true);
     silent += problems.size() != 1 || !problems[0].starts_with(expected);
@@ -96,7 +96,7 @@ TEST_CASE("damage: flipped bits between the payloads are refused by verification
   const ShardMap shards = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, shards), file = folder / "rank-00000.h5";
   const Manifest manifest = read_manifest(folder);
-  const std::string whole = read_file(file);
+  const std::string whole = read_text(file);
   const auto is_payload = [&](Size at) {
     for (const auto& dataset : manifest.files[0].datasets) {
       if (dataset.offset <= at && at < dataset.offset + dataset.bytes()) return true;
@@ -108,7 +108,7 @@ TEST_CASE("damage: flipped bits between the payloads are refused by verification
     if (is_payload(static_cast<Size>(at))) continue;
     std::string bytes = whole;
     bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
-    write_file(file, bytes);
+    write_text(file, bytes);
     ++flips;
     const auto problems = problems_of(folder, true);
     reported += problems.size() == 1 && problems[0].starts_with("rank-00000.h5: metadata: crc32c: expected");
@@ -127,7 +127,7 @@ TEST_CASE("damage: truncated, missing and replaced files", "[checkpoints]") {
   const TempFolder temp;
   const ShardMap shards = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, shards), file = folder / "rank-00000.h5";
-  const std::string whole = read_file(file), size = std::to_string(whole.size());
+  const std::string whole = read_text(file), size = std::to_string(whole.size());
   const auto check_refused = [&](const std::string& what) {
     CHECK_THROWS_WITH(load(folder.string(), shards),
                       ContainsSubstring((folder / "rank-00000.h5").string() + ": " + what));
@@ -137,12 +137,12 @@ TEST_CASE("damage: truncated, missing and replaced files", "[checkpoints]") {
   };
   SECTION("truncated") {
     for (const std::size_t length : {std::size_t{0}, std::size_t{17}, whole.size() / 2, whole.size() - 1}) {
-      write_file(file, whole.substr(0, length));
+      write_text(file, whole.substr(0, length));
       check_refused("expected " + size + " bytes, found " + std::to_string(length));
     }
   }
   SECTION("longer") {
-    write_file(file, whole + '\0');
+    write_text(file, whole + '\0');
     check_refused("expected " + size + " bytes, found " + std::to_string(whole.size() + 1));
   }
   SECTION("missing") {
@@ -155,7 +155,7 @@ TEST_CASE("damage: truncated, missing and replaced files", "[checkpoints]") {
     check_refused("is not a regular file");
   }
   SECTION("zeros of the same size") {
-    write_file(file, std::string(whole.size(), '\0'));
+    write_text(file, std::string(whole.size(), '\0'));
     CHECK_THROWS_WITH(load(folder.string(), shards),
                       ContainsSubstring("rank-00000.h5: master/embedding.wte.weight[0, 55): crc32c"));
     CHECK(problems_of(folder, true).size() == shards.owned.size() + 1);

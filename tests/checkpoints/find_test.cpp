@@ -41,7 +41,7 @@ TEST_CASE("find_newest: a step's folder, a checkpoints folder or a run's folder"
   const fs::path checkpoints = temp.path() / "checkpoints";
   const ShardMap shards = shards_of(small_model(), 0, 1);
   for (const Size step : {2, 30, 4}) save_alone(checkpoints, step, shards);
-  write_file(checkpoints / "LATEST", "step-00000002\n");  // a wrong hint
+  write_text(checkpoints / "LATEST", "step-00000002\n");  // a wrong hint
   const std::string newest = (checkpoints / "step-00000030").string();
   Strings notes;
   CHECK(find_newest(temp.text(), kAnyRun, &notes, false) == newest);
@@ -93,8 +93,8 @@ TEST_CASE("newest: a hint names what is expected if nothing of that kind exists,
     }
   };
   CHECK(hint() == "a step's folder, a checkpoints folder or a run's folder is expected");
-  write_file(temp.path() / "config.json", "{}");
-  write_file(temp.path() / "model.safetensors", "");
+  write_text(temp.path() / "config.json", "{}");
+  write_text(temp.path() / "model.safetensors", "");
   CHECK(hint() == "this is a Hugging Face folder; import of them is not in this version");
   const fs::path damaged = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
   fs::resize_file(damaged / "manifest.json", 0);
@@ -129,12 +129,12 @@ TEST_CASE("find_newest: a flipped bit is found with checksums only", "[checkpoin
   const ShardMap shards = shards_of(small_model(), 0, 1);
   save_alone(temp.path(), 1, shards);
   const fs::path damaged = save_alone(temp.path(), 2, shards);
-  std::string bytes = read_file(damaged / "rank-00000.h5");
+  std::string bytes = read_text(damaged / "rank-00000.h5");
   const float value = value_of("scale", "m", 0);
   const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;
-  write_file(damaged / "rank-00000.h5", bytes);
+  write_text(damaged / "rank-00000.h5", bytes);
   CHECK(find_newest(temp.text(), kAnyRun, nullptr, false) == damaged.string());
   Strings notes;
   CHECK(find_newest(temp.text(), kAnyRun, &notes, true) == (temp.path() / "step-00000001").string());
@@ -149,15 +149,15 @@ TEST_CASE("find: a manifest is parsed once, and again where its file is not as i
   const fs::path folder = save_alone(temp.path(), 1, shards), manifest = folder / "manifest.json";
   save_alone(temp.path(), 2, shards);
   const auto time = fs::last_write_time(manifest);
-  const std::string text = read_file(manifest);
-  write_file(manifest, std::string(text.size(), ' '));
+  const std::string text = read_text(manifest);
+  write_text(manifest, std::string(text.size(), ' '));
   fs::last_write_time(manifest, time);
   CHECK(list(temp.text(), false)[0].valid);  // from the cache
   CHECK(candidates(temp.text(), {kRun})[1].step == 1);
   CHECK(!list(temp.text(), true)[0].valid);
   fs::last_write_time(manifest, time + std::chrono::hours(1));
   CHECK(!list(temp.text(), false)[0].valid);
-  write_file(manifest, text);
+  write_text(manifest, text);
   fs::last_write_time(manifest, time + std::chrono::hours(2));
   CHECK(list(temp.text(), false)[0].valid);
   fs::resize_file(folder / "rank-00000.h5", 5);  // changes neither the manifest nor the answer

@@ -117,29 +117,15 @@ fs::path save_by(const std::string& run, const fs::path& directory, Size step, i
   const ShardMap shards = shards_of(small_model(), 0, 1, DType::f32);  // as in version 1
   const fs::path folder = checkpoint::save(to.string(), shards, state, Group(), {.keep = keep});
   if (run.empty()) {
-    std::string text = read_file(folder / "manifest.json");
+    std::string text = read_text(folder / "manifest.json");
     const std::size_t begin = text.find(" \"run\""), end = text.find(" \"step\"");
     text.replace(begin, end - begin, "").replace(text.find("\"version\": 2"), 12, "\"version\": 1");
-    write_file(folder / "manifest.json", with_repaired_checksum(text));
+    write_text(folder / "manifest.json", with_repaired_checksum(text));
   }
   if (alone) return folder;
   fs::create_directories(directory);
   fs::copy(folder, directory / folder.filename());
   return directory / folder.filename();
-}
-
-std::string read_file(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-void write_file(const fs::path& file, const std::string& bytes) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << bytes;
-  out.close();
-  if (!out) throw std::runtime_error("cannot write " + file.string());
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {

@@ -42,8 +42,6 @@ fs::path save_alone(const fs::path& directory, lt::Size step, const lt::ShardMap
 // Like save_alone() for run `run`. If `run` is empty, writes a version 1 checkpoint, which has no run id.
 fs::path save_by(const std::string& run, const fs::path& directory, lt::Size step, int keep = 100);
 
-std::string read_file(const fs::path& file);
-void write_file(const fs::path& file, const std::string& bytes);
 // The sorted names in a folder.
 std::vector<std::string> names_in(const fs::path& folder);
 

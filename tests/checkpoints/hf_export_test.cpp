@@ -36,7 +36,7 @@ struct Exported {
 };
 
 Exported read_safetensors(const fs::path& file) {
-  const std::string bytes = read_file(file);
+  const std::string bytes = read_text(file);
   std::uint64_t length = 0;
   REQUIRE(bytes.size() > 8);
   std::memcpy(&length, bytes.data(), 8);
@@ -99,12 +99,12 @@ TEST_CASE("hf export: transposed and sliced tensors hold the numbers of the chec
     }
     CHECK(exported.data.size() == static_cast<std::size_t>(elements) * sizeof(float));
   }
-  const json gpt2 = json::parse(read_file(temp.path() / "gpt2-tied" / "config.json"));
+  const json gpt2 = json::parse(read_text(temp.path() / "gpt2-tied" / "config.json"));
   CHECK(gpt2.at("n_embd") == 24);
   CHECK(gpt2.at("n_inner") == 40);
   CHECK(gpt2.at("activation_function") == "gelu_new");
   CHECK(gpt2.at("tie_word_embeddings") == true);
-  const json llama = json::parse(read_file(temp.path() / "llama-untied" / "config.json"));
+  const json llama = json::parse(read_text(temp.path() / "llama-untied" / "config.json"));
   CHECK(llama.at("num_key_value_heads") == 2);
   CHECK(llama.at("rope_theta") == 5000.0);
   CHECK(llama.at("rms_norm_eps").get<float>() == 0.0001f);
@@ -120,7 +120,7 @@ TEST_CASE("hf export: Mistral's sliding_window is the model's window, null witho
   HfCase item = *found;
   const auto window = [&](const char* name) {
     export_hf(save_case(item, temp.path() / name), temp.path() / (std::string(name) + "-hf"));
-    return json::parse(read_file(temp.path() / (std::string(name) + "-hf") / "config.json")).at("sliding_window");
+    return json::parse(read_text(temp.path() / (std::string(name) + "-hf") / "config.json")).at("sliding_window");
   };
   CHECK(window("five") == 5);
   item.model.erase(item.model.find(R"("window":5,)"), 11);
@@ -138,12 +138,12 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
   };
   SECTION("a flipped bit in the last tensor") {
     const fs::path folder = save_case(item, temp.path() / "run");
-    std::string bytes = read_file(folder / "rank-00000.h5");
+    std::string bytes = read_text(folder / "rank-00000.h5");
     const Manifest manifest = read_manifest(folder);
     for (const DatasetEntry& dataset : manifest.files[0].datasets) {
       if (dataset.parameter == "head.norm.bias") bytes[static_cast<std::size_t>(dataset.offset)] ^= 1;
     }
-    write_file(folder / "rank-00000.h5", bytes);
+    write_text(folder / "rank-00000.h5", bytes);
     CHECK_THROWS_WITH(export_hf(folder, out),
                       ContainsSubstring((folder / "rank-00000.h5").string() + ": master/head.norm.bias"));
     CHECK(left().empty());
@@ -174,10 +174,10 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
   }
   SECTION("a folder with something in it") {
     fs::create_directory(out);
-    write_file(out / "mine.txt", "mine");
+    write_text(out / "mine.txt", "mine");
     CHECK_THROWS_WITH(export_hf(save_case(item, temp.path() / "run"), out),
                       ContainsSubstring("hf: expected a new name or an empty folder"));
-    CHECK(read_file(out / "mine.txt") == "mine");
+    CHECK(read_text(out / "mine.txt") == "mine");
     CHECK(left() == std::vector<std::string>{"hf"});
   }
   SECTION("an empty folder is taken") {

@@ -22,9 +22,9 @@ namespace {
 std::string manifest_error(const std::string& from, const std::string& to) {
   const TempFolder temp;
   const fs::path folder = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
-  std::string text = read_file(folder / "manifest.json");
+  std::string text = read_text(folder / "manifest.json");
   text.replace(text.find(from), from.size(), to);
-  write_file(folder / "manifest.json", with_repaired_checksum(text));
+  write_text(folder / "manifest.json", with_repaired_checksum(text));
   const auto problems = problems_of(folder, true);
   return problems.empty() ? "none" : problems[0];
 }
@@ -36,7 +36,7 @@ TEST_CASE("hostile files: whatever stands between the payloads, the values are r
   const ShardMap shards = shards_of(small_model(), 0, 1);
   const fs::path folder = save_alone(temp.path(), 1, shards);
   const Manifest manifest = read_manifest(folder);
-  const std::string whole = read_file(folder / "rank-00000.h5");
+  const std::string whole = read_text(folder / "rank-00000.h5");
   for (const char filling : {'\0', '\xff', '\x41'}) {
     std::string bytes(whole.size(), filling);
     for (const DatasetEntry& dataset : manifest.files[0].datasets) {
@@ -90,7 +90,7 @@ TEST_CASE("hostile files: a tensor that its file cannot hold is refused before m
   manifest.kinds = {kMaster};
   file.datasets[0].end = kElements;
   file.datasets[0].blocks.assign(static_cast<std::size_t>(kElements * 4 / (Size{4} << 20)), 0);
-  write_file(folder / "manifest.json", manifest_text(manifest));
+  write_text(folder / "manifest.json", manifest_text(manifest));
   CHECK_THROWS_WITH(read_tensor(folder.string(), "w"),
                     ContainsSubstring("rank-00000.h5: expected 35184372088832 bytes"));
 }

@@ -33,14 +33,14 @@ struct Files {
 // A checkpoint whose files are restored before each case.
 class Victim {
  public:
-  Victim() { whole_ = {read_file(folder_ / "manifest.json"), read_file(folder_ / "rank-00000.h5")}; }
+  Victim() { whole_ = {read_text(folder_ / "manifest.json"), read_text(folder_ / "rank-00000.h5")}; }
 
   const Files& whole() const { return whole_; }
   const fs::path& folder() const { return folder_; }
   Manifest manifest() const { return parse_manifest(whole_.manifest); }
   void write(const Files& files) const {
-    write_file(folder_ / "manifest.json", files.manifest);
-    write_file(folder_ / "rank-00000.h5", files.shard);
+    write_text(folder_ / "manifest.json", files.manifest);
+    write_text(folder_ / "rank-00000.h5", files.shard);
   }
 
   bool reports() const { return !problems_of(folder_, true).empty(); }
@@ -184,7 +184,7 @@ void check_mutations(int count) {
       mutate_metadata(random, victim);
     } else {
       const std::string text = mutated_manifest(random, victim.whole().manifest);
-      write_file(victim.folder() / "manifest.json", with_repaired_checksum(text));
+      write_text(victim.folder() / "manifest.json", with_repaired_checksum(text));
     }
     victim.reports();
     wrong += victim.reads_wrong();

@@ -146,9 +146,9 @@ TEST_CASE("ranks: damage that one rank finds makes all take the older checkpoint
   const std::string older = save(temp.text(), mine, state_at(1), group());
   const fs::path newer = save(temp.text(), mine, state_at(2), group());
   if (group().rank() == 0) {  // damages what the last rank reads or its share of the other bytes
-    std::string bytes = read_file(newer / shard_name(group().size() - 1));
+    std::string bytes = read_text(newer / shard_name(group().size() - 1));
     bytes[bytes.size() / 2] ^= 1;
-    write_file(newer / shard_name(group().size() - 1), bytes);
+    write_text(newer / shard_name(group().size() - 1), bytes);
   }
   group().barrier();
   std::vector<std::string> notes;

@@ -17,12 +17,12 @@ std::string with_repaired_checksum(std::string text) {
 
 void write_repaired(const fs::path& folder, Manifest manifest, const std::string& bytes) {
   FileEntry& entry = manifest.files.at(0);
-  write_file(folder / entry.name, bytes);
+  write_text(folder / entry.name, bytes);
   const FileChecksums sums = checksums_of(folder / entry.name, entry.datasets);
   entry.bytes = static_cast<Size>(bytes.size());
   entry.crc = sums.file, entry.crc_metadata = sums.metadata;
   for (std::size_t d = 0; d < entry.datasets.size(); ++d) entry.datasets[d].blocks = sums.blocks[d];
-  write_file(folder / "manifest.json", manifest_text(manifest));
+  write_text(folder / "manifest.json", manifest_text(manifest));
 }
 
 }  // namespace lt_test

@@ -38,7 +38,7 @@ TEST_CASE("retention: damaged folders neither count nor go", "[checkpoints]") {
   fs::resize_file(temp.path() / "step-00000001" / "rank-00000.h5", 5);
   fs::resize_file(temp.path() / "step-00000004" / "manifest.json", 5);
   fs::create_directory(temp.path() / "step-00000002.corrupt-1");
-  write_file(temp.path() / "notes.txt", "mine");
+  write_text(temp.path() / "notes.txt", "mine");
   save_alone(temp.path(), 5, shards, 2);
   CHECK(names_in(temp.path()) == Strings{"LATEST", "notes.txt", "step-00000001", "step-00000002.corrupt-1",
                                          "step-00000003", "step-00000004", "step-00000005"});
@@ -49,12 +49,12 @@ TEST_CASE("retention: a checkpoint with a flipped bit is neither counted nor del
   const ShardMap shards = shards_of(small_model(), 0, 1);
   for (const Size step : {1, 2, 3}) save_alone(temp.path(), step, shards);
   const fs::path file = temp.path() / "step-00000003" / "rank-00000.h5";
-  std::string bytes = read_file(file);
+  std::string bytes = read_text(file);
   const float value = value_of("scale", "m", 0);
   const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
   REQUIRE(at != bytes.npos);
   bytes[at] ^= 1;
-  write_file(file, bytes);
+  write_text(file, bytes);
   // File system clocks are coarse and this process saved the folder only now, so set a clearly later time.
   fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
   save_alone(temp.path(), 4, shards, 2);
@@ -66,12 +66,12 @@ TEST_CASE("retention: a checkpoint with a flipped bit is neither counted nor del
 TEST_CASE("retention: writing LATEST overwrites no other file", "[checkpoints]") {
   const TempFolder temp;
   const fs::path victim = temp.path() / "victim", planted = temp.path() / "LATEST.tmp-planted";
-  write_file(victim, "mine");
+  write_text(victim, "mine");
   fs::create_symlink(victim, planted);
   CHECK_THROWS_AS(write_latest(temp.path(), "step-00000001", "planted"), DataError);
-  CHECK(read_file(victim) == "mine");
+  CHECK(read_text(victim) == "mine");
   write_latest(temp.path(), "step-00000001", attempt_of(kRun));
-  CHECK(read_file(temp.path() / "LATEST") == "step-00000001\n");
+  CHECK(read_text(temp.path() / "LATEST") == "step-00000001\n");
   CHECK(names_in(temp.path()) == Strings{"LATEST", "LATEST.tmp-planted", "victim"});
 }
 
@@ -79,12 +79,12 @@ TEST_CASE("retention: the run's leftovers go once a checkpoint stands, others' s
   const TempFolder temp;
   const auto make = [&](const std::string& name) {
     fs::create_directory(temp.path() / name);
-    write_file(temp.path() / name / "rank-00000.h5", "half");
+    write_text(temp.path() / name / "rank-00000.h5", "half");
   };
   const std::string mine = attempt_of(kRun), other = attempt_of("20240101T000000Z-0000000000000001");
   make("step-00000003.tmp-" + mine);
   make("step-00000002.old-" + mine);
-  write_file(temp.path() / ("LATEST.tmp-" + mine), "step-000");
+  write_text(temp.path() / ("LATEST.tmp-" + mine), "step-000");
   make("step-00000003.tmp-" + other);
   save_alone(temp.path(), 4, shards_of(small_model(), 0, 1));
   CHECK(names_in(temp.path()) == Strings{"LATEST", "step-00000003.tmp-" + other, "step-00000004"});

@@ -21,7 +21,7 @@ TEST_CASE("save and load: bit-equal tensors and state", "[checkpoints]") {
   CHECK(folder == temp.path() / "run" / "checkpoints" / "step-00000042");
   CHECK(names_in(folder) == std::vector<std::string>{"manifest.json", "rank-00000.h5"});
   CHECK(names_in(folder.parent_path()) == std::vector<std::string>{"LATEST", "step-00000042"});
-  CHECK(read_file(folder.parent_path() / "LATEST") == "step-00000042\n");
+  CHECK(read_text(folder.parent_path() / "LATEST") == "step-00000042\n");
   CHECK(problems_of(folder, true).empty());
 
   load(folder.string(), shards);
@@ -115,7 +115,7 @@ TEST_CASE("save: values that are not contiguous, and the same bytes for the same
   const fs::path first = save_alone(temp.path() / "a", 3, shards), second = save_alone(temp.path() / "b", 3, shards);
   CHECK(read_tensor(first.string(), "w") == std::vector<float>{2, 4, 6});
   for (const char* name : {"rank-00000.h5", "manifest.json"})
-    CHECK((read_file(first / name) == read_file(second / name)));
+    CHECK((read_text(first / name) == read_text(second / name)));
 }
 
 TEST_CASE("load: another model is refused with parameter, expected and actual", "[checkpoints]") {
@@ -234,16 +234,16 @@ TEST_CASE("save: a damaged folder of that name is moved aside, byte for byte", "
   const ShardMap shards = shards_of(small_model(), 0, 1);
   for (int k = 1; k <= 2; ++k) {
     const fs::path folder = save_alone(temp.path(), 5, shards);
-    std::string bytes = read_file(folder / "rank-00000.h5");
+    std::string bytes = read_text(folder / "rank-00000.h5");
     bytes[bytes.size() / 2] ^= static_cast<char>(1 << k);
-    write_file(folder / "rank-00000.h5", bytes);
+    write_text(folder / "rank-00000.h5", bytes);
     save_alone(temp.path(), 5, shards);
     CHECK(problems_of(folder, true).empty());
-    CHECK(read_file(folder.string() + ".corrupt-" + std::to_string(k) + "/rank-00000.h5") == bytes);
+    CHECK(read_text(folder.string() + ".corrupt-" + std::to_string(k) + "/rank-00000.h5") == bytes);
   }
   CHECK_THROWS_WITH(save_alone(temp.path() / "LATEST" / "sub", 5, shards),
                     ContainsSubstring((temp.path() / "LATEST" / "sub").string()));
-  write_file(temp.path() / "step-00000006", "a file in the way");
+  write_text(temp.path() / "step-00000006", "a file in the way");
   CHECK(problems_of(save_alone(temp.path(), 6, shards), true).empty());
-  CHECK(read_file(temp.path() / "step-00000006.corrupt-1") == "a file in the way");
+  CHECK(read_text(temp.path() / "step-00000006.corrupt-1") == "a file in the way");
 }

@@ -14,9 +14,9 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 void flip(const fs::path& file, Size at) {
-  std::string bytes = read_file(file);
+  std::string bytes = read_text(file);
   bytes[static_cast<std::size_t>(at)] = static_cast<char>(bytes[static_cast<std::size_t>(at)] ^ 1);
-  write_file(file, bytes);
+  write_text(file, bytes);
 }
 
 // Positions of one byte in each kind's payload and of one byte outside the payload.

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "test_main/catch.h"
 
 using namespace lt;

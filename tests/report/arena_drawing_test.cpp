@@ -86,13 +86,13 @@ TEST_CASE("is_arena_svg: what could run, load or reach out is refused", "[report
 TEST_CASE("report: the arena of a run is part of its page, where it is one", "[report]") {
   const fixture::TempFolder folder;
   const std::string page = (folder.path() / "report.html").string(), svg = lt::arena_svg(program(3));
-  fixture::write(folder.path() / "metrics.jsonl", fixture::start_line(1) + fixture::step_line(1, 5, 100));
-  fixture::write(folder.path() / "arena.svg", svg);
+  fixture::write_text(folder.path() / "metrics.jsonl", fixture::start_line(1) + fixture::step_line(1, 5, 100));
+  fixture::write_text(folder.path() / "arena.svg", svg);
   lt::write_report({folder.path().string()}, page);
-  CHECK(contains(fixture::read(page), svg));
-  CHECK(contains(fixture::read(folder.path() / "report.md"), "Chart: Arena of a training step"));
-  fixture::write(folder.path() / "arena.svg", "<svg class=\"arena\"><script>alert(1)</script></svg>\n");
+  CHECK(contains(fixture::read_text(page), svg));
+  CHECK(contains(fixture::read_text(folder.path() / "report.md"), "Chart: Arena of a training step"));
+  fixture::write_text(folder.path() / "arena.svg", "<svg class=\"arena\"><script>alert(1)</script></svg>\n");
   lt::write_report({folder.path().string()}, page);
-  CHECK_FALSE(contains(fixture::read(page), "alert"));
-  CHECK_FALSE(contains(fixture::read(folder.path() / "report.md"), "Arena of a training step"));
+  CHECK_FALSE(contains(fixture::read_text(page), "alert"));
+  CHECK_FALSE(contains(fixture::read_text(folder.path() / "report.md"), "Arena of a training step"));
 }

@@ -13,7 +13,8 @@
 
 namespace {
 
-using fixture::contains, fixture::TempFolder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
+using fixture::contains, fixture::TempFolder, fixture::read_text, fixture::start_line, fixture::step_line,
+    fixture::write_text;
 namespace fs = std::filesystem;
 
 // Ten steps of 100 ms. Step 5 occurs twice, as after a restart, and its later line counts.
@@ -76,12 +77,12 @@ int rows_of(const std::string& markdown, const std::string& header) {
 TEST_CASE("report: the numbers of one run", "[report]") {
   const TempFolder folder;
   const fs::path run = folder.path() / "tiny";
-  write(run / "metrics.jsonl", metrics());
-  write(run / "config.toml", "[model]\npreset = \"gpt-tiny\"\n\n[parallel]\nstrategy = \"zero3\"\n");
-  write(run / "env.json", R"({"host":"a&b","libraries":{"mpi":"4.1"}})");
-  write(run / "samples" / "step-00000010.txt", "to be </pre><script>or not</script>\xff");
+  write_text(run / "metrics.jsonl", metrics());
+  write_text(run / "config.toml", "[model]\npreset = \"gpt-tiny\"\n\n[parallel]\nstrategy = \"zero3\"\n");
+  write_text(run / "env.json", R"({"host":"a&b","libraries":{"mpi":"4.1"}})");
+  write_text(run / "samples" / "step-00000010.txt", "to be </pre><script>or not</script>\xff");
   lt::write_report({run.string() + "/"}, (folder.path() / "report.html").string());
-  const std::string html = read(folder.path() / "report.html"), markdown = read(folder.path() / "report.md");
+  const std::string html = read_text(folder.path() / "report.html"), markdown = read_text(folder.path() / "report.md");
   check_page(html);
   for (const char* text :
        {"| Model | gpt-tiny |",
@@ -129,13 +130,13 @@ TEST_CASE("report: several runs are compared", "[report]") {
   for (int ranks : {1, 2, 4}) {
     std::string text = start_line(ranks);
     for (int step = 1; step <= 4; ++step) text += step_line(step, 4, 400.0 / (ranks == 4 ? 3 : ranks));
-    write(folder.path() / std::to_string(ranks) / "run" / "metrics.jsonl", text);
-    write(folder.path() / std::to_string(ranks) / "run" / "config.toml",
-          "[parallel]\nstrategy = \"ddp\"\n[train]\nmicro_batch = " + std::to_string(8 / ranks) + "\n");
+    write_text(folder.path() / std::to_string(ranks) / "run" / "metrics.jsonl", text);
+    write_text(folder.path() / std::to_string(ranks) / "run" / "config.toml",
+               "[parallel]\nstrategy = \"ddp\"\n[train]\nmicro_batch = " + std::to_string(8 / ranks) + "\n");
   }
   const auto run = [&](const char* name) { return (folder.path() / name / "run").string(); };
   lt::write_report({run("1"), run("2"), run("4")}, (folder.path() / "out.html").string());
-  const std::string html = read(folder.path() / "out.html"), markdown = read(folder.path() / "out.md");
+  const std::string html = read_text(folder.path() / "out.html"), markdown = read_text(folder.path() / "out.md");
   check_page(html);
   CHECK(contains(markdown, "Chart: Scaling"));
   CHECK(contains(markdown, "| " + run("4") + " | ddp | 4 | 15.4k |"));  // folders of one name keep their path
@@ -154,10 +155,10 @@ TEST_CASE("report: several runs are compared", "[report]") {
 TEST_CASE("report: a model is named by its shape, and by a preset where it has that one's", "[report]") {
   const auto model = [](const std::string& keys) {
     const TempFolder folder;
-    write(folder.path() / "metrics.jsonl", start_line(1) + step_line(1, 5, 100));
-    write(folder.path() / "config.toml", "[model]\n" + keys);
+    write_text(folder.path() / "metrics.jsonl", start_line(1) + step_line(1, 5, 100));
+    write_text(folder.path() / "config.toml", "[model]\n" + keys);
     lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
-    const std::string markdown = read(folder.path() / "report.md"), row = "| Model | ";
+    const std::string markdown = read_text(folder.path() / "report.md"), row = "| Model | ";
     const auto begin = markdown.find(row);
     return begin == std::string::npos
                ? ""
@@ -181,22 +182,22 @@ TEST_CASE("report: runs of different models are not held against each other", "[
   for (const std::string name : {"small", "large", "larger"}) {
     std::string text = start_line(name == "larger" ? 2 : 1);
     for (int step = 1; step <= 4; ++step) text += step_line(step, 4, name == "small" ? 50 : 200);
-    write(folder.path() / name / "metrics.jsonl", text);
-    write(folder.path() / name / "config.toml", name == "small"
-                                                    ? "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 128\n"
-                                                    : "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 256\n");
+    write_text(folder.path() / name / "metrics.jsonl", text);
+    write_text(folder.path() / name / "config.toml", name == "small"
+                                                         ? "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 128\n"
+                                                         : "[model]\npreset = \"gpt-tiny\"\n[train]\nseq = 256\n");
   }
   lt::write_report(
       {(folder.path() / "small").string(), (folder.path() / "large").string(), (folder.path() / "larger").string()},
       (folder.path() / "out.html").string());
-  const std::string markdown = read(folder.path() / "out.md");
+  const std::string markdown = read_text(folder.path() / "out.md");
   CHECK(contains(markdown, "have 2 different models or sequence lengths"));
   CHECK(contains(markdown, "## gpt-tiny, sequences of 128 tokens"));
   CHECK(contains(markdown, "## gpt-tiny, sequences of 256 tokens"));
   CHECK(contains(markdown, "| small | single | 1 | 41.0k | 20.5k | – | 50.0 |"));
   CHECK(contains(markdown, "| large | single | 1 | 10.2k | 5.12k | 100% | 200.0 |"));
   CHECK(contains(markdown, "| larger | – | 2 | 10.2k | 5.12k | 50% | 200.0 |"));
-  check_page(read(folder.path() / "out.html"));
+  check_page(read_text(folder.path() / "out.html"));
 }
 
 TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
@@ -213,28 +214,28 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
   };
   CHECK(error() == file.string() + ": no such file");
 
-  write(file, metrics() + R"({"step":11,"loss":1.)");
+  write_text(file, metrics() + R"({"step":11,"loss":1.)");
   CHECK(error() == "no error");
-  CHECK(contains(read(folder.path() / "report.md"), "| Steps | 10 |"));
-  CHECK(contains(read(folder.path() / "report.md"), "is incomplete"));
+  CHECK(contains(read_text(folder.path() / "report.md"), "| Steps | 10 |"));
+  CHECK(contains(read_text(folder.path() / "report.md"), "is incomplete"));
 
-  write(file, start_line(1) + "{\"step\":1,\"lo\n" + step_line(2, 5, 100));
+  write_text(file, start_line(1) + "{\"step\":1,\"lo\n" + step_line(2, 5, 100));
   CHECK(error() == file.string() + ": line 2: expected a JSON object, got {\"step\":1,\"lo");
-  write(file, start_line(1) + "{\"step\":1,\"loss\":\"low\"}\n");
+  write_text(file, start_line(1) + "{\"step\":1,\"loss\":\"low\"}\n");
   CHECK(error() == file.string() + ": line 2: loss: expected a number, got \"low\"");
-  write(file, start_line(1) + "{\"step\":1,\"loss\":" + std::string(300000, '[') + std::string(300000, ']') + "}\n" +
-                  step_line(2, 5, 100));
+  write_text(file, start_line(1) + "{\"step\":1,\"loss\":" + std::string(300000, '[') + std::string(300000, ']') +
+                       "}\n" + step_line(2, 5, 100));
   CHECK(contains(error(), ": line 2: expected a JSON object, got {\"step\":1,\"loss\":[["));
-  write(file, "{\"loss\":1}\n");
+  write_text(file, "{\"loss\":1}\n");
   CHECK(error() == file.string() + ": line 1: step: expected a number in a line that is no event");
 
-  write(file, start_line(1) + "{\"step\":1,\"loss\":null,\"breakdown_ms\":null}\n");  // a loss that was not finite
+  write_text(file, start_line(1) + "{\"step\":1,\"loss\":null,\"breakdown_ms\":null}\n");  // a loss that was not finite
   CHECK(error() == "no error");
-  check_page(read(out));
-  write(file, "");
+  check_page(read_text(out));
+  write_text(file, "");
   CHECK(error() == "no error");
-  CHECK(contains(read(folder.path() / "report.md"), "No step has been recorded yet."));
-  check_page(read(out));
+  CHECK(contains(read_text(folder.path() / "report.md"), "No step has been recorded yet."));
+  check_page(read_text(out));
 
   CHECK_THROWS_AS(lt::write_report({folder.path().string()}, (folder.path() / "no" / "where.html").string()),
                   lt::DataError);
@@ -246,24 +247,25 @@ TEST_CASE("report: torn, damaged and missing metrics", "[report]") {
 
 TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
   const TempFolder folder;
-  write(folder.path() / "metrics.jsonl", metrics());
+  write_text(folder.path() / "metrics.jsonl", metrics());
   for (const char* name : {"config.toml", "env.json", "arena.svg"}) {
-    write(folder.path() / name, "{ nothing");
+    write_text(folder.path() / name, "{ nothing");
     lt::write_report({(folder.path() / "metrics.jsonl").string()}, (folder.path() / "report.html").string());
     INFO(name);
-    CHECK(contains(read(folder.path() / "report.md"), std::string(name) + " of the run is damaged and was ignored."));
+    CHECK(contains(read_text(folder.path() / "report.md"),
+                   std::string(name) + " of the run is damaged and was ignored."));
   }
 }
 
 TEST_CASE("report: whether a run came to its end, and which updates were left out", "[report]") {
   const TempFolder folder;
-  write(folder.path() / "config.toml", "[train]\nsteps = 10\n");
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n");
   const auto status = [&](const std::string& end) {
     std::string text = start_line(1);
     for (int step = 1; step <= 4; ++step) text += step_line(step, 4, 100);
-    write(folder.path() / "metrics.jsonl", text + end);
+    write_text(folder.path() / "metrics.jsonl", text + end);
     lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
-    return read(folder.path() / "report.md");
+    return read_text(folder.path() / "report.md");
   };
   CHECK(contains(status(""), "The record ends after 4 of 10 steps without an end event"));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
@@ -276,7 +278,7 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
                  "The run stopped after 4 of 10 steps: loss or gradient was not finite."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
                  "The record ends after 4 of 10 steps without an end event"));
-  write(folder.path() / "config.toml", "[train]\nsteps = 4\n");
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));
   CHECK_FALSE(contains(whole, "The record ends"));
@@ -287,9 +289,9 @@ TEST_CASE("report: a long run stays small", "[report]") {
   std::string text = start_line(2);
   for (int step = 1; step <= 20000; ++step)
     text += step_line(step, 2 + 3 * std::exp(-step / 3000.0), step % 1000 == 0 ? 900 : 100);
-  write(folder.path() / "metrics.jsonl", text);
+  write_text(folder.path() / "metrics.jsonl", text);
   lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
-  const std::string html = read(folder.path() / "report.html");
+  const std::string html = read_text(folder.path() / "report.html");
   check_page(html);
   CHECK(html.size() < 300000);
 }

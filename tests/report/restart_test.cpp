@@ -9,7 +9,8 @@
 
 namespace {
 
-using fixture::contains, fixture::TempFolder, fixture::read, fixture::start_line, fixture::step_line, fixture::write;
+using fixture::contains, fixture::TempFolder, fixture::read_text, fixture::start_line, fixture::step_line,
+    fixture::write_text;
 
 std::string steps(int first, int last, double loss, double ms) {
   std::string text;
@@ -22,16 +23,16 @@ std::string event(const std::string& kind, int step, const std::string& more = "
 }
 
 lt::report::RunData read_lines(const TempFolder& folder, const std::string& lines) {
-  write(folder.path() / "metrics.jsonl", lines);
+  write_text(folder.path() / "metrics.jsonl", lines);
   lt::report::RunData run;
   lt::report::read_metrics(run, (folder.path() / "metrics.jsonl").string());
   return run;
 }
 
 std::string report_of(const TempFolder& folder, const std::string& lines) {
-  write(folder.path() / "metrics.jsonl", lines);
+  write_text(folder.path() / "metrics.jsonl", lines);
   lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
-  return read(folder.path() / "report.md");
+  return read_text(folder.path() / "report.md");
 }
 
 }  // namespace
@@ -106,18 +107,18 @@ TEST_CASE("restart: speed and memory of a run resumed with other settings cover 
     INFO(text);
     CHECK(contains(markdown, text));
   }
-  const std::string html = read(folder.path() / "report.html");
+  const std::string html = read_text(folder.path() / "report.html");
   CHECK(contains(html, "steps 1 to 200"));
   CHECK(contains(html, "steps 201 to 250"));
 }
 
 TEST_CASE("restart: a comparison covers the segment that it names", "[report]") {
   const TempFolder folder;
-  write(folder.path() / "parts" / "metrics.jsonl", resumed_with_other_settings());
-  write(folder.path() / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
+  write_text(folder.path() / "parts" / "metrics.jsonl", resumed_with_other_settings());
+  write_text(folder.path() / "plain" / "metrics.jsonl", start_line(2, 0, kZero3) + steps(1, 50, 5, 100));
   lt::write_report({(folder.path() / "parts").string(), (folder.path() / "plain").string()},
                    (folder.path() / "out.html").string());
-  const std::string markdown = read(folder.path() / "out.md");
+  const std::string markdown = read_text(folder.path() / "out.md");
   CHECK(contains(markdown,
                  "parts: the comparison covers steps 201 to 250 only, since earlier steps ran with other settings."));
   CHECK(contains(markdown, "| parts | single | 1 | 41.0k |"));
@@ -127,7 +128,7 @@ TEST_CASE("restart: a comparison covers the segment that it names", "[report]") 
 TEST_CASE("restart: what divides a run into segments", "[report]") {
   const TempFolder folder;
   const auto segments = [&](const std::string& lines) {
-    write(folder.path() / "metrics.jsonl", lines);
+    write_text(folder.path() / "metrics.jsonl", lines);
     const auto run = lt::report::read_run(folder.path().string());
     std::string text;
     for (const auto& segment : run.segments) text += lt::report::range_text(segment) + "; ";

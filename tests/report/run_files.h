@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 
@@ -11,19 +10,9 @@
 namespace fixture {
 
 namespace fs = std::filesystem;
+using lt_test::read_text;
 using lt_test::TempFolder;
-
-inline void write(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-inline std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+using lt_test::write_text;
 
 // `more`: further fields, each with a comma before it.
 inline std::string start_line(int ranks, int step = 0, const std::string& more = "") {

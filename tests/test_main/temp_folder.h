@@ -7,6 +7,11 @@
 
 namespace lt_test {
 
+// Reads a whole file; empty if there is none.
+std::string read_text(const std::filesystem::path& path);
+// Creates the parent folders too. Throws std::runtime_error if it fails.
+void write_text(const std::filesystem::path& path, std::string_view content);
+
 // A new empty folder. The destructor removes it with its contents.
 class TempFolder {
  public:

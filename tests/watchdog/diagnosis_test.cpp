@@ -1,6 +1,7 @@
 // The diagnosis over tables of boards: which rank is to blame, for what, in which words, and when there is no fault.
 #include "watchdog/diagnosis.h"
 
+#include "device/progress.h"
 #include "test_main/catch.h"
 
 using lt::CollectiveOp;

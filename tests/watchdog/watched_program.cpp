@@ -13,7 +13,7 @@
 
 #include "device/progress.h"
 #include "libtrain/comm/program.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "libtrain/watchdog/watchdog.h"
 

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -23,5 +25,11 @@ class WaitingScope {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
+
+// The collectives of `body` alone, which take_comm_lap() then leaves out. For the capture of a CUDA graph: their times
+// come with its launches, so none are added up before.
+CommLap comm_lap_of(const std::function<void()>& body);
+// Counts a launch of a CUDA graph that captured the collectives of `lap`.
+void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap);
 
 }  // namespace lt

@@ -1,10 +1,20 @@
-// The progress of this process: counters that advance with each collective, phase and step.
+// The progress of this process: its phase, its step, and counters that advance with each collective, phase and step.
+// The work writes it; the watchdog's thread reads it.
 #pragma once
 
+#include <string_view>
+
 #include "libtrain/device/device.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 
 namespace lt {
+
+inline constexpr int kPhases = 12;
+// "forward", "evaluation"; "no phase" for none.
+std::string_view to_string(Phase phase);
+// How many times watchdog.collective_s a rank may stay in the phase without progress: 1 within a step, more if long
+// host work is ordinary.
+double patience(Phase phase);
 
 struct Progress {
   std::uint64_t count = 0;     // advances with all host activity

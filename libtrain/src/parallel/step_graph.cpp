@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/collective_log.h"
 #include "device/cuda.h"
 #include "device/progress.h"
 

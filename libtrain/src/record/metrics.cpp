@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "libtrain/record/record.h"
+#include "record/record.h"
 #include "record/short_text.h"
 
 namespace lt {

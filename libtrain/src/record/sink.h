@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "libtrain/record/record.h"
+#include "record/record.h"
 
 namespace lt {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "device/fault.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "train/seconds.h"
 
 namespace lt {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 
 namespace lt {
 namespace {

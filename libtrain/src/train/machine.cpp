@@ -12,8 +12,8 @@
 #include <fstream>
 
 #include "device/cuda.h"
-#include "libtrain/record/record.h"
 #include "libtrain/version.h"
+#include "record/record.h"
 #include "record/system_memory.h"
 
 namespace lt {

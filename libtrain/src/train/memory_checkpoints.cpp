@@ -13,7 +13,7 @@
 
 #include "device/cuda.h"
 #include "io/readable.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "memory_folder.h"
 

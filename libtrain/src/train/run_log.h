@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "libtrain/record/record.h"
 #include "record/lossy_lines.h"
 #include "record/lost_rows.h"
+#include "record/record.h"
 #include "record/sink.h"
 
 namespace lt {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "files.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "model_json.h"
 #include "profile/activity_clock.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "libtrain/parallel/engine.h"
-#include "libtrain/record/record.h"
 #include "profile/activity_clock.h"
+#include "record/record.h"
 #include "train/run.h"
 
 namespace lt {

@@ -15,7 +15,7 @@
 #include "io/lines.h"
 #include "io/pending_file.h"
 #include "libtrain/device/context.h"
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "libtrain/error.h"
 #include "libtrain/train/generate.h"
 #include "libtrain/train/run_options.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libtrain/device/progress.h"
+#include "libtrain/device/phase.h"
 #include "libtrain/profile/collectives.h"
 
 namespace lt::watchdog {

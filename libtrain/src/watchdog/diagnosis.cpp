@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "device/progress.h"
 #include "watchdog/diagnosis_text.h"
 
 namespace lt::watchdog {

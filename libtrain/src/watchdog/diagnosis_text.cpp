@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "device/progress.h"
+
 namespace lt::watchdog {
 namespace {
 

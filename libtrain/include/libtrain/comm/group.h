@@ -144,11 +144,6 @@ void pin_nccl_algorithm();
 // The collectives that were started or waited for since the last call of take_comm_lap() or take_comm_totals(). Calling
 // it is optional: beyond some thousands, finished ones are kept as sums.
 CommLap take_comm_lap();
-// The collectives of `body` alone, which take_comm_lap() then leaves out. For the capture of a CUDA graph: their times
-// come with its launches, so none are added up before.
-CommLap comm_lap_of(const std::function<void()>& body);
-// Counts a launch of a CUDA graph that captured the collectives of `lap`.
-void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap);
 inline std::vector<CommTotal> take_comm_totals() { return take_comm_lap().totals(); }
 // Milliseconds since the last call that this process was blocked by other ranks: in waits of collectives, barriers and
 // exchanges of bytes, without its own work around them.

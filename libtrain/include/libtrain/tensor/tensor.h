@@ -94,7 +94,6 @@ class Tensor {
 
   bool is_bound() const;
 
-  void require_numbers() const;  // throws UsageError on meta
   // Recomputes values that were dropped, so that a view can share them. Throws as data() does.
   void require_values() const;
 
@@ -120,6 +119,7 @@ class Tensor {
 
  private:
   friend TensorStorage;
+  void require_numbers() const;  // throws UsageError on meta
   struct Impl;
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;

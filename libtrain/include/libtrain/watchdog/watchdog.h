@@ -20,7 +20,7 @@ struct WatchdogOptions {
 // during stack unwinding. Every rank of the world must construct one; with a single rank it does nothing. Throws
 // CommError if ranks cannot reach each other. A verdict prints one line, on one rank, and ends the process of every
 // rank with exit code 75. Ranks that do not meet within init_s end with 4. A program that works long without its peers
-// should open a PhaseScope (libtrain/device/progress.h) or increase collective_s.
+// should open a PhaseScope (libtrain/device/phase.h) or increase collective_s.
 class Watchdog {
  public:
   explicit Watchdog(const World& world, const WatchdogOptions& options = {});

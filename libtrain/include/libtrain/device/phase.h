@@ -1,10 +1,8 @@
-// The progress of this process: its phase, its step, and a sign that it advances. The work writes it; the watchdog's
-// thread reads it. A program with its own loop should open a PhaseScope around long work without its peers; otherwise
-// the waiting peers count as hung.
+// The phase of this process, by which the watchdog knows how long it may be without progress. A program with its own
+// loop should open a PhaseScope around long work without its peers; otherwise the waiting peers count as hung.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "libtrain/device/device.h"
 
@@ -24,12 +22,6 @@ enum class Phase : std::uint8_t {
   load,
   records,
 };
-inline constexpr int kPhases = 12;
-// "forward", "evaluation"; "no phase" for none.
-std::string_view to_string(Phase phase);
-// How many times watchdog.collective_s a rank may stay in the phase without progress: 1 within a step, more if long
-// host work is ordinary.
-double patience(Phase phase);
 
 // Puts this thread in `phase` until the scope ends. If several threads are in phases, the process is in the most
 // patient of them. Scopes inside a BackgroundScope, and for work on the meta device, do nothing.
