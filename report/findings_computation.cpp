@@ -55,7 +55,7 @@ void add_optimizer(Findings& findings, const Evidence& e) {
   const double ms = e.costs.optimizer;
   if (e.share(ms) < 0.08) return;
   std::string text = fmt::format(
-      "Gradient norm, clipping and AdamW take {}; optimizer in Time), however many tokens a "
+      "Gradient norm, clipping and the optimizer take {}; optimizer in Time), however many tokens a "
       "step has.",
       e.of_step(ms));
   if (e.run.ranks > 1 && e.summary.strategy == "ddp") {

@@ -15,7 +15,7 @@ struct Factors {
 
 LT_INLINE void update_block(float* w, float* m, float* v, const float* gradient, const Factors& f, float decay) {
 #pragma omp simd
-  for (Size i = 0; i < kBlock; ++i) {
+  for (Size i = 0; i < kRoundedBlock; ++i) {
     const float g = f.gradient_scale * gradient[i];
     m[i] = f.beta1 * m[i] + (1.0f - f.beta1) * g;
     v[i] = f.beta2 * v[i] + (1.0f - f.beta2) * (g * g);
@@ -34,15 +34,15 @@ void update(const AdamWRange& range, Copy* copy_N, float weight_decay, Factors f
   const AdamWRoundingStates states;
   parallel_for(range.N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
     const Factors f = factors;
-    alignas(64) float part[4][kBlock] = {};
+    alignas(64) float part[4][kRoundedBlock] = {};
     for (Size i = begin; i < end;) {
       const float decay = i < decayed ? weight_decay : 0.0f;
       const Size limit = i < decayed && decayed < end ? decayed : end;
-      const Size n = limit - i < kBlock ? limit - i : kBlock;
+      const Size n = limit - i < kRoundedBlock ? limit - i : kRoundedBlock;
       float *const w = in_f32(w_N + i, part[0], n), *const m = in_f32(m_N + i, part[1], n);
       float* const v = in_f32(v_N + i, part[2], n);
-      if (n != kBlock) move(part[3], gradient_N + i, n);
-      update_block(w, m, v, n == kBlock ? gradient_N + i : part[3], f, decay);
+      if (n != kRoundedBlock) move(part[3], gradient_N + i, n);
+      update_block(w, m, v, n == kRoundedBlock ? gradient_N + i : part[3], f, decay);
       put_back(w_N + i, w, n, i, rounding, step, states.w);
       put_back(m_N + i, m, n, i, rounding, step, states.m);
       put_back(v_N + i, v, n, i, rounding, step, states.v);

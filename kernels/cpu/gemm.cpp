@@ -1,5 +1,5 @@
-// The CPU's matrix product: oneDNN if it is built in and supports the processor, own loops otherwise and for f64 and
-// f16.
+// The CPU's matrix product: oneDNN if it is built in and supports the processor, libtrain's loops otherwise and for f64
+// and f16.
 #include "kernels/gemm.h"
 
 #include <string>

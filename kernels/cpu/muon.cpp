@@ -20,15 +20,15 @@ void make_direction(const MuonDirection& range, float momentum, const StepNumber
   const std::int32_t step = numbers.step;
   const std::uint32_t state = muon_momentum_bits();
   parallel_for(range.N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
-    alignas(64) float part[3][kBlock] = {};
-    for (Size i = begin; i < end; i += kBlock) {
-      const Size n = end - i < kBlock ? end - i : kBlock;
+    alignas(64) float part[3][kRoundedBlock] = {};
+    for (Size i = begin; i < end; i += kRoundedBlock) {
+      const Size n = end - i < kRoundedBlock ? end - i : kRoundedBlock;
       float* const b = in_f32(momentum_N + i, part[0], n);
-      if (n != kBlock) move(part[1], gradient_N + i, n);
-      const float* const gradient = n == kBlock ? gradient_N + i : part[1];
+      if (n != kRoundedBlock) move(part[1], gradient_N + i, n);
+      const float* const gradient = n == kRoundedBlock ? gradient_N + i : part[1];
       float* const direction = part[2];
 #pragma omp simd
-      for (Size k = 0; k < kBlock; ++k) {
+      for (Size k = 0; k < kRoundedBlock; ++k) {
         const float g = scale * gradient[k];
         b[k] = momentum * b[k] + g;
         direction[k] = g + momentum * b[k];
@@ -48,14 +48,14 @@ void update(const MuonUpdate& range, Copy* copy_N, float weight_decay, const Ste
   const std::int32_t step = numbers.step;
   const std::uint32_t state = muon_weight_bits();
   parallel_for(range.N, kGrain, [=](Size begin, Size end) LT_VECTOR_BODY {
-    alignas(64) float part[2][kBlock] = {};
-    for (Size i = begin; i < end; i += kBlock) {
-      const Size n = end - i < kBlock ? end - i : kBlock;
+    alignas(64) float part[2][kRoundedBlock] = {};
+    for (Size i = begin; i < end; i += kRoundedBlock) {
+      const Size n = end - i < kRoundedBlock ? end - i : kRoundedBlock;
       float* const w = in_f32(w_N + i, part[0], n);
       float* const direction = part[1];
       for (Size k = 0; k < n; ++k) direction[k] = load(direction_N[i + k]);
 #pragma omp simd
-      for (Size k = 0; k < kBlock; ++k) w[k] -= lr * (direction[k] + weight_decay * w[k]);
+      for (Size k = 0; k < kRoundedBlock; ++k) w[k] -= lr * (direction[k] + weight_decay * w[k]);
       put_back(w_N + i, w, n, i, rounding, step, state);
       if constexpr (kCopy) {
         for (Size k = 0; k < n; ++k) copy_N[i + k] = store<Copy>(w[k]);

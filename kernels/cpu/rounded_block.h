@@ -9,7 +9,7 @@
 
 namespace lt::kernels {
 
-inline constexpr Size kBlock = 64;
+inline constexpr Size kRoundedBlock = 64;
 
 template <class T>
 LT_INLINE void move(T* to, const T* from, Size n) {
@@ -20,7 +20,7 @@ LT_INLINE void move(T* to, const T* from, Size n) {
 template <class T>
 LT_INLINE float* in_f32(T* values, float* copy, Size n) {
   if constexpr (std::is_same_v<T, float>) {
-    if (n == kBlock) return values;
+    if (n == kRoundedBlock) return values;
   }
   for (Size k = 0; k < n; ++k) copy[k] = load(values[k]);
   return copy;

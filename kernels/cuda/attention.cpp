@@ -1,4 +1,4 @@
-// Attention on CUDA: cuDNN or the own kernels, as the call's path requests.
+// Attention on CUDA: cuDNN or libtrain's kernels, as the call's path requests.
 #include "kernels/attention.h"
 
 #include <string>
@@ -21,10 +21,10 @@ bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)
   if (refusal.empty()) return true;
   if (call.path == AttentionPath::cudnn) throw InternalError("attention", "cuDNN: " + refusal);
   // No notice for other types: cuDNN would give them no tensor cores.
-  if (dtype_bytes(call.dtype) == 2) {
+  if (dtype_bytes(call.dtype) == 2 && Context::current().notices != nullptr) {
     Context::current().give_notice("attention in " + std::string(dtype_name(call.dtype)) + " with heads of " +
                                    std::to_string(call.shape.D) +
-                                   " channels runs on the own kernels, which are slower, since cuDNN: " + refusal);
+                                   " channels runs on libtrain's kernels, which are slower, since cuDNN: " + refusal);
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Replaces attention_cudnn.cpp in a CUDA build without cuDNN: all attention runs on the own kernels.
+// Replaces attention_cudnn.cpp in a CUDA build without cuDNN: all attention runs on libtrain's kernels.
 #include "kernels/cuda/attention_cudnn.h"
 
 namespace lt::kernels::cudnn {

@@ -108,7 +108,6 @@ void norm_backward(CudaStream stream, const LayerNormBackward& n) {
         return;
       }
     }
-    // dx last: it may alias x or dy.
     if (dw) sum_columns<A>(stream, dw, R, C, n.accumulate_dw, WeightTerm<T, kCentred>{dy, x, mean, rstd, C});
     if (db) sum_matrix_rows<A>(stream, db, dy, R, C, n.accumulate_db);
     if (dx && R > 0) {

@@ -1,5 +1,6 @@
 // Totals of collectives that are never taken need bounded memory and lose no time. The tests count collectives by hand.
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "comm/collective_log.h"
@@ -62,7 +63,9 @@ TEST_CASE("totals: those of a capture are apart and complete; a launch counts th
       count_collective(CollectiveOp::all_gather, 8);
       count_times(times_of(CollectiveOp::all_gather));
     }
+    std::thread([] { count_collective(CollectiveOp::broadcast, 8); }).join();  // another engine's
   }));
+  CHECK(graph->counts.size() == 1);
   CHECK(graph->times.size() == kMany);  // kept unsummed: their times come with each launch
   for (int launch = 0; launch < 100; ++launch) repeat_comm_lap(graph);
   const CommLap lap = take_comm_lap();
@@ -70,6 +73,7 @@ TEST_CASE("totals: those of a capture are apart and complete; a launch counts th
   CHECK(lap.launches.size() == 1);
   const std::vector<CommTotal> totals = lap.totals();
   CHECK(total_of(totals, CollectiveOp::barrier).calls == 1);
+  CHECK(total_of(totals, CollectiveOp::broadcast).calls == 1);
   CHECK(total_of(totals, CollectiveOp::all_gather).calls == 100 * kMany);
   CHECK(total_of(totals, CollectiveOp::all_gather).bytes == 100 * 8 * kMany);
   const double once = graph->totals().at(0).busy_ms;

@@ -199,7 +199,7 @@ TEST_CASE("attention on CUDA: what cuDNN does not take runs on the own kernels",
   on_cuda({1, 20, 2, 2, 9}, DType::f32, Inputs({1, 20, 2, 2, 9}, DType::f32), {});
   on_cuda({1, 20, 2, 2, 9}, DType::bf16, Inputs({1, 20, 2, 2, 9}, DType::bf16), {});
   CHECK(notices == std::vector<std::string>{
-                       "attention in bf16 with heads of 9 channels runs on the own kernels, which are slower, "
+                       "attention in bf16 with heads of 9 channels runs on libtrain's kernels, which are slower, "
                        "since cuDNN: expected bf16 or f16 and a head size that is a multiple of 8 up to 256"});
 }
 

@@ -1,4 +1,6 @@
 // The table of presets against the published shapes, FLOPs per token, and invalid descriptions.
+#include <cmath>
+
 #include "libtrain/error.h"
 #include "nn/passes.h"
 #include "nn/spec_fields.h"
@@ -124,12 +126,14 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
   CHECK(with(gpt, [](auto& s) { s.heads = 0; }) == "model.heads: expected at least 1, got 0");
   CHECK(with(gpt, [](auto& s) { s.max_seq = 0; }) == "model.max_seq: expected at least 1, got 0");
   CHECK(with(gpt, [](auto& s) { s.family = "bert"; }) == no_such_family("bert"));
-  CHECK(with(llama, [](auto& s) { s.width = 12; }) == "model.head_dim: rotary positions want an even number, got 3");
+  CHECK(with(llama, [](auto& s) { s.width = 12; }) == "model.head_dim: rotary positions need an even number, got 3");
   CHECK(with(gpt, [](auto& s) { s.head_dim = -2; }) == "model.head_dim: expected at least 1, got -2");
   CHECK(with(llama, [](auto& s) { s.window = -1; }) == "model.window: expected at least 0, got -1");
   CHECK(with(llama, [](auto& s) { s.rope_scaling = "yarn"; }) == "model.rope_scaling: expected none, got \"yarn\"");
   CHECK(with(gpt, [](auto& s) { s.dropout = 1; }) == "model.dropout: expected a number in [0, 1), got 1.000000");
-  CHECK(with(gpt, [](auto& s) { s.dropout = -0.1; }) == "model.dropout: expected a number in [0, 1), got -0.100000");
+  CHECK(with(gpt, [](auto& s) { s.dropout = -0.1; }) == "model.dropout: expected at least 0, got -0.1");
+  CHECK(with(gpt, [](auto& s) { s.norm_eps = -1; }) == "model.norm_eps: expected at least 0, got -1");
+  CHECK(with(llama, [](auto& s) { s.rope_base = std::nan(""); }) == "model.rope_base: expected at least 0, got nan");
 }
 
 TEST_CASE("a family's defaults fill what is not set, and nothing else", "[nn]") {

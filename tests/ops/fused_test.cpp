@@ -213,6 +213,25 @@ TEST_CASE("attention: gradients and values, grouped heads, odd lengths", "[ops]"
   check_equal(ops::attention(qkv, heads), naive_attention(qkv, heads), 1e-12);
 }
 
+TEST_CASE("attention_cached refuses a cache that does not fit", "[ops]") {
+  const ops::Heads heads{2, 1, 4};
+  const Tensor qkv = Tensor::zeros({1, 2, heads.row()}, DType::f32), room = Tensor::zeros({1, 8, 4}, DType::f32);
+  const auto refusal = [&](ops::KvCache cache) -> std::string {
+    try {
+      ops::attention_cached(qkv, heads, cache);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(refusal({{}, room}) == "attention_cached: cache.k: expected a tensor, got none");
+  CHECK(refusal({Tensor::zeros({1, 8, 4}, DType::bf16), room}) == "attention_cached: cache.k: expected f32, got bf16");
+  CHECK(refusal({room, Tensor::zeros({1, 7, 4}, DType::f32)}) ==
+        "attention_cached: cache.v: expected shape [1, 8, 4], got [1, 7, 4]");
+  CHECK(refusal({Tensor::zeros({1, 8, 5}, DType::f32), room}) ==
+        "attention_cached: cache.k: expected shape [1, 8, 4], got [1, 8, 5]");
+}
+
 TEST_CASE("attention_cached gives what attention gives, token by token or in parts", "[ops]") {
   const ops::Heads heads{4, 2, 6};
   const Size T = 11, kv = heads.kv_heads * heads.head_dim;
@@ -231,6 +250,29 @@ TEST_CASE("embedding_with_positions: gradients of both tables", "[ops]") {
   const Tensor ids = token_ids({3, 4}, 5, 7);
   check_gradient([&](auto& x) { return ops::embedding_with_positions(x[0], x[1], ids); },
                  {normal({5, 3}, 1), normal({6, 3}, 2)});
+}
+
+TEST_CASE("head_cross_entropy: the f32 gradients of bf16 leaves, computed ahead or in backward", "[ops]") {
+  const Tensor targets = Tensor::from(std::vector<std::int32_t>{1, 0, 4}, {3});
+  const auto gradient_of_x = [&](DType dtype, const std::optional<LossGradient>& seed) {
+    const Tensor x = Tensor::empty({3, 6}, dtype), w = Tensor::empty({5, 6}, dtype);
+    copy(x, normal({3, 6}, 1)), copy(w, normal({5, 6}, 2));
+    Tensor leaf = x;
+    leaf.set_requires_grad();
+    Tape tape;
+    {
+      const TapeScope recording(&tape);
+      const Tensor loss = ops::head_cross_entropy(leaf, w, targets, seed);
+      backward(tape, loss, LossGradient{1, {}});
+    }
+    const Tensor gradient = Tensor::empty(x.shape(), DType::f64);
+    copy(gradient, leaf.gradient());
+    return gradient;
+  };
+  const Tensor expected = gradient_of_x(DType::f32, std::nullopt);
+  // bf16 rounds logits of about 4 by 2^-7, and so their gradients of at most 1/3 by as much of themselves.
+  check_equal(gradient_of_x(DType::bf16, std::nullopt), expected, 1e-2);
+  check_equal(gradient_of_x(DType::bf16, LossGradient{1, {}}), expected, 1e-2);
 }
 
 TEST_CASE("head_cross_entropy: equals linear and cross_entropy, in value and gradient, in chunks too", "[ops]") {

@@ -36,6 +36,7 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
   CHECK(refusal(row) == "optimizer \"\": name: expected one, found none");
   row = whole(), row.update = nullptr;
   CHECK(refusal(row) == "optimizer \"sgd\": update: expected a function, found none");
+  CHECK_THROWS_AS(averaged(row, 0.9), UsageError);
   row = whole(), row.matrices.emplace();
   CHECK(refusal(row) == "optimizer \"sgd\": update: expected none beside matrices, found one");
   row.update = nullptr;
@@ -44,7 +45,7 @@ TEST_CASE("optimizer: a row that is not whole is refused by its field", "[optim]
   row = whole(), row.betas = {0, 0, 0, 0, 0};
   CHECK(refusal(row) == "optimizer \"sgd\": betas: expected at most 4, found 5");
   row = whole(), row.betas = {1.0f};
-  CHECK(refusal(row) == "optimizer \"sgd\": betas: expected numbers of [0, 1), found 1.000000");
+  CHECK(refusal(row) == "optimizer \"sgd\": betas: expected numbers in [0, 1), found 1.000000");
   for (const char* const name : {"", "a/b", "Momentum", "123456789012345678901234567890123"}) {
     row = whole(), row.states = {name};
     CHECK(refusal(row) == "optimizer \"sgd\": states: expected names of 1 to 32 of a to z, 0 to 9 and _, found \"" +

@@ -37,8 +37,9 @@ struct Regression : nn::Model {
         second(add_block<Layer>("second", 7, 7)),
         output(add_unit<Output>("output", 7)) {}
 
+  // Without targets it learns the first input.
   Tensor loss(const Batch& batch) override {
-    const Tensor x = batch.inputs, y = batch.targets;
+    const Tensor x = batch.inputs, y = batch.targets.defined() ? batch.targets : ops::slice(x, 1, 0, 1);
     const Tensor h = run(first, [=, this] { return ops::gelu(first.linear(x)); });
     const Tensor g = run(second, [=, this] { return ops::silu(second.linear(h)); });
     return run(output, [=, this] {
@@ -222,6 +223,33 @@ TEST_CASE("evaluation agrees with the training loss and changes nothing", "[para
     CHECK(engine.step(batch).loss() == Approx(first).epsilon(1e-6));
     CHECK(engine.evaluate(batch).item() < first);
   }
+}
+
+TEST_CASE("a model whose batches have no targets trains, in micro-batches", "[parallel]") {
+  Regression model;
+  Engine engine(model, world().group(), {}, AdamW{.lr = 0.01f}, {.micro_batch = 4, .accum = 2});
+  const Batch batch{regression_batch(world().rank() * 8, 8).inputs, {}};
+  const float first = engine.step(batch).loss();
+  for (int step = 0; step < 60; ++step) engine.step(batch);
+  CHECK(engine.step(batch).loss() < 0.2f * first);
+}
+
+TEST_CASE("a batch of another size is refused by name, and the engine goes on", "[parallel]") {
+  Regression model;
+  Engine engine(model, world().group(), {}, AdamW{}, {.micro_batch = 4});
+  const Batch whole = regression_batch(0, 4), half = regression_batch(0, 2);
+  const auto refusal = [&](const Batch& batch) -> std::string {
+    try {
+      engine.step(batch);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(refusal({whole.inputs, half.targets}) == "batch.targets: expected accum * micro_batch = 4 samples, got 2");
+  CHECK(refusal({half.inputs, whole.targets}) == "batch.inputs: expected accum * micro_batch = 4 samples, got 2");
+  CHECK(refusal({{}, whole.targets}) == "batch.inputs: expected accum * micro_batch = 4 samples, got 0");
+  CHECK(refusal(whole) == "none");
 }
 
 TEST_CASE("what the engine refuses", "[parallel]") {

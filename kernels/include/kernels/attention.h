@@ -17,7 +17,7 @@ struct AttentionShape {
   constexpr Size first_seen(Size i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
 };
 
-// Which implementation runs on CUDA. `automatic`: cuDNN if it supports the shape, otherwise the own kernels. `own`:
+// Which implementation runs on CUDA. `automatic`: cuDNN if it supports the shape, otherwise libtrain's kernels. `own`:
 // only these. `cudnn`: throws InternalError with cuDNN's reason if it does not support the shape; for tests and
 // measurements.
 enum class AttentionPath { automatic, own, cudnn };

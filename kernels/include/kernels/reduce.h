@@ -13,12 +13,12 @@ template <class S>
 void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N, double* partials = nullptr);
 inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBlock; }
 
-// out[0] = scale * sum of x_N, summed in double in order; one dtype, f32 or f64.
+// out[0] = scale * sum of x_N, summed in double in a fixed order; one dtype, f32 or f64.
 template <class S>
 void sum_all(S stream, DType dtype, void* out, const void* x_N, Size N, double scale);
 
-// out_OI (+)= sum over the middle dimension of x_ORI, in order, in f32 (f64 for f64); out has out_dtype: x's dtype or
-// gradient_dtype(dtype).
+// out_OI (+)= sum over the middle dimension of x_ORI, in a fixed order, in f32 (f64 for f64); out has out_dtype: x's
+// dtype or gradient_dtype(dtype).
 template <class S>
 void sum_middle(S stream, DType out_dtype, void* out_OI, DType dtype, const void* x_ORI, const MiddleShape& x,
                 bool accumulate);

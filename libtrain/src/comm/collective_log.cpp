@@ -19,11 +19,13 @@ bool is_over(const CollectiveTimes& times) {
   return times.begin.is_over() && times.awaited.is_over() && times.end.is_over();
 }
 
+}  // namespace
+
 // Collects the next lap.
-class Lap {
+class CollectiveRecorder {
  public:
-  // A lap that holds everything is for comm_lap_of().
-  explicit Lap(bool holds_everything = false) : holds_everything_(holds_everything) {}
+  // A recorder that holds everything is for comm_lap_of().
+  explicit CollectiveRecorder(bool holds_everything = false) : holds_everything_(holds_everything) {}
 
   CommTotal& of(CollectiveOp op) { return by_op_[static_cast<std::size_t>(op)]; }
 
@@ -84,9 +86,11 @@ class Lap {
   std::size_t fold_at_ = kMostHeld;
 };
 
+namespace {
+
 struct Totals {
   std::mutex mutex;
-  Lap lap;
+  CollectiveRecorder lap;
   double waiting_ms = 0;
 };
 
@@ -96,21 +100,25 @@ Totals& totals() {
   return instance;
 }
 
+// Calls visit() with the thread's own recorder, or with that of the process.
+template <class Visit>
+void record(Visit&& visit) {
+  const Context& context = Context::current();
+  if (!context.counts_collectives) return;
+  if (context.collectives != nullptr) return visit(*context.collectives);
+  Totals& all = totals();
+  const std::lock_guard lock(all.mutex);
+  visit(all.lap);
+}
+
 }  // namespace
 
 void count_collective(CollectiveOp op, Size bytes) {
-  if (!Context::current().counts_collectives) return;
-  Totals& all = totals();
-  const std::lock_guard lock(all.mutex);
-  all.lap.of(op).bytes += bytes;
-  all.lap.of(op).calls += 1;
+  record([&](CollectiveRecorder& lap) { lap.of(op).bytes += bytes, lap.of(op).calls += 1; });
 }
 
 void count_times(CollectiveTimes times) {
-  if (!Context::current().counts_collectives) return;
-  Totals& all = totals();
-  const std::lock_guard lock(all.mutex);
-  all.lap.add(std::move(times));
+  record([&](CollectiveRecorder& lap) { lap.add(std::move(times)); });
 }
 
 WaitingScope::~WaitingScope() {
@@ -134,26 +142,14 @@ CommLap take_comm_lap() {
 }
 
 CommLap comm_lap_of(const std::function<void()>& body) {
-  Totals& all = totals();
-  const auto exchange = [&](Lap lap) {
-    const std::lock_guard lock(all.mutex);
-    return std::exchange(all.lap, std::move(lap));
-  };
-  Lap outer = exchange(Lap(true));
-  try {
-    body();
-  } catch (...) {
-    exchange(std::move(outer));
-    throw;
-  }
-  return exchange(std::move(outer)).take();
+  CollectiveRecorder own(true);
+  const ContextMemberScope<&Context::collectives> scope(&own);
+  body();
+  return own.take();
 }
 
 void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap) {
-  if (!Context::current().counts_collectives) return;
-  Totals& all = totals();
-  const std::lock_guard lock(all.mutex);
-  all.lap.add_launch(lap);
+  record([&](CollectiveRecorder& recorder) { recorder.add_launch(lap); });
 }
 
 }  // namespace lt

@@ -1,4 +1,4 @@
-// The totals of the process's collectives. Thread-safe.
+// The totals of the process's collectives, and of those that a CUDA graph captures. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,8 @@ class WaitingScope {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// The collectives of `body` alone, which take_comm_lap() then leaves out. For the capture of a CUDA graph: their times
-// come with its launches, so none are added up before.
+// The collectives that this thread makes in `body`, which take_comm_lap() then leaves out. For the capture of a CUDA
+// graph: their times come with its launches, so none are added up before.
 CommLap comm_lap_of(const std::function<void()>& body);
 // Counts a launch of a CUDA graph that captured the collectives of `lap`.
 void repeat_comm_lap(const std::shared_ptr<const CommLap>& lap);

@@ -1,6 +1,10 @@
 // The list of a transformer's fields, the look-up of families by name, and the validation of a description.
 #include "libtrain/nn/transformer_spec.h"
 
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
 #include <type_traits>
 
 #include "libtrain/error.h"
@@ -16,6 +20,18 @@ constexpr double kMostLayers = Size{1} << 16;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw UsageError("config", what, "`ltrain plan --model.preset=NAME` prints the shape of a preset");
+}
+
+void require_in_range(const std::string&, const SpecField&) {}
+void require_in_range(const std::optional<bool>&, const SpecField&) {}
+
+template <class Number>
+void require_in_range(Number value, const SpecField& field) {
+  const auto number = static_cast<double>(value);
+  if (number >= field.low && number <= field.high) return;
+  const auto text = [](double bound) { return fmt::format("{}", static_cast<Number>(bound)); };
+  refuse(fmt::format("model.{}: expected {}, got {}", field.name,
+                     !(number >= field.low) ? "at least " + text(field.low) : "at most " + text(field.high), value));
 }
 
 }  // namespace
@@ -50,7 +66,7 @@ const std::vector<SpecField>& spec_fields() {
       {"tie_embeddings", &T::tie_embeddings, 0, 0, "the head uses the embedding's table; auto: the preset's"},
       {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: the family's", true},
       {"qkv_bias", &T::qkv_bias, 0, 0, "biases of queries, keys and values; auto: the family's", true},
-      {"window", &T::window, 1, kMostChannels, "positions that a token sees; 0: the preset's, or all", true},
+      {"window", &T::window, 0, kMostChannels, "positions that a token sees; 0: the preset's, or all", true},
       {"dropout", &T::dropout, 0, 1, "probability of dropping a value in training", false, false},
   };
   // clang-format on
@@ -89,30 +105,20 @@ TransformerSpec with_defaults(TransformerSpec spec) {
 
 void validate(const TransformerSpec& spec) {
   const ModelFamily& family = find_family(spec.family);
-  const auto positive = [&](const char* field, Size value) {
-    if (value < 1) refuse(std::string("model.") + field + ": expected at least 1, got " + std::to_string(value));
-  };
   for (const SpecField& field : spec_fields()) {
-    const auto* const member = std::get_if<Size TransformerSpec::*>(&field.member);
-    if (member == nullptr || static_cast<double>(spec.**member) <= field.high) continue;
-    refuse("model." + std::string(field.name) + ": expected at most " + std::to_string(static_cast<Size>(field.high)) +
-           ", got " + std::to_string(spec.**member));
+    if (field.name == "head_dim" && spec.head_dim == 0) continue;  // it follows from heads and width, see below
+    std::visit([&](auto member) { require_in_range(spec.*member, field); }, field.member);
   }
-  positive("layers", spec.layers), positive("heads", spec.heads), positive("kv_heads", spec.kv_heads);
-  positive("width", spec.width), positive("ffn", spec.ffn), positive("vocab", spec.vocab),
-      positive("max_seq", spec.max_seq);
   if (spec.head_dim == 0) {
     refuse("model.heads: " + std::to_string(spec.heads) + " does not divide model.width " + std::to_string(spec.width));
   }
-  positive("head_dim", spec.head_dim);
   if (spec.heads % spec.kv_heads != 0) {
     refuse("model.kv_heads: " + std::to_string(spec.kv_heads) + " does not divide model.heads " +
            std::to_string(spec.heads));
   }
   if (family.rotary && spec.head_dim % 2 != 0) {
-    refuse("model.head_dim: rotary positions want an even number, got " + std::to_string(spec.head_dim));
+    refuse("model.head_dim: rotary positions need an even number, got " + std::to_string(spec.head_dim));
   }
-  if (spec.window < 0) refuse("model.window: expected at least 0, got " + std::to_string(spec.window));
   if (!spec.rope_scaling.empty()) refuse("model.rope_scaling: expected none, got \"" + spec.rope_scaling + "\"");
   if (!(spec.dropout >= 0 && spec.dropout < 1))
     refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));

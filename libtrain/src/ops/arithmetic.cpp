@@ -209,12 +209,9 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  require_i32("where", "condition", condition);
   require_float("where", "a", a);
+  require_i32("where", "condition", condition, a);
   require_like("where", "b", b, a);
-  if (condition.device() != a.device()) {
-    fail("where", "condition", to_string(a.device()), to_string(condition.device()));
-  }
   const Shape shape = broadcast_shape("where", broadcast_shape("where", a, b), condition.shape(), "condition");
   return record<Where>(condition, a, b, shape);
 }

@@ -95,7 +95,12 @@ Tensor attention(const Tensor& qkv, const Heads& heads, Size window) {
 Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window) {
   check_attention("attention_cached", qkv, heads, window);
   const auto shape = shape_of(qkv, heads, window);
-  const Size past = cache.length, kv = shape.G * shape.D, capacity = cache.k.dim(1);
+  const Size past = cache.length, kv = shape.G * shape.D;
+  require_like("attention_cached", "cache.k", cache.k, qkv);
+  require_like("attention_cached", "cache.v", cache.v, qkv);
+  const Size capacity = cache.k.dims() == 3 ? cache.k.dim(1) : 0;
+  require_shape("attention_cached", "cache.k", cache.k, {shape.B, capacity, kv});
+  require_shape("attention_cached", "cache.v", cache.v, {shape.B, capacity, kv});
   if (past + shape.T > capacity) {
     fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens",
          std::to_string(capacity));

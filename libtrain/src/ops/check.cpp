@@ -15,6 +15,10 @@ void require_present(std::string_view op, std::string_view argument, const Tenso
   if (!tensor.is_contiguous()) fail(op, argument, "a contiguous tensor", "strides " + to_string(tensor.strides()));
 }
 
+void require_device_of(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like) {
+  if (tensor.device() != like.device()) fail(op, argument, to_string(like.device()), to_string(tensor.device()));
+}
+
 }  // namespace
 
 void require_float(std::string_view op, std::string_view argument, const Tensor& tensor) {
@@ -24,9 +28,10 @@ void require_float(std::string_view op, std::string_view argument, const Tensor&
   }
 }
 
-void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor) {
+void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like) {
   require_present(op, argument, tensor);
   if (tensor.dtype() != DType::i32) fail(op, argument, "i32", std::string(dtype_name(tensor.dtype())));
+  require_device_of(op, argument, tensor, like);
 }
 
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape) {
@@ -44,7 +49,7 @@ void require_like(std::string_view op, std::string_view argument, const Tensor& 
   if (tensor.dtype() != like.dtype()) {
     fail(op, argument, std::string(dtype_name(like.dtype())), std::string(dtype_name(tensor.dtype())));
   }
-  if (tensor.device() != like.device()) fail(op, argument, to_string(like.device()), to_string(tensor.device()));
+  require_device_of(op, argument, tensor, like);
 }
 
 void require_packed_rows(std::string_view op, const Tensor& qkv, const Heads& heads) {

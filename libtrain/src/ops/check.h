@@ -18,7 +18,8 @@ namespace lt::ops {
 
 // Defined, contiguous, floating point.
 void require_float(std::string_view op, std::string_view argument, const Tensor& tensor);
-void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor);
+// i32, on the device of `like`.
+void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like);
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape);
 void require_min_dims(std::string_view op, std::string_view argument, const Tensor& tensor, int dims);
 // Floating point, with the dtype and device of `like`.

@@ -66,7 +66,7 @@ struct Embedding final : Function {
 void check_table(std::string_view op, const Tensor& table, const Tensor& ids) {
   require_float(op, "table", table);
   if (table.dims() != 2) fail(op, "table", "shape [V, C]", to_string(table.shape()));
-  require_i32(op, "ids", ids);
+  require_i32(op, "ids", ids, table);
 }
 
 }  // namespace

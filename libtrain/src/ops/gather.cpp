@@ -39,9 +39,8 @@ struct Gather final : Function {
 
 Tensor gather(const Tensor& x, int dim, const Tensor& index) {
   require_float("gather", "x", x);
-  require_i32("gather", "index", index);
+  require_i32("gather", "index", index, x);
   dim = require_dim("gather", x, dim);
-  if (index.device() != x.device()) fail("gather", "index", to_string(x.device()), to_string(index.device()));
   Shape expected = x.shape();
   expected[dim] = index.dims() == x.dims() ? index.dim(dim) : 1;
   require_shape("gather", "index", index, expected);

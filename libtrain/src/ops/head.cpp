@@ -126,7 +126,7 @@ struct HeadCrossEntropy final : Function {
                             .b = weight.data(),
                             .d = row(dx, begin, C_),
                             .dtype = dtype,
-                            .out = dtype,
+                            .out = dx.dtype(),  // a leaf's gradient may be f32
                             .accumulate = accumulate_dx});
     }
   }
@@ -152,7 +152,7 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
   if (weight.dims() != 2 || weight.dim(1) != x.dim(-1)) {
     fail("head_cross_entropy", "weight", "shape [V, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
   }
-  require_i32("head_cross_entropy", "targets", targets);
+  require_i32("head_cross_entropy", "targets", targets, x);
   if (targets.elements() != rows(x) || targets.elements() == 0) {
     fail("head_cross_entropy", "targets", "one for each row of x " + to_string(x.shape()), to_string(targets.shape()));
   }

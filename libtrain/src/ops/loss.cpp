@@ -47,7 +47,7 @@ struct CrossEntropy final : Function {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   require_float("cross_entropy", "logits", logits);
   require_min_dims("cross_entropy", "logits", logits, 1);
-  require_i32("cross_entropy", "targets", targets);
+  require_i32("cross_entropy", "targets", targets, logits);
   if (targets.elements() != rows(logits) || logits.elements() == 0) {
     fail("cross_entropy", "targets", "one for each row of logits " + to_string(logits.shape()),
          to_string(targets.shape()));

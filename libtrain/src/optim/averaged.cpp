@@ -3,12 +3,14 @@
 
 #include "kernels/ema.h"
 #include "libtrain/optim/optimizer.h"
+#include "optim/row.h"
 #include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
 namespace lt {
 
 Optimizer averaged(Optimizer row, double decay) {
+  require_whole(row);  // the functions below hide one that is missing
   const std::size_t states = row.states.size();
   const int bias = static_cast<int>(row.betas.size());
   const auto d = static_cast<float>(decay);

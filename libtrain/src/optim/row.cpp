@@ -21,7 +21,7 @@ void require_whole(const Optimizer& row) {
   require(row.betas.size() <= static_cast<std::size_t>(kMaxBetas),
           "betas: expected at most " + std::to_string(kMaxBetas) + ", found " + std::to_string(row.betas.size()));
   for (const float beta : row.betas) {
-    require(beta >= 0 && beta < 1, "betas: expected numbers of [0, 1), found " + std::to_string(beta));
+    require(beta >= 0 && beta < 1, "betas: expected numbers in [0, 1), found " + std::to_string(beta));
   }
   for (auto state = row.states.begin(); state != row.states.end(); ++state) {
     const std::string& name = state->name;

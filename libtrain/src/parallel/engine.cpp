@@ -46,6 +46,7 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
     for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
     trim(step.device);
   });
+  const DeviceTurn turn(step.device);
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
@@ -78,19 +79,24 @@ void Engine::Impl::compare_with_other_ranks() {
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
   const BatchShape shape = batch_shape();
-  if (batch.inputs.dim(0) != shape.samples() || batch.targets.dim(0) != shape.samples()) {
-    throw UsageError("engine", "a step takes accum * micro_batch = " + std::to_string(shape.samples()) +
-                                   " samples, the batch has " + std::to_string(batch.inputs.dim(0)));
+  for (const auto& [name, values] : {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}}) {
+    const Size samples = values->defined() && values->dims() > 0 ? values->dim(0) : 0;
+    if (samples == shape.samples() || (!values->defined() && values == &batch.targets)) continue;
+    throw UsageError("engine", std::string("batch.") + name + ": expected accum * micro_batch = " +
+                                   std::to_string(shape.samples()) + " samples, got " + std::to_string(samples));
   }
   if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
+  impl.require_sound();
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepName, &Impl::step, batch);
   ++impl.steps_of_engine;
   ++impl.steps;
   impl.samples += shape.global_samples();
-  return impl.slot->finish(impl.scalars.outcome);
+  std::optional<StepResult> result;
+  impl.attempt([&] { result = impl.slot->finish(impl.scalars.outcome); });
+  return *result;
 }
 
 void Engine::Impl::step(const Batch& given) {
@@ -100,9 +106,8 @@ void Engine::Impl::step(const Batch& given) {
   const Tensor own_losses = scalars.losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
-    const Batch rows{batch.inputs.narrow(0, row, options.micro_batch),
-                     batch.targets.narrow(0, row, options.micro_batch)};
-    copy(own_losses.narrow(0, micro, 1), forward_and_backward(rows, micro));
+    const auto rows = [&](const Tensor& all) { return all.defined() ? all.narrow(0, row, options.micro_batch) : all; };
+    copy(own_losses.narrow(0, micro, 1), forward_and_backward({rows(batch.inputs), rows(batch.targets)}, micro));
   }
   schedule->finish_reductions();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
@@ -119,23 +124,17 @@ void Engine::Impl::require_sound() const {
 Context Engine::Impl::context(const Context& records) const {
   Context own;
   own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
-  own.notices = records.notices;
+  own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
   return own;
 }
 
 void Engine::Impl::run(const char* name, PassFunction function, const Batch& batch) {
-  require_sound();
   const ContextScope scope(context(Context::current()));
-  const auto body = [&] {
-    failed = true;
-    (this->*function)(batch);
-    failed = false;
-  };
+  const auto body = [&] { attempt([&] { (this->*function)(batch); }); };
   if (!options.arena) return body();
-  make_room(name, function, batch);
-  memory.run(name, batch, rehearsal(function), body);
+  memory.run(make_room(name, function, batch), body);
 }
 
 // After two steps every lazily chosen algorithm is cached. Traced steps and steps with a fault inside run eagerly. So
@@ -152,7 +151,6 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
 }
 
 void Engine::Impl::run_graph(const Batch& batch) {
-  require_sound();
   const Stream stream = Stream::compute(options.device);
   make_room(kStepName, &Impl::step, batch);  // must not happen during the capture
   const StepGraph::Key key{shapes_of(batch), memory.arena_number()};
@@ -166,7 +164,7 @@ void Engine::Impl::run_graph(const Batch& batch) {
     defer_update_gathers();
     slot->graph.emplace(key, stream, [&] { run(kStepName, &Impl::step, batch); });
   }
-  slot->graph->launch(stream);
+  attempt([&] { slot->graph->launch(stream); });
   ++graph_launches;
   defer_update_gathers();
 }
@@ -302,8 +300,9 @@ Tensor Engine::evaluate(const Batch& batch) {
   const PhaseScope phase(Phase::evaluation, impl.options.device);
   const DeviceTurn turn(impl.options.device);
   impl.make_ready(impl.evaluation_slot, batch);
+  impl.require_sound();
   impl.run(kEvaluationName, &Impl::evaluate, batch);
-  impl.slot->finish();
+  impl.attempt([&] { impl.slot->finish(); });
   return impl.scalars.evaluation;
 }
 
@@ -324,16 +323,21 @@ void Engine::with_parameters(const std::function<void()>& body) {
   const ContextScope scope(impl.context(Context::current()));
   struct Restore {  // even if the body throws
     Impl& engine;
+    bool gathering = false;
     ~Restore() {
       engine.model.set_observer(engine.schedule.get());
-      for (ShardedUnit& unit : engine.units) unit.release();
+      // Gathers that failed are not waited for: a peer may be gone.
+      if (gathering) engine.failed = true;
+      for (ShardedUnit& unit : engine.units) gathering ? unit.abandon() : unit.release();
     }
-  } const restore{impl};
+  } restore{impl};
   collectively(impl.control, [&] {
     for (ShardedUnit& unit : impl.units) unit.make_room();
   });
+  restore.gathering = true;
   for (ShardedUnit& unit : impl.units) unit.start_gather();
   for (ShardedUnit& unit : impl.units) unit.finish_gather();
+  restore.gathering = false;
   impl.model.set_observer(nullptr);
   const TapeScope no_recording(nullptr);
   body();

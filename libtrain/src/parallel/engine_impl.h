@@ -64,16 +64,24 @@ struct Engine::Impl {
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
   Context context(const Context& records) const;
-  // Runs `function` in the arena.
+  // Runs `function` in the arena. The engine must be sound.
   void run(const char* name, PassFunction function, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
   // Runs the step as a graph, and captures it first if the slot has none for such batches.
   void run_graph(const Batch& batch);
   // Rehearses `function` for batches like `batch` and reserves the arena, unless that is already done.
-  void make_room(const char* name, PassFunction function, const Batch& batch) {
-    memory.prepare(name, batch, rehearsal(function));
+  std::shared_ptr<const MemoryPlan> make_room(const char* name, PassFunction function, const Batch& batch) {
+    auto plan = memory.prepare(name, batch, rehearsal(function));
     compare_with_other_ranks();
     memory.reserve();
+    return plan;
+  }
+  // Runs `body`. If it throws, require_sound() refuses every later step.
+  template <class F>
+  void attempt(F&& body) {
+    failed = true;
+    body();
+    failed = false;
   }
   // Requires that everything rehearsed since the last call makes the same collectives on all ranks and, with an arena
   // in windows, has the same offsets. Throws UsageError and InternalError, on all ranks.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/device_turn.h"
 #include "parallel/engine_impl.h"
 #include "parallel/group_member.h"
 
@@ -16,8 +17,15 @@ void Engine::set_progress(Size steps, Size samples) { impl_->steps = steps, impl
 const RunIds& Engine::run() const { return impl_->run_ids; }
 void Engine::set_run(RunIds run) { impl_->run_ids = std::move(run); }
 
-LossScale Engine::loss_scale() const { return impl_->scaling.read(); }
-void Engine::set_loss_scale(const LossScale& scale) { impl_->scaling.write(scale); }
+LossScale Engine::loss_scale() const {
+  const DeviceTurn turn(impl_->options.device);
+  return impl_->scaling.read();
+}
+
+void Engine::set_loss_scale(const LossScale& scale) {
+  const DeviceTurn turn(impl_->options.device);
+  impl_->scaling.write(scale);
+}
 
 void Engine::hold_update_for(const Stream& stream) { impl_->update_gate.emplace().record(stream); }
 
@@ -42,12 +50,14 @@ std::vector<OptimizerGroupUse> Engine::optimizer_groups() const {
 }
 
 void Engine::parameters_changed() {
+  const DeviceTurn turn(impl_->options.device);
   for (ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (ShardedUnit& unit : impl_->units) unit.refresh_copies();
   for (ShardedUnit& unit : impl_->units) unit.start_update_gather();
 }
 
 void Engine::initialise() {
+  const DeviceTurn turn(impl_->options.device);
   for (ShardedUnit& unit : impl_->units) unit.finish_gather();
   for (const StateRange& range : shard_map().needed) {
     if (range.kind != kMaster) fill_zero(range.values);

@@ -67,6 +67,15 @@ void GatheredParameters::finish_gather() {
 void GatheredParameters::release() {
   if (!exist() || !are_sharded()) return;
   finish_gather();
+  free_full();
+}
+
+void GatheredParameters::abandon() {
+  gather_ = Work();  // during stack unwinding its destructor does not wait
+  if (exist() && are_sharded()) free_full();
+}
+
+void GatheredParameters::free_full() {
   for (const Tensor& tensor : tensors_) TensorStorage::unbind(tensor);
   full_ = Tensor();
   gathered_ = false;

@@ -39,6 +39,8 @@ class GatheredParameters {
   void start_gather();
   void finish_gather();
   void release();
+  // Frees like release(), but leaves a gather in flight alone. Only during stack unwinding.
+  void abandon();
   // If parameters are replicated and each rank has changed its shard, sends it to the others; finish_gather() ends it.
   void start_update_gather();
   // Call at the beginning of a step: starts the gather that start_update_gather() deferred.
@@ -47,6 +49,7 @@ class GatheredParameters {
  private:
   bool are_sharded() const { return sharding_.strategy.parameters == Placement::sharded; }
   void bind(const Tensor& full);
+  void free_full();
 
   UnitLayout layout_;
   const Sharding& sharding_;

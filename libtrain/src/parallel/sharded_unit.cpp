@@ -86,6 +86,11 @@ void ShardedUnit::release() {
   frozen_.release();
 }
 
+void ShardedUnit::abandon() {
+  trained_.abandon();
+  frozen_.abandon();
+}
+
 void ShardedUnit::bind_gradients(bool first_micro_batch) {
   if (gradients_bound_) return;  // already bound for a unit that borrows this one
   gradients_bound_ = true;

@@ -47,6 +47,7 @@ class ShardedUnit {
   void start_gather();
   void finish_gather();
   void release();
+  void abandon();  // see GatheredParameters
 
   // Gradients, for trained units only. bind_gradients() points the parameters' slots into the full buffer.
   // complete_gradients() zeroes gradients that no operation wrote.

@@ -22,7 +22,7 @@ void require_same_places(const MemoryPlan& plan, const Group& group);
 
 class StepMemory {
  public:
-  // Runs the step once on batches of the meta device, records its allocations, and leaves everything as it was.
+  // Runs the step on batches of the meta device, records its allocations, and leaves everything as it was.
   using Rehearsal = std::function<MemoryPlan(const std::string& name, const Batch& shapes)>;
 
   // The arena comes from `source`, or from the device's allocator if `source` is null.
@@ -34,12 +34,17 @@ class StepMemory {
   // Makes room for the largest plan so far. The contents of a smaller arena are lost.
   void reserve();
 
-  // Runs `body`, the step `name` for batches like `batch`, in the arena.
+  // Runs `body`, the step of `plan`, in the arena. reserve() must have followed prepare().
+  template <class F>
+  void run(const std::shared_ptr<const MemoryPlan>& plan, F&& body) {
+    arena_->run(plan, std::forward<F>(body));
+  }
+  // prepare(), reserve() and run().
   template <class F>
   void run(const std::string& name, const Batch& batch, const Rehearsal& rehearse, F&& body) {
     const auto plan = prepare(name, batch, rehearse);
     reserve();
-    arena_->run(plan, std::forward<F>(body));
+    run(plan, std::forward<F>(body));
   }
 
   using Plans = std::map<std::string, std::shared_ptr<const MemoryPlan>>;  // by name and shapes of the batch

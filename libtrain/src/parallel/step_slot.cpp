@@ -17,7 +17,13 @@ void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
 
 void StepSlot::take(const Tensor& values, Stage& stage) const {
   if (!values.defined() || is_on(values, device_) || device_.is_meta()) return;
-  if (!values.is_contiguous()) throw UsageError("engine", "expected contiguous batches");
+  if (values.device() != kCpu) {
+    throw UsageError("engine", "expected the batch on the CPU or on " + to_string(device_) + ", got it on " +
+                                   to_string(values.device()));
+  }
+  if (!values.is_contiguous()) {
+    throw UsageError("engine", "expected a contiguous batch, got strides " + to_string(values.strides()));
+  }
   if (!stage || stage->bytes() < values.bytes()) stage.emplace(device_, values.bytes());
   std::memcpy(stage->data(), values.data(), static_cast<std::size_t>(values.bytes()));
 }

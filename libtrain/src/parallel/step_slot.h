@@ -39,7 +39,10 @@ class StepSlot {
   Event done_;
 };
 
-// Whether work on `device` can read the tensor directly.
-inline bool is_on(const Tensor& tensor, Device device) { return target_of(tensor.device()) == target_of(device); }
+// Whether work on `device` can read the tensor directly. A tensor on meta counts as on the type that it stands for.
+inline bool is_on(const Tensor& tensor, Device device) {
+  if (!tensor.device().is_meta() && !device.is_meta()) return tensor.device() == device;
+  return target_of(tensor.device()) == target_of(device);
+}
 
 }  // namespace lt

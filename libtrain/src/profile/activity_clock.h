@@ -58,7 +58,12 @@ class ActivityScope {
     if (clock_ != nullptr) previous_ = clock_->enter(activity);
   }
   ~ActivityScope() {
-    if (clock_ != nullptr) clock_->enter(previous_);
+    if (clock_ == nullptr) return;
+    try {
+      clock_->enter(previous_);
+    } catch (...) {
+      // A destructor cannot report it; the device's next call fails as well.
+    }
   }
   ActivityScope(const ActivityScope&) = delete;
   ActivityScope& operator=(const ActivityScope&) = delete;

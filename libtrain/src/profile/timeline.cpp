@@ -49,7 +49,11 @@ SpanScope::SpanScope(Lane lane, std::string_view name, const CollectiveShape& co
 }
 
 SpanScope::~SpanScope() {
-  if (timeline_ != nullptr) timeline_->end(handle_, timeline_->now());
+  try {
+    if (timeline_ != nullptr) timeline_->end(handle_, timeline_->now());
+  } catch (...) {
+    // A destructor cannot report it; the device's next call fails as well.
+  }
   pop_range();
 }
 

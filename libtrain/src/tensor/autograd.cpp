@@ -52,7 +52,7 @@ void Tape::release_values(const Tensor& except) {
 
 void backward(Tape& tape, const Tensor& loss, const LossGradient& seed) {
   if (loss.elements() != 1) {
-    throw UsageError("autograd", "backward() wants a loss of one element, its shape is " + to_string(loss.shape()));
+    throw UsageError("autograd", "backward(): expected a loss of one element, got shape " + to_string(loss.shape()));
   }
   if (!loss.requires_grad())
     throw UsageError("autograd", "the loss does not depend on a tensor that requires gradients");

@@ -174,7 +174,7 @@ template std::vector<float> Tensor::to_vector() const;
 template std::vector<double> Tensor::to_vector() const;
 
 double Tensor::item() const {
-  if (elements() != 1) throw UsageError("tensor", "item() wants one element, the shape is " + lt::to_string(shape()));
+  if (elements() != 1) throw UsageError("tensor", "item(): expected one element, got shape " + lt::to_string(shape()));
   require_numbers();
   const auto read = [&]<class T>(T value) {
     read_bytes(device(), &value, data(), sizeof(T));

@@ -14,6 +14,7 @@
 #include "libtrain/error.h"
 #include "libtrain/kernels/step_numbers.h"
 #include "train/nearest.h"
+#include "train/optimizer_choices.h"
 
 namespace lt::config {
 namespace {
@@ -85,8 +86,9 @@ class Fields {
       group.weight_decay = number(field, value);
     } else if (field == "optimizer") {
       group.optimizer = text(field, value);
-      if (std::find(std::begin(kOptimizers), std::end(kOptimizers), group.optimizer) == std::end(kOptimizers)) {
-        fail(field, fmt::format("one of {}", fmt::join(kOptimizers, ", ")), value);
+      const std::vector<std::string> names = optimizer_names();
+      if (std::ranges::find(names, group.optimizer) == names.end()) {
+        fail(field, fmt::format("one of {}", fmt::join(names, ", ")), value);
       }
     } else {
       const std::vector<std::string> names{"match", "lr_scale", "weight_decay", "optimizer"};

@@ -7,6 +7,7 @@
 #include "libtrain/parallel/strategy.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
+#include "train/optimizer_choices.h"
 
 namespace lt::config {
 namespace {
@@ -62,8 +63,6 @@ std::vector<std::string> strategy_names() {
   for (const Strategy& strategy : kStrategies) names.emplace_back(strategy.name);
   return names;
 }
-
-std::vector<std::string> optimizer_names() { return {std::begin(kOptimizers), std::end(kOptimizers)}; }
 
 // A row. The key's section and name are those of its member.
 #define LT_KEY(section, name, rule, help)                                            \

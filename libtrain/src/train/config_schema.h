@@ -48,9 +48,6 @@ struct Key {
   std::string full_name() const { return std::string(section) + "." + std::string(name); }
 };
 
-// The choices of optim.name and of optim.groups[].optimizer.
-inline constexpr std::string_view kOptimizers[] = {"adamw", "muon"};
-
 // In the order of `--help` and of the TOML text. The keys of a section are adjacent.
 const std::vector<Key>& schema();
 // Returns null for an unknown name.

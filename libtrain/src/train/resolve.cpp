@@ -8,6 +8,7 @@
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/open_fields.h"
+#include "train/optimizer_choices.h"
 #include "train/origin.h"
 
 namespace lt {
@@ -97,9 +98,8 @@ void fill_in(Config& config, DeviceType automatic) {
     if (group.optimizer.empty()) group.optimizer = config.optim.name;
   }
   // A Muon group brings an AdamW group for the parameters that Muon does not take.
-  const auto count = [](const std::string& optimizer) { return optimizer == "muon" ? 2 : 1; };
-  int groups = count(config.optim.name);
-  for (const OptimGroupConfig& group : config.optim.groups) groups += count(group.optimizer);
+  std::size_t groups = config::rows_of_optimizer(config.optim.name).size();
+  for (const OptimGroupConfig& group : config.optim.groups) groups += config::rows_of_optimizer(group.optimizer).size();
   if (groups > kMaxOptimizerGroups) {
     throw UsageError("config",
                      fmt::format("optim.groups: expected at most {} in all, where a group of muon counts twice and "
@@ -181,26 +181,11 @@ StepOptions step_options(const Config& resolved) {
 
 OptimizerGroups optimizers_of(const Config& resolved) {
   const OptimConfig& optim = resolved.optim;
-  const auto f = [](double value) { return static_cast<float>(value); };
-  const auto adamw = [&](double weight_decay) {
-    return AdamW{.beta1 = f(optim.beta1),
-                 .beta2 = f(optim.beta2),
-                 .eps = f(optim.eps),
-                 .weight_decay = f(weight_decay),
-                 .state_dtype = float_type(optim.state_dtype),
-                 .masters = optim.master != "none"};
-  };
-  const auto muon = [&](double weight_decay) {
-    return Muon{.momentum = f(optim.momentum),
-                .weight_decay = f(weight_decay),
-                .state_dtype = float_type(optim.state_dtype),
-                .masters = optim.master != "none"};
-  };
   OptimizerGroups made({}, optim.lr, optim.clip);
-  // Muon takes only the matrices of blocks. AdamW takes the rest.
   const auto add = [&](const std::string& name, const std::string& match, double weight_decay, double lr_scale) {
-    if (name == "muon") made.groups.push_back({match, muon(weight_decay), lr_scale});
-    made.groups.push_back({match, adamw(weight_decay), lr_scale});
+    for (const config::OptimizerChoice* choice : config::rows_of_optimizer(name)) {
+      made.groups.push_back({match, choice->make(optim, weight_decay), lr_scale});
+    }
   };
   for (const OptimGroupConfig& group : optim.groups) {
     add(group.optimizer, group.match, group.weight_decay < 0 ? optim.weight_decay : group.weight_decay, group.lr_scale);

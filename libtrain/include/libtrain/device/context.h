@@ -1,6 +1,6 @@
 // The context of a thread: the destinations of its spans, times, counts and memory, its tape, and its kernel settings.
-// The engine runs a step under the caller's context with its own kernel settings, and a rehearsal under a silent one,
-// so the engines of one process do not affect each other.
+// The engine runs a step with the recorders of its caller's context and its own kernel settings, and a rehearsal under
+// a silent one, so the engines of one process do not affect each other.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,7 @@ namespace lt {
 
 class BlockSource;
 class ActivityClock;
+class CollectiveRecorder;
 class Tape;
 class Timeline;
 struct WorkCount;
@@ -26,12 +27,13 @@ struct ForwardContext;
 }
 
 struct Context {
-  // Recorders; null records nothing.
+  // Recorders; null records nothing unless stated otherwise.
   std::shared_ptr<Timeline> timeline;           // spans
   ActivityClock* clock = nullptr;               // times by activity
   WorkCount* work = nullptr;                    // FLOPs and traffic
   std::vector<std::string>* calls = nullptr;    // descriptions of the collectives of meta groups
   std::vector<std::string>* notices = nullptr;  // messages to the user, such as that a slower kernel runs and why
+  CollectiveRecorder* collectives = nullptr;    // null: the process's totals (libtrain/profile/collectives.h)
   bool counts_memory = true, counts_collectives = true;
 
   // For buffers that the thread allocates.
@@ -48,7 +50,7 @@ struct Context {
   // Adds a message to `notices` unless it is already there.
   void give_notice(std::string text) const;
 
-  // The context of the calling thread. A new thread's context records nothing.
+  // The context of the calling thread. A new thread's context has no recorders; it counts memory and collectives.
   static Context& current();
   // Records and counts nothing.
   static Context silent() {

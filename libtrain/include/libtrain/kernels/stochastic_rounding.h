@@ -1,5 +1,5 @@
 // Stochastic rounding of f32 to bf16: a value becomes one of its two neighbours, each with a probability proportional
-// to its nearness. Many small updates are so kept on average, where rounding to nearest would lose them (Gupta et al.
+// to its nearness. Many small updates thus survive on average; rounding to nearest would lose them (Gupta et al.
 // 2015, "Deep learning with limited numerical precision", section 3). The random bits of an element are a pure function
 // of (seed, step, parameter, state, element), so they do not depend on rank count or strategy. Eight elements share the
 // 128 bits of one counter.

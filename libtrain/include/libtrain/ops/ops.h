@@ -1,5 +1,5 @@
 // Differentiable operations. Tensors are contiguous and on one device. The floating-point inputs of a call share a
-// dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError (component "ops") that
+// dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError that
 // names operation, argument, expected and actual. On the meta device only shapes are computed.
 // Values are not checked: ids and targets outside [0, V) read past the table, so the caller must ensure the range
 // (TokenLoader does, with DataOptions::vocab).

@@ -34,7 +34,7 @@ struct GradientSlot {
   // For an operation that can accumulate: returns where to write, and counts it as written.
   GradientTarget next();
   // For an operation that cannot: adds `gradient` (same shape, any float dtype), or takes it over if it is the first
-  // contribution and the caller's only copy.
+  // contribution. So the caller must not use it afterwards.
   void add(Tensor gradient);
 };
 

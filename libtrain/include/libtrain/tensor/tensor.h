@@ -55,7 +55,7 @@ class Tensor {
   static Tensor zeros(const Shape& shape, DType dtype, Device device = kCpu);
   // A tensor without storage so far, such as a parameter that an engine gathers and frees.
   static Tensor unbound(const Shape& shape, DType dtype, Device device, std::string name);
-  // Values are copied; T is float, double, bf16 or std::int32_t.
+  // Values are copied; T is float, double, bf16, f16 or std::int32_t.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape, Device device = kCpu);
   template <class T>
@@ -125,11 +125,11 @@ class Tensor {
   std::shared_ptr<Impl> impl_;
 };
 
-// dst = src, converting the dtype. Same shape and device; both may be views.
+// dst = src, converting the dtype. Same shape; both may be views. Devices may differ, but both or none are meta.
 void copy(const Tensor& dst, const Tensor& src);
 // dst = 0.
 void fill_zero(const Tensor& dst);
-// Sets every element of `dst`, contiguous and f32, f64 or bf16, to `value`.
+// Sets every element of `dst`, contiguous and of any floating dtype, to `value`.
 void fill(const Tensor& dst, double value);
 
 }  // namespace lt
