@@ -37,6 +37,22 @@ if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
   lt_missing("toml++" "libtomlplusplus-dev")
 endif()
 
+# For tokenizers. The static libraries are preferred, so that programs run on hosts without them.
+find_path(PCRE2_INCLUDE_DIR pcre2.h)
+find_library(PCRE2_LIBRARY NAMES libpcre2-8.a pcre2-8)
+if(NOT PCRE2_INCLUDE_DIR OR NOT PCRE2_LIBRARY)
+  lt_missing("PCRE2 (8 bit)" "libpcre2-dev")
+endif()
+add_library(lt_pcre2 INTERFACE)
+target_link_libraries(lt_pcre2 INTERFACE ${PCRE2_LIBRARY})
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h)
+find_library(UTF8PROC_LIBRARY NAMES libutf8proc.a utf8proc)
+if(NOT UTF8PROC_INCLUDE_DIR OR NOT UTF8PROC_LIBRARY)
+  lt_missing("utf8proc" "libutf8proc-dev")
+endif()
+add_library(lt_utf8proc INTERFACE)
+target_link_libraries(lt_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
+
 set(MPI_DETERMINE_LIBRARY_VERSION ON)  # for version.h
 find_package(MPI QUIET COMPONENTS CXX)
 if(NOT MPI_CXX_FOUND)

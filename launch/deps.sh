@@ -17,6 +17,7 @@ packages=(
   libdnnl-dev ocl-icd-opencl-dev                       # matrix products on the CPU; oneDNN's CMake files need OpenCL
   libhdf5-dev                                          # checkpoints
   libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
+  libpcre2-dev libutf8proc-dev                         # tokenizers
   catch2
 )
 

@@ -57,9 +57,10 @@ Run set_up_sample(CLI::App& app) {
                        fmt::format("--prompt: expected tokens below the model's vocabulary {}, got {}", vocab, token));
     }
     write(o->prompt);
-    const GenerationTiming timing = generate(*loaded.model, prompt, o->sampling,
-                                             [&](std::uint32_t token) { write(loaded.tokenizer->decode({token})); });
-    write("\n");
+    TextStream text(*loaded.tokenizer);
+    const GenerationTiming timing =
+        generate(*loaded.model, prompt, o->sampling, [&](std::uint32_t token) { write(text.push(token)); });
+    write(text.finish() + "\n");
     fmt::print(stderr, "prefill {} tokens, {:.0f} tokens/s; decode {} tokens, {:.0f} tokens/s\n", timing.prefill_tokens,
                rate(timing.prefill_tokens, timing.prefill_s), timing.decode_tokens,
                rate(timing.decode_tokens, timing.decode_s));

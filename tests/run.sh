@@ -30,12 +30,13 @@ build_and_test() {  # preset, targets in one word, extra ctest options
 }
 
 mkdir -p build
-# TensorBoard's own reader, for one test; where it cannot be had the test is skipped.
+# TensorBoard's own reader and the tokenizers package, each for one test, which is skipped where they cannot be had.
 tools=$PWD/build/tools
 if [ ! -e "$tools/ready" ]; then
   rm -rf "$tools"
-  python3 -m venv "$tools" && "$tools/bin/pip" install --quiet tensorboard==2.21.0 && touch "$tools/ready" ||
-    echo "TensorBoard could not be installed"
+  python3 -m venv "$tools" && "$tools/bin/pip" install --quiet tensorboard==2.21.0 &&
+    "$tools/bin/pip" install --quiet --no-deps tokenizers==0.22.1 && touch "$tools/ready" ||
+    echo "TensorBoard and tokenizers could not be installed"
 fi
 [ ! -e "$tools/ready" ] || configure_options+=("-DLIBTRAIN_TOOLS_PYTHON=$tools/bin/python")
 configure_options+=(-DCMAKE_UNITY_BUILD=$unity)

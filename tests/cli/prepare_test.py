@@ -83,11 +83,10 @@ class Prepare(program.CliTest):
                           '[data] tokenizer: expected byte or the path of a tokenizer.json, got "bpe"')
         self.assert_error(self.prepare(text, options=("--val-fraction", "abc")), 2,
                           '[usage] --val-fraction: expected a number from 0 to 1, got "abc"')
-        bpe = self.write("bpe.json", '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}')
-        self.assert_error(self.prepare(text, options=("--tokenizer", bpe)), 2,
-                          f"[data] {bpe}: this is a Hugging Face tokenizer; this version reads only the file of the "
-                          "byte tokenizer",
-                          "use --tokenizer byte; a later version reads BPE files")
+        unigram = self.write("unigram.json", '{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}')
+        self.assert_error(self.prepare(text, options=("--tokenizer", unigram)), 2,
+                          f'[tokenizer] {unigram}: model.type: expected "BPE", found "Unigram"',
+                          "docs/data.md lists the tokenizers that are supported")
         self.assertIsNone(self.names())
 
 

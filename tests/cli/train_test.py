@@ -223,15 +223,15 @@ class Train(TrainingTest):
         self.assertEqual(other.returncode, 2, other.stderr)
         self.assertIn("step-00000001 has another configuration: optim.lr: 0.0003 there, 0.5 now", other.stderr)
 
-    def test_a_tokenizer_of_hugging_face_is_kept_and_not_read(self):
-        tokenizer = '{"model": {"type": "BPE", "vocab": {"a": 0}}}'
+    def test_a_tokenizer_that_is_not_supported_is_kept_and_not_read(self):
+        tokenizer = '{"model": {"type": "Unigram", "vocab": []}}'
         (self.folder / "data/tokenizer.json").write_text(tokenizer)
         self.trained(steps=1)
         manifest = json.loads((self.folder / "run/checkpoints/step-00000001/manifest.json").read_text())
         self.assertEqual(manifest["tokenizer"], tokenizer)
         refused = self.train("--train.sample_every=1", run="other", steps=1)
         self.assertEqual(refused.returncode, 2, refused.stderr)
-        self.assertIn("Hugging Face tokenizer", refused.stderr)
+        self.assertIn('model.type: expected "BPE", found "Unigram"', refused.stderr)
 
     def test_folders_that_are_no_run_are_left_alone(self):
         notes = self.folder / "run/notes.txt"

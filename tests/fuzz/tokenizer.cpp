@@ -1,10 +1,16 @@
-// Fuzzes tokenizer.json.
-#include "libtrain/data/data.h"
+// Fuzzes tokenizer.json, and the text that a tokenizer encodes: the bytes after the first NUL.
+#include "libtrain/tokenizer/tokenizer.h"
+
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text = fuzz::text_of(data, size);
-  lt::can_read_tokenizer(text);
-  fuzz::read_or_refuse([&] { lt::tokenizer_from_json(text, "tokenizer.json"); });
+  const std::string json = text.substr(0, text.find('\0'));
+  const std::string words = json.size() < text.size() ? text.substr(json.size() + 1) : "a b\xff\n";
+  lt::can_read_tokenizer(json);
+  fuzz::read_or_refuse([&] {
+    const auto tokenizer = lt::tokenizer_from_json(json, "tokenizer.json");
+    tokenizer->decode(tokenizer->encode(words));
+  });
   return 0;
 }

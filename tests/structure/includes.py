@@ -12,7 +12,7 @@ LAYERS = [
     ["memory"],
     ["kernels"],
     ["tensor"],
-    ["ops"],
+    ["ops", "tokenizer"],
     ["nn", "comm", "optim", "data", "record", "drawing"],
     ["watchdog"],
     ["parallel", "checkpoints"],
@@ -42,6 +42,8 @@ THIRD_PARTY = {
     "dnnl": ["kernels"],
     "cudnn": ["kernels"],
     "omp.h": ["kernels"],
+    "pcre2": ["tokenizer"],
+    "utf8proc": ["tokenizer"],
     "catch2/": [],
 }
 

@@ -1,7 +1,9 @@
-// Checks for UTF-8, the required encoding of TOML and JSON files.
+// Checks and repairs UTF-8, the encoding of text, TOML and JSON files.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace lt {
@@ -23,6 +25,15 @@ inline std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+// The code point of the first character, of `length` bytes as utf8_length() returned.
+inline char32_t utf8_character(std::string_view text, std::size_t length) {
+  const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[i])); };
+  if (length == 1) return byte(0);
+  char32_t character = byte(0) & (0x7fu >> length);
+  for (std::size_t i = 1; i < length; ++i) character = character << 6 | (byte(i) & 0x3fu);
+  return character;
+}
+
 inline bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
@@ -30,6 +41,42 @@ inline bool is_utf8(std::string_view text) {
     text.remove_prefix(length);
   }
   return true;
+}
+
+// The length of the longest prefix of `text`, of at most 3 bytes, with which a character may begin; 0 if its first byte
+// begins none. For text whose first character is invalid.
+inline std::size_t utf8_begun(std::string_view text) {
+  // Append the lowest valid continuations and look whether that makes a character.
+  std::size_t begun = 0;
+  for (std::size_t length = 1; length <= 3 && length <= text.size(); ++length) {
+    bool may_go_on = false;
+    for (const char second : {'\x80', '\x90', '\xa0'}) {
+      std::string whole(text.substr(0, length));
+      if (length == 1) whole += second;
+      while (whole.size() < 4 && utf8_length(whole) != whole.size()) whole += '\x80';
+      may_go_on = may_go_on || utf8_length(whole) > length;
+    }
+    if (!may_go_on) break;
+    begun = length;
+  }
+  return begun;
+}
+
+// Replaces every invalid sequence by U+FFFD: each longest part with which a character may begin, and else each byte
+// (Unicode 15, section 3.9, "U+FFFD Substitution of Maximal Subparts").
+inline std::string repaired_utf8(std::string_view text) {
+  std::string repaired;
+  while (!text.empty()) {
+    std::size_t length = utf8_length(text);
+    if (length > 0) {
+      repaired += text.substr(0, length);
+    } else {
+      repaired += "\xEF\xBF\xBD";
+      length = std::max<std::size_t>(1, utf8_begun(text));
+    }
+    text.remove_prefix(length);
+  }
+  return repaired;
 }
 
 }  // namespace lt

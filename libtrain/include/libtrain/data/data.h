@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libtrain/tensor/batch.h"
+#include "libtrain/tokenizer/tokenizer.h"
 
 namespace lt {
 
@@ -80,25 +81,5 @@ class TokenLoader {
   Batch batch_;
   std::vector<std::int32_t> sample_;  // one sample's tokens and the one after
 };
-
-// Converts text to token ids and back.
-class Tokenizer {
- public:
-  virtual ~Tokenizer() = default;
-  virtual std::vector<std::uint32_t> encode(std::string_view text) const = 0;
-  virtual std::string decode(const std::vector<std::uint32_t>& tokens) const = 0;
-  virtual Size vocab() const = 0;
-  // Bytes of text per token; 0 if tokens differ in length.
-  virtual double bytes_per_token() const = 0;
-  // Returns the text of tokenizer.json.
-  virtual std::string to_json() const = 0;
-};
-
-// `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
-// False for a Hugging Face tokenizer.json, which checkpoints keep and export but this version cannot read.
-bool can_read_tokenizer(const std::string& text);
-// Makes a tokenizer from the text of a tokenizer.json; errors name it by `where`. Throws UsageError or DataError.
-std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
 
 }  // namespace lt

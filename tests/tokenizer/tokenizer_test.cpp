@@ -1,5 +1,6 @@
 // The byte tokenizer, and the files that describe a tokenizer.
-#include "libtrain/data/data.h"
+#include "libtrain/tokenizer/tokenizer.h"
+
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
@@ -10,7 +11,7 @@ using lt::UsageError;
 using lt_test::message_of;
 using lt_test::TempFolder;
 
-TEST_CASE("byte tokenizer: ids are the bytes", "[data]") {
+TEST_CASE("byte tokenizer: ids are the bytes", "[tokenizer]") {
   const auto byte = lt::make_tokenizer("byte");
   CHECK(byte->vocab() == 256);
   CHECK(byte->encode("Aé\n") == std::vector<std::uint32_t>{65, 195, 169, 10});
@@ -23,14 +24,14 @@ TEST_CASE("byte tokenizer: ids are the bytes", "[data]") {
   CHECK(byte->encode("").empty());
 }
 
-TEST_CASE("make_tokenizer: reads back what to_json writes", "[data]") {
+TEST_CASE("make_tokenizer: reads back what to_json writes", "[tokenizer]") {
   const TempFolder folder;
   const std::string json = lt::make_tokenizer("byte")->to_json();
   CHECK(json == "{\"type\":\"byte\",\"vocab\":256}\n");
   CHECK(lt::make_tokenizer(folder.write("tokenizer.json", json))->to_json() == json);
 }
 
-TEST_CASE("make_tokenizer: refuses other files by file and field", "[data]") {
+TEST_CASE("make_tokenizer: refuses other files by file and field", "[tokenizer]") {
   const TempFolder folder;
   const auto refusal = [&](std::string_view content) {
     const std::string path = folder.write("t.json", content);
@@ -48,12 +49,4 @@ TEST_CASE("make_tokenizer: refuses other files by file and field", "[data]") {
         folder / "none.json: expected a readable file, found: No such file or directory");
   CHECK(message_of<UsageError>([] { lt::make_tokenizer("bpe"); }) ==
         "tokenizer: expected byte or the path of a tokenizer.json, got \"bpe\"");
-}
-
-TEST_CASE("make_tokenizer: a Hugging Face file is told by name", "[data]") {
-  const TempFolder folder;
-  const std::string path =
-      folder.write("tokenizer.json", R"({"version":"1.0","model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
-  CHECK(message_of<UsageError>([&] { lt::make_tokenizer(path); }) ==
-        path + ": this is a Hugging Face tokenizer; this version reads only the file of the byte tokenizer");
 }

@@ -1,0 +1,65 @@
+// Tokenizers: text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// Converts text to token ids and back. Several threads may use one tokenizer at a time.
+class Tokenizer {
+ public:
+  using Ids = std::vector<std::uint32_t>;
+  virtual ~Tokenizer() = default;
+
+  // The tokens of one text. No tokens are added at its beginning or end.
+  virtual Ids encode(std::string_view text) const = 0;
+  // The tokens of several texts, each for itself, on all threads of the kernels.
+  virtual std::vector<Ids> encode_each(std::span<const std::string_view> texts) const;
+  // The text of tokens. Byte-level tokenizers may end within a character: see TextStream.
+  virtual std::string decode(const Ids& tokens) const = 0;
+  // The bytes that a token stands for within a text; empty for an id outside the vocabulary.
+  virtual std::string bytes_of(std::uint32_t token) const = 0;
+  // Ids are below it.
+  virtual Size vocab() const = 0;
+  // Bytes of text per token; 0 if tokens differ in length.
+  virtual double bytes_per_token() const = 0;
+  // The token that ends a document, if the vocabulary has one.
+  virtual std::optional<std::uint32_t> end_of_text() const { return std::nullopt; }
+  // Returns the text of tokenizer.json.
+  virtual std::string to_json() const = 0;
+};
+
+// Makes text of tokens that come one after another, character by character.
+class TextStream {
+ public:
+  // The tokenizer must outlive the stream.
+  explicit TextStream(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  // Returns the characters that are complete with this token; invalid bytes become U+FFFD. Of tokens of a fixed length
+  // it returns the bytes as they are.
+  std::string push(std::uint32_t token);
+  // Returns what is left.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string pending_;
+};
+
+// `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
+// Whether tokenizer_from_json() reads the text. False for a Hugging Face tokenizer of a kind that is not supported,
+// which checkpoints keep and export.
+bool can_read_tokenizer(const std::string& text);
+// Makes a tokenizer from the text of a tokenizer.json; errors name it by `where`. Throws UsageError for a kind that is
+// not supported, and DataError for a broken file.
+std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
+
+}  // namespace lt

@@ -1,0 +1,85 @@
+// Finds added tokens in a text.
+#include "tokenizer/added_tokens.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "io/utf8.h"
+#include "tokenizer/regex.h"
+
+namespace lt {
+namespace {
+
+// The characters of words, by Unicode Technical Standard 18, annex C; PCRE2's \w leaves marks out.
+constexpr const char* kWord = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
+
+bool ends_with_word(std::string_view text) {
+  static const Regex word(std::string(kWord) + "\\z");
+  std::size_t begin = text.size() - std::min<std::size_t>(text.size(), 4);
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) ++begin;
+  return Regex::Matcher(word).find(text.substr(begin), 0).has_value();
+}
+
+bool begins_with_word(std::string_view text) {
+  static const Regex word(std::string("\\A") + kWord);
+  std::size_t end = std::min<std::size_t>(text.size(), 4);
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+  return Regex::Matcher(word).find(text.substr(0, end), 0).has_value();
+}
+
+std::size_t spaces_at_end(std::string_view text) {
+  static const Regex spaces("\\s+\\z");
+  const auto found = Regex::Matcher(spaces).find(text, 0);
+  return found ? found->end - found->begin : 0;
+}
+
+std::size_t spaces_at_begin(std::string_view text) {
+  static const Regex spaces("\\A\\s+");
+  const auto found = Regex::Matcher(spaces).find(text, 0);
+  return found ? found->end : 0;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    if (!tokens_[i].content.empty()) by_first_byte_[static_cast<unsigned char>(tokens_[i].content[0])].push_back(i);
+  }
+  for (auto& indices : by_first_byte_) {
+    std::ranges::stable_sort(indices, std::greater<>(), [&](std::size_t i) { return tokens_[i].content.size(); });
+  }
+}
+
+std::vector<Section> AddedTokens::find(std::string_view text) const {
+  std::vector<Section> sections;
+  std::size_t done = 0;
+  const auto add_text = [&](std::size_t end) {
+    if (end > done) sections.push_back({text.substr(done, end - done), nullptr});
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    const AddedToken* token = nullptr;
+    for (const std::size_t i : by_first_byte_[static_cast<unsigned char>(text[at])]) {
+      if (!text.substr(at).starts_with(tokens_[i].content)) continue;
+      token = &tokens_[i];
+      break;
+    }
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    std::size_t begin = at, end = at + token->content.size();
+    at = end;
+    if (token->single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) continue;
+    if (token->lstrip) begin = std::max(begin - spaces_at_end(text.substr(done, begin - std::min(begin, done))), done);
+    if (token->rstrip) end += spaces_at_begin(text.substr(end));
+    add_text(begin);
+    sections.push_back({text.substr(begin, end - begin), token});
+    done = end;
+    at = std::max(at, done);
+  }
+  add_text(text.size());
+  return sections;
+}
+
+}  // namespace lt

@@ -1,0 +1,61 @@
+// Byte pair encoding as a tokenizer: added tokens, normalization, words, merges, and back.
+//
+// Long texts are cut into stretches for several threads. A stretch begins where a word probably begins; where it turns
+// out that the word before ends elsewhere, the stretch is encoded again from there, so the tokens do not depend on the
+// number of threads.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "libtrain/tokenizer/tokenizer.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
+
+namespace lt {
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  // `json` is the file's text.
+  BpeTokenizer(TokenizerDescription description, std::string json);
+  ~BpeTokenizer() override;
+
+  Ids encode(std::string_view text) const override;
+  std::vector<Ids> encode_each(std::span<const std::string_view> texts) const override;
+  std::string decode(const Ids& tokens) const override;
+  std::string bytes_of(std::uint32_t token) const override;
+  Size vocab() const override { return static_cast<Size>(bytes_.size()); }
+  double bytes_per_token() const override { return 0; }
+  std::optional<std::uint32_t> end_of_text() const override;
+  std::string to_json() const override { return json_; }
+
+ private:
+  // What a thread needs to encode.
+  struct Worker;
+  class WorkerLoan;
+
+  Ids encode(std::string_view text, bool on_all_threads) const;
+  void encode_prepared(std::string_view text, bool on_all_threads, Ids& ids) const;
+  // Appends the tokens of the words that begin in text[begin, end), and returns where the last one ends.
+  std::size_t encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end, Ids& ids) const;
+  // Where the word that begins at `begin` ends, if no pattern says so.
+  std::size_t end_of_plain_word(std::string_view text, std::size_t begin) const;
+
+  Bpe bpe_;
+  AddedTokens raw_added_, normalized_added_;  // those looked for in the raw and in the normalized text
+  Normalizer normalizer_;
+  PreTokenizer pre_tokenizer_;
+  TokenDecoder decoder_;
+  bool cuts_between_neighbours_;
+  std::vector<std::string> bytes_;  // by id
+  std::optional<std::uint32_t> end_of_text_;
+  std::string json_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Worker>> idle_;
+};
+
+}  // namespace lt

@@ -1,0 +1,42 @@
+// The alphabet of byte-level tokenizers.
+#include "tokenizer/byte_alphabet.h"
+
+#include <array>
+
+#include "io/utf8.h"
+
+namespace lt {
+namespace {
+
+constexpr int kCharacters = 256 + 68;
+
+constexpr bool stands_for_itself(int byte) {
+  return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+// The byte of each character; -1: none.
+constexpr std::array<int, kCharacters> byte_of_character() {
+  std::array<int, kCharacters> table{};
+  table.fill(-1);
+  int next = 256;
+  for (int byte = 0; byte < 256; ++byte)
+    table[static_cast<std::size_t>(stands_for_itself(byte) ? byte : next++)] = byte;
+  return table;
+}
+
+}  // namespace
+
+std::optional<std::string> bytes_of_alphabet(std::string_view text) {
+  static constexpr auto table = byte_of_character();
+  std::string bytes;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const char32_t character = length == 0 ? kCharacters : utf8_character(text, length);
+    if (character >= kCharacters || table[character] < 0) return std::nullopt;
+    bytes += static_cast<char>(table[character]);
+    text.remove_prefix(length);
+  }
+  return bytes;
+}
+
+}  // namespace lt

@@ -1,0 +1,113 @@
+// Regular expressions by PCRE2, compiled to machine code where PCRE2 can.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tokenizer/regex.h"
+
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include <array>
+#include <cstdint>
+
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+// Unicode's White_Space. PCRE2's own \s has U+180E too, which lost the property in Unicode 6.3.
+constexpr std::string_view kSpaces =
+    "\\x{09}-\\x{0d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+
+// Steps of one match. The patterns of tokenizers need a few for each byte; others can take exponential time.
+constexpr std::uint32_t kMatchLimit = 100'000'000;
+constexpr std::size_t kStackBytes = std::size_t{1} << 20;
+
+// Writes \s and \S out.
+std::string with_spaces(const std::string& pattern) {
+  std::string written;
+  bool in_class = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      const char escaped = pattern[++i];
+      if (escaped == 's') {
+        written += in_class ? std::string(kSpaces) : "[" + std::string(kSpaces) + "]";
+      } else if (escaped == 'S' && !in_class) {
+        written += "[^" + std::string(kSpaces) + "]";
+      } else {
+        written += {c, escaped};
+      }
+      continue;
+    }
+    if (c == '[') in_class = true;
+    if (c == ']') in_class = false;
+    written += c;
+  }
+  return written;
+}
+
+std::string reason_of(int code) {
+  std::array<PCRE2_UCHAR, 256> text{};
+  pcre2_get_error_message(code, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+}  // namespace
+
+struct Regex::Code {
+  std::string pattern;
+  pcre2_code* code;
+
+  explicit Code(const std::string& given) : pattern(given) {
+    const std::string written = with_spaces(given);
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(written.data()), written.size(), PCRE2_UTF | PCRE2_UCP, &error,
+                         &offset, nullptr);
+    if (code == nullptr) {
+      throw UsageError("tokenizer", fmt::format("pattern \"{}\": expected a regular expression, found at offset {}: {}",
+                                                given, offset, reason_of(error)));
+    }
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it matching is slower, and the same
+  }
+  ~Code() { pcre2_code_free(code); }
+  Code(const Code&) = delete;
+  Code& operator=(const Code&) = delete;
+};
+
+Regex::Regex(const std::string& pattern) : code_(std::make_shared<const Code>(pattern)) {}
+const std::string& Regex::pattern() const { return code_->pattern; }
+
+struct Regex::Matcher::State {
+  std::shared_ptr<const Code> code;
+  pcre2_match_data* data;
+  pcre2_match_context* context;
+  pcre2_jit_stack* stack;
+
+  explicit State(std::shared_ptr<const Code> of)
+      : code(std::move(of)),
+        data(pcre2_match_data_create_from_pattern(code->code, nullptr)),
+        context(pcre2_match_context_create(nullptr)),
+        stack(pcre2_jit_stack_create(kStackBytes / 16, kStackBytes, nullptr)) {
+    pcre2_jit_stack_assign(context, nullptr, stack);
+    pcre2_set_match_limit(context, kMatchLimit);
+  }
+  ~State() { pcre2_match_data_free(data), pcre2_match_context_free(context), pcre2_jit_stack_free(stack); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+Regex::Matcher::Matcher(const Regex& regex) : state_(std::make_shared<State>(regex.code_)) {}
+
+std::optional<RegexMatch> Regex::Matcher::find(std::string_view text, std::size_t from) {
+  const int found = pcre2_match(state_->code->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                                PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, state_->data, state_->context);
+  if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
+  if (found < 0) {
+    throw DataError("tokenizer", fmt::format("pattern \"{}\": cannot be matched at offset {}: {}",
+                                             state_->code->pattern, from, reason_of(found)));
+  }
+  const PCRE2_SIZE* const range = pcre2_get_ovector_pointer(state_->data);
+  return RegexMatch{range[0], range[1]};
+}
+
+}  // namespace lt

@@ -1,0 +1,106 @@
+// Makes tokenizers by name and from files.
+#include "libtrain/tokenizer/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json_depth.h"
+#include "io/utf8.h"
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+#include "tokenizer/bpe_tokenizer.h"
+#include "tokenizer/byte_tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
+
+namespace lt {
+namespace {
+
+// The result is not an object if the text is invalid JSON or nests deeper than a tokenizer file does.
+nlohmann::json parsed(const std::string& text) {
+  return json_depth(text) > kMaxJsonDepth ? nlohmann::json() : nlohmann::json::parse(text, nullptr, false);
+}
+
+// Takes the characters that are complete from `bytes`.
+std::string take_complete(std::string& bytes) {
+  std::string text;
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    const std::size_t length = utf8_length(rest), begun = length > 0 ? 0 : utf8_begun(rest);
+    if (length == 0 && begun == rest.size()) break;
+    if (length > 0) {
+      text += rest.substr(0, length);
+    } else {
+      text += "\xEF\xBF\xBD";
+    }
+    rest.remove_prefix(std::max<std::size_t>({1, length, begun}));
+  }
+  bytes = std::string(rest);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Tokenizer::Ids> Tokenizer::encode_each(std::span<const std::string_view> texts) const {
+  std::vector<Ids> all;
+  for (const std::string_view text : texts) all.push_back(encode(text));
+  return all;
+}
+
+std::string TextStream::push(std::uint32_t token) {
+  if (tokenizer_.bytes_per_token() > 0) return tokenizer_.decode({token});
+  pending_ += tokenizer_.bytes_of(token);
+  return take_complete(pending_);
+}
+
+std::string TextStream::finish() {
+  const std::string rest = std::exchange(pending_, {});
+  return rest.empty() ? "" : repaired_utf8(rest);
+}
+
+bool can_read_tokenizer(const std::string& text) {
+  try {
+    const auto json = parsed(text);
+    if (is_hugging_face_tokenizer(json)) read_tokenizer_json(json, "tokenizer.json");
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  } catch (const DataError&) {
+    return true;  // tokenizer_from_json() says what is broken
+  }
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
+  if (name_or_path == "byte") return make_byte_tokenizer();
+  if (!name_or_path.ends_with(".json")) {
+    throw UsageError("data",
+                     fmt::format("tokenizer: expected byte or the path of a tokenizer.json, got \"{}\"", name_or_path));
+  }
+  return tokenizer_from_json(read_whole_file("data", name_or_path), name_or_path);
+}
+
+std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {
+  const auto json = parsed(text);
+  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object");
+  if (is_hugging_face_tokenizer(json)) {
+    TokenizerDescription description = read_tokenizer_json(json, where);
+    try {
+      return std::make_unique<BpeTokenizer>(std::move(description), text);
+    } catch (const DataError& e) {
+      throw DataError(e.component(), where + ": " + e.what());
+    }
+  }
+  const auto type = json.value("type", nlohmann::json());
+  if (type != "byte") {
+    throw DataError("data", fmt::format("{}: field \"type\": expected \"byte\", found {}", where,
+                                        json.contains("type") ? type.dump() : "none"));
+  }
+  const auto vocab = json.value("vocab", nlohmann::json());
+  if (vocab != 256) {
+    throw DataError("data", fmt::format("{}: field \"vocab\": expected 256, found {}", where,
+                                        json.contains("vocab") ? vocab.dump() : "none"));
+  }
+  return make_byte_tokenizer();
+}
+
+}  // namespace lt

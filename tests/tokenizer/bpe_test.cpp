@@ -1,0 +1,121 @@
+// Byte pair encoding: against the tokenizers package by fixtures, and its two ways of merging against each other.
+#include "tokenizer/bpe.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "io/whole_file.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/tokenizer/tokenizer.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+
+namespace {
+
+struct Lists {
+  Bpe::Tokens tokens;
+  Bpe::Merges merges;
+};
+
+// Every string of up to three of "abc" is a token, and all merges that make them are there, in a shuffled order.
+Lists shuffled_lists(std::uint64_t seed) {
+  Lists lists;
+  const std::string letters = "abc";
+  const auto add = [&](const std::string& token) {
+    lists.tokens.emplace_back(token, static_cast<std::uint32_t>(lists.tokens.size()));
+  };
+  for (const char a : letters) {
+    add({a});
+    for (const char b : letters) {
+      add({a, b});
+      lists.merges.push_back({{a}, {b}});
+      for (const char c : letters) {
+        add({a, b, c});
+        lists.merges.push_back({{a, b}, {c}});
+        lists.merges.push_back({{a}, {b, c}});
+      }
+    }
+  }
+  for (std::size_t i = lists.merges.size(); i > 1; --i) {
+    std::swap(lists.merges[i - 1], lists.merges[philox_word(seed, i) % i]);
+  }
+  return lists;
+}
+
+// By the definition.
+std::vector<std::string> merged(const Bpe::Merges& merges, std::vector<std::string> word) {
+  for (;;) {
+    std::size_t best = merges.size(), at = 0;
+    for (std::size_t i = 0; i + 1 < word.size(); ++i) {
+      for (std::size_t rank = 0; rank < best; ++rank) {
+        if (merges[rank] == std::pair(word[i], word[i + 1])) best = rank, at = i;
+      }
+    }
+    if (best == merges.size()) return word;
+    word[at] += word[at + 1];
+    word.erase(word.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tokenizer: ids and text are those of the tokenizers package", "[tokenizer]") {
+  const auto fixtures = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto text = fixtures.at("text").get<std::string>();
+  CHECK(fixtures.at("cases").size() == 7);
+  for (const auto& entry : fixtures.at("cases")) {
+    INFO(entry.at("name").get<std::string>());
+    const auto tokenizer = tokenizer_from_json(entry.at("tokenizer").dump(), "tokenizer.json");
+    const auto ids = entry.at("ids").get<std::vector<std::uint32_t>>();
+    CHECK(tokenizer->encode(text) == ids);
+    CHECK(tokenizer->decode(ids) == entry.at("decoded").get<std::string>());
+    CHECK(tokenizer->to_json() == entry.at("tokenizer").dump());
+    CHECK(static_cast<Size>(*std::max_element(ids.begin(), ids.end())) < tokenizer->vocab());
+    const std::vector<std::string_view> texts{text, "", text.substr(0, 0), text};
+    const auto each = tokenizer->encode_each(texts);
+    CHECK((each[0] == ids && each[1].empty() && each[3] == ids));
+  }
+}
+
+TEST_CASE("bpe: words of any length are merged by the definition, whatever the order of merges", "[tokenizer]") {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Lists lists = shuffled_lists(seed);
+    const Bpe bpe(lists.tokens, lists.merges, {.by_bytes = false});
+    for (const std::uint64_t length : {1, 2, 7, 48, 49, 200}) {
+      std::vector<std::string> word;
+      std::string text;
+      for (std::uint64_t i = 0; i < length; ++i) {
+        word.push_back({"abc"[philox_word(seed * 1000 + length, i) % 3]});
+        text += word.back();
+      }
+      std::vector<std::uint32_t> expected, ids;
+      for (const std::string& token : merged(lists.merges, word)) expected.push_back(*bpe.find(token));
+      bpe.encode(text, ids);
+      INFO(text << " seed " << seed);
+      CHECK(ids == expected);
+    }
+  }
+}
+
+TEST_CASE("bpe: what has no token becomes its bytes, or the unknown token, once where it is fused", "[tokenizer]") {
+  Bpe::Tokens tokens{{"<unk>", 0}, {"a", 1}};
+  const auto ids = [&](const BpeOptions& options) {
+    std::vector<std::uint32_t> result;
+    Bpe(tokens, {}, options).encode("a\u00e9\u00e8a", result);
+    return result;
+  };
+  using Ids = std::vector<std::uint32_t>;
+  CHECK(ids({.by_bytes = false, .unknown = 0}) == Ids{1, 0, 0, 1});
+  CHECK(ids({.by_bytes = false, .unknown = 0, .fuse_unknown = true}) == Ids{1, 0, 1});
+  CHECK(ids({.by_bytes = false}) == Ids{1, 1});
+  tokens.insert(tokens.end(), {{"<0xC3>", 2}, {"<0xA9>", 3}});
+  CHECK(ids({.by_bytes = false, .byte_fallback = true, .unknown = 0}) == Ids{1, 2, 3, 0, 1});  // <0xA8> is missing
+}
+
+TEST_CASE("bpe: text is cut between characters that no token has side by side", "[tokenizer]") {
+  const Bpe bpe({{"a", 0}, {"b", 1}, {"ab", 2}}, {{"a", "b"}}, {.by_bytes = false});
+  CHECK_FALSE(bpe.may_cut('a', 'b'));
+  CHECK(bpe.may_cut('b', 'a'));
+}

@@ -1,0 +1,74 @@
+// What a Hugging Face tokenizer.json may hold that is not supported or broken: refused by file, field, expected, found.
+#include <nlohmann/json.hpp>
+
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+#include "libtrain/tokenizer/tokenizer.h"
+#include "test_main/catch.h"
+#include "test_main/message_of.h"
+
+using namespace lt;
+using lt_test::message_of;
+using Json = nlohmann::json;
+
+namespace {
+
+Json fixture(std::size_t index) {
+  return Json::parse(read_whole_file("test", LT_FIXTURES)).at("cases")[index].at("tokenizer");
+}
+
+template <class E>
+std::string refusal(Json json, const char* pointer, const Json& value) {
+  json[Json::json_pointer(pointer)] = value;
+  return message_of<E>([&] { tokenizer_from_json(json.dump(), "t.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("tokenizer.json: kinds that are not supported are refused by name", "[tokenizer]") {
+  const Json gpt2 = fixture(0), llama2 = fixture(4);
+  CHECK(refusal<UsageError>(gpt2, "/model/type", "Unigram") ==
+        "t.json: model.type: expected \"BPE\", found \"Unigram\"");
+  CHECK(refusal<UsageError>(gpt2, "/model/dropout", 0.1) == "t.json: model.dropout: expected 0.0, found 0.1");
+  CHECK(refusal<UsageError>(gpt2, "/model/end_of_word_suffix", "</w>") ==
+        "t.json: model.end_of_word_suffix: expected \"\", found \"</w>\"");
+  CHECK(refusal<UsageError>(gpt2, "/normalizer", {{"type", "Lowercase"}}) ==
+        "t.json: normalizer: expected NFC, Prepend and Replace, in this order, each at most once, found \"Lowercase\"");
+  CHECK(refusal<UsageError>(gpt2, "/pre_tokenizer", {{"type", "Whitespace"}}) ==
+        "t.json: pre_tokenizer: expected Split and then ByteLevel, or Metaspace, each at most once but Split, found "
+        "\"Whitespace\"");
+  CHECK(refusal<UsageError>(fixture(2), "/pre_tokenizer/pretokenizers/0/behavior", "Removed") ==
+        "t.json: pre_tokenizer.pretokenizers[0].behavior: expected \"Isolated\", found \"Removed\"");
+  CHECK(refusal<UsageError>(gpt2, "/decoder", {{"type", "WordPiece"}}) ==
+        "t.json: decoder: expected ByteLevel, as the pre-tokenizer is, found \"WordPiece\"");
+  CHECK(refusal<UsageError>(llama2, "/decoder", {{"type", "ByteLevel"}}) ==
+        "t.json: decoder: expected Metaspace, or Replace, ByteFallback, Fuse and Strip, found \"ByteLevel\"");
+  Json unsupported = gpt2;
+  unsupported["model"]["type"] = "Unigram";
+  CHECK_FALSE(can_read_tokenizer(unsupported.dump()));
+  CHECK(can_read_tokenizer(gpt2.dump()));
+}
+
+TEST_CASE("tokenizer.json: a broken file is told by field", "[tokenizer]") {
+  const Json gpt2 = fixture(0);
+  CHECK(refusal<DataError>(gpt2, "/model/vocab", {{"a", -1}})
+            .starts_with("t.json: model.vocab: expected an id of 0 to "));
+  CHECK(refusal<DataError>(gpt2, "/model/vocab", {{"a", 0}}) ==
+        "t.json: model.vocab: expected a token for each byte, found none for 0x00");
+  CHECK(refusal<DataError>(gpt2, "/model/merges/0", "ab") ==
+        "t.json: model.merges[0]: expected two tokens, found \"ab\"");
+  CHECK(refusal<DataError>(gpt2, "/model/merges/3", {"a", "~~~"}) ==
+        "t.json: model.merges[3]: expected tokens of model.vocab, found \"~~~\"");
+  CHECK(refusal<DataError>(gpt2, "/model/vocab/!", Json::array()).ends_with(", found an array"));
+  CHECK(refusal<DataError>(gpt2, "/added_tokens/0/id", 5'000'000) ==
+        "t.json: added_tokens: expected ids below 67224 for so few tokens, found 5000000 of \"<|end|>\"");
+  CHECK(refusal<DataError>(gpt2, "/model/merges", "none") == "t.json: model.merges: expected an array, found \"none\"");
+  CHECK(refusal<DataError>(gpt2, "/added_tokens/0/content", "") ==
+        "t.json: added_tokens[0].content: expected text, found \"\"");
+  CHECK(
+      refusal<DataError>(gpt2, "/added_tokens/0/id", "x").starts_with("t.json: added_tokens[0].id: expected an id of"));
+  CHECK(refusal<DataError>(gpt2, "/added_tokens/0/lstrip", 1) ==
+        "t.json: added_tokens[0].lstrip: expected true or false, found 1");
+  CHECK(refusal<DataError>(fixture(4), "/model/unk_token", "<none>") ==
+        "t.json: model.unk_token: expected a token of model.vocab, found \"<none>\"");
+}

@@ -1,0 +1,138 @@
+// The text side of tokenizers: patterns, normalization, repair of invalid bytes, added tokens, streams of tokens.
+#include <nlohmann/json.hpp>
+
+#include "io/utf8.h"
+#include "io/whole_file.h"
+#include "kernels/threads.h"
+#include "libtrain/error.h"
+#include "libtrain/tokenizer/tokenizer.h"
+#include "test_main/catch.h"
+#include "test_main/message_of.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/normalize.h"
+#include "tokenizer/regex.h"
+
+using namespace lt;
+using lt_test::message_of;
+
+namespace {
+
+std::unique_ptr<Tokenizer> fixture(const std::string& name) {
+  const auto fixtures = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES));
+  for (const auto& entry : fixtures.at("cases")) {
+    if (entry.at("name") == name) return tokenizer_from_json(entry.at("tokenizer").dump(), name);
+  }
+  FAIL("no fixture " << name);
+  return nullptr;
+}
+
+std::vector<std::string> pieces(const AddedTokens& added, std::string_view text) {
+  std::vector<std::string> found;
+  for (const Section& section : added.find(text)) {
+    found.push_back((section.token != nullptr ? std::to_string(section.token->id) + ":" : "") +
+                    std::string(section.text));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("utf8: invalid sequences become U+FFFD, one for each longest part of a character", "[tokenizer]") {
+  const std::string bad = "\xEF\xBF\xBD";
+  // Unicode 15, tables 3-8 to 3-11; Python's errors="replace" gives the same.
+  CHECK(repaired_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41") == bad + bad + bad + bad + bad + bad + bad + bad + "A");
+  CHECK(repaired_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41") == bad + bad + bad + bad + bad + bad + bad + bad + "A");
+  CHECK(repaired_utf8("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42") == bad + bad + bad + bad + bad + "A" + bad + bad + "B");
+  CHECK(repaired_utf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41") == bad + bad + bad + bad + "A");
+  CHECK(repaired_utf8("a\xE2\x82") == "a" + bad);
+  CHECK(repaired_utf8("\u00e9\u20ac\U0001F600") == "\u00e9\u20ac\U0001F600");
+}
+
+TEST_CASE("byte alphabet: every byte has one character", "[tokenizer]") {
+  CHECK(bytes_of_alphabet("\u0120a\u010a") == " a\n");
+  CHECK(bytes_of_alphabet("\u0100\u0143") == std::string("\0\xad", 2));
+  CHECK_FALSE(bytes_of_alphabet("a b"));
+  CHECK_FALSE(bytes_of_alphabet("\u0144"));
+}
+
+TEST_CASE("regex: Unicode's white space, and errors that name the pattern", "[tokenizer]") {
+  Regex::Matcher spaces(Regex("\\s+"));
+  for (const char* const space : {" ", "\t", "\u0085", "\u00a0", "\u2003", "\u2028", "\u3000"}) {
+    const auto match = spaces.find(space, 0);
+    REQUIRE(match);
+    CHECK(match->end == std::string(space).size());
+  }
+  for (const char* const other : {"\u180e", "\u200b", "x"}) CHECK_FALSE(spaces.find(other, 0));
+  Regex::Matcher no_space(Regex("[^\\s]\\S"));
+  CHECK_FALSE(no_space.find("a b c", 0));
+  CHECK(no_space.find("a bc", 0)->begin == 2);
+  CHECK(message_of<UsageError>([] { Regex("a(b"); }) ==
+        "pattern \"a(b\": expected a regular expression, found at offset 3: missing closing parenthesis");
+}
+
+TEST_CASE("nfc: composes, in Unicode's order", "[tokenizer]") {
+  CHECK(nfc("plain") == "plain");
+  CHECK(nfc("e\u0301") == "\u00e9");
+  CHECK(nfc("a\u0323\u0307") == nfc("a\u0307\u0323"));
+  CHECK(nfc("\u1100\u1161") == "\uac00");
+  CHECK(nfc("\u212b") == "\u00c5");
+}
+
+TEST_CASE("added tokens: the leftmost first, then the longest; stripping; single words", "[tokenizer]") {
+  using Pieces = std::vector<std::string>;
+  const AddedTokens plain({{.id = 1, .content = "<a>"}, {.id = 2, .content = "<a><b>"}});
+  CHECK(pieces(plain, "x<a><b><a>y") == Pieces{"x", "2:<a><b>", "1:<a>", "y"});
+  CHECK(pieces(plain, "<a") == Pieces{"<a"});
+  CHECK(pieces(plain, "").empty());
+  const AddedTokens stripped({{.id = 1, .content = "M", .lstrip = true, .rstrip = true}});
+  CHECK(pieces(stripped, "a \n M\t b") == Pieces{"a", "1: \n M\t ", "b"});
+  CHECK(pieces(stripped, "M M") == Pieces{"1:M ", "1:M"});
+  const AddedTokens word({{.id = 1, .content = "M", .single_word = true}});
+  CHECK(pieces(word, "M aM \u00e9M M\u0301 (M)") == Pieces{"1:M", " aM \u00e9M M\u0301 (", "1:M", ")"});
+}
+
+TEST_CASE("text stream: a character comes when its last byte has come", "[tokenizer]") {
+  const auto tokenizer = fixture("gpt2");
+  const std::string text = "A \U0001F600 \u20ac\n";
+  TextStream stream(*tokenizer);
+  std::string streamed;
+  for (const std::uint32_t token : tokenizer->encode(text)) {
+    const std::string part = stream.push(token);
+    CHECK(is_utf8(part));
+    streamed += part;
+  }
+  CHECK(streamed + stream.finish() == text);
+  const auto euro = tokenizer->encode("\u20ac");
+  REQUIRE(euro.size() > 1);
+  CHECK(stream.push(euro[0]).empty());
+  CHECK(stream.push(tokenizer->encode("A")[0]) ==
+        "\xEF\xBF\xBD"
+        "A");
+  CHECK(stream.push(euro[0]).empty());
+  CHECK(stream.finish() == "\xEF\xBF\xBD");
+}
+
+TEST_CASE("tokenizer: the tokens of a long text do not depend on the number of threads", "[tokenizer]") {
+  std::string text = "x" + std::string(3000, ' ') + "\n\nx";
+  for (int i = 0; text.size() < 900'000; ++i) {
+    text += i % 7 == 0    ? "The tree\n"
+            : i % 11 == 0 ? std::string(static_cast<std::size_t>(i % 300), '\n') + "Of"
+                          : "a b, c's 123\t";
+  }
+  text += std::string(300'000, 'q') + "\nEnd";
+  for (const char* const name : {"gpt2", "llama3", "qwen2", "llama2", "metaspace, split"}) {
+    const auto tokenizer = fixture(name);
+    const int threads = kernels::threads();
+    kernels::set_threads(1);
+    const auto one = tokenizer->encode(text);
+    kernels::set_threads(5);
+    const auto five = tokenizer->encode(text);
+    kernels::set_threads(threads);
+    INFO(name);
+    CHECK(one == five);
+    CHECK(tokenizer->decode(one) == text);
+    const std::vector<std::string_view> once{text};
+    CHECK(tokenizer->encode_each(once)[0] == one);
+  }
+}
