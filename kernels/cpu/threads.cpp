@@ -37,6 +37,11 @@ int threads() { return omp_get_max_threads(); }
 
 void set_threads(int count) { omp_set_num_threads(count); }
 
+void on_each_thread(const std::function<void()>& body) {
+#pragma omp parallel num_threads(threads())
+  body();
+}
+
 std::vector<int> usable_processors() {
   const std::set<int> all = omp_get_num_places() > 0 ? processors_of_places() : processors_of_mask();
   return {all.begin(), all.end()};
