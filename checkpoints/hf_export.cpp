@@ -4,18 +4,15 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
-#include <span>
 #include <tuple>
 #include <unordered_map>
 
 #include "files.h"
+#include "hf_config.h"
 #include "hf_names.h"
 #include "layout.h"
 #include "manifest.h"
 #include "model_json.h"
-#include "nn/model_family.h"
-#include "nn/spec_fields.h"
 #include "read_ranges.h"
 #include "safetensors.h"
 
@@ -24,61 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Entries of every family's config.json. Special tokens are null, because those that transformers assumes by default
-// lie outside a small vocabulary.
-constexpr nn::HfEntry kCommon[] = {
-    {"vocab_size", "vocab", nullptr},        {"tie_word_embeddings", "tie_embeddings", nullptr},
-    {"bos_token_id", nullptr, "null"},       {"eos_token_id", nullptr, "null"},
-    {"torch_dtype", nullptr, "\"float32\""},
-};
-
-// The entry's constant, or the model's field. An integer field of 0 becomes null, such as Mistral's sliding_window
-// without a window.
-Json value_of(const Json& model, const nn::HfEntry& entry) {
-  if (entry.field == nullptr) return Json::parse(entry.constant);
-  const Json value = model.at(entry.field);
-  return value.is_number_integer() && value == 0 ? Json() : value;
-}
-
-void put(Json& config, std::string_view key, Json value) {
-  const std::size_t dot = key.find('.');
-  Json& at = config[std::string(key.substr(0, dot))];
-  if (dot == std::string_view::npos) {
-    at = std::move(value);
-  } else {
-    put(at, key.substr(dot + 1), std::move(value));
-  }
-}
-
-Json config_of(const nn::TransformerSpec& model) {
-  const nn::HfFormat& format = nn::find_family(model.family).hf;
-  const Json fields = all_fields(model);
-  Json config = {{"architectures", {format.architecture}}, {"model_type", format.model_type}};
-  for (const auto& entries : {format.config, format.more_config, std::span<const nn::HfEntry>(kCommon)}) {
-    for (const nn::HfEntry& entry : entries) put(config, entry.key, value_of(fields, entry));
-  }
-  return config;
-}
-
-// Throws if the format cannot express the model: a field that it lacks must have the family's default. Dropout matters
-// in training only.
-void require_expressible(const nn::TransformerSpec& model) {
-  const nn::ModelFamily& family = nn::find_family(model.family);
-  const nn::HfFormat& format = family.hf;
-  std::set<std::string_view> known{"family", "dropout"};
-  for (const auto& entries : {format.config, format.more_config, std::span<const nn::HfEntry>(kCommon)}) {
-    for (const nn::HfEntry& entry : entries) known.insert(entry.field == nullptr ? "" : entry.field);
-  }
-  for (const nn::SpecField& field : nn::spec_fields()) {
-    const bool unused = field.name == "rope_base" && !family.rotary;
-    if (known.contains(field.name) || unused || nn::is_default(model, field)) continue;
-    throw DataError(
-        "checkpoint",
-        fmt::format("manifest.json: model.{}: expected its default in Hugging Face's format of {}, found {}",
-                    field.name, model.family, all_fields(model)[std::string(field.name)].dump()));
-  }
-}
 
 // Throws unless the table and the checkpoint agree on names and shapes, and the table covers every parameter.
 void check_parameters(const Manifest& manifest, const std::vector<HfTensor>& tensors) {
@@ -153,18 +95,18 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {
-    const auto [manifest, kinds, tensors, model] = within(step, [&] {
+    const auto [manifest, kinds, tensors, config] = within(step, [&] {
       Manifest read = read_manifest(step);
       auto kinds_of_weights = weight_kinds(read, weights);
       const nn::TransformerSpec info = model_from_json(read.state.model).spec;
-      require_expressible(info);
+      std::string config = hf_config_text(info);
       std::vector<HfTensor> table = hf_tensors(info);
       check_parameters(read, table);
-      return std::tuple(std::move(read), std::move(kinds_of_weights), std::move(table), info);
+      return std::tuple(std::move(read), std::move(kinds_of_weights), std::move(table), std::move(config));
     });
     within(temporary, [&] {
       make_folders_durably(temporary);
-      write_durably(temporary / "config.json", config_of(model).dump(2) + "\n");
+      write_durably(temporary / "config.json", config);
       if (is_hf_tokenizer(manifest.state.tokenizer)) {
         write_durably(temporary / "tokenizer.json", manifest.state.tokenizer);
       }

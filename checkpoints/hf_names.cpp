@@ -63,6 +63,7 @@ bool is_there(const Row& row, const nn::TransformerSpec& model) {
     case Row::Where::always: return true;
     case Row::Where::untied: return !model.tied();
     case Row::Where::qk_norm: return model.has_qk_norm();
+    case Row::Where::qkv_bias: return model.has_qkv_bias();
   }
   return true;
 }

@@ -12,14 +12,14 @@
 namespace lt::checkpoint {
 namespace {
 
-using Json = nlohmann::json;
+using Fields = nlohmann::json;
 
-[[noreturn]] void refuse(std::string_view key, const std::string& expected, const Json& found) {
+[[noreturn]] void refuse(std::string_view key, const std::string& expected, const Fields& found) {
   throw DataError("checkpoint", fmt::format("manifest.json: model.{}: expected {}, found {}", key, expected,
                                             found.is_structured() ? found.type_name() : found.dump()));
 }
 
-void read(const Json& value, const nn::SpecField& field, Size& to) {
+void read(const Fields& value, const nn::SpecField& field, Size& to) {
   if (!value.is_number_integer() || value < field.low || value > field.high) {
     refuse(field.name, fmt::format("an integer of {} to {}", field.low, field.high), value);
   }
@@ -27,21 +27,21 @@ void read(const Json& value, const nn::SpecField& field, Size& to) {
 }
 
 template <class Real>
-void read_real(const Json& value, const nn::SpecField& field, Real& to) {
+void read_real(const Fields& value, const nn::SpecField& field, Real& to) {
   if (!value.is_number() || !(value.get<double>() >= field.low && value.get<double>() <= field.high)) {
     refuse(field.name, fmt::format("a number of {} to {}", field.low, field.high), value);
   }
   to = static_cast<Real>(value.get<double>());
 }
-void read(const Json& value, const nn::SpecField& field, float& to) { read_real(value, field, to); }
-void read(const Json& value, const nn::SpecField& field, double& to) { read_real(value, field, to); }
+void read(const Fields& value, const nn::SpecField& field, float& to) { read_real(value, field, to); }
+void read(const Fields& value, const nn::SpecField& field, double& to) { read_real(value, field, to); }
 
-void read(const Json& value, const nn::SpecField& field, std::string& to) {
+void read(const Fields& value, const nn::SpecField& field, std::string& to) {
   if (!value.is_string()) refuse(field.name, "text", value);
   value.get_to(to);
 }
 
-void read(const Json& value, const nn::SpecField& field, std::optional<bool>& to) {
+void read(const Fields& value, const nn::SpecField& field, std::optional<bool>& to) {
   if (!value.is_boolean()) refuse(field.name, "true or false", value);
   to = value.get<bool>();
 }
@@ -77,12 +77,12 @@ ModelDescription model_from_json(const std::string& text) {
                     "checkpoints that a program of your own saved are loaded and exported by that program");
   }
   try {
-    const Json json = Json::parse(text);
+    const Fields json = Fields::parse(text);
     ModelDescription description;
     for (const nn::SpecField& field : nn::spec_fields()) {
       const auto found = json.find(field.name);
       if (found == json.end() && field.optional) continue;
-      const Json& value = json.at(std::string(field.name));
+      const Fields& value = json.at(std::string(field.name));
       std::visit([&](auto member) { read(value, field, description.spec.*member); }, field.member);
     }
     if (const auto seq = json.find("seq"); seq != json.end()) {

@@ -1,11 +1,124 @@
-// Writes safetensors files.
+// Reads and writes safetensors files.
 #include "safetensors.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "io/json_depth.h"
+#include "kernels/elementwise.h"
+
 namespace lt::checkpoint {
+namespace {
+
+using Header = nlohmann::json;  // not ordered_json, whose look-up is linear
+
+constexpr Size kMostHeaderBytes = Size{100} << 20;  // as in Hugging Face's own reader
+
+struct Type {
+  const char* name;
+  Size bytes;
+  std::optional<DType> dtype;
+};
+constexpr Type kTypes[] = {
+    {"F32", 4, DType::f32}, {"BF16", 2, DType::bf16}, {"F16", 2, DType::f16}, {"F64", 8, DType::f64},
+    {"I64", 8, {}},         {"I32", 4, {}},           {"I16", 2, {}},         {"I8", 1, {}},
+    {"U64", 8, {}},         {"U32", 4, {}},           {"U16", 2, {}},         {"U8", 1, {}},
+    {"BOOL", 1, {}},        {"F8_E4M3", 1, {}},       {"F8_E5M2", 1, {}}};
+
+[[noreturn]] void broken(const std::string& tensor, const std::string& expected, const std::string& found) {
+  throw DataError("checkpoint", fmt::format("header: {}: expected {}, found {}", tensor, expected, found));
+}
+
+Size size_of(const Header& value, const std::string& tensor, Size most) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
+    broken(tensor, fmt::format("an integer of 0 to {}", most),
+           value.is_structured() ? value.type_name() : value.dump());
+  }
+  return value.get<Size>();
+}
+
+// The payload begins at byte `begin` of the file and has `bytes` bytes.
+SafetensorsEntry entry_of(const std::string& name, const Header& json, Size begin, Size bytes) {
+  const auto field = [&](const char* key) -> const Header& {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    if (!json.is_object() || found == json.end()) broken(name, fmt::format("a field {}", key), "none");
+    return *found;
+  };
+  SafetensorsEntry entry;
+  entry.name = name;
+  const Header &dtype = field("dtype"), &shape = field("shape"), &offsets = field("data_offsets");
+  entry.dtype_name = dtype.is_string() ? dtype.get<std::string>() : dtype.type_name();
+  const auto* const type = std::ranges::find_if(kTypes, [&](const Type& t) { return t.name == entry.dtype_name; });
+  if (type == std::end(kTypes)) broken(name, "a known dtype", entry.dtype_name);
+  entry.dtype = type->dtype;
+  if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2)
+    broken(name, "arrays shape and data_offsets", "others");
+  const Size first = size_of(offsets[0], name, bytes), last = size_of(offsets[1], name, bytes);
+  if (first > last) broken(name, "data_offsets in order", fmt::format("{} and {}", first, last));
+  entry.offset = begin + first, entry.bytes = last - first;
+  std::vector<Size> sizes;
+  Size elements = 1;
+  for (const Header& size : shape) {
+    sizes.push_back(size_of(size, name, bytes));
+    // Zero sizes count as one, so that the product of the others stays bounded.
+    if (elements > bytes / std::max<Size>(1, sizes.back())) broken(name, "a shape within the file", shape.dump());
+    elements *= std::max<Size>(1, sizes.back());
+  }
+  if (std::ranges::count(sizes, 0) > 0) elements = 0;
+  if (elements * type->bytes != entry.bytes) {
+    broken(name, fmt::format("{} bytes for shape {} of {}", elements * type->bytes, shape.dump(), entry.dtype_name),
+           fmt::format("{} bytes", entry.bytes));
+  }
+  if (sizes.size() <= static_cast<std::size_t>(Shape::kMaxDims)) entry.shape = Shape(std::span<const Size>(sizes));
+  return entry;
+}
+
+}  // namespace
+
+SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
+    : name_(file.filename().string()), file_(open_regular(file)) {
+  const Size size = file_.bytes(), prefix = 8;
+  std::uint64_t length = 0;
+  if (size >= prefix) file_.read_at(&length, prefix, 0);
+  if (size < prefix || length > static_cast<std::uint64_t>(std::min(kMostHeaderBytes, size - prefix))) {
+    throw DataError("checkpoint",
+                    fmt::format("{}: expected a header within its {} bytes, found one of {}", name_, size, length));
+  }
+  std::string text(static_cast<std::size_t>(length), ' ');
+  file_.read_at(text.data(), static_cast<Size>(length), prefix);
+  const Size begin = prefix + static_cast<Size>(length);
+  in_file(name_, [&] {
+    const Header header = json_depth(text) > kMaxJsonDepth ? Header() : Header::parse(text, nullptr, false);
+    if (!header.is_object()) broken("text", "a JSON object", "none");
+    for (const auto& [name, value] : header.items()) {
+      if (name == "__metadata__") continue;
+      index_.emplace(name, tensors_.size());
+      tensors_.push_back(entry_of(name, value, begin, size - begin));
+    }
+  });
+}
+
+const SafetensorsEntry* SafetensorsReader::find(const std::string& name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+void SafetensorsReader::read(const SafetensorsEntry& tensor, Size begin, Size count, DType dtype, void* out) const {
+  const DType stored = tensor.dtype.value();
+  const Size size = dtype_bytes(stored);
+  if (begin < 0 || count < 0 || (begin + count) * size > tensor.bytes) {
+    throw InternalError("checkpoint",
+                        fmt::format("{}: {}: no elements [{}, {})", name_, tensor.name, begin, begin + count));
+  }
+  const Size at = tensor.offset + begin * size;
+  if (stored == dtype) return file_.read_at(out, count * size, at);
+  std::vector<std::byte> raw(static_cast<std::size_t>(count * size));
+  file_.read_at(raw.data(), count * size, at);
+  kernels::convert(CpuStream{}, dtype, out, stored, raw.data(), count, false);
+}
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors)
     : file_(create_file(file)), tensors_(tensors) {

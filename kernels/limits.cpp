@@ -23,6 +23,11 @@ void require_head_size(DeviceType target, Size channels) {
                   "more heads, or a smaller model.head_dim");
 }
 
+void require_rotated_channels(DeviceType target, Size channels) {
+  require_at_most(target, "rope: channels of a head", kMostRotatedChannels, channels,
+                  "more heads, or a smaller model.head_dim");
+}
+
 void require_embedding_ids(DeviceType target, Size ids) {
   require_at_most(target, "embedding: tokens of a micro-batch", kMostEmbeddingIds, ids,
                   "a smaller train.micro_batch with a larger train.accum takes as many tokens a step");

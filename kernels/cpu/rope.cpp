@@ -17,9 +17,10 @@ constexpr Size kPairs = 64;   // pairs of a head rotated at a time
 struct Angles {
   double rate[kPairs], cosine[kPairs], sine[kPairs], step_cosine[kPairs], step_sine[kPairs];
 
-  void start(Size first_pair, Size pairs, Size D, double base) {
+  void start(Size first_pair, Size pairs, const Rope& rope) {
     for (Size d = 0; d < pairs; ++d) {
-      rate[d] = std::pow(base, -2.0 * static_cast<double>(first_pair + d) / static_cast<double>(D));
+      rate[d] = rope.scaling.scaled(
+          std::pow(rope.base, -2.0 * static_cast<double>(first_pair + d) / static_cast<double>(rope.D)));
       step_cosine[d] = std::cos(rate[d]), step_sine[d] = std::sin(rate[d]);
     }
   }
@@ -39,17 +40,16 @@ struct Angles {
   }
 };
 
-struct Shape {
-  Size B, T, row, heads, D;
-};
-
 // Rotates pairs [first_pair, first_pair + pairs) of every head at the positions first + [begin, end).
 template <class T, bool kAdd>
-LT_INLINE void rotate(T* y_BTrow, const T* x_BTrow, const Shape& s, Size first_pair, Size pairs, double base,
-                      Size first, double direction, Size begin, Size end) {
+LT_INLINE void rotate(const Rope& s, Size first_pair, Size pairs, Size begin, Size end) {
   using A = Arithmetic<T>;
+  T* const y_BTrow = static_cast<T*>(s.y_BTrow);
+  const T* const x_BTrow = static_cast<const T*>(s.x_BTrow);
+  const Size first = s.first;
+  const double direction = s.inverse ? -1.0 : 1.0;
   Angles angles;
-  angles.start(first_pair, pairs, s.D, base);
+  angles.start(first_pair, pairs, s);
   A cosine[kPairs], sine[kPairs];
   for (Size t = begin; t < end; ++t) {
     const Size position = first + t;
@@ -90,18 +90,13 @@ LT_INLINE void rotate(T* y_BTrow, const T* x_BTrow, const Shape& s, Size first_p
 
 template <>
 void rope(CpuStream, const Rope& rope) {
-  const Shape shape{rope.B, rope.T, rope.row, rope.heads, rope.D};
-  const Size D = rope.D, first = rope.first;
-  const double base = rope.base, direction = rope.inverse ? -1.0 : 1.0;
   dispatch_float(rope.dtype, [&]<class E>() {
-    E* const y = static_cast<E*>(rope.y_BTrow);
-    const E* const x = static_cast<const E*>(rope.x_BTrow);
     dispatch_flag(rope.accumulate, [&](auto flag) {
       parallel_for(rope.T, row_grain(rope.B * rope.row), [=](Size begin, Size end) LT_VECTOR_BODY {
         // The first group of pairs also handles the rest of a row: in place, that must happen only once.
-        for (Size d = 0; d < D / 2; d += kPairs) {
-          rotate<E, decltype(flag)::value>(y, x, shape, d, kPairs < D / 2 - d ? kPairs : D / 2 - d, base, first,
-                                           direction, begin, end);
+        const Size half = rope.D / 2;
+        for (Size d = 0; d < half; d += kPairs) {
+          rotate<E, decltype(flag)::value>(rope, d, kPairs < half - d ? kPairs : half - d, begin, end);
         }
       });
     });

@@ -8,19 +8,22 @@
 namespace lt::kernels {
 namespace {
 
-constexpr Size kMostTokens = 8;          // per block
-constexpr Size kMostHeadChannels = 256;  // of one head over all tokens of a block, if it has several; fastest on H200
-constexpr Size kSharedBytes = Size{48} << 10;  // available to every block
+constexpr Size kMostTokens = 8;       // per block
+constexpr Size kBlockChannels = 256;  // of one head over all tokens of a block, if it has several; fastest on H200
 
 struct Shape {
   Size B, T, row, heads, D;
   Size tokens;  // per block
+  double base;
+  RopeScaling scaling;
+  Size first;
+  double direction;
 };
 
 // A block takes s.tokens positions of some sequences. It computes their angles once, in shared memory, for all
 // sequences and heads. A thread rotates kCount neighbouring pairs at a time.
 template <class T, int kCount, bool kAdd>
-__global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s, double base, Size first, double direction) {
+__global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s) {
   using A = Arithmetic<T>;
   using P = Pack<T, kCount>;
   extern __shared__ double angles[];  // [s.tokens, D/2] cosines, then sines
@@ -28,10 +31,10 @@ __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s, double base, 
   const Size tokens = begin + s.tokens < s.T ? s.tokens : s.T - begin;
   A *const cosines = reinterpret_cast<A*>(angles), *const sines = cosines + s.tokens * half;
   for (Size i = threadIdx.x; i < tokens * half; i += blockDim.x) {
-    const double rate = pow(base, -2.0 * static_cast<double>(i % half) / static_cast<double>(s.D));
+    const double rate = s.scaling.scaled(pow(s.base, -2.0 * static_cast<double>(i % half) / static_cast<double>(s.D)));
     double c, n;
-    sincos(static_cast<double>(first + begin + i / half) * rate, &n, &c);
-    cosines[i] = static_cast<A>(c), sines[i] = static_cast<A>(direction * n);
+    sincos(static_cast<double>(s.first + begin + i / half) * rate, &n, &c);
+    cosines[i] = static_cast<A>(c), sines[i] = static_cast<A>(s.direction * n);
   }
   __syncthreads();
   const int packs = static_cast<int>(half / kCount), of_token = static_cast<int>(s.heads) * packs;
@@ -75,19 +78,16 @@ void rope(CudaStream stream, const Rope& rope) {
   dispatch_float(rope.dtype, [&]<class E>() {
     E* const y = static_cast<E*>(rope.y_BTrow);
     const E* const x = static_cast<const E*>(rope.x_BTrow);
-    constexpr Size kMostChannels = kSharedBytes / static_cast<Size>(sizeof(Arithmetic<E>));
-    if (D > kMostChannels) {
-      throw UsageError("kernels", "rope: expected heads of at most " + std::to_string(kMostChannels) +
-                                      " channels on CUDA, got " + std::to_string(D));
-    }
-    const Size tokens = std::clamp<Size>(kMostHeadChannels / std::max<Size>(1, D), 1, kMostTokens);
+    const Size tokens = std::clamp<Size>(kBlockChannels / std::max<Size>(1, D), 1, kMostTokens);
     const bool whole_packs = D / 2 % kPack<E> == 0 && D % 2 == 0 && rope.row % kPack<E> == 0 && aligned(y, x);
     dispatch_flag(whole_packs, [&](auto whole) {
       dispatch_flag(rope.accumulate, [&](auto add) {
         const dim3 grid(static_cast<unsigned>((T + tokens - 1) / tokens), static_cast<unsigned>(B < 64 ? B : 64));
         const std::size_t shared = static_cast<std::size_t>(tokens * D) * sizeof(Arithmetic<E>);
-        rope_kernel<E, whole.value ? kPack<E> : 1, add.value><<<grid, kThreads, shared, stream_of(stream)>>>(
-            y, x, Shape{B, T, rope.row, rope.heads, D, tokens}, rope.base, rope.first, rope.inverse ? -1.0 : 1.0);
+        rope_kernel<E, whole.value ? kPack<E> : 1, add.value>
+            <<<grid, kThreads, shared, stream_of(stream)>>>(y, x,
+                                                            Shape{B, T, rope.row, rope.heads, D, tokens, rope.base,
+                                                                  rope.scaling, rope.first, rope.inverse ? -1.0 : 1.0});
       });
     });
   });

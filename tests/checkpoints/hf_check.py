@@ -31,9 +31,20 @@ def heads(x, n):  # [T, n*D] to [n, T, D]
     return x.view(x.shape[0], n, -1).transpose(0, 1)
 
 
-def rotate(x):  # rotate-half RoPE over [H, T, D]
+def scaled(rates, name):  # Llama 3.1's formula with factor 8 and an original length of 8, by wavelengths
+    if name == "llama-linear":
+        return rates / 4
+    if name != "llama-rope3":
+        return rates
+    lengths = 2 * torch.pi / rates
+    smooth = (8 / lengths - 1) / 3
+    middle = (1 - smooth) * rates / 8 + smooth * rates
+    return torch.where(lengths > 8, rates / 8, torch.where(lengths < 2, rates, middle))
+
+
+def rotate(x, name):  # rotate-half RoPE over [H, T, D]
     head = x.shape[-1]
-    angle = torch.arange(x.shape[1])[:, None] * BASE ** (-torch.arange(0, head, 2) / head)
+    angle = torch.arange(x.shape[1])[:, None] * scaled(BASE ** (-torch.arange(0, head, 2) / head), name)
     cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
@@ -51,7 +62,7 @@ def gpt2(p, tokens):
     return norm(x, "head.norm") @ p.get("head.lm.weight", p["embedding.wte.weight"]).T
 
 
-def llama(p, tokens, window=SEQ):
+def llama(p, tokens, name, window=SEQ):
     q_rows = p["blocks.0.attention.proj.weight"].shape[1]
     kv_rows = (p["blocks.0.attention.qkv.weight"].shape[0] - q_rows) // 2
     groups = kv_rows * HEADS // q_rows
@@ -60,10 +71,10 @@ def llama(p, tokens, window=SEQ):
     head_norm = lambda y, name: norm(y, name) if name + ".weight" in p else y
     for i in range(LAYERS):
         b = f"blocks.{i}."
-        qkv = norm(x, b + "norm1") @ p[b + "attention.qkv.weight"].T
+        qkv = norm(x, b + "norm1") @ p[b + "attention.qkv.weight"].T + p.get(b + "attention.qkv.bias", 0)
         q, k, v = qkv.split([q_rows, kv_rows, kv_rows], -1)
-        q = rotate(head_norm(heads(q, HEADS), b + "attention.q_norm"))
-        k = rotate(head_norm(heads(k, groups), b + "attention.k_norm"))
+        q = rotate(head_norm(heads(q, HEADS), b + "attention.q_norm"), name)
+        k = rotate(head_norm(heads(k, groups), b + "attention.k_norm"), name)
         wide = lambda y: y.repeat_interleave(HEADS // groups, 0)
         x = x + attend(q, wide(k), wide(heads(v, groups)), window) @ p[b + "attention.proj.weight"].T
         gate, up = (norm(x, b + "norm2") @ p[b + "ffn.gate_up.weight"].T).split(FFN, -1)
@@ -72,7 +83,7 @@ def llama(p, tokens, window=SEQ):
 
 
 CLASSES = {"gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
-           "qwen3": "Qwen3ForCausalLM"}
+           "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 WINDOWS = {"mistral": 5}
 
 
@@ -93,7 +104,7 @@ def main():
             assert sum(t.numel() for t in ours.values()) == sum(t.numel() for t in model.parameters()), name
             with torch.no_grad():
                 found = model.eval()(tokens[None]).logits[0]
-                expected = gpt2(ours, tokens) if family == "gpt2" else llama(ours, tokens, WINDOWS.get(family, SEQ))
+                expected = gpt2(ours, tokens) if family == "gpt2" else llama(ours, tokens, name, WINDOWS.get(family, SEQ))
             difference = (found - expected).abs().max().item() / expected.abs().max().item()
             print(f"{name}: largest difference of logits {difference:.1e} relative")
             # The two add up to 40 f32 terms in different orders.

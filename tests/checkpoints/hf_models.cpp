@@ -42,14 +42,16 @@ HfCase gpt2(const char* name, bool tied) {
   return item;
 }
 
-// Heads have `head` channels. `qk_norm` adds norms of queries and keys.
-HfCase llama(const char* name, bool tied, const std::string& model, Size head = kHead, bool qk_norm = false) {
+// Heads have `head` channels. `qk_norm` adds norms of queries and keys, `qkv_bias` biases.
+HfCase llama(const char* name, bool tied, const std::string& model, Size head = kHead, bool qk_norm = false,
+             bool qkv_bias = false) {
   HfCase item{name, model, {{"embedding.wte.weight", {kVocab, kWidth}}}};
   const auto add = [&](const std::string& parameter, Shape shape) { item.parameters.push_back({parameter, shape}); };
   for (Size i = 0; i < kLayers; ++i) {
     const std::string block = "blocks." + std::to_string(i) + ".";
     add(block + "norm1.weight", {kWidth});
     add(block + "attention.qkv.weight", {(kHeads + 2 * kGroups) * head, kWidth});
+    if (qkv_bias) add(block + "attention.qkv.bias", {(kHeads + 2 * kGroups) * head});
     add(block + "attention.proj.weight", {kWidth, kHeads * head});
     for (const char* const norm : {"q_norm", "k_norm"}) {
       if (qk_norm) add(block + "attention." + norm + ".weight", {head});
@@ -71,6 +73,9 @@ std::vector<HfCase> hf_cases() {
           llama("llama-untied", false, model_json("llama", kGroups, false)),
           llama("llama-tied", true, model_json("llama", kGroups, true)),
           llama("mistral-window", false, model_json("mistral", kGroups, false, R"("window":5,)")),
+          llama("qwen2-bias", false, model_json("qwen2", kGroups, false), kHead, false, true),
+          llama("llama-rope3", false, model_json("llama", kGroups, false, R"("rope_scaling":"llama3:8,1,4,8",)")),
+          llama("llama-linear", true, model_json("llama", kGroups, true, R"("rope_scaling":"linear:4",)")),
           llama("qwen3-head", true, model_json("qwen3", kGroups, true, R"("head_dim":8,)"), 8, true)};
 }
 

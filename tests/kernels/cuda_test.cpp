@@ -278,7 +278,8 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
           const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row);
           both.run([&](auto s, auto at) {
             rope(s, {dtype, B, T, row, heads, D, at(y), at(x), 10000.0, 4, inverse, add});
-            if (!add) rope(s, {dtype, B, T, row, heads, D, at(x), at(x), 10000.0, 4, inverse, false});
+            const RopeScaling scaling{RopeScaling::Kind::llama3, 8, 1, 4, 16};
+            if (!add) rope(s, {dtype, B, T, row, heads, D, at(x), at(x), 10000.0, 4, inverse, false, scaling});
           });
         }
       }

@@ -20,14 +20,27 @@ struct RopeShape {
 constexpr RopeShape kRopeShapes[] = {{1, 1, 1, 2, 0, 0},    {2, 5, 3, 6, 4, 0},       {3, 70, 6, 32, 64, 0},
                                      {2, 9, 2, 64, 64, 31}, {1, 40, 2, 128, 1, 8000}, {1, 3, 1, 192, 7, 65}};
 
-std::vector<double> reference(const Array& x, const RopeShape& s, double base, bool inverse) {
+// The formula as published with Llama 3.1, by wavelengths.
+double scaled_rate(double rate, const RopeScaling& scaling) {
+  if (scaling.kind == RopeScaling::Kind::none) return rate;
+  const double wavelength = 2 * M_PI / rate;
+  if (scaling.kind == RopeScaling::Kind::linear || wavelength > scaling.original / scaling.low)
+    return rate / scaling.factor;
+  if (wavelength < scaling.original / scaling.high) return rate;
+  const double smooth = (scaling.original / wavelength - scaling.low) / (scaling.high - scaling.low);
+  return (1 - smooth) * rate / scaling.factor + smooth * rate;
+}
+
+std::vector<double> reference(const Array& x, const RopeShape& s, double base, bool inverse,
+                              const RopeScaling& scaling = {}) {
   std::vector<double> y = x.values();
   const Size row = s.heads * s.D + s.rest;
   for (Size r = 0; r < s.B * s.T; ++r) {
     for (Size h = 0; h < s.heads; ++h) {
       for (Size d = 0; d < s.D / 2; ++d) {
-        const double angle = static_cast<double>(s.first + r % s.T) *
-                             std::pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(s.D));
+        const double angle =
+            static_cast<double>(s.first + r % s.T) *
+            scaled_rate(std::pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(s.D)), scaling);
         const double c = std::cos(angle), n = inverse ? -std::sin(angle) : std::sin(angle);
         const Size low = r * row + h * s.D + d, high = low + s.D / 2;
         y[static_cast<std::size_t>(low)] = x[low] * c - x[high] * n;
@@ -60,6 +73,21 @@ TEST_CASE("rope agrees with the formula, forward and back, in place and added", 
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x[static_cast<Size>(i)];
         CHECK(error_of(added, sum) <= tolerance(dtype));
       }
+    }
+  }
+}
+
+TEST_CASE("rope: scaled positions, near the beginning and beyond the original length", "[kernels]") {
+  const RopeScaling linear{RopeScaling::Kind::linear, 4}, llama3{RopeScaling::Kind::llama3, 8, 1, 4, 512};
+  for (const RopeScaling& scaling : {linear, llama3}) {
+    for (const RopeShape& s : {RopeShape{2, 9, 2, 64, 64, 31}, {1, 40, 2, 128, 1, 8000}}) {
+      const Size row = s.heads * s.D + s.rest, n = s.B * s.T * row;
+      const Array x = random_array(DType::f32, n, 1);
+      Array y(DType::f32, n);
+      rope(CpuStream{},
+           {DType::f32, s.B, s.T, row, s.heads, s.D, y.data(), x.data(), 500000, s.first, false, false, scaling});
+      CHECK(error_of(y, reference(x, s, 500000, false, scaling)) <= tolerance(DType::f32));
+      CHECK(error_of(y, reference(x, s, 500000, false)) > 100 * tolerance(DType::f32));
     }
   }
 }

@@ -129,7 +129,15 @@ TEST_CASE("validate names the field and what it found", "[nn]") {
   CHECK(with(llama, [](auto& s) { s.width = 12; }) == "model.head_dim: rotary positions need an even number, got 3");
   CHECK(with(gpt, [](auto& s) { s.head_dim = -2; }) == "model.head_dim: expected at least 1, got -2");
   CHECK(with(llama, [](auto& s) { s.window = -1; }) == "model.window: expected at least 0, got -1");
-  CHECK(with(llama, [](auto& s) { s.rope_scaling = "yarn"; }) == "model.rope_scaling: expected none, got \"yarn\"");
+  CHECK(with(llama, [](auto& s) { s.rope_scaling = "yarn"; }) ==
+        "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing, got \"yarn\"");
+  for (const char* const broken : {"linear", "linear:", "linear:0.5", "linear:2,3", "linear:x", "llama3:8,1,4",
+                                   "llama3:8,4,1,8192", "llama3:8,1,4,8192,", "linear:nan", ":"}) {
+    CHECK(with(llama, [&](auto& s) { s.rope_scaling = broken; }).starts_with("model.rope_scaling: expected linear"));
+  }
+  CHECK(with(llama, [](auto& s) { s.rope_scaling = "llama3:8,1,4,8192"; }) == "nothing was refused");
+  CHECK(with(gpt, [](auto& s) { s.rope_scaling = "linear:2"; }) ==
+        "model.rope_scaling: gpt2 has learned positions, got \"linear:2\"");
   CHECK(with(gpt, [](auto& s) { s.dropout = 1; }) == "model.dropout: expected a number in [0, 1), got 1.000000");
   CHECK(with(gpt, [](auto& s) { s.dropout = -0.1; }) == "model.dropout: expected at least 0, got -0.1");
   CHECK(with(gpt, [](auto& s) { s.norm_eps = -1; }) == "model.norm_eps: expected at least 0, got -1");

@@ -369,7 +369,9 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   CHECK(refused({{"model.rope_base", "10000"}}) ==
         "model.rope_base: gpt2 has learned positions, got 10000 (from the command line)");
   CHECK(refused({{"model.rope_scaling", "llama3"}}) ==
-        "model.rope_scaling: expected none, got \"llama3\" (from the command line)");
+        "model.rope_scaling: expected linear:FACTOR, llama3:FACTOR,LOW,HIGH,ORIGINAL or nothing, got \"llama3\" (from "
+        "the "
+        "command line)");
   CHECK(refused({{"model.qk_norm", "yes"}}) ==
         "model.qk_norm: expected one of auto, true, false, got \"yes\" (from the command line)");
   CHECK(refused({{"model.family", "mistral"}, {"model.window", "1000000000"}}) ==

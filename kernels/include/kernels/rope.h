@@ -3,10 +3,11 @@
 #pragma once
 
 #include "kernels/common.h"
+#include "libtrain/kernels/rope_scaling.h"
 
 namespace lt::kernels {
 
-// Row t of each sequence is at position first + t: with a = position * base^(-2d/D),
+// Row t of each sequence is at position first + t: with a = position * scaling.scaled(base^(-2d/D)),
 // y_d = x_d cos a - x_{d+D/2} sin a,  y_{d+D/2} = x_{d+D/2} cos a + x_d sin a.
 // Rotates the first `heads` heads of each row of `row` elements and copies the rest. `inverse` rotates back, which is
 // the gradient. y may be x. D is even.
@@ -18,6 +19,7 @@ struct Rope {
   double base;
   Size first = 0;
   bool inverse = false, accumulate = false;
+  RopeScaling scaling{};
 };
 template <class S>
 void rope(S stream, const Rope& rope);

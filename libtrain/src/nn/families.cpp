@@ -6,7 +6,7 @@
 namespace lt::nn {
 
 const std::vector<const ModelFamily*>& families() {
-  static const std::vector<const ModelFamily*> table = {&kGpt2, &kLlama, &kMistral, &kQwen3};
+  static const std::vector<const ModelFamily*> table = {&kGpt2, &kLlama, &kMistral, &kQwen2, &kQwen3};
   return table;
 }
 

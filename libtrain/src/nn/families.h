@@ -5,6 +5,6 @@
 
 namespace lt::nn {
 
-extern const ModelFamily kGpt2, kLlama, kMistral, kQwen3;
+extern const ModelFamily kGpt2, kLlama, kMistral, kQwen2, kQwen3;
 
 }  // namespace lt::nn

@@ -23,12 +23,13 @@ struct LlamaBlock final : Transformer::Block {
         norm2(add<RmsNorm>("norm2", spec.width, spec.norm_eps)),
         ffn(add<GatedFfn>("ffn", spec)),
         rope_base(spec.rope_base),
+        rope_scaling(parse_rope_scaling(spec.rope_scaling)),
         dropout_p(spec.dropout),
         site(name) {}
 
   Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
     const Size first = cache != nullptr ? cache->length : 0;
-    const Tensor qkv = ops::rope(attention.packed(norm1(x)), attention.heads, rope_base, first);
+    const Tensor qkv = ops::rope(attention.packed(norm1(x)), attention.heads, rope_base, first, rope_scaling);
     const Tensor y = add_residual(attention.proj, attention.attend(qkv, cache), x, dropout_p, site + ".attention");
     return add_residual(ffn.down, ops::swiglu(ffn.gate_up(norm2(y))), y, dropout_p, site + ".ffn");
   }
@@ -37,7 +38,9 @@ struct LlamaBlock final : Transformer::Block {
   QkvAttention& attention;
   RmsNorm& norm2;
   GatedFfn& ffn;
-  double rope_base, dropout_p;
+  double rope_base;
+  RopeScaling rope_scaling;
+  double dropout_p;
   std::string site;
 };
 

@@ -6,7 +6,7 @@ namespace lt::nn {
 namespace {
 
 constexpr HfEntry kMistralConfig[] = {
-    {"sliding_window", "window", nullptr},
+    {"sliding_window", "window", nullptr, "4096"},
     {"attention_dropout", nullptr, "0.0"},
 };
 

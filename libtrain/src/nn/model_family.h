@@ -16,15 +16,16 @@ class Transformer;
 
 // One entry of config.json: a field's value, or a constant.
 struct HfEntry {
-  const char* key;       // dots lead into nested objects: "rope_parameters.rope_type"
-  const char* field;     // a name from spec_fields(); null: use the constant
-  const char* constant;  // as JSON
+  const char* key;               // dots lead into nested objects: "rope_parameters.rope_type"
+  const char* field;             // a name from spec_fields(); null: use the constant
+  const char* constant;          // as JSON
+  const char* absent = nullptr;  // what transformers assumes if the key is missing, as JSON; null: the field's default
 };
 
 // One Hugging Face tensor. It corresponds to a whole parameter of ours, or to some rows of a matrix of ours.
 struct HfTensorRow {
   enum class Rows { all, q, k, v, gate, up };
-  enum class Where { always, untied, qk_norm };
+  enum class Where { always, untied, qk_norm, qkv_bias };
 
   const char* ours;  // {} stands for the layer index
   const char* theirs;

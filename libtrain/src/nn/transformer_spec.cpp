@@ -62,7 +62,7 @@ const std::vector<SpecField>& spec_fields() {
       {"max_seq", &T::max_seq, 1, kMostChannels, "longest sequence, tokens"},
       {"norm_eps", &T::norm_eps, 0, 1, "added to the variance in norms; 0: the family's", false, false},
       {"rope_base", &T::rope_base, 0, 1e12, "base of rotary positions; 0: the family's", false, false},
-      {"rope_scaling", &T::rope_scaling, 0, 0, "empty: none, the only choice so far", true},
+      {"rope_scaling", &T::rope_scaling, 0, 0, "linear:FACTOR or llama3:FACTOR,LOW,HIGH,ORIGINAL; empty: none", true},
       {"tie_embeddings", &T::tie_embeddings, 0, 0, "the head uses the embedding's table; auto: the preset's"},
       {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: the family's", true},
       {"qkv_bias", &T::qkv_bias, 0, 0, "biases of queries, keys and values; auto: the family's", true},
@@ -99,6 +99,7 @@ TransformerSpec with_defaults(TransformerSpec spec) {
   }
   if (spec.kv_heads == 0) spec.kv_heads = spec.heads;
   if (spec.ffn == 0) spec.ffn = family.gated_ffn ? (spec.width * 8 / 3 + 31) / 32 * 32 : 4 * spec.width;
+  spec.rope_scaling = to_string(parse_rope_scaling(spec.rope_scaling));  // one text for one meaning
   if (spec.head_dim == 0 && spec.heads > 0 && spec.width % spec.heads == 0) spec.head_dim = spec.width / spec.heads;
   return spec;
 }
@@ -119,7 +120,9 @@ void validate(const TransformerSpec& spec) {
   if (family.rotary && spec.head_dim % 2 != 0) {
     refuse("model.head_dim: rotary positions need an even number, got " + std::to_string(spec.head_dim));
   }
-  if (!spec.rope_scaling.empty()) refuse("model.rope_scaling: expected none, got \"" + spec.rope_scaling + "\"");
+  if (parse_rope_scaling(spec.rope_scaling).kind != RopeScaling::Kind::none && !family.rotary) {
+    refuse(fmt::format("model.rope_scaling: {} has learned positions, got \"{}\"", spec.family, spec.rope_scaling));
+  }
   if (!(spec.dropout >= 0 && spec.dropout < 1))
     refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
   if (family.check != nullptr) family.check(spec);

@@ -2,6 +2,7 @@
 // rotation to the gradient, in place.
 #include "kernels/rope.h"
 
+#include "kernels/limits.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "tensor/dispatch.h"
@@ -15,10 +16,11 @@ struct Rope final : Function {
   Slot qkv_;
   Heads heads_{};
   double base_ = 0;
+  RopeScaling scaling_;
   Size first_ = 0;
 
-  Tensor forward(const Tensor& qkv, const Heads& heads, double base, Size first) {
-    qkv_ = qkv.gradient_slot(), heads_ = heads, base_ = base, first_ = first;
+  Tensor forward(const Tensor& qkv, const Heads& heads, double base, Size first, const RopeScaling& scaling) {
+    qkv_ = qkv.gradient_slot(), heads_ = heads, base_ = base, first_ = first, scaling_ = scaling;
     const Tensor y = qkv.is_sole_owner() ? qkv.detach() : Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     rotate(y, qkv, false);
     return y;
@@ -36,7 +38,8 @@ struct Rope final : Function {
                         .x_BTrow = x.data(),
                         .base = base_,
                         .first = first_,
-                        .inverse = inverse});
+                        .inverse = inverse,
+                        .scaling = scaling_});
     });
   }
 
@@ -48,10 +51,11 @@ struct Rope final : Function {
 
 }  // namespace
 
-Tensor rope(Tensor qkv, const Heads& heads, double base, Size first) {
+Tensor rope(Tensor qkv, const Heads& heads, double base, Size first, const RopeScaling& scaling) {
   require_packed_rows("rope", qkv, heads);
   if (heads.head_dim % 2 != 0) fail("rope", "head_dim", "an even number", std::to_string(heads.head_dim));
-  return record<Rope>(qkv, heads, base, first);
+  kernels::require_rotated_channels(target_of(qkv.device()), heads.head_dim);
+  return record<Rope>(qkv, heads, base, first, scaling);
 }
 
 }  // namespace lt::ops

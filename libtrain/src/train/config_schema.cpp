@@ -77,7 +77,8 @@ std::vector<Key> make_schema() {
   };
   add_spec(keys);
   const std::vector<Key> others = {
-    LT_KEY(model, from, text_or_empty(), "initial weights: a checkpoint; empty: drawn from train.seed"),
+    LT_KEY(model, from, text_or_empty(),
+           "initial weights: a checkpoint, or a Hugging Face folder, which gives the shape; empty: from train.seed"),
     LT_KEY(model, freeze, any(), "patterns of parameters that are not trained, * for any text"),
 
     LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),

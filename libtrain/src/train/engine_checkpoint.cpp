@@ -1,10 +1,13 @@
 // Saves and loads an engine by passing its shard map to the checkpoint format.
 #include <cstdio>
 
+#include "hf_folder.h"
+#include "libtrain/device/phase.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/train/engine_checkpoint.h"
 #include "model_json.h"
 #include "train/engine_checkpoint.h"
+#include "transfer.h"
 
 namespace lt {
 namespace {
@@ -48,6 +51,20 @@ checkpoint::Loaded load_weights(Engine& engine, const std::vector<checkpoint::Li
   ShardMap masters = engine.shard_map();
   std::erase_if(masters.needed, [](const StateRange& range) { return range.kind != kMaster; });
   return load_ranges(engine, masters, candidates, group, notes);
+}
+
+void load_hf_weights(Engine& engine, const std::string& folder, const Group& group) {
+  const PhaseScope phase(Phase::load);
+  ShardMap masters = engine.shard_map();
+  std::erase_if(masters.needed,
+                [](const StateRange& range) { return range.kind != kMaster || range.begin == range.end; });
+  collectively(group, [&] {
+    const checkpoint::HfFolder weights(folder);
+    weights.require_parameters(masters.parameters);
+    checkpoint::Transfer transfer(engine.options().device);
+    weights.read(masters.needed, transfer);
+  });
+  engine.parameters_changed();
 }
 
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep,

@@ -25,4 +25,8 @@ checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Lis
 checkpoint::Loaded load_weights(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                 std::vector<std::string>* notes);
 
+// Fills the masters from a folder in Hugging Face's format; each rank reads what it holds. All ranks of `group` must
+// call it. Throws DataError if the folder is broken or of another model.
+void load_hf_weights(Engine& engine, const std::string& folder, const Group& group);
+
 }  // namespace lt

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "hf_folder.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
 #include "nn/model_family.h"
@@ -18,10 +19,16 @@ DType float_type(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
+// The description that the keys of [model] start from.
+nn::TransformerSpec base_of(const ModelConfig& model) {
+  if (!model.from.empty() && checkpoint::is_hf_folder(model.from)) return checkpoint::read_hf_spec(model.from);
+  return nn::preset(model.preset);
+}
+
 // Derives missing parts of the shape if only some are given: a changed width resets the feed-forward width, changed
 // heads reset the key/value heads, and either one resets head_dim.
 nn::TransformerSpec spec_of(const ModelConfig& model) {
-  nn::TransformerSpec spec = nn::preset(model.preset);
+  nn::TransformerSpec spec = base_of(model);
   const bool new_width = model.width != 0 && model.width != spec.width;
   const bool new_heads = model.heads != 0 && model.heads != spec.heads;
   if (new_width) spec.ffn = 0;

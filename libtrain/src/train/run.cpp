@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "device/cuda.h"
+#include "hf_folder.h"
 #include "io/entropy.h"
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -176,6 +177,12 @@ void Run::load_state() {
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
   if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
   if (start.memory_step > 0 || !start.checkpoint.folder.empty() || config.model.from.empty()) return;
+  const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
+  if (control.broadcast_bytes(is_hf ? "hf" : "", 0) == "hf") {
+    load_hf_weights(*engine, config.model.from, control);
+    start.weights = config.model.from;
+    return;
+  }
   std::vector<checkpoint::Listing> candidates;
   std::vector<std::string> notes;
   collectively(control, [&] {

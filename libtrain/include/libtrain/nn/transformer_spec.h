@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libtrain/dtype.h"
+#include "libtrain/kernels/rope_scaling.h"
 
 namespace lt::nn {
 
@@ -20,9 +21,10 @@ struct TransformerSpec {
   std::optional<bool> tie_embeddings = std::nullopt;  // the head uses the embedding's table
   double dropout = 0;
   float norm_eps = 0;
-  double rope_base = 0;                        // base of rotary positions (Su et al. 2021)
-  Size head_dim = 0;                           // 0: width / heads
-  std::string rope_scaling = {};               // empty: none, the only choice so far
+  double rope_base = 0;  // base of rotary positions (Su et al. 2021)
+  Size head_dim = 0;     // 0: width / heads
+  // Stretches rotary positions: "linear:FACTOR", "llama3:FACTOR,LOW,HIGH,ORIGINAL" (RopeScaling); empty: none.
+  std::string rope_scaling = {};
   std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
   std::optional<bool> qkv_bias = std::nullopt;
   Size window = 0;  // keys that a query sees, its own included; 0: all up to its own
@@ -32,6 +34,10 @@ struct TransformerSpec {
   bool has_qk_norm() const { return qk_norm.value(); }
   bool has_qkv_bias() const { return qkv_bias.value(); }
 };
+
+// The meaning of TransformerSpec::rope_scaling, and its text. Throws UsageError (field "model.rope_scaling").
+RopeScaling parse_rope_scaling(const std::string& text);
+std::string to_string(const RopeScaling& scaling);
 
 // Completes a description. Throws UsageError for an unknown family.
 TransformerSpec with_defaults(TransformerSpec spec);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "libtrain/kernels/rope_scaling.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/tensor.h"
 
@@ -103,7 +104,7 @@ struct Heads {
 
 // Rotary embedding of the queries and keys of qkv [B, T, row]; token t has position first + t (Su et al. 2021). A
 // temporary without other owners is rotated in place.
-Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0);
+Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0, const RopeScaling& scaling = {});
 
 // RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim] in qkv [B, T, row]
 // (Henry et al. 2020).

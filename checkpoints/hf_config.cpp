@@ -1,0 +1,308 @@
+// Reads and writes config.json by the families' tables (model_family.h).
+#include "hf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "io/json_depth.h"
+#include "libtrain/error.h"
+#include "model_json.h"
+#include "nn/model_family.h"
+#include "nn/spec_fields.h"
+
+namespace lt::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Entries of every family's config.json. Special tokens are null, because those that transformers assumes by default
+// lie outside a small vocabulary.
+constexpr nn::HfEntry kCommon[] = {
+    {"vocab_size", "vocab", nullptr},        {"tie_word_embeddings", "tie_embeddings", nullptr},
+    {"bos_token_id", nullptr, "null"},       {"eos_token_id", nullptr, "null"},
+    {"torch_dtype", nullptr, "\"float32\""},
+};
+
+// Keys that change nothing of what a model computes: where it came from, how it was initialised, its dropout, defaults
+// of generation, names of special tokens, heads for other tasks.
+constexpr std::string_view kHarmless[] = {"_name_or_path",
+                                          "architectures",
+                                          "model_type",
+                                          "transformers_version",
+                                          "torch_dtype",
+                                          "dtype",
+                                          "use_cache",
+                                          "initializer_range",
+                                          "attention_dropout",
+                                          "attn_pdrop",
+                                          "embd_pdrop",
+                                          "resid_pdrop",
+                                          "bos_token_id",
+                                          "eos_token_id",
+                                          "pad_token_id",
+                                          "unk_token_id",
+                                          "sep_token_id",
+                                          "decoder_start_token_id",
+                                          "tokenizer_class",
+                                          "prefix",
+                                          "task_specific_params",
+                                          "id2label",
+                                          "label2id",
+                                          "problem_type",
+                                          "summary_activation",
+                                          "summary_first_dropout",
+                                          "summary_proj_to_labels",
+                                          "summary_type",
+                                          "summary_use_proj",
+                                          "n_ctx",
+                                          "max_window_layers",
+                                          "return_dict",
+                                          "chunk_size_feed_forward",
+                                          "do_sample",
+                                          "max_length",
+                                          "min_length",
+                                          "num_beams",
+                                          "num_beam_groups",
+                                          "temperature",
+                                          "top_k",
+                                          "top_p",
+                                          "typical_p",
+                                          "repetition_penalty",
+                                          "length_penalty",
+                                          "diversity_penalty",
+                                          "no_repeat_ngram_size",
+                                          "encoder_no_repeat_ngram_size",
+                                          "num_return_sequences",
+                                          "reorder_and_upcast_attn",
+                                          "is_encoder_decoder"};
+
+// Keys that must have this value where they are there, beside the families' own.
+constexpr std::pair<const char*, const char*> kRequired[] = {
+    {"scale_attn_weights", "true"}, {"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}};
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
+std::array<std::span<const nn::HfEntry>, 3> entries_of(const nn::HfFormat& format) {
+  return {format.config, format.more_config, std::span<const nn::HfEntry>(kCommon)};
+}
+
+// The entry's constant, or the model's field. An integer field of 0 becomes null, such as Mistral's sliding_window
+// without a window.
+Json value_of(const Json& model, const nn::HfEntry& entry) {
+  if (entry.field == nullptr) return Json::parse(entry.constant);
+  const Json value = model.at(entry.field);
+  return value.is_number_integer() && value == 0 ? Json() : value;
+}
+
+void put(Json& config, std::string_view key, Json value) {
+  const std::size_t dot = key.find('.');
+  Json& at = config[std::string(key.substr(0, dot))];
+  if (dot == std::string_view::npos) {
+    at = std::move(value);
+  } else {
+    put(at, key.substr(dot + 1), std::move(value));
+  }
+}
+
+void require_expressible(const nn::TransformerSpec& model) {
+  const nn::ModelFamily& family = nn::find_family(model.family);
+  std::set<std::string_view> known{"family", "dropout"};
+  if (family.rotary) known.insert("rope_scaling");
+  for (const auto& entries : entries_of(family.hf)) {
+    for (const nn::HfEntry& entry : entries) known.insert(entry.field == nullptr ? "" : entry.field);
+  }
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    const bool unused = field.name == "rope_base" && !family.rotary;
+    if (known.contains(field.name) || unused || nn::is_default(model, field)) continue;
+    throw DataError(
+        "checkpoint",
+        fmt::format("manifest.json: model.{}: expected its default in Hugging Face's format of {}, found {}",
+                    field.name, model.family, all_fields(model)[std::string(field.name)].dump()));
+  }
+}
+
+// transformers 4 reads "rope_scaling", transformers 5 "rope_parameters".
+void put_rope_scaling(Json& config, const RopeScaling& scaling) {
+  if (scaling.kind == RopeScaling::Kind::none) return;
+  Json fields;
+  fields["rope_type"] = scaling.kind == RopeScaling::Kind::linear ? "linear" : "llama3";
+  fields["factor"] = scaling.factor;
+  if (scaling.kind == RopeScaling::Kind::llama3) {
+    fields["low_freq_factor"] = scaling.low, fields["high_freq_factor"] = scaling.high;
+    fields["original_max_position_embeddings"] = static_cast<Size>(scaling.original);
+  }
+  config["rope_scaling"] = fields;
+  for (const auto& [key, value] : fields.items()) config["rope_parameters"][key] = value;
+}
+
+[[noreturn]] void refuse(const std::string& key, const std::string& expected, const Json& found) {
+  const std::string text = found.dump();
+  throw DataError("checkpoint",
+                  fmt::format("config.json: {}: expected {}, found {}", key, expected,
+                              text.size() <= 80 ? text : text.substr(0, 80) + "..."),
+                  "docs/hugging-face.md lists what is supported");
+}
+
+const Json* find(const Json& config, std::string_view key) {
+  const std::size_t dot = key.find('.');
+  const auto found = config.is_object() ? config.find(std::string(key.substr(0, dot))) : config.end();
+  if (!config.is_object() || found == config.end()) return nullptr;
+  return dot == std::string_view::npos ? &*found : find(*found, key.substr(dot + 1));
+}
+
+const nn::ModelFamily& family_of(const Json& config) {
+  const Json* const type = find(config, "model_type");
+  std::string names;
+  for (const nn::ModelFamily* family : nn::families()) {
+    if (type != nullptr && *type == family->hf.model_type) return *family;
+    names += (names.empty() ? "" : ", ") + std::string(family->hf.model_type);
+  }
+  refuse("model_type", "one of " + names, type == nullptr ? Json() : *type);
+}
+
+// Reads one value into a field of the description. Null leaves the field to its default.
+void read_field(nn::TransformerSpec& spec, const nn::SpecField& field, const std::string& key, const Json& value) {
+  if (value.is_null()) return;
+  const auto number = [&](auto& to, bool right_type, const char* what) {
+    if (!right_type || !(value.get<double>() >= field.low && value.get<double>() <= field.high)) {
+      refuse(key, fmt::format("{} of {} to {}", what, field.low, field.high), value);
+    }
+    value.get_to(to);
+  };
+  if (const auto* const member = std::get_if<Size nn::TransformerSpec::*>(&field.member)) {
+    number(spec.**member, value.is_number_integer(), "an integer");
+  } else if (const auto* const real = std::get_if<float nn::TransformerSpec::*>(&field.member)) {
+    number(spec.**real, value.is_number(), "a number");
+  } else if (const auto* const wide = std::get_if<double nn::TransformerSpec::*>(&field.member)) {
+    number(spec.**wide, value.is_number(), "a number");
+  } else if (const auto* const flag = std::get_if<std::optional<bool> nn::TransformerSpec::*>(&field.member)) {
+    if (!value.is_boolean()) refuse(key, "true or false", value);
+    spec.** flag = value.get<bool>();
+  }
+}
+
+const nn::SpecField& field_of(std::string_view name) {
+  return *std::ranges::find(nn::spec_fields(), name, &nn::SpecField::name);
+}
+
+RopeScaling read_rope_scaling(const Json& config, const char* key) {
+  const Json* const fields = find(config, key);
+  if (fields == nullptr || fields->is_null()) return {};
+  if (!fields->is_object()) refuse(key, "an object", *fields);
+  const Json* type = find(*fields, "rope_type");
+  if (type == nullptr) type = find(*fields, "type");
+  const auto number = [&](const char* name, double otherwise) {
+    const Json* const value = find(*fields, name);
+    const std::string path = fmt::format("{}.{}", key, name);
+    if (value == nullptr && otherwise > 0) return otherwise;
+    if (value == nullptr || !value->is_number()) refuse(path, "a number", value == nullptr ? Json() : *value);
+    return value->get<double>();
+  };
+  std::set<std::string> known{"rope_type", "type", "rope_theta", "factor"};
+  RopeScaling scaling;
+  if (type != nullptr && *type == "linear") {
+    scaling = {RopeScaling::Kind::linear, number("factor", 0)};
+  } else if (type != nullptr && *type == "llama3") {
+    scaling = {RopeScaling::Kind::llama3, number("factor", 0), number("low_freq_factor", 0),
+               number("high_freq_factor", 0), number("original_max_position_embeddings", 0)};
+    known.insert({"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
+  } else if (type != nullptr && *type != "default") {
+    refuse(fmt::format("{}.rope_type", key), "default, linear or llama3", *type);
+  }
+  for (const auto& [name, value] : fields->items()) {
+    if (!known.contains(name) && !value.is_null()) refuse(fmt::format("{}.{}", key, name), "no such key", value);
+  }
+  return scaling;
+}
+
+bool says_nothing(const Json& value) {
+  return value.is_null() || value == false || (value.is_structured() && value.empty());
+}
+
+}  // namespace
+
+std::string hf_config_text(const nn::TransformerSpec& model) {
+  require_expressible(model);
+  const nn::HfFormat& format = nn::find_family(model.family).hf;
+  const Json fields = all_fields(model);
+  Json config = {{"architectures", {format.architecture}}, {"model_type", format.model_type}};
+  for (const auto& entries : entries_of(format)) {
+    for (const nn::HfEntry& entry : entries) put(config, entry.key, value_of(fields, entry));
+  }
+  put_rope_scaling(config, nn::parse_rope_scaling(model.rope_scaling));
+  return config.dump(2) + "\n";
+}
+
+nn::TransformerSpec parse_hf_config(const std::string& text) {
+  if (text.size() > kMostBytes || json_depth(text) > kMaxJsonDepth) {
+    throw DataError("checkpoint", "config.json: expected at most 1 MiB of JSON, nested at most 32 deep");
+  }
+  const Json config = Json::parse(text, nullptr, false);
+  if (!config.is_object()) throw DataError("checkpoint", "config.json: expected a JSON object, found none");
+  const nn::ModelFamily& family = family_of(config);
+  const Json* const architectures = find(config, "architectures");
+  if (architectures != nullptr && !says_nothing(*architectures) &&
+      (*architectures != Json::array({family.hf.architecture}))) {
+    refuse("architectures", Json::array({family.hf.architecture}).dump(), *architectures);
+  }
+  std::set<std::string, std::less<>> known(std::begin(kHarmless), std::end(kHarmless));
+  nn::TransformerSpec spec;
+  spec.family = family.name;
+  spec.norm_eps = family.rotary ? 1e-6f : 1e-5f;  // what transformers assumes
+  if (family.rotary) spec.rope_base = 10000;
+  for (const auto& entries : entries_of(family.hf)) {
+    for (const nn::HfEntry& entry : entries) {
+      const std::string key = entry.key;
+      const Json* const value = find(config, key);
+      const bool is_harmless = known.contains(key);
+      known.insert(key.substr(0, key.find('.')));
+      if (is_harmless || std::string_view(entry.key).starts_with("rope_parameters.rope_type")) continue;
+      if (entry.field != nullptr && std::string_view(entry.field) == "dropout") continue;
+      if (entry.field != nullptr) {
+        const Json absent = entry.absent == nullptr ? Json() : Json::parse(entry.absent);
+        read_field(spec, field_of(entry.field), key, value == nullptr ? absent : *value);
+      } else if (value != nullptr && *value != Json::parse(entry.constant)) {
+        const bool same_function = key == "activation_function" && *value == "gelu_pytorch_tanh";
+        const bool unused = key == "sliding_window" && find(config, "use_sliding_window") != nullptr;  // must be false
+        if (!same_function && !unused) refuse(key, entry.constant, *value);
+      }
+    }
+  }
+  for (const auto& [key, expected] : kRequired) {
+    const Json* const value = find(config, key);
+    if (value != nullptr && *value != Json::parse(expected)) refuse(key, expected, *value);
+    known.insert(key);
+  }
+  if (family.rotary) {
+    const RopeScaling newer = read_rope_scaling(config, "rope_parameters"),
+                      older = read_rope_scaling(config, "rope_scaling");
+    spec.rope_scaling = nn::to_string(newer.kind != RopeScaling::Kind::none ? newer : older);
+    known.insert({"rope_scaling", "rope_parameters"});
+  }
+  if (const Json* const types = find(config, "layer_types"); types != nullptr && types->is_array()) {
+    const char* const expected = spec.window > 0 ? "sliding_attention" : "full_attention";
+    for (const Json& type : *types) {
+      if (type != expected) refuse("layer_types", fmt::format("\"{}\" for every layer", expected), type);
+    }
+    known.insert("layer_types");
+  }
+  for (const auto& [key, value] : config.items()) {
+    if (!known.contains(key) && !says_nothing(value)) refuse(key, "no such key, since it may change the model", value);
+  }
+  try {
+    spec = nn::with_defaults(spec);
+    nn::validate(spec);
+  } catch (const UsageError& error) {
+    throw DataError("checkpoint", std::string("config.json: ") + error.what());
+  }
+  return spec;
+}
+
+}  // namespace lt::checkpoint

@@ -1,0 +1,216 @@
+// Finds the tensors of a model in a folder's files and reads ranges of our parameters from them.
+#include "hf_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "files.h"
+#include "hf_config.h"
+#include "io/json_depth.h"
+#include "layout.h"
+#include "libtrain/error.h"
+
+namespace lt::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+using Index = nlohmann::json;
+
+constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
+                     *kIndex = "model.safetensors.index.json", *kTokenizer = "tokenizer.json";
+constexpr Size kMostTextBytes = Size{256} << 20;
+// Values that are read and transposed at a time.
+constexpr Size kTransposedValues = Size{16} << 20;
+
+// Published files of base models leave this out of the names.
+std::string without_prefix(const std::string& name) {
+  for (const std::string_view prefix : {"transformer.", "model."}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+// Tensors that transformers derives and does not read: masks and frequencies.
+bool is_derived(const std::string& name) {
+  for (const char* const end : {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+// The names of the files in the index, each once. They must lie in the folder itself.
+std::vector<std::string> files_of_index(const std::string& text) {
+  const Index json = json_depth(text) > kMaxJsonDepth ? Index() : Index::parse(text, nullptr, false);
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (!json.is_object() || map == json.end() || !map->is_object()) {
+    throw DataError("checkpoint", fmt::format("{}: weight_map: expected an object, found none", kIndex));
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || fs::path(name).filename() != name || !name.ends_with(".safetensors")) {
+      throw DataError("checkpoint", fmt::format("{}: weight_map: {}: expected the name of a safetensors file, found {}",
+                                                kIndex, tensor, file.dump()));
+    }
+    names.insert(name);
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+bool is_hf_folder(const std::string& path) { return fs::is_regular_file(fs::path(path) / kConfig); }
+
+nn::TransformerSpec read_hf_spec(const std::string& path) {
+  return within(path, [&] { return parse_hf_config(read_text(fs::path(path) / kConfig, kMostTextBytes)); });
+}
+
+HfFolder::HfFolder(const std::string& path) : path_(path), spec_(read_hf_spec(path)), tensors_(hf_tensors(spec_)) {
+  for (const HfTensor& tensor : tensors_) by_parameter_[tensor.ours].push_back(&tensor);
+  within(path_, [&] {
+    open_files();
+    match_tensors();
+  });
+}
+
+void HfFolder::open_files() {
+  std::vector<std::string> names{kOneFile};
+  if (fs::exists(path_ / kIndex)) names = files_of_index(read_text(path_ / kIndex, kMostTextBytes));
+  if (names == std::vector<std::string>{kOneFile} && !fs::exists(path_ / kOneFile)) {
+    throw DataError("checkpoint",
+                    fmt::format("{}: expected weights in this file or in those of {}, found neither", kOneFile, kIndex),
+                    "weights in other formats (pytorch_model.bin) must be converted to safetensors first");
+  }
+  for (const std::string& name : names) files_.emplace_back(path_ / name);
+}
+
+void HfFolder::match_tensors() {
+  std::unordered_map<std::string, Source> found;
+  for (const SafetensorsReader& file : files_) {
+    for (const SafetensorsEntry& entry : file.tensors()) {
+      const auto [there, is_new] = found.try_emplace(entry.name, Source{&file, &entry});
+      if (!is_new)
+        throw DataError("checkpoint",
+                        fmt::format("{}: {}: expected in one file, found in two", file.name(), entry.name));
+    }
+  }
+  for (const HfTensor& tensor : tensors_) {
+    auto at = found.find(tensor.theirs);
+    if (at == found.end()) at = found.find(without_prefix(tensor.theirs));
+    if (at == found.end()) {
+      throw DataError("checkpoint",
+                      fmt::format("{}: {}: expected shape {}, found no such tensor", files_.front().name(),
+                                  tensor.theirs, lt::to_string(tensor.their_shape())));
+    }
+    const auto& [file, entry] = at->second;
+    const auto refuse = [&](const std::string& expected, const std::string& actual) {
+      throw DataError("checkpoint",
+                      fmt::format("{}: {}: expected {}, found {}", file->name(), entry->name, expected, actual));
+    };
+    if (!(entry->shape == tensor.their_shape()))
+      refuse("shape " + lt::to_string(tensor.their_shape()), lt::to_string(entry->shape));
+    if (!entry->dtype || !is_state_dtype(*entry->dtype)) refuse("F32, BF16 or F16", entry->dtype_name);
+    sources_.emplace(tensor.theirs, at->second);
+    found.erase(at);
+  }
+  for (const auto& [name, source] : found) {
+    if (is_derived(name) || (spec_.tied() && name == "lm_head.weight")) continue;
+    throw DataError("checkpoint",
+                    fmt::format("{}: {}: expected no such tensor in a model of {}, found shape {}", source.file->name(),
+                                name, spec_.family, lt::to_string(source.entry->shape)));
+  }
+}
+
+std::string HfFolder::tokenizer() const {
+  if (!fs::exists(path_ / kTokenizer)) return "";
+  return within(path_, [&] { return read_text(path_ / kTokenizer, kMostTextBytes); });
+}
+
+void HfFolder::require_parameters(const std::vector<ParameterInfo>& parameters) const {
+  for (const ParameterInfo& parameter : parameters) {
+    const auto found = by_parameter_.find(parameter.name);
+    const Shape* const shape = found == by_parameter_.end() ? nullptr : &found->second.front()->our_shape;
+    if (shape != nullptr && *shape == parameter.shape) continue;
+    throw DataError(
+        "checkpoint",
+        fmt::format("{}/{}: parameter {}: expected shape {}, found {}", path_.string(), kConfig, parameter.name,
+                    lt::to_string(parameter.shape), shape == nullptr ? "none" : lt::to_string(*shape)),
+        "without keys of [model] that give another shape, the model is that of model.from");
+  }
+  if (parameters.size() == by_parameter_.size()) return;
+  throw DataError("checkpoint", fmt::format("{}/{}: expected {} parameters, found {}", path_.string(), kConfig,
+                                            parameters.size(), by_parameter_.size()));
+}
+
+void HfFolder::read(const std::vector<StateRange>& ranges, Transfer& transfer) const {
+  within(path_, [&] {
+    for (const StateRange& range : ranges) {
+      for (const HfTensor* const tensor : by_parameter_.at(range.parameter)) {
+        const Size begin = tensor->row_begin * tensor->columns(), end = begin + tensor->rows * tensor->columns();
+        const Size from = std::max(begin, range.begin), to = std::min(end, range.end);
+        if (from < to) read_part(*tensor, from, to, range, transfer);
+      }
+    }
+    transfer.finish();
+  });
+}
+
+// [begin, end) are elements of our parameter that lie in this tensor.
+void HfFolder::read_part(const HfTensor& tensor, Size begin, Size end, const StateRange& range,
+                         Transfer& transfer) const {
+  const auto& [file, entry] = sources_.at(tensor.theirs);
+  const DType dtype = range.values.dtype();
+  const Size size = dtype_bytes(dtype), columns = tensor.columns(), first = tensor.row_begin * columns;
+  auto* const out = static_cast<std::byte*>(range.values.data()) - range.begin * size;
+  const auto put = [&](Size at, Size count, auto&& fill) {  // fill(to, skipped, count) in blocks that a buffer holds
+    const Size step = transfer.in_place() ? count : kBlockBytes / size;
+    for (Size done = 0; done < count; done += step) {
+      const Size some = std::min(step, count - done);
+      std::byte* const place = out + (at + done) * size;
+      if (transfer.in_place()) {
+        fill(place, done, some);
+      } else {
+        void* const buffer = transfer.buffer();
+        fill(buffer, done, some);
+        transfer.send(place, buffer, some * size);
+      }
+    }
+  };
+  if (!tensor.transposed) {
+    put(begin, end - begin,
+        [&](void* to, Size done, Size count) { file->read(*entry, begin - first + done, count, dtype, to); });
+    return;
+  }
+  const Size rows_at_once = std::max<Size>(1, kTransposedValues / columns);
+  for (Size row = (begin - first) / columns; first + row * columns < end; row += rows_at_once) {
+    const Size last = std::min((end - first + columns - 1) / columns, row + rows_at_once);
+    const std::vector<std::byte> rows = transposed_rows(tensor, row, last - row, dtype);
+    const Size from = std::max(begin, first + row * columns), to = std::min(end, first + last * columns);
+    const std::byte* const values = rows.data() + (from - first - row * columns) * size;
+    put(from, to - from, [&](void* place, Size done, Size count) {
+      std::memcpy(place, values + done * size, static_cast<std::size_t>(count * size));
+    });
+  }
+}
+
+// Rows [first, first + count) of ours are columns of theirs: a stretch of each of their rows.
+std::vector<std::byte> HfFolder::transposed_rows(const HfTensor& tensor, Size first, Size count, DType dtype) const {
+  const auto& [file, entry] = sources_.at(tensor.theirs);
+  const Size size = dtype_bytes(dtype), columns = tensor.columns();
+  std::vector<std::byte> rows(static_cast<std::size_t>(count * columns * size));
+  std::vector<std::byte> stretch(static_cast<std::size_t>(count * size));
+  for (Size column = 0; column < columns; ++column) {
+    file->read(*entry, column * tensor.rows + first, count, dtype, stretch.data());
+    for (Size row = 0; row < count; ++row) {
+      std::memcpy(rows.data() + (row * columns + column) * size, stretch.data() + row * size,
+                  static_cast<std::size_t>(size));
+    }
+  }
+  return rows;
+}
+
+}  // namespace lt::checkpoint

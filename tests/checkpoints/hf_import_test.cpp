@@ -1,0 +1,185 @@
+// Folders in Hugging Face's format, read range by range, and what is refused in them. tests/parity/hf_import.py reads
+// folders of another implementation.
+#include "hf_folder.h"
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/hf_models.h"
+#include "hf_config.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
+#include "model_json.h"
+#include "test_main/catch.h"
+#include "test_main/message_of.h"
+#include "transfer.h"
+
+using namespace lt;
+using namespace lt::checkpoint;
+using namespace lt_test;
+using nlohmann::ordered_json;
+
+namespace {
+
+using Change = std::function<void(ordered_json&)>;
+
+fs::path exported(const HfCase& item, const fs::path& folder) {
+  export_hf(save_case(item, folder / "run"), folder / "hf");
+  return folder / "hf";
+}
+
+const HfCase& case_named(const std::vector<HfCase>& cases, const std::string& name) {
+  for (const HfCase& item : cases) {
+    if (item.name == name) return item;
+  }
+  throw std::runtime_error(name);
+}
+
+void change_config(const fs::path& hf, const Change& change) {
+  ordered_json config = ordered_json::parse(read_text(hf / "config.json"));
+  change(config);
+  write_text(hf / "config.json", config.dump());
+}
+
+// The payload stays as it is.
+void change_header(const fs::path& hf, const Change& change) {
+  const std::string bytes = read_text(hf / "model.safetensors");
+  std::uint64_t before = 0;
+  std::memcpy(&before, bytes.data(), 8);
+  ordered_json header = ordered_json::parse(bytes.substr(8, before));
+  change(header);
+  const std::string text = header.dump();
+  const std::uint64_t after = text.size();
+  write_text(hf / "model.safetensors",
+             std::string(reinterpret_cast<const char*>(&after), 8) + text + bytes.substr(8 + before));
+}
+
+// The message without the folder's path.
+std::string refusal(const fs::path& hf) {
+  const std::string message = message_of<DataError>([&] { HfFolder folder(hf.string()); });
+  const std::string path = hf.string() + "/";
+  return message.starts_with(path) ? message.substr(path.size()) : message;
+}
+
+}  // namespace
+
+TEST_CASE("hf import: any range of any parameter has the numbers that were exported", "[checkpoints]") {
+  const TempFolder temp;
+  for (const HfCase& item : hf_cases()) {
+    const fs::path hf = exported(item, temp.path() / item.name);
+    const HfFolder folder(hf.string());
+    INFO(item.name);
+    nn::TransformerSpec expected_spec = model_from_json(item.model).spec;
+    if (expected_spec.family == "gpt2") expected_spec.rope_base = folder.spec().rope_base;  // unused, and not exported
+    CHECK(model_to_json(folder.spec(), 0) == model_to_json(expected_spec, 0));
+    folder.require_parameters(item.parameters);
+    for (const ParameterInfo& parameter : item.parameters) {
+      const Size n = parameter.shape.elements();
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        for (const auto& [begin, end] : {std::pair<Size, Size>{0, n}, {n / 3, n / 3 + 1}, {n / 5 + 1, n - n / 7}}) {
+          const Tensor values = Tensor::empty({end - begin}, dtype);
+          Transfer transfer;
+          folder.read({{parameter.name, kMaster, begin, end, values}}, transfer);
+          const Tensor expected = Tensor::empty({end - begin}, dtype);
+          std::vector<float> numbers;
+          for (Size i = begin; i < end; ++i) numbers.push_back(hf_value(parameter, i));
+          copy(expected, Tensor::from(numbers, {end - begin}));
+          CHECK(std::memcmp(values.data(), expected.data(), static_cast<std::size_t>(values.bytes())) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("hf import: a config.json that says another model is refused by key", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path());
+  const std::string original = read_text(hf / "config.json");
+  const auto with = [&](const char* pointer, const ordered_json& value) {
+    write_text(hf / "config.json", original);
+    change_config(hf, [&](ordered_json& config) { config[ordered_json::json_pointer(pointer)] = value; });
+    return refusal(hf);
+  };
+  CHECK(with("/use_cache", true) == "no error was thrown");
+  CHECK(with("/attention_dropout", 0.5) == "no error was thrown");
+  CHECK(with("/some_new_key", nullptr) == "no error was thrown");
+  CHECK(with("/some_new_key", 3) ==
+        "config.json: some_new_key: expected no such key, since it may change the model, found 3");
+  CHECK(with("/model_type", "bert") ==
+        "config.json: model_type: expected one of gpt2, llama, mistral, qwen2, qwen3, found \"bert\"");
+  CHECK(with("/architectures", {"LlamaForSequenceClassification"}) ==
+        "config.json: architectures: expected [\"LlamaForCausalLM\"], found [\"LlamaForSequenceClassification\"]");
+  CHECK(with("/hidden_act", "relu") == "config.json: hidden_act: expected \"silu\", found \"relu\"");
+  CHECK(with("/attention_bias", true) == "config.json: attention_bias: expected false, found true");
+  CHECK(with("/hidden_size", "wide") ==
+        "config.json: hidden_size: expected an integer of 1 to 268435456, found \"wide\"");
+  CHECK(
+      with("/num_hidden_layers", 1e9).starts_with("config.json: num_hidden_layers: expected an integer of 1 to 65536"));
+  CHECK(with("/num_attention_heads", 5) == "config.json: model.kv_heads: 2 does not divide model.heads 5");
+  CHECK(with("/rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}) ==
+        "config.json: rope_scaling.rope_type: expected default, linear or llama3, found \"yarn\"");
+  CHECK(with("/rope_scaling", {{"type", "linear"}}) ==
+        "config.json: rope_scaling.factor: expected a number, found null");
+  CHECK(with("/rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta", 1}}) ==
+        "config.json: rope_scaling.beta: expected no such key, found 1");
+  CHECK(with("/layer_types", {"full_attention", "sliding_attention"}) ==
+        "config.json: layer_types: expected \"full_attention\" for every layer, found \"sliding_attention\"");
+  CHECK(with("/pretraining_tp", 2) == "config.json: pretraining_tp: expected 1, found 2");
+  CHECK(with("/quantization_config", {{"bits", 4}})
+            .starts_with("config.json: quantization_config: expected no such key"));
+  write_text(hf / "config.json", "{");
+  CHECK(refusal(hf) == "config.json: expected a JSON object, found none");
+  CHECK(parse_hf_config(original).rope_base == 5000);
+}
+
+TEST_CASE("hf import: weights that are not the model's are refused by file and tensor", "[checkpoints]") {
+  const TempFolder temp;
+  const std::vector<HfCase> cases = hf_cases();
+  const fs::path hf = exported(case_named(cases, "llama-untied"), temp.path());
+  const std::string original = read_text(hf / "model.safetensors");
+  const auto with = [&](const Change& change) {
+    write_text(hf / "model.safetensors", original);
+    change_header(hf, change);
+    return refusal(hf);
+  };
+  const std::string norm = "model.norm.weight";
+  CHECK(with([&](auto& header) { header.erase(norm); }) ==
+        "model.safetensors: model.norm.weight: expected shape [24], found no such tensor");
+  CHECK(with([&](auto& header) { header["model.layers.7.mlp.up_proj.weight"] = header[norm]; }) ==
+        "model.safetensors: model.layers.7.mlp.up_proj.weight: expected no such tensor in a model of llama, found "
+        "shape [24]");
+  CHECK(with([&](auto& header) { header["model.layers.0.self_attn.rotary_emb.inv_freq"] = header[norm]; }) ==
+        "no error was thrown");
+  CHECK(with([&](auto& header) { header["norm.weight"] = header[norm], header.erase(norm); }) == "no error was thrown");
+  CHECK(with([&](auto& header) {
+          header[norm]["shape"] = {4, 6};
+        }) == "model.safetensors: model.norm.weight: expected shape [24], found [4, 6]");
+  CHECK(with([&](auto& header) { header[norm]["dtype"] = "I32"; }) ==
+        "model.safetensors: model.norm.weight: expected F32, BF16 or F16, found I32");
+  CHECK(with([&](auto& header) { header[norm]["dtype"] = "Q4"; }) ==
+        "model.safetensors: header: model.norm.weight: expected a known dtype, found Q4");
+  CHECK(with([&](auto& header) { header[norm]["shape"] = {25}; }) ==
+        "model.safetensors: header: model.norm.weight: expected 100 bytes for shape [25] of F32, found 96 bytes");
+  CHECK(with([&](auto& header) {
+          header[norm]["data_offsets"] = {0, 1 << 30};
+        }).starts_with("model.safetensors: header: model.norm.weight: expected an integer of 0 to "));
+  CHECK(with([&](auto& header) {
+          header[norm]["shape"] = {Size{1} << 40, Size{1} << 40};
+        }).starts_with("model.safetensors: header: model.norm.weight: expected an integer of 0 to "));
+  write_text(hf / "model.safetensors", original.substr(0, original.size() - 4));
+  CHECK(refusal(hf).starts_with("model.safetensors: header: "));
+  write_text(hf / "model.safetensors", std::string(7, '\xff'));
+  CHECK(refusal(hf) == "model.safetensors: expected a header within its 7 bytes, found one of 0");
+  write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "../secret.safetensors"}})");
+  CHECK(refusal(hf) ==
+        "model.safetensors.index.json: weight_map: a: expected the name of a safetensors file, found "
+        "\"../secret.safetensors\"");
+  write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
+  CHECK(refusal(hf) == "part.safetensors: cannot open: No such file or directory");
+  fs::remove(hf / "model.safetensors.index.json"), fs::remove(hf / "model.safetensors");
+  CHECK(refusal(hf) ==
+        "model.safetensors: expected weights in this file or in those of model.safetensors.index.json, found neither");
+}
