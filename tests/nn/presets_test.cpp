@@ -14,10 +14,11 @@ namespace {
 
 // The number of parameters by the papers' descriptions: C channels, F of the feed-forward layer, K of keys or values.
 Size counted(const TransformerSpec& spec) {
-  const Size C = spec.width, F = spec.ffn, V = spec.vocab, L = spec.layers, K = spec.kv_heads * (C / spec.heads);
+  const Size C = spec.width, F = spec.ffn, V = spec.vocab, L = spec.layers;
+  const Size D = spec.head_dim > 0 ? spec.head_dim : C / spec.heads, Q = spec.heads * D, K = spec.kv_heads * D;
   const bool gpt = spec.family == "gpt2";
   const Size block = gpt ? (3 * C * C + 3 * C) + (C * C + C) + (C * F + F) + (F * C + C) + 2 * 2 * C
-                         : C * (C + 2 * K) + C * C + 3 * C * F + 2 * C;
+                         : C * (Q + 2 * K) + Q * C + 3 * C * F + 2 * C + (spec.family == "qwen3" ? 2 * D : 0);
   return V * C + (gpt ? spec.max_seq * C : 0) + L * block + (gpt ? 2 * C : C) + (spec.tied() ? 0 : V * C);
 }
 
@@ -72,6 +73,12 @@ TEST_CASE("presets: as many parameters as their shapes say", "[nn]") {
   CHECK(count("gpt2-124m") == 124475904);  // the published 124439808 and 47 rows of padded vocabulary
   CHECK(count("gpt2-1.5b") == 1557686400);
   CHECK(count("llama-8b") == 8030261248);
+  CHECK(count("llama-70b") == 70553706496);
+  CHECK(count("llama-3.2-1b") == 1235814400);
+  CHECK(count("llama-3.2-3b") == 3212749824);
+  CHECK(count("qwen3-0.6b") == 596049920);
+  CHECK(count("qwen3-8b") == 8190735360);
+  CHECK(count("mistral-7b") == 7241732096);
   CHECK(count("llama-1b", true) == 1235814400);  // the published models of these two sizes are tied
   CHECK(count("llama-3b", true) == 3212749824);
 }

@@ -105,7 +105,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
 TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
   for (const nn::Preset& preset : nn::presets()) {
     const auto model = nn::make_transformer(preset.spec);
-    const nn::TransformerSpec& spec = preset.spec;
+    const nn::TransformerSpec& spec = model->spec();
     const Size seq = spec.max_seq;
     Engine engine(*model, Group::meta(0, 1), {}, AdamW{},
                   {.micro_batch = 2, .seq = seq, .device = kMeta, .arena = false});
@@ -115,7 +115,8 @@ TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
     engine.step({tokens, tokens});
     const double attention_forward = work.attention_forward_flops;
     CHECK(work.attention_backward_flops == 2.5 * attention_forward);
-    CHECK(attention_forward == 2.0 * static_cast<double>(spec.layers * 2 * seq * seq * spec.width));
+    CHECK(attention_forward ==
+          8 * static_cast<double>(spec.layers * spec.heads * spec.head_dim) * ops::visible_pairs(seq, spec.window));
     CHECK(work.product_flops + 3 * attention_forward ==
           Approx(model->flops_per_token(seq) * static_cast<double>(2 * seq)).epsilon(1e-12));
   }

@@ -1,4 +1,4 @@
-// The table of published model shapes.
+// The table of presets: shapes near those of published models, and published models themselves.
 #include <algorithm>
 
 #include "libtrain/error.h"
@@ -6,6 +6,12 @@
 #include "nn/spec_fields.h"
 
 namespace lt::nn {
+
+namespace {
+
+constexpr const char* kLlama32 = "llama3:32,1,4,8192";
+
+}  // namespace
 
 const std::vector<Preset>& presets() {
   // clang-format off
@@ -18,6 +24,18 @@ const std::vector<Preset>& presets() {
       {"llama-1b",   {"llama", 16, 32,  8, 2048,  8192, 128256, 8192, false}},
       {"llama-3b",   {"llama", 28, 24,  8, 3072,  8192, 128256, 8192, false}},
       {"llama-8b",   {"llama", 32, 32,  8, 4096, 14336, 128256, 8192, false}},
+      // Published models: with their own positions and heads.
+      {"llama-70b",    {"llama",   80, 64, 8, 8192, 28672, 128256,   8192, false}},
+      {"llama-3.2-1b", {.family = "llama", .layers = 16, .heads = 32, .kv_heads = 8, .width = 2048, .ffn = 8192,
+                        .vocab = 128256, .max_seq = 131072, .tie_embeddings = true, .rope_scaling = kLlama32}},
+      {"llama-3.2-3b", {.family = "llama", .layers = 28, .heads = 24, .kv_heads = 8, .width = 3072, .ffn = 8192,
+                        .vocab = 128256, .max_seq = 131072, .tie_embeddings = true, .rope_scaling = kLlama32}},
+      {"qwen3-0.6b",   {.family = "qwen3", .layers = 28, .heads = 16, .kv_heads = 8, .width = 1024, .ffn = 3072,
+                        .vocab = 151936, .max_seq = 40960, .tie_embeddings = true, .head_dim = 128}},
+      {"qwen3-8b",     {.family = "qwen3", .layers = 36, .heads = 32, .kv_heads = 8, .width = 4096, .ffn = 12288,
+                        .vocab = 151936, .max_seq = 40960, .tie_embeddings = false, .head_dim = 128}},
+      {"mistral-7b",   {.family = "mistral", .layers = 32, .heads = 32, .kv_heads = 8, .width = 4096, .ffn = 14336,
+                        .vocab = 32000, .max_seq = 32768, .tie_embeddings = false, .window = 4096}},
       {"gpt-tiny",   {"gpt2",   4,  4,  4,  128,   512,    256,  256, true}},
       {"llama-tiny", {"llama",  4,  4,  2,  128,   352,    256,  256, false}},
   };
