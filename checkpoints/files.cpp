@@ -135,6 +135,15 @@ void rename_durably(const fs::path& from, const fs::path& to) {
   sync_folder(to.parent_path());
 }
 
+void require_new_or_empty(const fs::path& folder) {
+  if (fs::symlink_status(folder).type() == fs::file_type::not_found) return;
+  if (fs::is_directory(folder) && fs::is_empty(folder)) return;
+  throw DataError("checkpoint",
+                  fmt::format("{}: expected a new name or an empty folder, found a {}", folder.string(),
+                              fs::is_directory(folder) ? "folder that holds files" : "file"),
+                  "choose another --out, or remove its contents");
+}
+
 void make_folders_durably(const fs::path& folder) {
   if (folder.empty() || fs::is_directory(folder)) return;
   const fs::path parent = fs::absolute(folder).lexically_normal().parent_path();

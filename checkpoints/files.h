@@ -55,6 +55,8 @@ std::string read_text(const std::filesystem::path& file, Size limit);
 void write_durably(const std::filesystem::path& file, std::string_view text);
 // Renames within one folder, then fsyncs the folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// Throws unless nothing has this name, or an empty folder. Errors name the whole path; the hint is for --out.
+void require_new_or_empty(const std::filesystem::path& folder);
 // mkdir -p; each new folder's parent is fsynced. Errors name the whole path.
 void make_folders_durably(const std::filesystem::path& folder);
 

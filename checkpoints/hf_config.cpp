@@ -228,7 +228,7 @@ bool says_nothing(const Json& value) {
 
 }  // namespace
 
-std::string hf_config_text(const nn::TransformerSpec& model) {
+std::string hf_config_text(const nn::TransformerSpec& model, DType dtype) {
   require_expressible(model);
   const nn::HfFormat& format = nn::find_family(model.family).hf;
   const Json fields = all_fields(model);
@@ -236,6 +236,7 @@ std::string hf_config_text(const nn::TransformerSpec& model) {
   for (const auto& entries : entries_of(format)) {
     for (const nn::HfEntry& entry : entries) put(config, entry.key, value_of(fields, entry));
   }
+  config["torch_dtype"] = dtype == DType::bf16 ? "bfloat16" : "float32";
   put_rope_scaling(config, nn::parse_rope_scaling(model.rope_scaling));
   return config.dump(2) + "\n";
 }

@@ -7,9 +7,9 @@
 
 namespace lt::checkpoint {
 
-// The text for a complete description. Throws DataError if the format cannot express the model: a field that it lacks
-// must have the family's default. Dropout matters in training only.
-std::string hf_config_text(const nn::TransformerSpec& model);
+// The text for a complete description, with weights of `dtype`. Throws DataError if the format cannot express the
+// model: a field that it lacks must have the family's default. Dropout matters in training only.
+std::string hf_config_text(const nn::TransformerSpec& model, DType dtype = DType::f32);
 
 // Reads the text into a complete and valid description. A key that is missing has the value that transformers assumes.
 // Dropout stays 0, because it is a choice of the training. Throws DataError whose message starts with "config.json" and

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "files.h"
 #include "hf_config.h"
@@ -54,18 +55,63 @@ std::vector<float> transpose(const std::vector<float>& in, Size rows, Size colum
   return out;
 }
 
-void write_tensors(const fs::path& file, const fs::path& step_directory, const Manifest& manifest,
-                   const std::vector<HfTensor>& tensors, const std::unordered_map<std::string, std::string>& kinds) {
+Size bytes_of(const HfTensor& tensor, DType dtype) { return tensor.their_shape().elements() * dtype_bytes(dtype); }
+
+// Shares the tensors out to files of at most `most` bytes, each with at least one, in order.
+std::vector<std::vector<HfTensor>> files_of(const std::vector<HfTensor>& tensors, DType dtype, Size most) {
+  std::vector<std::vector<HfTensor>> files;
+  Size bytes = 0;
+  for (const HfTensor& tensor : tensors) {
+    const Size size = bytes_of(tensor, dtype);
+    if (files.empty() || bytes + size > most) files.emplace_back(), bytes = 0;
+    files.back().push_back(tensor), bytes += size;
+  }
+  return files;
+}
+
+// The names of the files, and the index that Hugging Face's readers expect of several.
+std::vector<std::string> names_of(const std::vector<std::vector<HfTensor>>& files) {
+  if (files.size() == 1) return {"model.safetensors"};
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i <= files.size(); ++i)
+    names.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i, files.size()));
+  return names;
+}
+
+std::string index_text(const std::vector<std::vector<HfTensor>>& files, const std::vector<std::string>& names,
+                       DType dtype) {
+  Json index;
+  Size total = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const HfTensor& tensor : files[i]) total += bytes_of(tensor, dtype);
+  }
+  index["metadata"]["total_size"] = total;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const HfTensor& tensor : files[i]) index["weight_map"][tensor.theirs] = names[i];
+  }
+  return index.dump(2) + "\n";
+}
+
+// What an export reads.
+struct Exported {
+  fs::path step;
+  Manifest manifest;
+  std::unordered_map<std::string, std::string> kinds;  // by parameter
+  std::vector<HfTensor> tensors;
+  std::string config;
+};
+
+void write_tensors(const fs::path& file, const Exported& from, const std::vector<HfTensor>& tensors, DType dtype) {
   std::vector<ParameterInfo> announced;
   for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
-  SafetensorsWriter writer(file, announced);
+  SafetensorsWriter writer(file, announced, dtype);
   for (const HfTensor& tensor : tensors) {
     const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
     std::vector<float> values(static_cast<std::size_t>(count));
-    within(step_directory, [&] {
+    within(from.step, [&] {
       Transfer on_host;
-      read_ranges(step_directory, manifest, {{tensor.ours, kinds.at(tensor.ours), begin, begin + count, values.data()}},
-                  on_host);
+      read_ranges(from.step, from.manifest,
+                  {{tensor.ours, from.kinds.at(tensor.ours), begin, begin + count, values.data()}}, on_host);
     });
     writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
   }
@@ -80,37 +126,35 @@ bool is_hf_tokenizer(const std::string& text) {
 
 }  // namespace
 
-void export_hf(const std::string& step_directory, const std::string& out_directory, const std::string& weights) {
+void export_hf(const std::string& step_directory, const std::string& out_directory, const HfExportOptions& options) {
   fs::path out = fs::absolute(out_directory).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
-  within(out.parent_path(), [&] {
-    if (fs::symlink_status(out).type() != fs::file_type::not_found && !(fs::is_directory(out) && fs::is_empty(out))) {
-      throw DataError("checkpoint",
-                      fmt::format("{}: expected a new name or an empty folder, found a {}", out.filename().string(),
-                                  fs::is_directory(out) ? "folder that holds files" : "file"),
-                      "choose another --out, or remove its contents");
-    }
-  });
+  require_new_or_empty(out);
   const fs::path step = fs::absolute(step_directory);  // absolute, so within(temporary) below keeps it in messages
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {
-    const auto [manifest, kinds, tensors, config] = within(step, [&] {
-      Manifest read = read_manifest(step);
-      auto kinds_of_weights = weight_kinds(read, weights);
-      const nn::TransformerSpec info = model_from_json(read.state.model).spec;
-      std::string config = hf_config_text(info);
-      std::vector<HfTensor> table = hf_tensors(info);
-      check_parameters(read, table);
-      return std::tuple(std::move(read), std::move(kinds_of_weights), std::move(table), std::move(config));
+    const Exported from = within(step, [&] {
+      Exported read{step, read_manifest(step), {}, {}, {}};
+      read.kinds = weight_kinds(read.manifest, options.weights);
+      const nn::TransformerSpec spec = model_from_json(read.manifest.state.model).spec;
+      read.config = hf_config_text(spec, options.dtype);
+      read.tensors = hf_tensors(spec);
+      check_parameters(read.manifest, read.tensors);
+      return read;
     });
     within(temporary, [&] {
       make_folders_durably(temporary);
-      write_durably(temporary / "config.json", config);
-      if (is_hf_tokenizer(manifest.state.tokenizer)) {
-        write_durably(temporary / "tokenizer.json", manifest.state.tokenizer);
+      write_durably(temporary / "config.json", from.config);
+      if (is_hf_tokenizer(from.manifest.state.tokenizer)) {
+        write_durably(temporary / "tokenizer.json", from.manifest.state.tokenizer);
       }
-      write_tensors(temporary / "model.safetensors", step, manifest, tensors, kinds);
+      const auto files = files_of(from.tensors, options.dtype, options.file_bytes);
+      const std::vector<std::string> names = names_of(files);
+      if (files.size() > 1) {
+        write_durably(temporary / "model.safetensors.index.json", index_text(files, names, options.dtype));
+      }
+      for (std::size_t i = 0; i < files.size(); ++i) write_tensors(temporary / names[i], from, files[i], options.dtype);
       sync_folder(temporary);
       rename_durably(temporary, out);
     });

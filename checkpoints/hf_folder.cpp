@@ -130,6 +130,14 @@ std::string HfFolder::tokenizer() const {
   return within(path_, [&] { return read_text(path_ / kTokenizer, kMostTextBytes); });
 }
 
+std::vector<ParameterInfo> HfFolder::parameters() const {
+  std::vector<ParameterInfo> all;
+  for (const HfTensor& tensor : tensors_) {
+    if (all.empty() || all.back().name != tensor.ours) all.push_back({tensor.ours, tensor.our_shape});
+  }
+  return all;
+}
+
 void HfFolder::require_parameters(const std::vector<ParameterInfo>& parameters) const {
   for (const ParameterInfo& parameter : parameters) {
     const auto found = by_parameter_.find(parameter.name);

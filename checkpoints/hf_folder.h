@@ -27,6 +27,8 @@ class HfFolder {
   explicit HfFolder(const std::string& path);
 
   const nn::TransformerSpec& spec() const { return spec_; }
+  // In the order of the format's tensors.
+  std::vector<ParameterInfo> parameters() const;
   // The text of tokenizer.json; empty if there is none.
   std::string tokenizer() const;
   // Throws DataError, which names the first difference, unless the folder's parameters are these.

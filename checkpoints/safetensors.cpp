@@ -120,15 +120,18 @@ void SafetensorsReader::read(const SafetensorsEntry& tensor, Size begin, Size co
   kernels::convert(CpuStream{}, dtype, out, stored, raw.data(), count, false);
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors)
-    : file_(create_file(file)), tensors_(tensors) {
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors,
+                                     DType dtype)
+    : file_(create_file(file)), tensors_(tensors), dtype_(dtype) {
+  const char* const name_of_dtype = std::ranges::find(kTypes, std::optional(dtype), &Type::dtype)->name;
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}};
   Size offset = 0;
   for (const auto& [name, shape] : tensors_) {
-    const Size end = offset + shape.elements() * Size{sizeof(float)};
-    header[name] = {
-        {"dtype", "F32"}, {"shape", std::vector<Size>(shape.begin(), shape.end())}, {"data_offsets", {offset, end}}};
+    const Size end = offset + shape.elements() * dtype_bytes(dtype);
+    header[name] = {{"dtype", name_of_dtype},
+                    {"shape", std::vector<Size>(shape.begin(), shape.end())},
+                    {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -142,7 +145,14 @@ void SafetensorsWriter::write(std::span<const float> values) {
   if (next_ == tensors_.size() || static_cast<Size>(values.size()) != tensors_[next_].shape.elements()) {
     throw InternalError("checkpoint", fmt::format("safetensors: tensor {} has {} values", next_, values.size()));
   }
-  file_.write(values.data(), values.size_bytes());
+  if (dtype_ == DType::f32) {
+    file_.write(values.data(), values.size_bytes());
+  } else {
+    std::vector<std::byte> rounded(values.size() * static_cast<std::size_t>(dtype_bytes(dtype_)));
+    kernels::convert(CpuStream{}, dtype_, rounded.data(), DType::f32, values.data(), static_cast<Size>(values.size()),
+                     false);
+    file_.write(rounded.data(), rounded.size());
+  }
   ++next_;
 }
 

@@ -14,12 +14,15 @@
 
 namespace lt::checkpoint {
 
-// Writes f32 tensors in the announced order, so that only one need be in memory.
+// Writes tensors in the announced order, so that only one need be in memory.
 class SafetensorsWriter {
  public:
-  SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors);
+  // `dtype` is f32, bf16 or f16.
+  SafetensorsWriter(const std::filesystem::path& file, const std::vector<ParameterInfo>& tensors,
+                    DType dtype = DType::f32);
 
-  // Writes the next tensor. Throws InternalError if the number of values does not match its shape.
+  // Writes the next tensor, rounded to the file's dtype. Throws InternalError if the number of values does not match
+  // its shape.
   void write(std::span<const float> values);
   // Fsyncs and closes the file. Throws InternalError if tensors are missing.
   void finish();
@@ -27,6 +30,7 @@ class SafetensorsWriter {
  private:
   OpenFile file_;
   std::vector<ParameterInfo> tensors_;
+  DType dtype_;
   std::size_t next_ = 0;
 };
 

@@ -1,6 +1,4 @@
-// Saves checkpoints. The order of operations makes a checkpoint whole or absent: files durable, then the manifest
-// durable, then the rename that commits, then the parent folder durable. A failure before the rename fails on all ranks
-// and leaves earlier checkpoints as they were.
+// Saves checkpoints: checks what is to be saved, and writes each rank's file. commit.cpp makes them a checkpoint.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,16 +7,15 @@
 #include <memory>
 #include <unordered_map>
 
+#include "commit.h"
 #include "device/fault.h"
 #include "files.h"
 #include "folder_lock.h"
-#include "known_folders.h"
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/device/phase.h"
 #include "manifest.h"
 #include "read_ranges.h"
-#include "retention.h"
 #include "run_id.h"
 #include "shard_file.h"
 #include "transfer.h"
@@ -28,15 +25,7 @@ namespace lt::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kAnotherRun = "another state of this step exists there; choose another folder for this one";
 constexpr std::chrono::seconds kPatience{30};  // to wait for the folder's lock
-constexpr const char* kShared = "all ranks must see the same checkpoint folder: put it on a file system they share";
-
-// collectively() with within(): the DataErrors of `body` start with the folder.
-template <class Body>
-void agree(const Group& group, const fs::path& folder, Body&& body) {
-  collectively(group, [&] { within(folder, body); });
-}
 
 void check_kinds_of(const std::vector<StateKind>& kinds) {
   const auto require = [](bool holds, const std::string& expected) {
@@ -93,10 +82,6 @@ void check_input(const ShardMap& shards, const RunState& state) {
   }
 }
 
-bool is_valid_checkpoint(const fs::path& folder) {
-  return fs::symlink_status(folder).type() != fs::file_type::not_found && problems_of(folder, true).empty();
-}
-
 // Throws unless the valid checkpoint at `folder` holds this very state, whatever rank count wrote it. This rank
 // compares the values that it owns.
 void require_same(const fs::path& folder, const ShardMap& shards, const RunState& state) {
@@ -141,52 +126,6 @@ void require_same(const fs::path& folder, const ShardMap& shards, const RunState
   }
 }
 
-// Called on rank 0: writes the manifest and renames the folder, which makes the checkpoint exist.
-void commit(const fs::path& temporary, const fs::path& folder, const ShardMap& shards, const RunState& state,
-            const std::vector<std::string>& parts) {
-  Manifest manifest{state, static_cast<int>(parts.size()), shards.parameters, {}, {}};
-  for (const std::string& part : parts) manifest.files.push_back(parse_file_entry(part));
-  manifest.kinds = kinds_that_occur(shards.kinds, manifest.files);
-  set_dtypes(manifest.files, manifest.kinds);
-  check_consistent(manifest);
-  for (const FileEntry& file : manifest.files) {
-    const Size bytes = file_bytes(temporary / file.name);
-    if (bytes == file.bytes) continue;
-    throw DataError("checkpoint", fmt::format("{}: expected {} bytes, found {}", file.name, file.bytes, bytes),
-                    kShared);
-  }
-  if (is_valid_checkpoint(folder)) {
-    throw DataError("checkpoint", "expected none, found a valid one that came while this one was written", kAnotherRun);
-  }
-  const std::string text = manifest_text(manifest);
-  fault_point("save-manifest");
-  write_durably(temporary / kManifestName, text);
-  if (read_text(temporary / kManifestName, kMaxManifestBytes) != text) {
-    throw DataError("checkpoint", "manifest.json: expected what was written, read back other bytes");
-  }
-  sync_folder(temporary);
-  if (fs::symlink_status(folder).type() != fs::file_type::not_found) move_aside(folder);
-  fault_point("save-rename");
-  rename_durably(temporary, folder);
-  remember_whole(folder, true);  // each rank has read back its file
-}
-
-// Failures here do not affect the new checkpoint, so they are printed and not thrown.
-void tidy(const fs::path& directory, const std::string& name, const std::string& run, const SaveOptions& options) {
-  const auto attempt = [](auto&& body) {
-    try {
-      body();
-    } catch (const std::exception& e) {
-      std::fprintf(stderr, "warning: [checkpoint] %s\n", e.what());
-    }
-  };
-  attempt([&] { write_latest(directory, name, attempt_of(run)); });
-  attempt([&] {
-    fault_point("save-gc");
-    make_room(directory, name, run, options);
-  });
-}
-
 }  // namespace
 
 std::string save(const std::string& directory, const ShardMap& shards, const RunState& state, const Group& group,
@@ -209,15 +148,10 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
   });
   if (!group.broadcast_bytes(standing, 0).empty()) {
     agree(group, folder, [&] { require_same(folder, shards, state); });
-    if (root) tidy(parent, folder.filename().string(), state.run, options);
+    if (root) tidy(parent, state, options);
     return folder.string();
   }
-  const std::string name = temporary_name(step_name(state.step), group.broadcast_bytes(attempt_of(state.run), 0));
-  const fs::path temporary = parent / name;
-  try {
-    agree(group, folder, [&] {
-      if (root) make_folders_durably(temporary);
-    });
+  write_and_commit(parent, shards, state, group, [&](const fs::path& temporary) {
     std::string part;
     agree(group, temporary, [&] {
       if (!fs::is_directory(temporary)) {
@@ -226,16 +160,9 @@ std::string save(const std::string& directory, const ShardMap& shards, const Run
       }
       part = file_entry_text(write_shard(temporary, {group.rank(), group.size(), state.step}, shards));
     });
-    const std::vector<std::string> parts = group.all_gather_bytes(part);
-    agree(group, temporary, [&] {
-      if (root) commit(temporary, folder, shards, state, parts);
-    });
-  } catch (...) {
-    std::error_code ignored;
-    if (root) fs::remove_all(temporary, ignored);
-    throw;
-  }
-  if (root) tidy(parent, folder.filename().string(), state.run, options);
+    return group.all_gather_bytes(part);
+  });
+  if (root) tidy(parent, state, options);
   return folder.string();
 }
 

@@ -1,4 +1,4 @@
-// `ltrain checkpoint list|inspect|verify|free|export DIR`: examines, frees and exports checkpoints.
+// `ltrain checkpoint list|inspect|verify|free|export|import DIR`: examines, frees, exports and imports checkpoints.
 #include "libtrain/checkpoints/checkpoint.h"
 
 #include <fmt/format.h>
@@ -80,7 +80,7 @@ ExitCode free_memory(const std::string& run_dir) {
 
 Run set_up_checkpoint(CLI::App& app) {
   struct Options {
-    std::string path, format = "safetensors", out, weights = kMaster;
+    std::string path, format = "safetensors", out, weights = kMaster, dtype = "f32";
   };
   const auto o = std::make_shared<Options>();
   using Action = std::function<ExitCode(const Options&)>;
@@ -102,13 +102,26 @@ Run set_up_checkpoint(CLI::App& app) {
       [](const Options& options) { return free_memory(options.path); }, "a run's folder");
   CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
     const std::string folder = newest(options.path);
-    checkpoint::export_hf(folder, options.out, options.weights);
+    const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
+    checkpoint::export_hf(folder, options.out, {.weights = options.weights, .dtype = dtype});
     fmt::print("{}: exported {}\n", options.out, folder);
     return ExitCode::ok;
   });
   to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
   to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
+  to->add_option("--dtype", o->dtype, "of the tensors")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->option_text("f32|bf16 = f32");
   add_weights_option(*to, o->weights);
+  CLI::App* from = add(
+      "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
+      [](const Options& options) {
+        const std::string made = checkpoint::import_hf(options.path, options.out);
+        fmt::print("{}: imported {}\n", made, options.path);
+        return ExitCode::ok;
+      },
+      "a folder with config.json and safetensors");
+  from->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
   app.require_subcommand(1);
   return [&app, o, actions](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

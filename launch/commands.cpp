@@ -11,7 +11,7 @@ const std::vector<Command>& commands() {
       {"plan", "memory, FLOPs and communication of a run, without running it", true, set_up_plan},
       {"sample", "continues a prompt with a trained model", false, set_up_sample},
       {"eval", "the loss of a trained model on token files", false, set_up_eval},
-      {"checkpoint", "lists, inspects, verifies and exports checkpoints", false, set_up_checkpoint},
+      {"checkpoint", "lists, inspects, verifies, exports and imports checkpoints", false, set_up_checkpoint},
       {"report", "one offline HTML file from the folders of runs", false, set_up_report},
       {"bench", "measures kernels, collectives, steps and scaling; compares results", true, set_up_bench},
   };

@@ -93,6 +93,63 @@ TEST_CASE("hf import: any range of any parameter has the numbers that were expor
   }
 }
 
+TEST_CASE("hf export: bf16 in several files, which the import reads by their index", "[checkpoints]") {
+  const TempFolder temp;
+  for (const HfCase& item : hf_cases()) {
+    const fs::path step = save_case(item, temp.path() / item.name / "run"), hf = temp.path() / item.name / "hf";
+    export_hf(step.string(), hf.string(), {.dtype = DType::bf16, .file_bytes = 4000});
+    const auto index = nlohmann::json::parse(read_text(hf / "model.safetensors.index.json"));
+    Size elements = 0;
+    for (const ParameterInfo& parameter : item.parameters) elements += parameter.shape.elements();
+    INFO(item.name);
+    CHECK(index.at("metadata").at("total_size") == 2 * elements);
+    CHECK(nlohmann::json::parse(read_text(hf / "config.json")).at("torch_dtype") == "bfloat16");
+    const HfFolder folder(hf.string());
+    for (const ParameterInfo& parameter : item.parameters) {
+      const Size n = parameter.shape.elements();
+      const Tensor values = Tensor::empty({n}, DType::bf16), expected = Tensor::empty({n}, DType::bf16);
+      Transfer transfer;
+      folder.read({{parameter.name, kMaster, 0, n, values}}, transfer);
+      std::vector<float> numbers;
+      for (Size i = 0; i < n; ++i) numbers.push_back(hf_value(parameter, i));
+      copy(expected, Tensor::from(numbers, {n}));
+      CHECK(std::memcmp(values.data(), expected.data(), static_cast<std::size_t>(values.bytes())) == 0);
+    }
+  }
+}
+
+TEST_CASE("hf import: a checkpoint of several files, with every weight and without states", "[checkpoints]") {
+  const TempFolder temp;
+  for (const HfCase& item : hf_cases()) {
+    const fs::path hf = exported(item, temp.path() / item.name), out = temp.path() / item.name / "imported";
+    write_text(hf / "tokenizer.json", "{}");
+    const std::string step = import_hf(hf.string(), out.string(), 1000);
+    INFO(item.name);
+    CHECK(step == (out / "step-00000000").string());
+    CHECK(verify(out.string()).empty());
+    const RunState state = read_state(step);
+    CHECK((state.step == 0 && state.tokenizer == "{}"));
+    Size elements = 0;
+    for (const ParameterInfo& parameter : item.parameters) {
+      const std::vector<float> values = read_tensor(step, parameter.name);
+      Size different = 0;
+      for (Size i = 0; i < parameter.shape.elements(); ++i) {
+        different += values[static_cast<std::size_t>(i)] == hf_value(parameter, i) ? 0 : 1;
+      }
+      CHECK(different == 0);
+      elements += parameter.shape.elements();
+    }
+    CHECK(read_world_size(step) == (elements + 999) / 1000);
+    CHECK(message_of<DataError>([&] {
+            import_hf(hf.string(), out.string());
+          }).ends_with("expected a new name or an empty folder, found a folder that holds files"));
+    fs::remove(hf / "model.safetensors");
+    const fs::path broken = temp.path() / item.name / "broken";
+    CHECK_THROWS_AS(import_hf(hf.string(), broken.string()), DataError);
+    CHECK_FALSE(fs::exists(broken));
+  }
+}
+
 TEST_CASE("hf import: a config.json that says another model is refused by key", "[checkpoints]") {
   const TempFolder temp;
   const std::vector<HfCase> cases = hf_cases();

@@ -84,8 +84,14 @@ def check(name, config, dtype, options, folder):
     errors = abs(row["loss"] / loss - 1), abs(row["grad_norm"] / norm - 1)
     assert max(errors) < 1e-5, (name, row["loss"], loss, row["grad_norm"], norm)
     # What was imported and is exported again is the same, bit for bit.
-    run(step[:-1] + ["--train.steps=0", "--run.dir=" + str(folder / "zero")])
+    run([options.ltrain, "checkpoint", "import", str(hf), "--out", str(folder / "zero")])
+    run([options.ltrain, "checkpoint", "verify", str(folder / "zero")])
     run([options.ltrain, "checkpoint", "export", str(folder / "zero"), "--out", str(folder / "back")])
+    # A run that begins from the checkpoint takes the same step.
+    run([part.replace(str(hf), str(folder / "zero")).replace("/run", "/again") for part in step]
+        + ["--train.steps=1", f"--train.micro_batch={BATCH}"])
+    again = next(r for r in map(json.loads, open(folder / "again/metrics.jsonl")) if "event" not in r)
+    assert abs(again["loss"] / loss - 1) < 1e-5, (name, again["loss"], loss)
     ours = load_file(folder / "back/model.safetensors")
     theirs = {key: value for key, value in model.state_dict().items()
               if not (key == "lm_head.weight" and config.tie_word_embeddings)}

@@ -220,6 +220,6 @@ TEST_CASE("load: a checkpoint of another optimizer is an error that names the st
     if (!entry.name.starts_with("embedding")) continue;
     CHECK(entry.parameter->tensor().detach().to_vector<float>() == checkpoint::read_tensor(step, entry.name));
   }
-  checkpoint::export_hf(step, folder / "hf", kAverage);
+  checkpoint::export_hf(step, folder / "hf", {.weights = kAverage});
   CHECK(std::filesystem::exists(folder / "hf/model.safetensors"));
 }

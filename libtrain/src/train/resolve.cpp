@@ -1,11 +1,15 @@
 // Resolves a configuration by filling in all derived values, and turns it into the options of each component.
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "hf_folder.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
+#include "model_json.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/open_fields.h"
@@ -19,16 +23,34 @@ DType float_type(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
-// The description that the keys of [model] start from.
-nn::TransformerSpec base_of(const ModelConfig& model) {
-  if (!model.from.empty() && checkpoint::is_hf_folder(model.from)) return checkpoint::read_hf_spec(model.from);
-  return nn::preset(model.preset);
+// The model of the newest checkpoint there; nullopt if none can be read, which is an error only when its weights are.
+std::optional<nn::TransformerSpec> described_by(const std::string& from) {
+  try {
+    const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+    if (newest == nullptr) return std::nullopt;
+    return checkpoint::model_from_json(checkpoint::read_state(newest->path).model).spec;
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+// The description that the keys of [model] start from: that of model.from, unless a checkpoint stands there and a layer
+// names a preset; else the preset's.
+nn::TransformerSpec base_of(const Config& config) {
+  const std::string& from = config.model.from;
+  if (!from.empty() && checkpoint::is_hf_folder(from)) return checkpoint::read_hf_spec(from);
+  if (!from.empty() && !config.origins.contains("model.preset")) {
+    if (const auto spec = described_by(from)) return *spec;
+  }
+  return nn::preset(config.model.preset);
 }
 
 // Derives missing parts of the shape if only some are given: a changed width resets the feed-forward width, changed
 // heads reset the key/value heads, and either one resets head_dim.
-nn::TransformerSpec spec_of(const ModelConfig& model) {
-  nn::TransformerSpec spec = base_of(model);
+nn::TransformerSpec spec_of(const Config& config) {
+  const ModelConfig& model = config.model;
+  nn::TransformerSpec spec = base_of(config);
   const bool new_width = model.width != 0 && model.width != spec.width;
   const bool new_heads = model.heads != 0 && model.heads != spec.heads;
   if (new_width) spec.ffn = 0;
@@ -43,7 +65,7 @@ nn::TransformerSpec spec_of(const ModelConfig& model) {
 }
 
 void fill_in(Config& config, DeviceType automatic) {
-  const nn::TransformerSpec spec = spec_of(config.model);
+  const nn::TransformerSpec spec = spec_of(config);
   ModelConfig& model = config.model;
   const nn::ModelFamily& family = nn::find_family(spec.family);
   if (!family.rotary && spec.rope_base != family.defaults.rope_base) {
@@ -163,7 +185,7 @@ Config with_accum(Config config, int ranks) {
   return config;
 }
 
-nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved.model); }
+nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved); }
 
 ParallelOptions parallel_options(const Config& resolved) {
   const ParallelConfig& parallel = resolved.parallel;

@@ -142,11 +142,24 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
 // if there is no step folder.
 std::vector<std::string> verify(const std::string& path);
 
-// Writes `out_directory` with config.json and model.safetensors (f32), which `transformers` loads, and with
-// tokenizer.json if the checkpoint has one in Hugging Face's own format. The folder is written under another name and
-// renamed, so it exists whole or not at all. `weights` is kMaster or kAverage. Throws DataError if the checkpoint is
-// damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
+struct HfExportOptions {
+  std::string weights = kMaster;                   // or kAverage
+  DType dtype = DType::f32;                        // of the tensors: f32 or bf16
+  Size file_bytes = Size{5} * 1000 * 1000 * 1000;  // most bytes of a file's tensors; more than that takes several
+};
+
+// Writes `out_directory` with config.json and model.safetensors, or several files with an index, which `transformers`
+// loads, and with tokenizer.json if the checkpoint has one in Hugging Face's own format. The folder is written under
+// another name and renamed, so it exists whole or not at all. One tensor is in memory at a time. Throws DataError if
+// the checkpoint is damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
 void export_hf(const std::string& step_directory, const std::string& out_directory,
-               const std::string& weights = kMaster);
+               const HfExportOptions& options = {});
+
+// Makes a checkpoint `step-00000000` under `out_directory` of a folder in Hugging Face's format, with its weights in
+// f32, its model and its tokenizer, and without optimizer states. A file of it has `weights_at_once` weights, which are
+// in memory at a time. Returns the step's folder. Throws DataError if the folder is broken or its model cannot be
+// represented, or if `out_directory` exists and is not empty.
+std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
+                      Size weights_at_once = Size{256} << 20);
 
 }  // namespace lt::checkpoint
