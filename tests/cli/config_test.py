@@ -73,7 +73,7 @@ class Config(program.CliTest):
 
     def test_the_document_has_every_preset_with_its_shape(self):
         rows = re.findall(r"^\| `([\w.-]+)` \| (\w+) \| ([\d |]+) \| (yes|no) \|$", DOCUMENT.read_text(), re.M)
-        self.assertEqual(len(rows), 9)
+        self.assertEqual(len(rows), 15)
         keys = ["layers", "heads", "kv_heads", "width", "ffn", "vocab", "max_seq"]
         for preset, family, numbers, _ in rows:
             shape = dict(zip(keys, numbers.split(" | ")))
