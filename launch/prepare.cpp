@@ -15,14 +15,15 @@ namespace lt::launch {
 
 Run set_up_prepare(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
-  app.add_option("--input", options->inputs, "text files; .jsonl files contribute the field \"text\" of each line")
+  app.add_option("--input", options->inputs, "text files; each line of a .jsonl file is a document")
       ->required()
       ->option_text("FILE... (required)");
   app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");
   app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
       ->required()
       ->option_text("DIR (required)");
-  app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation")
+  app.add_option("--field", options->field, "of a JSON line, which holds the text")->option_text("= text");
+  app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation; 0: none")
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
 

@@ -1,6 +1,7 @@
 // prepare writes the tokens of all files in order, splits them at the end, and leaves nothing half-written.
 #include "libtrain/data/prepare.h"
 
+#include <cstdio>
 #include <filesystem>
 
 #include "libtrain/data/data.h"
@@ -44,7 +45,7 @@ TEST_CASE("prepare: files one after another, the last tenth for validation", "[d
   CHECK(entries(folder / "out/deep") == 3);
 }
 
-TEST_CASE("prepare: the fraction is a share of the tokens, 0 leaves an empty val.bin", "[data]") {
+TEST_CASE("prepare: the fraction is a share of the tokens, 0 leaves no val.bin", "[data]") {
   const TempFolder folder;
   const std::string text = folder.write("a.txt", std::string(100, 'x'));
   const auto val = [&](double fraction) {
@@ -53,7 +54,7 @@ TEST_CASE("prepare: the fraction is a share of the tokens, 0 leaves an empty val
   CHECK(val(0.29) == 29);  // 0.29 * 100 is 28.999999999999996
   CHECK(val(0.999) == 99);
   CHECK(val(0) == 0);
-  CHECK(text_of(folder / "out/val.bin").empty());
+  CHECK_FALSE(std::filesystem::exists(folder / "out/val.bin"));  // not that of the call before either
   CHECK(text_of(folder / "out/train.bin").size() == 100);
 }
 
@@ -64,6 +65,38 @@ TEST_CASE("prepare: the text field of JSON lines", "[data]") {
   const auto result = lt::prepare({.inputs = {lines}, .out = folder / "out", .val_fraction = 0});
   CHECK(text_of(folder / "out/train.bin") == "one\ntw\xC3\xB6");
   CHECK(result.bytes == 8);
+}
+
+TEST_CASE("prepare: documents of a tokenizer with an end-of-text token end with it", "[data]") {
+  const TempFolder folder;
+  // Every byte, "the", and the token that ends a document.
+  std::string vocab;
+  for (int byte = 0, other = 256; byte < 256; ++byte) {
+    const bool itself = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+    char name[16];
+    std::snprintf(name, sizeof name, "\\u%04x", itself ? byte : other++);
+    vocab += "\"" + std::string(name) + "\":" + std::to_string(byte) + ",";
+  }
+  const auto tokenizer = [&](const std::string& added) {
+    return folder.write("t.json", "{\"added_tokens\":[" + added +
+                                      "],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                                      "\"model\":{\"type\":\"BPE\",\"vocab\":{" +
+                                      vocab + "\"th\":256,\"the\":257},\"merges\":[\"t h\",\"th e\"]}}");
+  };
+  const std::string lines = folder.write("a.jsonl", "{\"body\":\"the a\"}\n{\"body\":\"\"}\n"),
+                    text = folder.write("b.txt", "the");
+  const std::string with = tokenizer("{\"id\":300,\"content\":\"<|endoftext|>\",\"special\":true}");
+  lt::prepare({.inputs = {lines, text}, .tokenizer = with, .out = folder / "out", .val_fraction = 0, .field = "body"});
+  const lt::TokenFile file(folder / "out/train.bin", lt::TokenFormat::automatic);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.tokens()));
+  file.read(0, file.tokens(), tokens.data());
+  CHECK(tokens == std::vector<std::int32_t>{257, ' ', 'a', 300, 300, 257});
+  const std::string without = tokenizer("");
+  CHECK(message_of<UsageError>([&] {
+          lt::prepare({.inputs = {lines}, .tokenizer = without, .out = folder / "out", .field = "body"});
+        }) == "tokenizer: expected a token that ends documents, found none in tokenizer.json");
+  CHECK(lt::prepare({.inputs = {text}, .tokenizer = without, .out = folder / "out", .val_fraction = 0}).train_tokens ==
+        1);
 }
 
 TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[data]") {
