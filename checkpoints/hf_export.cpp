@@ -12,6 +12,7 @@
 #include "hf_config.h"
 #include "hf_names.h"
 #include "layout.h"
+#include "libtrain/tokenizer/tokenizer.h"
 #include "manifest.h"
 #include "model_json.h"
 #include "read_ranges.h"
@@ -124,6 +125,15 @@ bool is_hf_tokenizer(const std::string& text) {
   return json.is_object() && json.contains("model") && json["model"].is_object() && json["model"].contains("type");
 }
 
+// The token that ends a text, where the tokenizer says it: generation stops there.
+std::string generation_config_text(const std::string& tokenizer) {
+  Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
+  if (is_hf_tokenizer(tokenizer) && can_read_tokenizer(tokenizer)) {
+    if (const auto end = tokenizer_from_json(tokenizer, "tokenizer.json")->end_of_text()) config["eos_token_id"] = *end;
+  }
+  return config.dump(2) + "\n";
+}
+
 }  // namespace
 
 void export_hf(const std::string& step_directory, const std::string& out_directory, const HfExportOptions& options) {
@@ -146,6 +156,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
     within(temporary, [&] {
       make_folders_durably(temporary);
       write_durably(temporary / "config.json", from.config);
+      write_durably(temporary / "generation_config.json", generation_config_text(from.manifest.state.tokenizer));
       if (is_hf_tokenizer(from.manifest.state.tokenizer)) {
         write_durably(temporary / "tokenizer.json", from.manifest.state.tokenizer);
       }

@@ -75,7 +75,7 @@ TEST_CASE("hf export: transposed and sliced tensors hold the numbers of the chec
   for (const HfCase& item : hf_cases()) {
     const fs::path out = temp.path() / item.name;
     export_hf(save_case(item, temp.path() / (item.name + "-run")), out);
-    CHECK(names_in(out) == std::vector<std::string>{"config.json", "model.safetensors"});
+    CHECK(names_in(out) == std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors"});
     const Exported exported = read_safetensors(out / "model.safetensors");
     CHECK(exported.header.at("__metadata__").at("format") == "pt");
     Size elements = 0;
@@ -184,6 +184,6 @@ TEST_CASE("hf export: a damaged checkpoint or a taken name leaves nothing", "[ch
     fs::create_directory(out);
     export_hf(save_case(item, temp.path() / "run"), out);
     CHECK(left() == std::vector<std::string>{"hf"});
-    CHECK(names_in(out).size() == 2);
+    CHECK(names_in(out).size() == 3);
   }
 }

@@ -122,13 +122,15 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
   const TempFolder temp;
   for (const HfCase& item : hf_cases()) {
     const fs::path hf = exported(item, temp.path() / item.name), out = temp.path() / item.name / "imported";
-    write_text(hf / "tokenizer.json", "{}");
+    const std::string tokenizer =
+        R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[{"id":1,"content":"</s>"}]})";
+    write_text(hf / "tokenizer.json", tokenizer);
     const std::string step = import_hf(hf.string(), out.string(), 1000);
     INFO(item.name);
     CHECK(step == (out / "step-00000000").string());
     CHECK(verify(out.string()).empty());
     const RunState state = read_state(step);
-    CHECK((state.step == 0 && state.tokenizer == "{}"));
+    CHECK((state.step == 0 && state.tokenizer == tokenizer));
     Size elements = 0;
     for (const ParameterInfo& parameter : item.parameters) {
       const std::vector<float> values = read_tensor(step, parameter.name);
@@ -143,6 +145,11 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
     CHECK(message_of<DataError>([&] {
             import_hf(hf.string(), out.string());
           }).ends_with("expected a new name or an empty folder, found a folder that holds files"));
+    const fs::path again = temp.path() / item.name / "again";
+    export_hf(step, again.string());
+    CHECK(read_text(again / "tokenizer.json") == tokenizer);
+    CHECK(nlohmann::json::parse(read_text(again / "generation_config.json")).at("eos_token_id") == 1);
+    CHECK(read_text(again / "model.safetensors") == read_text(hf / "model.safetensors"));
     fs::remove(hf / "model.safetensors");
     const fs::path broken = temp.path() / item.name / "broken";
     CHECK_THROWS_AS(import_hf(hf.string(), broken.string()), DataError);
