@@ -87,7 +87,8 @@ constexpr std::string_view kHarmless[] = {"_name_or_path",
 constexpr std::pair<const char*, const char*> kRequired[] = {
     {"scale_attn_weights", "true"}, {"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}};
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+// Look-up in ordered JSON is linear, so a longer text could keep a reader busy for long.
+constexpr std::size_t kMostBytes = std::size_t{128} << 10;
 
 std::array<std::span<const nn::HfEntry>, 3> entries_of(const nn::HfFormat& format) {
   return {format.config, format.more_config, std::span<const nn::HfEntry>(kCommon)};
@@ -198,20 +199,19 @@ RopeScaling read_rope_scaling(const Json& config, const char* key) {
   if (!fields->is_object()) refuse(key, "an object", *fields);
   const Json* type = find(*fields, "rope_type");
   if (type == nullptr) type = find(*fields, "type");
-  const auto number = [&](const char* name, double otherwise) {
+  const auto number = [&](const char* name) {
     const Json* const value = find(*fields, name);
     const std::string path = fmt::format("{}.{}", key, name);
-    if (value == nullptr && otherwise > 0) return otherwise;
     if (value == nullptr || !value->is_number()) refuse(path, "a number", value == nullptr ? Json() : *value);
     return value->get<double>();
   };
   std::set<std::string> known{"rope_type", "type", "rope_theta", "factor"};
   RopeScaling scaling;
   if (type != nullptr && *type == "linear") {
-    scaling = {RopeScaling::Kind::linear, number("factor", 0)};
+    scaling = {RopeScaling::Kind::linear, number("factor")};
   } else if (type != nullptr && *type == "llama3") {
-    scaling = {RopeScaling::Kind::llama3, number("factor", 0), number("low_freq_factor", 0),
-               number("high_freq_factor", 0), number("original_max_position_embeddings", 0)};
+    scaling = {RopeScaling::Kind::llama3, number("factor"), number("low_freq_factor"), number("high_freq_factor"),
+               number("original_max_position_embeddings")};
     known.insert({"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
   } else if (type != nullptr && *type != "default") {
     refuse(fmt::format("{}.rope_type", key), "default, linear or llama3", *type);
@@ -243,7 +243,7 @@ std::string hf_config_text(const nn::TransformerSpec& model, DType dtype) {
 
 nn::TransformerSpec parse_hf_config(const std::string& text) {
   if (text.size() > kMostBytes || json_depth(text) > kMaxJsonDepth) {
-    throw DataError("checkpoint", "config.json: expected at most 1 MiB of JSON, nested at most 32 deep");
+    throw DataError("checkpoint", "config.json: expected at most 128 KiB of JSON, nested at most 32 deep");
   }
   const Json config = Json::parse(text, nullptr, false);
   if (!config.is_object()) throw DataError("checkpoint", "config.json: expected a JSON object, found none");
@@ -264,14 +264,14 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
       const Json* const value = find(config, key);
       const bool is_harmless = known.contains(key);
       known.insert(key.substr(0, key.find('.')));
-      if (is_harmless || std::string_view(entry.key).starts_with("rope_parameters.rope_type")) continue;
+      if (is_harmless || key.starts_with("rope_parameters.")) continue;  // read below
       if (entry.field != nullptr && std::string_view(entry.field) == "dropout") continue;
       if (entry.field != nullptr) {
         const Json absent = entry.absent == nullptr ? Json() : Json::parse(entry.absent);
         read_field(spec, field_of(entry.field), key, value == nullptr ? absent : *value);
       } else if (value != nullptr && *value != Json::parse(entry.constant)) {
         const bool same_function = key == "activation_function" && *value == "gelu_pytorch_tanh";
-        const bool unused = key == "sliding_window" && find(config, "use_sliding_window") != nullptr;  // must be false
+        const bool unused = key == "sliding_window";  // use_sliding_window must be false
         if (!same_function && !unused) refuse(key, entry.constant, *value);
       }
     }
@@ -282,9 +282,17 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
     known.insert(key);
   }
   if (family.rotary) {
-    const RopeScaling newer = read_rope_scaling(config, "rope_parameters"),
-                      older = read_rope_scaling(config, "rope_scaling");
-    spec.rope_scaling = nn::to_string(newer.kind != RopeScaling::Kind::none ? newer : older);
+    // transformers 4 reads rope_scaling, and transformers 5 prefers it to rope_parameters.
+    const RopeScaling older = read_rope_scaling(config, "rope_scaling"),
+                      newer = read_rope_scaling(config, "rope_parameters");
+    const Json *const scaling = find(config, "rope_scaling"), *const parameters = find(config, "rope_parameters");
+    const bool has_older = scaling != nullptr && !says_nothing(*scaling);
+    if (has_older && parameters != nullptr && !says_nothing(*parameters) && !(older == newer)) {
+      refuse("rope_parameters", "what rope_scaling says", *parameters);
+    }
+    spec.rope_scaling = nn::to_string(has_older ? older : newer);
+    const char* const theta = has_older ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
+    if (const Json* const base = find(config, theta)) read_field(spec, field_of("rope_base"), theta, *base);
     known.insert({"rope_scaling", "rope_parameters"});
   }
   if (const Json* const types = find(config, "layer_types"); types != nullptr && types->is_array()) {

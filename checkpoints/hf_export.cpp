@@ -17,6 +17,7 @@
 #include "model_json.h"
 #include "read_ranges.h"
 #include "safetensors.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
@@ -119,17 +120,12 @@ void write_tensors(const fs::path& file, const Exported& from, const std::vector
   writer.finish();
 }
 
-// In Hugging Face's tokenizer.json, "model" is an object with a type.
-bool is_hf_tokenizer(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  return json.is_object() && json.contains("model") && json["model"].is_object() && json["model"].contains("type");
-}
-
 // The token that ends a text, where the tokenizer says it: generation stops there.
 std::string generation_config_text(const std::string& tokenizer) {
   Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
-  if (is_hf_tokenizer(tokenizer) && can_read_tokenizer(tokenizer)) {
-    if (const auto end = tokenizer_from_json(tokenizer, "tokenizer.json")->end_of_text()) config["eos_token_id"] = *end;
+  if (is_hugging_face_tokenizer(tokenizer)) {
+    const auto supported = supported_tokenizer(tokenizer, "manifest.json: tokenizer");
+    if (supported != nullptr && supported->end_of_text()) config["eos_token_id"] = *supported->end_of_text();
   }
   return config.dump(2) + "\n";
 }
@@ -157,7 +153,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       make_folders_durably(temporary);
       write_durably(temporary / "config.json", from.config);
       write_durably(temporary / "generation_config.json", generation_config_text(from.manifest.state.tokenizer));
-      if (is_hf_tokenizer(from.manifest.state.tokenizer)) {
+      if (is_hugging_face_tokenizer(from.manifest.state.tokenizer)) {
         write_durably(temporary / "tokenizer.json", from.manifest.state.tokenizer);
       }
       const auto files = files_of(from.tensors, options.dtype, options.file_bytes);

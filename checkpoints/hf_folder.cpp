@@ -79,8 +79,10 @@ HfFolder::HfFolder(const std::string& path) : path_(path), spec_(read_hf_spec(pa
 
 void HfFolder::open_files() {
   std::vector<std::string> names{kOneFile};
-  if (fs::exists(path_ / kIndex)) names = files_of_index(read_text(path_ / kIndex, kMostTextBytes));
-  if (names == std::vector<std::string>{kOneFile} && !fs::exists(path_ / kOneFile)) {
+  // One file comes before an index, as in transformers.
+  if (!fs::exists(path_ / kOneFile) && fs::exists(path_ / kIndex))
+    names = files_of_index(read_text(path_ / kIndex, kMostTextBytes));
+  if (!fs::exists(path_ / kOneFile) && !fs::exists(path_ / kIndex)) {
     throw DataError("checkpoint",
                     fmt::format("{}: expected weights in this file or in those of {}, found neither", kOneFile, kIndex),
                     "weights in other formats (pytorch_model.bin) must be converted to safetensors first");

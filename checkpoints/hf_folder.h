@@ -25,6 +25,8 @@ class HfFolder {
   // Reads config.json and the headers of all files. Throws DataError unless they hold the model's tensors, with its
   // shapes and in f32, bf16 or f16, and no others but those that are known to be derived.
   explicit HfFolder(const std::string& path);
+  HfFolder(const HfFolder&) = delete;
+  HfFolder& operator=(const HfFolder&) = delete;
 
   const nn::TransformerSpec& spec() const { return spec_; }
   // In the order of the format's tensors.

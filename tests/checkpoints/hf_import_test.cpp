@@ -237,13 +237,14 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
   CHECK(refusal(hf).starts_with("model.safetensors: header: "));
   write_text(hf / "model.safetensors", std::string(7, '\xff'));
   CHECK(refusal(hf) == "model.safetensors: expected a header within its 7 bytes, found one of 0");
+  fs::remove(hf / "model.safetensors");
   write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "../secret.safetensors"}})");
   CHECK(refusal(hf) ==
         "model.safetensors.index.json: weight_map: a: expected the name of a safetensors file, found "
         "\"../secret.safetensors\"");
   write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
   CHECK(refusal(hf) == "part.safetensors: cannot open: No such file or directory");
-  fs::remove(hf / "model.safetensors.index.json"), fs::remove(hf / "model.safetensors");
+  fs::remove(hf / "model.safetensors.index.json");
   CHECK(refusal(hf) ==
         "model.safetensors: expected weights in this file or in those of model.safetensors.index.json, found neither");
 }

@@ -114,6 +114,17 @@ TEST_CASE("bpe: what has no token becomes its bytes, or the unknown token, once 
   CHECK(ids({.by_bytes = false, .byte_fallback = true, .unknown = 0}) == Ids{1, 2, 3, 0, 1});  // <0xA8> is missing
 }
 
+TEST_CASE("tokenizer: unknown characters side by side become one token where they are fused", "[tokenizer]") {
+  const auto ids = [](const std::string& fused) {
+    return tokenizer_from_json(R"({"model":{"type":"BPE","unk_token":"u","fuse_unk":)" + fused +
+                                   R"(,"vocab":{"u":0,"a":1},"merges":[]}})",
+                               "t.json")
+        ->encode("a\u65e5\u672ca");
+  };
+  CHECK(ids("true") == std::vector<std::uint32_t>{1, 0, 1});
+  CHECK(ids("false") == std::vector<std::uint32_t>{1, 0, 0, 1});
+}
+
 TEST_CASE("bpe: text is cut between characters that no token has side by side", "[tokenizer]") {
   const Bpe bpe({{"a", 0}, {"b", 1}, {"ab", 2}}, {{"a", "b"}}, {.by_bytes = false});
   CHECK_FALSE(bpe.may_cut('a', 'b'));

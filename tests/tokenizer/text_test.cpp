@@ -71,6 +71,16 @@ TEST_CASE("regex: Unicode's white space, and errors that name the pattern", "[to
         "pattern \"a(b\": expected a regular expression, found at offset 3: missing closing parenthesis");
 }
 
+TEST_CASE("regex: what other libraries read differently is refused", "[tokenizer]") {
+  for (const char* const pattern : {"\\w+", "a\\b", "\\h", "[\\S]", "^a", "a$", "[a[b]]", "[a&&b]"}) {
+    INFO(pattern);
+    CHECK(message_of<UsageError>([&] {
+            Regex{pattern};
+          }).starts_with("pattern \"" + std::string(pattern) + "\": expected what has one"));
+  }
+  CHECK_NOTHROW(Regex("[^\\s\\p{L}]\\d\\$\\^\\[[.\\]]"));
+}
+
 TEST_CASE("nfc: composes, in Unicode's order", "[tokenizer]") {
   CHECK(nfc("plain") == "plain");
   CHECK(nfc("e\u0301") == "\u00e9");

@@ -344,6 +344,9 @@ TEST_CASE("config: what is not set of a model is the preset's or follows from wh
   Config wider = lt::config_from_toml(text, "again");
   wider.model.width = 128;
   CHECK(lt::model_spec(lt::resolve(wider, lt::DeviceType::cpu)).head_dim == 32);
+  // A given value that is the family's default stays where the preset has another.
+  CHECK(model_of({{"model.preset", "qwen3-0.6b"}, {"model.head_dim", "64"}}).head_dim == 64);
+  CHECK(model_of({{"model.preset", "qwen3-0.6b"}}).head_dim == 128);
   const Given given_all = {{"model.head_dim", "10"}, {"model.qk_norm", "true"}, {"model.norm_eps", "1e-3"}};
   const std::string all = lt::to_toml(resolved(given_all));
   CHECK(all.find("head_dim = 10\n") != std::string::npos);

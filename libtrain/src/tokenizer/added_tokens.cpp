@@ -14,30 +14,38 @@ namespace {
 // The characters of words, by Unicode Technical Standard 18, annex C; PCRE2's \w leaves marks out.
 constexpr const char* kWord = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
 
-bool ends_with_word(std::string_view text) {
-  static const Regex word(std::string(kWord) + "\\z");
-  std::size_t begin = text.size() - std::min<std::size_t>(text.size(), 4);
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) ++begin;
-  return Regex::Matcher(word).find(text.substr(begin), 0).has_value();
+bool is_word(std::string_view character) {
+  static const Regex word(kWord);
+  return !character.empty() && Regex::Matcher(word).find(character, 0).has_value();
 }
 
-bool begins_with_word(std::string_view text) {
-  static const Regex word(std::string("\\A") + kWord);
-  std::size_t end = std::min<std::size_t>(text.size(), 4);
-  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-  return Regex::Matcher(word).find(text.substr(0, end), 0).has_value();
+std::string_view first_character(std::string_view text) {
+  return text.empty() ? text : text.substr(0, std::max<std::size_t>(1, utf8_length(text)));
+}
+
+std::string_view last_character(std::string_view text) {
+  std::size_t begin = text.size();
+  while (begin > 0 && (begin == text.size() || (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80)) --begin;
+  return text.substr(begin);
+}
+
+// Unicode's White_Space.
+bool is_space(std::string_view character) {
+  const char32_t c = character.empty() ? 0 : utf8_character(character, character.size());
+  return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 std::size_t spaces_at_end(std::string_view text) {
-  static const Regex spaces("\\s+\\z");
-  const auto found = Regex::Matcher(spaces).find(text, 0);
-  return found ? found->end - found->begin : 0;
+  const std::size_t size = text.size();
+  while (is_space(last_character(text))) text.remove_suffix(last_character(text).size());
+  return size - text.size();
 }
 
 std::size_t spaces_at_begin(std::string_view text) {
-  static const Regex spaces("\\A\\s+");
-  const auto found = Regex::Matcher(spaces).find(text, 0);
-  return found ? found->end : 0;
+  const std::size_t size = text.size();
+  while (is_space(first_character(text))) text.remove_prefix(first_character(text).size());
+  return size - text.size();
 }
 
 }  // namespace
@@ -70,7 +78,10 @@ std::vector<Section> AddedTokens::find(std::string_view text) const {
     }
     std::size_t begin = at, end = at + token->content.size();
     at = end;
-    if (token->single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) continue;
+    if (token->single_word &&
+        (is_word(last_character(text.substr(0, begin))) || is_word(first_character(text.substr(end))))) {
+      continue;
+    }
     if (token->lstrip) begin = std::max(begin - spaces_at_end(text.substr(done, begin - std::min(begin, done))), done);
     if (token->rstrip) end += spaces_at_begin(text.substr(end));
     add_text(begin);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <queue>
 
 #include "io/utf8.h"
@@ -31,8 +32,8 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
         options.by_bytes ? std::string(1, static_cast<char>(byte)) : fmt::format("<0x{:02X}>", byte);
     bytes_[static_cast<std::size_t>(byte)] = find(name);
     if (options.by_bytes && !find(name)) {
-      throw DataError("tokenizer",
-                      fmt::format("model.vocab: expected a token for each byte, found none for {:#04x}", byte));
+      throw UsageError("tokenizer",
+                       fmt::format("model.vocab: expected a token for each byte, found none for {:#04x}", byte));
     }
   }
   merges_.resize(std::bit_ceil(std::max<std::size_t>(16, 2 * merges.size())), {kNone, {}});
@@ -48,6 +49,12 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
     add_merge(first, second, {static_cast<std::uint32_t>(rank), token(left + right)});
   }
   if (options.by_bytes) return;
+  const bool has_all_bytes = std::ranges::all_of(bytes_, [](const auto& id) { return id.has_value(); });
+  const auto is_byte = [&](const std::string& token) { return std::ranges::find(bytes_, find(token)) != bytes_.end(); };
+  const bool bytes_merge = options.byte_fallback && std::ranges::any_of(merges, [&](const auto& merge) {
+                             return is_byte(merge.first) || is_byte(merge.second);
+                           });
+  can_be_cut_ = !bytes_merge && (!options.fuse_unknown || !options.unknown || (options.byte_fallback && has_all_bytes));
   for (const auto& [token, id] : vocabulary) {
     char32_t before = 0;
     for (std::string_view rest = token; !rest.empty();) {
@@ -135,6 +142,10 @@ void Bpe::merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const 
 // O(n log n): a heap of the pairs that may be merged, by rank and place. A pair is looked up again when it comes up,
 // because its tokens may have been merged with others.
 void Bpe::merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const {
+  if (ids.size() - begin > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw DataError("tokenizer",
+                    fmt::format("text: expected words of fewer than 2^31 tokens, found one of {}", ids.size() - begin));
+  }
   const auto count = static_cast<std::int32_t>(ids.size() - begin);
   std::vector<Symbol> symbols(static_cast<std::size_t>(count));
   for (std::int32_t i = 0; i < count; ++i) {

@@ -28,8 +28,8 @@ class Bpe {
   using Tokens = std::vector<std::pair<std::string, std::uint32_t>>;
   using Merges = std::vector<std::pair<std::string, std::string>>;
 
-  // With by_bytes, tokens are bytes, else UTF-8. Throws DataError that names a merge of what is no token, and the byte
-  // that has no token where the options need one for each.
+  // With by_bytes, tokens are bytes, else UTF-8. Throws DataError that names a merge of what is no token, and
+  // UsageError if by_bytes and a byte has no token.
   Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& options);
 
   // Appends the tokens of a word to `ids`.
@@ -38,6 +38,9 @@ class Bpe {
   // Where a text without words of its own can be cut: no token has these two characters next to each other, so no merge
   // crosses the cut. Only for tokens of characters.
   bool may_cut(char32_t before, char32_t after) const;
+  // Whether may_cut() is all that matters: a cut parts neither unknown characters that become one token nor bytes that
+  // merge.
+  bool can_be_cut() const { return can_be_cut_; }
 
   std::optional<std::uint32_t> find(std::string_view token) const;
 
@@ -63,6 +66,7 @@ class Bpe {
   // Pairs of tokens, in a table with open addressing of a power of two of places; empty places hold kNone.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::vector<std::pair<std::uint64_t, Merge>> merges_;
+  bool can_be_cut_ = false;
   std::vector<std::uint64_t> neighbours_;  // characters next to each other in a token, sorted
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "io/utf8.h"
@@ -34,7 +35,7 @@ void for_each_on_threads(std::size_t count, bool on_all_threads, Body&& body) {
       if (failure == nullptr) failure = std::current_exception();
     }
   };
-  const int threads =
+  [[maybe_unused]] const int threads =  // unused without OpenMP
       on_all_threads ? std::min(kernels::threads(), static_cast<int>(std::min<std::size_t>(count, 1024))) : 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
   work();
@@ -90,7 +91,11 @@ class BpeTokenizer::WorkerLoan {
   }
   ~WorkerLoan() {
     const std::lock_guard lock(owner_.mutex_);
-    owner_.idle_.push_back(std::move(worker_));
+    try {
+      owner_.idle_.push_back(std::move(worker_));
+    } catch (const std::bad_alloc&) {
+      // The next loan makes a worker of its own.
+    }
   }
   WorkerLoan(const WorkerLoan&) = delete;
   WorkerLoan& operator=(const WorkerLoan&) = delete;
@@ -106,7 +111,7 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
       normalizer_(description.normalizer),
       pre_tokenizer_(description.pre_tokenizer),
       decoder_(description.decoder),
-      cuts_between_neighbours_(!description.bpe.by_bytes && !description.bpe.ignore_merges),
+      cuts_between_neighbours_(!description.bpe.by_bytes && !description.bpe.ignore_merges && bpe_.can_be_cut()),
       json_(std::move(json)) {
   std::uint32_t last = 0;
   for (const auto& [token, id] : description.vocabulary) last = std::max(last, id);
@@ -175,6 +180,9 @@ void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, I
     std::size_t begin, end, end_of_last_word = 0;
     Ids ids{};
   };
+  // Text that is one word must not be looked through from every stretch.
+  const bool has_words = !pre_tokenizer_.splits.empty() || pre_tokenizer_.split_metaspace || cuts_between_neighbours_;
+  on_all_threads = on_all_threads && has_words;
   std::vector<Stretch> stretches;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end =
@@ -241,7 +249,10 @@ std::string BpeTokenizer::bytes_of(std::uint32_t token) const {
 
 std::string BpeTokenizer::decode(const Ids& tokens) const {
   std::string text;
-  for (const std::uint32_t token : tokens) text += token < bytes_.size() ? bytes_[token] : "\xEF\xBF\xBD";
+  for (const std::uint32_t token : tokens) {
+    text += token < bytes_.size() ? bytes_[token] : "\xEF\xBF\xBD";
+    if (&token == tokens.data() && decoder_.first_without_spaces) std::erase(text, ' ');
+  }
   if (decoder_.strip_first_space && text.starts_with(' ')) text.erase(0, 1);
   return is_utf8(text) ? text : repaired_utf8(text);
 }

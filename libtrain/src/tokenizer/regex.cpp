@@ -21,7 +21,13 @@ constexpr std::string_view kSpaces =
 constexpr std::uint32_t kMatchLimit = 100'000'000;
 constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
-// Writes \s and \S out.
+[[noreturn]] void refuse(const std::string& pattern, const std::string& found) {
+  throw UsageError("tokenizer", fmt::format("pattern \"{}\": expected what has one meaning in all syntaxes of regular "
+                                            "expressions, found {}",
+                                            pattern, found));
+}
+
+// Writes \s and \S out. Refuses what Oniguruma, which other tokenizers use, reads in another way than PCRE2.
 std::string with_spaces(const std::string& pattern) {
   std::string written;
   bool in_class = false;
@@ -29,16 +35,27 @@ std::string with_spaces(const std::string& pattern) {
     const char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
       const char escaped = pattern[++i];
+      const bool is_letter = (escaped >= 'a' && escaped <= 'z') || (escaped >= 'A' && escaped <= 'Z');
       if (escaped == 's') {
         written += in_class ? std::string(kSpaces) : "[" + std::string(kSpaces) + "]";
       } else if (escaped == 'S' && !in_class) {
         written += "[^" + std::string(kSpaces) + "]";
-      } else {
+      } else if (!is_letter || std::string_view("dpPrntx").find(escaped) != std::string_view::npos) {
         written += {c, escaped};
+      } else {
+        refuse(pattern, fmt::format("\\{}{}", escaped, in_class ? " in a class" : ""));
       }
       continue;
     }
-    if (c == '[') in_class = true;
+    if (in_class && c == '[') refuse(pattern, "a class in a class");
+    if (in_class && pattern.substr(i, 2) == "&&") refuse(pattern, "&& in a class");
+    if (!in_class && (c == '^' || c == '$')) refuse(pattern, std::string(1, c));
+    if (c == '[') {
+      in_class = true;
+      written += c;
+      if (i + 1 < pattern.size() && pattern[i + 1] == '^') written += pattern[++i];
+      continue;
+    }
     if (c == ']') in_class = false;
     written += c;
   }

@@ -13,8 +13,9 @@ struct RegexMatch {
   std::size_t begin, end;  // bytes
 };
 
-// A compiled pattern in the syntax that tokenizers have in common (Perl's), with Unicode's classes: \s is White_Space,
-// \p{L} the letters. Copies share the pattern.
+// A compiled pattern in the syntax that tokenizers have in common, with Unicode's classes: \s is White_Space, \p{L} the
+// letters. Other escapes than \s \S \d \p \P \r \n \t \x and those of punctuation are refused, and so are anchors and
+// nested classes, because libraries read them differently. Copies share the pattern.
 class Regex {
  public:
   // Throws UsageError that says what is wrong with the pattern, and where.

@@ -58,15 +58,11 @@ std::string TextStream::finish() {
   return rest.empty() ? "" : repaired_utf8(rest);
 }
 
-bool can_read_tokenizer(const std::string& text) {
+std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const std::string& where) {
   try {
-    const auto json = parsed(text);
-    if (is_hugging_face_tokenizer(json)) read_tokenizer_json(json, "tokenizer.json");
-    return true;
+    return tokenizer_from_json(text, where);
   } catch (const UsageError&) {
-    return false;
-  } catch (const DataError&) {
-    return true;  // tokenizer_from_json() says what is broken
+    return nullptr;
   }
 }
 
@@ -88,6 +84,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const st
       return std::make_unique<BpeTokenizer>(std::move(description), text);
     } catch (const DataError& e) {
       throw DataError(e.component(), where + ": " + e.what());
+    } catch (const UsageError& e) {
+      throw UsageError(e.component(), where + ": " + e.what(), e.hint());
     }
   }
   const auto type = json.value("type", nlohmann::json());

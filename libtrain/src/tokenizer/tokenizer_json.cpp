@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "io/json_depth.h"
 #include "libtrain/error.h"
 #include "tokenizer/byte_alphabet.h"
 
@@ -164,7 +165,7 @@ void read_decoder(const Part& part, TokenDecoder& decoder) {
     for (const Part& each : part.list("decoders")) read_decoder(each, decoder);
   } else if (type == "Metaspace" && !decoder.bytes) {
     part.require("replacement", kMetaspace);
-    decoder.strip_first_space = prepend_of(part) != PreTokenizer::Prepend::never;
+    decoder.first_without_spaces = prepend_of(part) != PreTokenizer::Prepend::never;
   } else if (type == "Replace" && !decoder.bytes) {
     if (literal_pattern(part) != kMetaspace) part.refuse("pattern", "U+2581", part.json().at("pattern"));
     part.require("content", " ");
@@ -245,6 +246,10 @@ void read_model(const Part& model, TokenizerDescription& to) {
 
 bool is_hugging_face_tokenizer(const Json& json) {
   return json.is_object() && json.contains("model") && json["model"].is_object() && json["model"].contains("vocab");
+}
+
+bool is_hugging_face_tokenizer(const std::string& text) {
+  return json_depth(text) <= kMaxJsonDepth && is_hugging_face_tokenizer(Json::parse(text, nullptr, false));
 }
 
 TokenizerDescription read_tokenizer_json(const Json& json, const std::string& where) {

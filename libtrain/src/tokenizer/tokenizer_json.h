@@ -14,7 +14,8 @@ namespace lt {
 // How tokens become text again.
 struct TokenDecoder {
   bool bytes = true;  // tokens are bytes; false: text in which U+2581 stands for a space, and <0x0A> for a byte
-  bool strip_first_space = false;  // one space at the beginning of the text is left out
+  bool first_without_spaces = false;  // spaces of the first token are left out
+  bool strip_first_space = false;     // one space at the beginning of the text is left out
 };
 
 struct TokenizerDescription {
@@ -28,6 +29,8 @@ struct TokenizerDescription {
 };
 
 bool is_hugging_face_tokenizer(const nlohmann::json& json);
+// The same for a file's text, which may be anything.
+bool is_hugging_face_tokenizer(const std::string& text);
 // Reads byte-level BPE (GPT-2, Llama 3, Qwen) and BPE over characters with U+2581 for spaces (Llama 2, Mistral). The
 // post-processor is not read: it adds tokens to a sequence, which this library's documents do not have. Throws
 // UsageError that names the field, what is supported and what was found for every other kind, and DataError for a

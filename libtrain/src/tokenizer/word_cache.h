@@ -17,7 +17,7 @@ class WordCache {
     if (word.size() > kLongestWord) return encode(word, ids);
     Entry& entry = entries_[std::hash<std::string_view>()(word) % kPlaces];
     if (entry.word != word) {
-      entry.ids.clear();
+      entry.word.clear(), entry.ids.clear();  // should encode() throw
       encode(word, entry.ids);
       entry.word = word;
     }

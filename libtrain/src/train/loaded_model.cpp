@@ -60,9 +60,7 @@ LoadedModel load_model(const std::string& directory, const std::string& weights)
   }
   if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
   const std::string& tokenizer = found.state.tokenizer;
-  if (!tokenizer.empty() && can_read_tokenizer(tokenizer)) {
-    loaded.tokenizer = tokenizer_from_json(tokenizer, found.folder + "/manifest.json");
-  }
+  if (!tokenizer.empty()) loaded.tokenizer = supported_tokenizer(tokenizer, found.folder + "/manifest.json");
   loaded.step = found.state.step;
   loaded.directory = found.folder;
   return loaded;

@@ -48,9 +48,7 @@ nn::TransformerSpec base_of(const Config& config) {
 
 // Derives missing parts of the shape if only some are given: a changed width resets the feed-forward width, changed
 // heads reset the key/value heads, and either one resets head_dim.
-nn::TransformerSpec spec_of(const Config& config) {
-  const ModelConfig& model = config.model;
-  nn::TransformerSpec spec = base_of(config);
+nn::TransformerSpec completed(nn::TransformerSpec spec, const ModelConfig& model) {
   const bool new_width = model.width != 0 && model.width != spec.width;
   const bool new_heads = model.heads != 0 && model.heads != spec.heads;
   if (new_width) spec.ffn = 0;
@@ -59,13 +57,18 @@ nn::TransformerSpec spec_of(const Config& config) {
   for (const nn::SpecField& field : nn::spec_fields()) {
     if (nn::is_set(model, field)) nn::copy_field(spec, model, field);
   }
-  spec = nn::with_defaults(spec);
+  return nn::with_defaults(spec);
+}
+
+nn::TransformerSpec spec_of(const Config& config) {
+  const nn::TransformerSpec spec = completed(base_of(config), config.model);
   nn::validate(spec);
   return spec;
 }
 
 void fill_in(Config& config, DeviceType automatic) {
-  const nn::TransformerSpec spec = spec_of(config);
+  const nn::TransformerSpec base = base_of(config), spec = completed(base, config.model);
+  nn::validate(spec);
   ModelConfig& model = config.model;
   const nn::ModelFamily& family = nn::find_family(spec.family);
   if (!family.rotary && spec.rope_base != family.defaults.rope_base) {
@@ -76,7 +79,10 @@ void fill_in(Config& config, DeviceType automatic) {
   // Leave fields open that follow from the family or from other fields, so that they still follow if this configuration
   // is used with another width or family.
   for (const nn::SpecField& field : nn::spec_fields()) {
-    if (is_left_open(field) && nn::is_default(spec, field)) nn::copy_field(model, {.family = ""}, field);
+    if (!is_left_open(field) || !nn::is_default(spec, field)) continue;
+    ModelConfig without = model;
+    nn::copy_field(without, {.family = ""}, field);
+    if (nn::is_equal(completed(base, without), spec, field)) model = without;
   }
 
   if (config.train.seq == 0) config.train.seq = spec.max_seq;

@@ -130,8 +130,9 @@ void Run::open_data() {
     data = loader("data.train", config.data.train, train.accum, config.data.shuffle);
     const auto path = std::filesystem::path(config.data.train[0]).parent_path() / "tokenizer.json";
     if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
-    if (!tokenizer_text.empty() && (train.sample_every > 0 || can_read_tokenizer(tokenizer_text))) {
-      tokenizer = tokenizer_from_json(tokenizer_text, path.string());
+    if (!tokenizer_text.empty()) {
+      tokenizer = train.sample_every > 0 ? tokenizer_from_json(tokenizer_text, path.string())
+                                         : supported_tokenizer(tokenizer_text, path.string());
     }
   } else if (train.steps > 0) {
     throw UsageError("config", "data.train: expected token files, got none",

@@ -12,6 +12,8 @@
 #include <iterator>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "kernels/threads.h"
 
@@ -48,6 +50,10 @@ struct SignalFile {
   std::mutex mutex;
   Descriptor file;
 
+  void set(Descriptor opened) {
+    const std::lock_guard lock(mutex);
+    file = std::move(opened);
+  }
   void note_pending() {
     const std::lock_guard lock(mutex);
     signalfd_siginfo info{};
@@ -90,12 +96,16 @@ RunSignals::RunSignals() {
   }
   const int file = ::signalfd(-1, &stops, SFD_NONBLOCK | SFD_CLOEXEC);
   end_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
-  signal_file().file = Descriptor(file);
+  signal_file().set(Descriptor(file));
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask_before_);
   if (file < 0 || !end_.is_open()) return;  // without descriptors the handlers run on any thread
   ::pthread_sigmask(SIG_BLOCK, &stops, nullptr);
   kernels::on_each_thread([&] { ::pthread_sigmask(SIG_BLOCK, &stops, nullptr); });
-  receiver_ = std::thread([file, end = end_.get()] { receive(file, end); });
+  try {
+    receiver_ = std::thread([file, end = end_.get()] { receive(file, end); });
+  } catch (const std::system_error&) {
+    // Without a thread the signals are noted when somebody asks, and a second interrupt waits until then.
+  }
 }
 
 RunSignals::~RunSignals() {
@@ -104,10 +114,11 @@ RunSignals::~RunSignals() {
     [[maybe_unused]] const ssize_t written = ::write(end_.get(), &one, sizeof one);
     receiver_.join();
     signal_file().note_pending();  // what has come is this object's
-    kernels::on_each_thread([&] { ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); });
   }
-  signal_file().file = Descriptor();
+  signal_file().set(Descriptor());
+  // Handlers first: a signal that comes now reaches the earlier one.
   for (std::size_t i = 0; i < std::size(kRunSignals); ++i) ::sigaction(kRunSignals[i].number, &before_[i], nullptr);
+  kernels::on_each_thread([&] { ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); });
   first_signal = 0;
 }
 

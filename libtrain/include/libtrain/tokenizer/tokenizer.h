@@ -55,11 +55,10 @@ class TextStream {
 
 // `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
-// Whether tokenizer_from_json() reads the text. False for a Hugging Face tokenizer of a kind that is not supported,
-// which checkpoints keep and export.
-bool can_read_tokenizer(const std::string& text);
 // Makes a tokenizer from the text of a tokenizer.json; errors name it by `where`. Throws UsageError for a kind that is
 // not supported, and DataError for a broken file.
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
+// The same, but null for a kind that is not supported: checkpoints keep and export such a file. Throws DataError.
+std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const std::string& where);
 
 }  // namespace lt
