@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -226,6 +227,56 @@ bool says_nothing(const Json& value) {
   return value.is_null() || value == false || (value.is_structured() && value.empty());
 }
 
+using Keys = std::set<std::string, std::less<>>;
+
+// Reads the entries of the family's table, and adds their keys to `known`.
+void read_entries(const Json& config, const nn::HfFormat& format, nn::TransformerSpec& spec, Keys& known) {
+  for (const auto& entries : entries_of(format)) {
+    for (const nn::HfEntry& entry : entries) {
+      const std::string key = entry.key;
+      const Json* const value = find(config, key);
+      const bool is_harmless = known.contains(key);
+      known.insert(key.substr(0, key.find('.')));
+      if (is_harmless || key.starts_with("rope_parameters.")) continue;  // read below
+      if (entry.field != nullptr && std::string_view(entry.field) == "dropout") continue;
+      if (entry.field != nullptr) {
+        const Json absent = entry.absent == nullptr ? Json() : Json::parse(entry.absent);
+        read_field(spec, field_of(entry.field), key, value == nullptr ? absent : *value);
+      } else if (value != nullptr && *value != Json::parse(entry.constant)) {
+        const bool same_function = key == "activation_function" && *value == "gelu_pytorch_tanh";
+        const bool unused = key == "sliding_window";  // use_sliding_window must be false
+        if (!same_function && !unused) refuse(key, entry.constant, *value);
+      }
+    }
+  }
+}
+
+void read_rope(const Json& config, nn::TransformerSpec& spec, Keys& known) {
+  // transformers 4 reads rope_scaling, and transformers 5 prefers it to rope_parameters.
+  const RopeScaling older = read_rope_scaling(config, "rope_scaling"),
+                    newer = read_rope_scaling(config, "rope_parameters");
+  const Json *const scaling = find(config, "rope_scaling"), *const parameters = find(config, "rope_parameters");
+  const bool has_older = scaling != nullptr && !says_nothing(*scaling);
+  if (has_older && parameters != nullptr && !says_nothing(*parameters) && !(older == newer)) {
+    refuse("rope_parameters", "what rope_scaling says", *parameters);
+  }
+  spec.rope_scaling = nn::to_string(has_older ? older : newer);
+  const char* const theta = has_older ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
+  if (const Json* const base = find(config, theta)) read_field(spec, field_of("rope_base"), theta, *base);
+  known.insert({"rope_scaling", "rope_parameters"});
+}
+
+// transformers can give each layer its own kind of attention; ours have one for all.
+void require_equal_layers(const Json& config, const nn::TransformerSpec& spec, Keys& known) {
+  const Json* const types = find(config, "layer_types");
+  if (types == nullptr || !types->is_array()) return;
+  const char* const expected = spec.window > 0 ? "sliding_attention" : "full_attention";
+  for (const Json& type : *types) {
+    if (type != expected) refuse("layer_types", fmt::format("\"{}\" for every layer", expected), type);
+  }
+  known.insert("layer_types");
+}
+
 }  // namespace
 
 std::string hf_config_text(const nn::TransformerSpec& model, DType dtype) {
@@ -253,55 +304,19 @@ nn::TransformerSpec parse_hf_config(const std::string& text) {
       (*architectures != Json::array({family.hf.architecture}))) {
     refuse("architectures", Json::array({family.hf.architecture}).dump(), *architectures);
   }
-  std::set<std::string, std::less<>> known(std::begin(kHarmless), std::end(kHarmless));
+  Keys known(std::begin(kHarmless), std::end(kHarmless));
   nn::TransformerSpec spec;
   spec.family = family.name;
   spec.norm_eps = family.rotary ? 1e-6f : 1e-5f;  // what transformers assumes
   if (family.rotary) spec.rope_base = 10000;
-  for (const auto& entries : entries_of(family.hf)) {
-    for (const nn::HfEntry& entry : entries) {
-      const std::string key = entry.key;
-      const Json* const value = find(config, key);
-      const bool is_harmless = known.contains(key);
-      known.insert(key.substr(0, key.find('.')));
-      if (is_harmless || key.starts_with("rope_parameters.")) continue;  // read below
-      if (entry.field != nullptr && std::string_view(entry.field) == "dropout") continue;
-      if (entry.field != nullptr) {
-        const Json absent = entry.absent == nullptr ? Json() : Json::parse(entry.absent);
-        read_field(spec, field_of(entry.field), key, value == nullptr ? absent : *value);
-      } else if (value != nullptr && *value != Json::parse(entry.constant)) {
-        const bool same_function = key == "activation_function" && *value == "gelu_pytorch_tanh";
-        const bool unused = key == "sliding_window";  // use_sliding_window must be false
-        if (!same_function && !unused) refuse(key, entry.constant, *value);
-      }
-    }
-  }
+  read_entries(config, family.hf, spec, known);
   for (const auto& [key, expected] : kRequired) {
     const Json* const value = find(config, key);
     if (value != nullptr && *value != Json::parse(expected)) refuse(key, expected, *value);
     known.insert(key);
   }
-  if (family.rotary) {
-    // transformers 4 reads rope_scaling, and transformers 5 prefers it to rope_parameters.
-    const RopeScaling older = read_rope_scaling(config, "rope_scaling"),
-                      newer = read_rope_scaling(config, "rope_parameters");
-    const Json *const scaling = find(config, "rope_scaling"), *const parameters = find(config, "rope_parameters");
-    const bool has_older = scaling != nullptr && !says_nothing(*scaling);
-    if (has_older && parameters != nullptr && !says_nothing(*parameters) && !(older == newer)) {
-      refuse("rope_parameters", "what rope_scaling says", *parameters);
-    }
-    spec.rope_scaling = nn::to_string(has_older ? older : newer);
-    const char* const theta = has_older ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
-    if (const Json* const base = find(config, theta)) read_field(spec, field_of("rope_base"), theta, *base);
-    known.insert({"rope_scaling", "rope_parameters"});
-  }
-  if (const Json* const types = find(config, "layer_types"); types != nullptr && types->is_array()) {
-    const char* const expected = spec.window > 0 ? "sliding_attention" : "full_attention";
-    for (const Json& type : *types) {
-      if (type != expected) refuse("layer_types", fmt::format("\"{}\" for every layer", expected), type);
-    }
-    known.insert("layer_types");
-  }
+  if (family.rotary) read_rope(config, spec, known);
+  require_equal_layers(config, spec, known);
   for (const auto& [key, value] : config.items()) {
     if (!known.contains(key) && !says_nothing(value)) refuse(key, "no such key, since it may change the model", value);
   }

@@ -69,7 +69,7 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
   neighbours_.erase(std::unique(neighbours_.begin(), neighbours_.end()), neighbours_.end());
 }
 
-// Of two merges of the same pair the later one counts, as in the tokenizers package.
+// If a pair has two merges, the later one counts, as in the tokenizers package.
 void Bpe::add_merge(std::uint32_t left, std::uint32_t right, Merge merge) {
   const std::uint64_t pair = pair_of(left, right);
   std::size_t at = place_of(pair, merges_.size());
