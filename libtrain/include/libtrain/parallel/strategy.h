@@ -29,7 +29,7 @@ struct Strategy {
 inline constexpr Placement kReplicated = Placement::replicated, kSharded = Placement::sharded;
 // clang-format off
 inline constexpr Strategy kStrategies[] = {
-    // name   parameters   gradients    optimizer state
+    // name   parameters   gradients    optimizer state; reshard_after_forward, where it is false
     {"ddp",   kReplicated, kReplicated, kReplicated},
     {"zero1", kReplicated, kReplicated, kSharded},
     {"zero2", kReplicated, kSharded,    kSharded},
