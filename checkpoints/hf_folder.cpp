@@ -176,8 +176,10 @@ void HfFolder::read_part(const HfTensor& tensor, Size begin, Size end, const Sta
   const DType dtype = range.values.dtype();
   const Size size = dtype_bytes(dtype), columns = tensor.columns(), first = tensor.row_begin * columns;
   auto* const out = static_cast<std::byte*>(range.values.data()) - range.begin * size;
-  const auto put = [&](Size at, Size count, auto&& fill) {  // fill(to, skipped, count) in blocks that a buffer holds
-    const Size step = transfer.in_place() ? count : kBlockBytes / size;
+  // Calls fill(to, skipped, count) for blocks that a buffer holds. Values that need no conversion go to memory at once.
+  const bool whole = transfer.in_place() && entry->dtype == dtype;
+  const auto put = [&](Size at, Size count, auto&& fill) {
+    const Size step = whole ? count : kBlockBytes / size;
     for (Size done = 0; done < count; done += step) {
       const Size some = std::min(step, count - done);
       std::byte* const place = out + (at + done) * size;

@@ -7,6 +7,7 @@
 
 #include "io/utf8.h"
 #include "tokenizer/regex.h"
+#include "tokenizer/white_space.h"
 
 namespace lt {
 namespace {
@@ -29,11 +30,8 @@ std::string_view last_character(std::string_view text) {
   return text.substr(begin);
 }
 
-// Unicode's White_Space.
 bool is_space(std::string_view character) {
-  const char32_t c = character.empty() ? 0 : utf8_character(character, character.size());
-  return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+  return !character.empty() && is_white_space(utf8_character(character, character.size()));
 }
 
 std::size_t spaces_at_end(std::string_view text) {

@@ -10,6 +10,7 @@
 
 #include "io/utf8.h"
 #include "libtrain/error.h"
+#include "tokenizer/byte_alphabet.h"
 
 namespace lt {
 namespace {
@@ -50,9 +51,8 @@ Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& optio
   }
   if (options.by_bytes) return;
   const bool has_all_bytes = std::ranges::all_of(bytes_, [](const auto& id) { return id.has_value(); });
-  const auto is_byte = [&](const std::string& token) { return std::ranges::find(bytes_, find(token)) != bytes_.end(); };
-  const bool bytes_merge = options.byte_fallback && std::ranges::any_of(merges, [&](const auto& merge) {
-                             return is_byte(merge.first) || is_byte(merge.second);
+  const bool bytes_merge = options.byte_fallback && std::ranges::any_of(merges, [](const auto& merge) {
+                             return byte_of_token(merge.first) || byte_of_token(merge.second);
                            });
   can_be_cut_ = !bytes_merge && (!options.fuse_unknown || !options.unknown || (options.byte_fallback && has_all_bytes));
   for (const auto& [token, id] : vocabulary) {

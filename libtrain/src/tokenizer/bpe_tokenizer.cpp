@@ -10,6 +10,7 @@
 
 #include "io/utf8.h"
 #include "kernels/threads.h"
+#include "tokenizer/byte_alphabet.h"
 #include "tokenizer/word_cache.h"
 
 namespace lt {
@@ -21,7 +22,7 @@ constexpr std::size_t kStretchBytes = std::size_t{128} << 10;  // of a long text
 constexpr std::array<std::string_view, 5> kEndOfText = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>",
                                                         "<eos>"};
 
-// Calls body(i) for i in [0, count), on all threads. Throws what the first failed call threw.
+// Calls body(i) for i in [0, count), on all threads if asked. Throws what the first failed call threw.
 template <class Body>
 void for_each_on_threads(std::size_t count, bool on_all_threads, Body&& body) {
   std::atomic<std::size_t> next{0};
@@ -35,10 +36,11 @@ void for_each_on_threads(std::size_t count, bool on_all_threads, Body&& body) {
       if (failure == nullptr) failure = std::current_exception();
     }
   };
-  [[maybe_unused]] const int threads =  // unused without OpenMP
-      on_all_threads ? std::min(kernels::threads(), static_cast<int>(std::min<std::size_t>(count, 1024))) : 1;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-  work();
+  if (on_all_threads && count > 1) {
+    kernels::on_each_thread(work);
+  } else {
+    work();
+  }
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
@@ -49,25 +51,6 @@ std::size_t stretch_begin(std::string_view text, std::size_t from) {
     if (at + 1 < text.size() && is_letter(text[at + 1])) return at + 1;
   }
   return text.size();
-}
-
-std::string text_of_token(const std::string& token, std::string_view space) {
-  std::string text;
-  for (std::size_t at = 0; at < token.size();) {
-    const bool is_space = std::string_view(token).substr(at).starts_with(kMetaspace);
-    text += is_space ? space : std::string_view(token).substr(at, 1);
-    at += is_space ? kMetaspace.size() : 1;
-  }
-  return text;
-}
-
-// The byte of a token such as <0x0A>.
-std::optional<char> byte_of_token(const std::string& token) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
-  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
-  const int high = digit(token[3]), low = digit(token[4]);
-  if (high < 0 || low < 0) return std::nullopt;
-  return static_cast<char>(high * 16 + low);
 }
 
 }  // namespace
@@ -117,9 +100,10 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
   for (const auto& [token, id] : description.vocabulary) last = std::max(last, id);
   for (const AddedToken& token : description.added) last = std::max(last, token.id);
   bytes_.resize(std::size_t{last} + 1);
+  const Normalizer with_spaces{false, "", std::string(kMetaspace), " "};
   for (const auto& [token, id] : description.vocabulary) {
     const auto byte = decoder_.bytes ? std::nullopt : byte_of_token(token);
-    bytes_[id] = decoder_.bytes ? token : byte ? std::string(1, *byte) : text_of_token(token, " ");
+    bytes_[id] = decoder_.bytes ? token : byte ? std::string(1, *byte) : with_spaces(token);
   }
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : description.added) {

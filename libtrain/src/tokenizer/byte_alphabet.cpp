@@ -39,4 +39,12 @@ std::optional<std::string> bytes_of_alphabet(std::string_view text) {
   return bytes;
 }
 
+std::optional<char> byte_of_token(std::string_view token) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
+  const int high = digit(token[3]), low = digit(token[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
+
 }  // namespace lt

@@ -41,7 +41,6 @@ WordCutter::WordCutter(const PreTokenizer& rules) {
 }
 
 void WordCutter::cut(std::string_view text, std::size_t begin, std::size_t end, std::vector<std::size_t>& ends) {
-  if (matchers_.empty()) return ends.push_back(text.size());
   cut_by(0, text, begin, end, ends);
 }
 

@@ -17,7 +17,6 @@ struct Normalizer {
   // Each `replaced` becomes `replacement`. Empty: none.
   std::string replaced, replacement;
 
-  bool changes_nothing() const { return !nfc && prepend.empty() && replaced.empty(); }
   std::string operator()(std::string_view text) const;
 };
 
@@ -43,7 +42,7 @@ class WordCutter {
   explicit WordCutter(const PreTokenizer& rules);
 
   // Where the words of the first split end that begin in text[begin, end), `begin` being the end of a word: the last
-  // one may end beyond `end`. Without splits the text is one word.
+  // one may end beyond `end`. There must be a split.
   void cut(std::string_view text, std::size_t begin, std::size_t end, std::vector<std::size_t>& ends);
   // Calls visit(word) with the words that the other splits leave of one word of the first.
   template <class Visit>

@@ -9,13 +9,23 @@
 #include <cstdint>
 
 #include "libtrain/error.h"
+#include "tokenizer/white_space.h"
 
 namespace lt {
 namespace {
 
-// Unicode's White_Space. PCRE2's own \s has U+180E too, which lost the property in Unicode 6.3.
-constexpr std::string_view kSpaces =
-    "\\x{09}-\\x{0d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+// White_Space as the inside of a class. PCRE2's own \s has U+180E too, which lost the property in Unicode 6.3.
+const std::string& spaces() {
+  static const std::string text = [] {
+    std::string ranges;
+    for (const auto& [first, last] : kWhiteSpace) {
+      ranges +=
+          fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
+    }
+    return ranges;
+  }();
+  return text;
+}
 
 // Steps of one match. The patterns of tokenizers need a few for each byte; others can take exponential time.
 constexpr std::uint32_t kMatchLimit = 100'000'000;
@@ -37,9 +47,9 @@ std::string with_spaces(const std::string& pattern) {
       const char escaped = pattern[++i];
       const bool is_letter = (escaped >= 'a' && escaped <= 'z') || (escaped >= 'A' && escaped <= 'Z');
       if (escaped == 's') {
-        written += in_class ? std::string(kSpaces) : "[" + std::string(kSpaces) + "]";
+        written += in_class ? spaces() : "[" + spaces() + "]";
       } else if (escaped == 'S' && !in_class) {
-        written += "[^" + std::string(kSpaces) + "]";
+        written += "[^" + spaces() + "]";
       } else if (!is_letter || std::string_view("dpPrntx").find(escaped) != std::string_view::npos) {
         written += {c, escaped};
       } else {
