@@ -1,6 +1,8 @@
 // The input of one training step on one rank.
 #pragma once
 
+#include <cstdint>
+
 #include "libtrain/tensor/tensor.h"
 
 namespace lt {
@@ -17,10 +19,16 @@ struct BatchShape {
   Size global_tokens() const { return global_samples() * seq; }
 };
 
+// A target of this value is ignored: it adds nothing to the loss, to gradients or to the number of counted targets.
+inline constexpr std::int32_t kIgnoredTarget = -100;
+
 // This rank's rows, micro-batches in order: dimension 0 is accum * micro_batch. For language models both tensors are
 // i32 [samples, seq], and targets are the next tokens. Other models may use any shapes.
 struct Batch {
   Tensor inputs, targets;
+  // i32 [samples, seq]: for each token, the position in its row where its document begins. Undefined: each row is one
+  // document.
+  Tensor document_starts;
 };
 
 }  // namespace lt
