@@ -82,17 +82,23 @@ void add_loss(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
   cases.push_back({"cross_entropy.forward", shape, dtype, Work::elementwise, 4 * M * V, logits_bytes + 12 * M, [=] {
                      return PreparedKernel{[=, a = make()] {
                        dispatch(device, [&](auto s) {
-                         kernels::cross_entropy_forward(s, dtype, a.losses.data(), a.lse.data(), a.logits.data(),
-                                                        a.targets.template data<std::int32_t>(), M, V);
+                         kernels::cross_entropy_forward(s, {dtype, M, V, a.losses.data(), a.lse.data(), a.logits.data(),
+                                                            a.targets.template data<std::int32_t>()});
                        });
                      }};
                    }});
   cases.push_back({"cross_entropy.backward", shape, dtype, Work::elementwise, 3 * M * V, 2 * logits_bytes + 8 * M, [=] {
                      return PreparedKernel{[=, a = make()] {
                        dispatch(device, [&](auto s) {
-                         kernels::cross_entropy_backward(
-                             s, {dtype, M, V, a.dlogits.data(), a.logits.data(), a.lse.data(),
-                                 a.targets.template data<std::int32_t>(), nullptr, 1.0, false});
+                         kernels::cross_entropy_backward(s, {.dtype = dtype,
+                                                             .M = M,
+                                                             .V = V,
+                                                             .dlogits_MV = a.dlogits.data(),
+                                                             .logits_MV = a.logits.data(),
+                                                             .lse_M = a.lse.data(),
+                                                             .targets_M = a.targets.template data<std::int32_t>(),
+                                                             .d_loss = nullptr,
+                                                             .scale = 1.0});
                        });
                      }};
                    }});

@@ -46,7 +46,7 @@ struct Mixture : nn::Module {
 
 struct Classifier : nn::Module {
   Classifier() : linear(add<nn::Linear>("linear", kWidth, kModulus, true, nn::Init::normal(0.1f))) {}
-  Tensor forward(const Tensor& x, const Tensor& targets) const { return ops::cross_entropy(linear(x), targets); }
+  Tensor forward(const Tensor& x, const Tensor& targets) const { return nn::cross_entropy(linear(x), targets); }
   nn::Linear& linear;
 };
 

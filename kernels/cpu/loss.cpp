@@ -2,6 +2,8 @@
 // The search for it may miss a NaN in the row, but the exponentials bring it back.
 #include "kernels/loss.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/cpu/lanes.h"
@@ -24,6 +26,13 @@ template <class T>
 LT_INLINE Arithmetic<T> row_sum_exp(const T* x, Size C, Arithmetic<T> most) {
   Arithmetic<T> sum[kLanes] = {};
   for_lanes(C, [&](Size c, Size lane) LT_VECTOR_BODY { sum[lane] += fast_exp_negative(load(x[c]) - most); });
+  return fold(sum);
+}
+
+template <class T>
+LT_INLINE Arithmetic<T> row_sum(const T* x, Size C) {
+  Arithmetic<T> sum[kLanes] = {};
+  for_lanes(C, [&](Size c, Size lane) LT_VECTOR_BODY { sum[lane] += load(x[c]); });
   return fold(sum);
 }
 
@@ -70,18 +79,30 @@ void softmax_backward(CpuStream, DType dtype, void* dx_RC, const void* dy_RC, co
 }
 
 template <>
-void cross_entropy_forward(CpuStream, DType dtype, void* losses_M, void* lse_M, const void* logits_MV,
-                           const std::int32_t* targets_M, Size M, Size V) {
-  dispatch_float(dtype, [&]<class T>() {
+void cross_entropy_forward(CpuStream, const CrossEntropyForward& k) {
+  const Size V = k.V;
+  const std::int32_t* const targets_M = k.targets_M;
+  dispatch_float(k.dtype, [&]<class T>() {
     using A = Arithmetic<T>;
-    A *const losses = static_cast<A*>(losses_M), *const lse = static_cast<A*>(lse_M);
-    parallel_for(M, row_grain(V), [=](Size begin, Size end) LT_VECTOR_BODY {
-      for (Size m = begin; m < end; ++m) {
-        const T* const x = static_cast<const T*>(logits_MV) + m * V;
-        const A most = row_max(x, V);
-        lse[m] = most + std::log(row_sum_exp(x, V, most));
-        losses[m] = lse[m] - load(x[targets_M[m]]);
-      }
+    A *const losses = static_cast<A*>(k.losses_M), *const lse = static_cast<A*>(k.lse_M);
+    const T* const logits = static_cast<const T*>(k.logits_MV);
+    const A z_loss = static_cast<A>(k.terms.z_loss), smoothing = static_cast<A>(k.terms.label_smoothing);
+    dispatch_flag(k.terms.none(), [&](auto plain) {
+      parallel_for(k.M, row_grain(V), [=](Size begin, Size end) LT_VECTOR_BODY {
+        for (Size m = begin; m < end; ++m) {
+          if (targets_M[m] == kIgnoredTarget) {
+            losses[m] = lse[m] = 0;
+            continue;
+          }
+          const T* const x = logits + m * V;
+          const A most = row_max(x, V);
+          lse[m] = most + std::log(row_sum_exp(x, V, most));
+          losses[m] = lse[m] - load(x[targets_M[m]]);
+          if (plain) continue;
+          const A of_all = lse[m] - row_sum(x, V) / static_cast<A>(V);
+          losses[m] += smoothing * (of_all - losses[m]) + z_loss * lse[m] * lse[m];
+        }
+      });
     });
   });
 }
@@ -95,27 +116,52 @@ void cross_entropy_backward(CpuStream, const CrossEntropyBackward& k) {
     const T* const logits = static_cast<const T*>(k.logits_MV);
     T* const dlogits = static_cast<T*>(k.dlogits_MV);
     const A* const lse = static_cast<const A*>(k.lse_M);
-    const A factor = static_cast<A>(k.scale) * (k.d_loss ? *static_cast<const A*>(k.d_loss) : A(1));
+    const A factor = static_cast<A>(k.scale) * (k.d_loss ? *static_cast<const A*>(k.d_loss) : A(1)) *
+                     (k.weight ? static_cast<A>(*k.weight) : A(1));
+    const A z_loss = static_cast<A>(k.terms.z_loss), smoothing = static_cast<A>(k.terms.label_smoothing);
+    const A of_each = factor * smoothing / static_cast<A>(V);  // smoothing takes it from every element
     dispatch_flag(k.accumulate, [&](auto flag) {
-      parallel_for(k.M, row_grain(V), [=](Size begin, Size end) LT_VECTOR_BODY {
-        for (Size m = begin; m < end; ++m) {
-          const T* const x = logits + m * V;
-          T* const dx = dlogits + m * V;
-          // Computed from the old values before the row is overwritten, so the target's element is rounded once.
-          const Size target = targets_M[m];
-          const A at_target = factor * (fast_exp_negative(load(x[target]) - lse[m]) - A(1));
-          const T kept = store<T>(flag ? load(dx[target]) + at_target : at_target);
-          const A shift = lse[m];
+      dispatch_flag(k.terms.none(), [&](auto plain) {
+        parallel_for(k.M, row_grain(V), [=](Size begin, Size end) LT_VECTOR_BODY {
+          for (Size m = begin; m < end; ++m) {
+            const T* const x = logits + m * V;
+            T* const dx = dlogits + m * V;
+            const Size target = targets_M[m];
+            if (target == kIgnoredTarget) {
+              if (!flag) std::fill_n(dx, V, store<T>(A(0)));
+              continue;
+            }
+            // Computed from the old values before the row is overwritten, so the target's element is rounded once.
+            const A shift = lse[m], p_target = fast_exp_negative(load(x[target]) - shift);
+            const A of_p = plain ? factor : factor * (A(1) + 2 * z_loss * shift);
+            const A at_target =
+                plain ? factor * (p_target - A(1)) : of_p * p_target - of_each - factor * (A(1) - smoothing);
+            const T kept = store<T>(flag ? load(dx[target]) + at_target : at_target);
 #pragma omp simd
-          for (Size v = 0; v < V; ++v) {
-            const A value = factor * fast_exp_negative(load(x[v]) - shift);
-            dx[v] = store<T>(flag ? load(dx[v]) + value : value);
+            for (Size v = 0; v < V; ++v) {
+              const A p = fast_exp_negative(load(x[v]) - shift), value = plain ? of_p * p : of_p * p - of_each;
+              dx[v] = store<T>(flag ? load(dx[v]) + value : value);
+            }
+            dx[target] = kept;
           }
-          dx[target] = kept;
-        }
+        });
       });
     });
   });
+}
+
+template <>
+void count_targets(CpuStream, float* count, const std::int32_t* targets_N, Size N) {
+  Size counted = 0;
+  for (Size i = 0; i < N; ++i) counted += targets_N[i] != kIgnoredTarget;
+  *count = static_cast<float>(counted);
+}
+
+template <>
+void target_weight(CpuStream, float* weight, const float* counts_n, Size n, double targets) {
+  double counted = 0;
+  for (Size i = 0; i < n; ++i) counted += static_cast<double>(counts_n[i]);
+  *weight = counted > 0 ? static_cast<float>(targets / counted) : 0;
 }
 
 }  // namespace lt::kernels

@@ -164,11 +164,12 @@ void sum_ranks(CpuStream, DType y_dtype, void* y_N, DType x_dtype, const void* c
 }
 
 template <>
-void sum_all(CpuStream, DType dtype, void* out, const void* x_N, Size N, double scale) {
+void sum_all(CpuStream, DType dtype, void* out, const void* x_N, Size N, double scale, const float* weight) {
   dispatch_float(dtype, [&]<class T>() {
     double sum = 0;
     for (Size i = 0; i < N; ++i) sum += static_cast<double>(load(static_cast<const T*>(x_N)[i]));
-    *static_cast<T*>(out) = store<T>(static_cast<Arithmetic<T>>(scale * sum));
+    const double factor = weight != nullptr ? scale * static_cast<double>(*weight) : scale;
+    *static_cast<T*>(out) = store<T>(static_cast<Arithmetic<T>>(factor * sum));
   });
 }
 

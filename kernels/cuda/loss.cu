@@ -56,51 +56,94 @@ __global__ void softmax_backward_kernel(T* dx_RC, const T* dy_RC, const T* y_RC,
 }
 
 // One pass over the row: each thread keeps its largest element and the sum of exponentials relative to it.
-template <int kCount, class T>
-__global__ void cross_entropy_forward_kernel(Arithmetic<T>* losses_M, Arithmetic<T>* lse_M, const T* logits_MV,
-                                             const std::int32_t* targets_M, Size V) {
+template <int kCount, bool kPlain, class T>
+__global__ void cross_entropy_forward_kernel(const __grid_constant__ CrossEntropyForward k) {
   using A = Arithmetic<T>;
-  const Size m = blockIdx.x;
-  const T* const x = logits_MV + m * V;
-  A most = std::numeric_limits<A>::lowest(), sum = 0;
+  const Size m = blockIdx.x, V = k.V;
+  A *const losses = static_cast<A*>(k.losses_M), *const lse_M = static_cast<A*>(k.lse_M);
+  const std::int32_t target = k.targets_M[m];
+  if (target == kIgnoredTarget) {
+    if (threadIdx.x == 0) losses[m] = lse_M[m] = 0;
+    return;
+  }
+  const T* const x = static_cast<const T*>(k.logits_MV) + m * V;
+  A most = std::numeric_limits<A>::lowest(), sum = 0, total = 0;
   for (Size p = threadIdx.x; p < V / kCount; p += blockDim.x) {
     const auto pack = reinterpret_cast<const Pack<T, kCount>*>(x)[p];
     A largest = most;
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) largest = load(pack.values[k]) > largest ? load(pack.values[k]) : largest;
+    for (int i = 0; i < kCount; ++i) largest = load(pack.values[i]) > largest ? load(pack.values[i]) : largest;
     sum *= exponential(most - largest);
     most = largest;
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) sum += exponential(load(pack.values[k]) - most);
+    for (int i = 0; i < kCount; ++i) sum += exponential(load(pack.values[i]) - most);
+    if constexpr (!kPlain) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) total += load(pack.values[i]);
+    }
   }
   const A of_row = block_max(most, std::numeric_limits<A>::lowest());
   const A lse = of_row + log(block_sum(sum * exponential(most - of_row)));
+  if constexpr (!kPlain) total = block_sum(total);
   if (threadIdx.x > 0) return;
   lse_M[m] = lse;
-  losses_M[m] = lse - load(x[targets_M[m]]);
+  losses[m] = lse - load(x[target]);
+  if constexpr (!kPlain) {
+    const A of_all = lse - total / static_cast<A>(V);
+    losses[m] +=
+        static_cast<A>(k.terms.label_smoothing) * (of_all - losses[m]) + static_cast<A>(k.terms.z_loss) * lse * lse;
+  }
 }
 
-template <int kCount, class T>
-__global__ void cross_entropy_backward_kernel(T* dlogits_MV, const T* logits_MV, const Arithmetic<T>* lse_M,
-                                              const std::int32_t* targets_M, const Arithmetic<T>* d_loss,
-                                              Arithmetic<T> scale, Size V, bool accumulate) {
+template <int kCount, bool kPlain, class T>
+__global__ void cross_entropy_backward_kernel(const __grid_constant__ CrossEntropyBackward k) {
   using A = Arithmetic<T>;
   using P = Pack<T, kCount>;
-  const Size m = blockIdx.x, target = targets_M[m];
-  const P* const x = reinterpret_cast<const P*>(logits_MV + m * V);
-  P* const dx = reinterpret_cast<P*>(dlogits_MV + m * V);
-  const A lse = lse_M[m], factor = d_loss ? scale * *d_loss : scale;
+  const Size m = blockIdx.x, V = k.V, target = k.targets_M[m];
+  const P* const x = reinterpret_cast<const P*>(static_cast<const T*>(k.logits_MV) + m * V);
+  P* const dx = reinterpret_cast<P*>(static_cast<T*>(k.dlogits_MV) + m * V);
+  if (target == kIgnoredTarget) {
+    if (k.accumulate) return;
+    P zero;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) zero.values[i] = store<T>(A(0));
+    for (Size p = threadIdx.x; p < V / kCount; p += blockDim.x) dx[p] = zero;
+    return;
+  }
+  const A lse = static_cast<const A*>(k.lse_M)[m];
+  const A scale = static_cast<A>(k.scale), of_loss = k.d_loss ? scale * *static_cast<const A*>(k.d_loss) : scale;
+  const A factor = k.weight ? of_loss * static_cast<A>(*k.weight) : of_loss;
+  const A of_p = factor * (A(1) + 2 * static_cast<A>(k.terms.z_loss) * lse);
+  const A of_each = factor * static_cast<A>(k.terms.label_smoothing) / static_cast<A>(V);
+  const A of_target = factor * (A(1) - static_cast<A>(k.terms.label_smoothing));
   for (Size p = threadIdx.x; p < V / kCount; p += blockDim.x) {
     const P pack = x[p];
     P result;
-    if (accumulate) result = dx[p];
+    if (k.accumulate) result = dx[p];
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      const A value = factor * (exponential(load(pack.values[k]) - lse) - (p * kCount + k == target ? A(1) : A(0)));
-      result.values[k] = store<T>(accumulate ? load(result.values[k]) + value : value);
+    for (int i = 0; i < kCount; ++i) {
+      const A probability = exponential(load(pack.values[i]) - lse);
+      const bool is_target = p * kCount + i == target;
+      const A value = kPlain ? factor * (probability - (is_target ? A(1) : A(0)))
+                             : of_p * probability - of_each - (is_target ? of_target : A(0));
+      result.values[i] = store<T>(k.accumulate ? load(result.values[i]) + value : value);
     }
     dx[p] = result;
   }
+}
+
+__global__ void count_targets_kernel(float* count, const std::int32_t* targets_N, Size N) {
+  double counted = 0;
+  for (Size i = threadIdx.x; i < N; i += blockDim.x) counted += targets_N[i] != kIgnoredTarget;
+  counted = block_sum(counted);
+  if (threadIdx.x == 0) *count = static_cast<float>(counted);
+}
+
+__global__ void target_weight_kernel(float* weight, const float* counts_n, Size n, double targets) {
+  double counted = 0;
+  for (Size i = threadIdx.x; i < n; i += blockDim.x) counted += static_cast<double>(counts_n[i]);
+  counted = block_sum(counted);
+  if (threadIdx.x == 0) *weight = counted > 0 ? static_cast<float>(targets / counted) : 0;
 }
 
 }  // namespace
@@ -127,16 +170,14 @@ void softmax_backward(CudaStream stream, DType dtype, void* dx_RC, const void* d
 }
 
 template <>
-void cross_entropy_forward(CudaStream stream, DType dtype, void* losses_M, void* lse_M, const void* logits_MV,
-                           const std::int32_t* targets_M, Size M, Size V) {
-  if (M == 0) return;
-  dispatch_float(dtype, [&]<class T>() {
-    using A = Arithmetic<T>;
-    const T* const logits = static_cast<const T*>(logits_MV);
-    dispatch_flag(V % kPack<T> == 0 && aligned(logits), [&](auto whole) {
-      cross_entropy_forward_kernel<whole.value ? kPack<T> : 1>
-          <<<static_cast<unsigned>(M), kRowThreads, 0, stream_of(stream)>>>(
-              static_cast<A*>(losses_M), static_cast<A*>(lse_M), logits, targets_M, V);
+void cross_entropy_forward(CudaStream stream, const CrossEntropyForward& k) {
+  if (k.M == 0) return;
+  dispatch_float(k.dtype, [&]<class T>() {
+    dispatch_flag(k.V % kPack<T> == 0 && aligned(static_cast<const T*>(k.logits_MV)), [&](auto whole) {
+      dispatch_flag(k.terms.none(), [&](auto plain) {
+        cross_entropy_forward_kernel<whole.value ? kPack<T> : 1, plain.value, T>
+            <<<static_cast<unsigned>(k.M), kRowThreads, 0, stream_of(stream)>>>(k);
+      });
     });
   });
   check_launch("cross_entropy_forward");
@@ -146,17 +187,28 @@ template <>
 void cross_entropy_backward(CudaStream stream, const CrossEntropyBackward& k) {
   if (k.M == 0) return;
   dispatch_float(k.dtype, [&]<class T>() {
-    using A = Arithmetic<T>;
-    T* const dlogits = static_cast<T*>(k.dlogits_MV);
-    const T* const logits = static_cast<const T*>(k.logits_MV);
-    dispatch_flag(k.V % kPack<T> == 0 && aligned(dlogits, logits), [&](auto whole) {
-      cross_entropy_backward_kernel<whole.value ? kPack<T> : 1>
-          <<<static_cast<unsigned>(k.M), kRowThreads, 0, stream_of(stream)>>>(
-              dlogits, logits, static_cast<const A*>(k.lse_M), k.targets_M, static_cast<const A*>(k.d_loss),
-              static_cast<A>(k.scale), k.V, k.accumulate);
+    const bool packs =
+        k.V % kPack<T> == 0 && aligned(static_cast<T*>(k.dlogits_MV), static_cast<const T*>(k.logits_MV));
+    dispatch_flag(packs, [&](auto whole) {
+      dispatch_flag(k.terms.none(), [&](auto plain) {
+        cross_entropy_backward_kernel<whole.value ? kPack<T> : 1, plain.value, T>
+            <<<static_cast<unsigned>(k.M), kRowThreads, 0, stream_of(stream)>>>(k);
+      });
     });
   });
   check_launch("cross_entropy_backward");
+}
+
+template <>
+void count_targets(CudaStream stream, float* count, const std::int32_t* targets_N, Size N) {
+  count_targets_kernel<<<1, kRowThreads, 0, stream_of(stream)>>>(count, targets_N, N);
+  check_launch("count_targets");
+}
+
+template <>
+void target_weight(CudaStream stream, float* weight, const float* counts_n, Size n, double targets) {
+  target_weight_kernel<<<1, kThreads, 0, stream_of(stream)>>>(weight, counts_n, n, targets);
+  check_launch("target_weight");
 }
 
 }  // namespace lt::kernels

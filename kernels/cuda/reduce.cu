@@ -22,11 +22,13 @@ __global__ void block_squares_kernel(double* partial, const T* x_N, Size N) {
 
 // One block: each thread adds its elements in order, then the sums of the threads are added.
 template <class Y, class T>
-__global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale) {
+__global__ void sum_in_order_kernel(Y* out, const T* x_N, Size N, double scale, const float* weight) {
   double sum = 0;
   for (Size i = threadIdx.x; i < N; i += blockDim.x) sum += static_cast<double>(load(x_N[i]));
   sum = block_sum(sum);
-  if (threadIdx.x == 0) *out = store<Y>(static_cast<Arithmetic<Y>>(scale * sum));
+  if (threadIdx.x > 0) return;
+  const double factor = weight != nullptr ? scale * static_cast<double>(*weight) : scale;
+  *out = store<Y>(static_cast<Arithmetic<Y>>(factor * sum));
 }
 
 // One warp per output if its elements are contiguous; sum_middle_kernel uses one thread per output.
@@ -136,14 +138,15 @@ void sum_squares(CudaStream stream, DType dtype, double* sum, const void* x_N, S
         partial, static_cast<const T*>(x_N), N);
     check_launch("block_squares");
   });
-  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(sum, partial, blocks, 1.0);
+  sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(sum, partial, blocks, 1.0, nullptr);
   check_launch("sum_squares");
 }
 
 template <>
-void sum_all(CudaStream stream, DType dtype, void* out, const void* x_N, Size N, double scale) {
+void sum_all(CudaStream stream, DType dtype, void* out, const void* x_N, Size N, double scale, const float* weight) {
   dispatch_float(dtype, [&]<class T>() {
-    sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(static_cast<T*>(out), static_cast<const T*>(x_N), N, scale);
+    sum_in_order_kernel<<<1, 1024, 0, stream_of(stream)>>>(static_cast<T*>(out), static_cast<const T*>(x_N), N, scale,
+                                                           weight);
   });
   check_launch("sum_all");
 }

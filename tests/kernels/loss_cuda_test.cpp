@@ -28,19 +28,35 @@ TEST_CASE("cuda: softmax and cross-entropy, by the scale of each row", "[cuda]")
     for (const auto [R, C] : kLossRows) {
       CAPTURE(R, C);
       for (const bool add : {false, true}) {
+        const LossTerms terms = add ? LossTerms{0.01, 0.25} : LossTerms{};
         OnBoth both;
         const int x = both.array(dtype, R * C, 5), dy = both.array(dtype, R * C), y = both.array(dtype, R * C),
                   dx = both.array(dtype, R * C), losses = both.array(sums, R), lse = both.array(sums, R),
-                  dl = both.array(dtype, R * C), d_loss = both.constant(sums, 1, 0.5), targets = both.ids(R, C);
+                  dl = both.array(dtype, R * C), d_loss = both.constant(sums, 1, 0.5), targets = both.ids(R, C),
+                  count = both.words(0.0f), weight = both.words(0.0f);
+        both.ignore(targets, R / 2);
         both.by_element(y, C);
         if (!add) both.by_row(dx, C), both.by_element(dl, C);
         both.run(
             [&, R = R, C = C](auto s, auto at) {
               softmax_forward(s, dtype, at(y), at(x), R, C);
               softmax_backward(s, dtype, at(dx), at(dy), at(y), R, C, add);
-              cross_entropy_forward(s, dtype, at(losses), at(lse), at(x), targets_at(at(targets)), R, C);
-              cross_entropy_backward(
-                  s, {dtype, R, C, at(dl), at(x), at(lse), targets_at(at(targets)), at(d_loss), kScale, add});
+              auto *const counted = static_cast<float*>(at(count)), *const factor = static_cast<float*>(at(weight));
+              count_targets(s, counted, targets_at(at(targets)), R);
+              target_weight(s, factor, counted, 1, static_cast<double>(R));
+              cross_entropy_forward(s, {dtype, R, C, at(losses), at(lse), at(x), targets_at(at(targets)), terms});
+              cross_entropy_backward(s, {.dtype = dtype,
+                                         .M = R,
+                                         .V = C,
+                                         .dlogits_MV = at(dl),
+                                         .logits_MV = at(x),
+                                         .lse_M = at(lse),
+                                         .targets_M = targets_at(at(targets)),
+                                         .d_loss = at(d_loss),
+                                         .weight = factor,
+                                         .scale = kScale,
+                                         .accumulate = add,
+                                         .terms = terms});
             },
             4);
       }

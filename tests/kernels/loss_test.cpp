@@ -60,48 +60,90 @@ TEST_CASE("softmax with its gradient", "[kernels]") {
   }
 }
 
-TEST_CASE("cross_entropy with its gradient", "[kernels]") {
+TEST_CASE("cross_entropy with its gradient, z-loss, label smoothing and ignored targets", "[kernels]") {
   for (const DType dtype : kFloats) {
     const DType sums = gradient_dtype(dtype);
     for (const LossShape s : kLossShapes) {
-      INFO(dtype_name(dtype) << " " << s.R << " x " << s.C);
-      const Size n = s.R * s.C;
-      const Array logits = random_array(dtype, n, 1, 10);
-      const auto targets = random_ids(s.R, s.C, 2);
-      std::vector<double> lse_expected, losses_expected;
-      const std::vector<double> p = softmax_of(logits, s, &lse_expected);
-      for (Size r = 0; r < s.R; ++r) {
-        const std::size_t u = static_cast<std::size_t>(r);
-        losses_expected.push_back(lse_expected[u] - logits[r * s.C + targets[u]]);
-      }
-      Array losses(sums, s.R), lse(sums, s.R);
-      cross_entropy_forward(CpuStream{}, dtype, losses.data(), lse.data(), logits.data(), targets.data(), s.R, s.C);
-      CHECK(error_of(lse, lse_expected) <= tolerance(sums));
-      CHECK(error_of(losses, losses_expected) <= tolerance(sums));
-
-      Array d_loss(sums, 1);
-      d_loss.set(0, 0.75);
-      for (const bool accumulate : {false, true}) {
-        for (const bool given : {false, true}) {
-          Array dlogits = random_array(dtype, n, 3);
-          std::vector<double> expected = dlogits.values();
-          for (Size i = 0; i < n; ++i) {
-            const std::size_t u = static_cast<std::size_t>(i);
-            const double hot = targets[static_cast<std::size_t>(i / s.C)] == i % s.C ? 1 : 0;
-            expected[u] = (accumulate ? expected[u] : 0) + (given ? 0.75 : 1) * 2.0 * (p[u] - hot);
+      for (const LossTerms terms : {LossTerms{}, {0.01, 0.0}, {0.0, 0.25}, {0.01, 0.25}}) {
+        INFO(dtype_name(dtype) << " " << s.R << " x " << s.C << " z " << terms.z_loss << " smoothing "
+                               << terms.label_smoothing);
+        const Size n = s.R * s.C;
+        Array logits = random_array(dtype, n, 1, 10);
+        auto targets = random_ids(s.R, s.C, 2);
+        std::vector<double> lse_expected, losses_expected, of_logits(static_cast<std::size_t>(n));
+        const std::vector<double> p = softmax_of(logits, s, &lse_expected);
+        const auto at = [](Size i) { return static_cast<std::size_t>(i); };
+        for (Size r = 0; r < s.R; ++r) {
+          const double lse = lse_expected[at(r)], part = terms.label_smoothing / static_cast<double>(s.C);
+          double loss = terms.z_loss * lse * lse;
+          for (Size c = 0; c < s.C; ++c) {
+            const double share = part + (targets[at(r)] == c ? 1 - terms.label_smoothing : 0);
+            loss += share * (lse - logits[r * s.C + c]);
+            of_logits[at(r * s.C + c)] = p[at(r * s.C + c)] * (1 + 2 * terms.z_loss * lse) - share;
           }
-          cross_entropy_backward(CpuStream{}, {dtype, s.R, s.C, dlogits.data(), logits.data(), lse.data(),
-                                               targets.data(), given ? d_loss.data() : nullptr, 2.0, accumulate});
-          CHECK(error_of(dlogits, expected) <= tolerance(dtype));
-          if (accumulate) continue;
-          Array in_place = copy_of(logits);
-          cross_entropy_backward(CpuStream{}, {dtype, s.R, s.C, in_place.data(), in_place.data(), lse.data(),
-                                               targets.data(), given ? d_loss.data() : nullptr, 2.0, false});
-          CHECK(in_place.same_bits(dlogits));
+          losses_expected.push_back(loss);
+        }
+        const Size ignored = s.R / 2;  // not in a single row
+        if (s.R > 1) {
+          targets[at(ignored)] = kIgnoredTarget, lse_expected[at(ignored)] = losses_expected[at(ignored)] = 0;
+          for (Size c = 0; c < s.C; ++c) of_logits[at(ignored * s.C + c)] = 0;
+          logits.set(ignored * s.C, std::nan(""));
+        }
+        Array losses(sums, s.R), lse(sums, s.R);
+        cross_entropy_forward(CpuStream{},
+                              {dtype, s.R, s.C, losses.data(), lse.data(), logits.data(), targets.data(), terms});
+        CHECK(error_of(lse, lse_expected) <= tolerance(sums));
+        CHECK(error_of(losses, losses_expected) <= 2 * tolerance(sums));  // squares of lse, about 10
+
+        Array d_loss(sums, 1);
+        d_loss.set(0, 0.75);
+        const float weight = 1.5f;
+        for (const bool accumulate : {false, true}) {
+          for (const bool given : {false, true}) {
+            const Array dlogits_before = random_array(dtype, n, 3);
+            std::vector<double> expected = dlogits_before.values();
+            for (std::size_t i = 0; i < expected.size(); ++i) {
+              expected[i] = (accumulate ? expected[i] : 0) + (given ? 0.75 * 1.5 : 1) * 2.0 * of_logits[i];
+            }
+            Array dlogits = copy_of(dlogits_before);
+            CrossEntropyBackward call{.dtype = dtype,
+                                      .M = s.R,
+                                      .V = s.C,
+                                      .dlogits_MV = dlogits.data(),
+                                      .logits_MV = logits.data(),
+                                      .lse_M = lse.data(),
+                                      .targets_M = targets.data(),
+                                      .d_loss = given ? d_loss.data() : nullptr,
+                                      .weight = given ? &weight : nullptr,
+                                      .scale = 2.0,
+                                      .accumulate = accumulate,
+                                      .terms = terms};
+            cross_entropy_backward(CpuStream{}, call);
+            CHECK(error_of(dlogits, expected) <= tolerance(dtype));
+            if (accumulate) continue;
+            Array in_place = copy_of(logits);
+            call.dlogits_MV = in_place.data(), call.logits_MV = in_place.data();
+            cross_entropy_backward(CpuStream{}, call);
+            CHECK(in_place.same_bits(dlogits));
+          }
         }
       }
     }
   }
+}
+
+TEST_CASE("target_weight: targets over counted targets, 0 if none counts", "[kernels]") {
+  const std::vector<std::int32_t> targets{3, kIgnoredTarget, 0, kIgnoredTarget, kIgnoredTarget};
+  float counts[2] = {}, weight = -1;
+  count_targets(CpuStream{}, &counts[0], targets.data(), 5);
+  count_targets(CpuStream{}, &counts[1], targets.data() + 1, 2);
+  CHECK(counts[0] == 2);
+  CHECK(counts[1] == 1);
+  target_weight(CpuStream{}, &weight, counts, 2, 7);
+  CHECK(weight == 7.0f / 3);
+  count_targets(CpuStream{}, &counts[0], targets.data() + 3, 2);
+  target_weight(CpuStream{}, &weight, counts, 1, 2);
+  CHECK(weight == 0);
 }
 
 TEST_CASE("masked logits get no probability, large ones no overflow, NaN is seen", "[kernels]") {
@@ -115,10 +157,18 @@ TEST_CASE("masked logits get no probability, large ones no overflow, NaN is seen
   for (Size i = 0; i < C; ++i) CHECK(std::abs(y[i] - (i % 3 ? 0.0 : 1.0 / 24)) <= (i % 3 ? 0 : 1e-7));
   for (Size i = C; i < 2 * C; ++i) CHECK(std::isnan(y[i]));
   for (Size i = 0; i < C; i += 3) x.set(i, 2);
-  cross_entropy_forward(CpuStream{}, DType::f32, losses.data(), lse.data(), x.data(), targets, 2, C);
+  cross_entropy_forward(CpuStream{}, {DType::f32, 2, C, losses.data(), lse.data(), x.data(), targets});
   CHECK(std::abs(losses[0] - std::log(24.0)) < 1e-6);
   CHECK(std::isnan(losses[1]));
-  cross_entropy_backward(CpuStream{}, {DType::f32, 2, C, y.data(), x.data(), lse.data(), targets, nullptr, 1.0, false});
+  cross_entropy_backward(CpuStream{}, {.dtype = DType::f32,
+                                       .M = 2,
+                                       .V = C,
+                                       .dlogits_MV = y.data(),
+                                       .logits_MV = x.data(),
+                                       .lse_M = lse.data(),
+                                       .targets_M = targets,
+                                       .d_loss = nullptr,
+                                       .scale = 1.0});
   CHECK(y[1] == 0);
   CHECK(std::abs(y[3] - (1.0 / 24 - 1)) < 1e-6);
   CHECK(std::isnan(y[C]));

@@ -50,6 +50,11 @@ class OnBoth {
     entries_.back().compared = false;
     return index;
   }
+  // Makes element `at` of ids an ignored target.
+  void ignore(int index, Size at) {
+    std::memcpy(static_cast<std::byte*>(entries_[static_cast<std::size_t>(index)].host.data()) + at * 4,
+                &kIgnoredTarget, 4);
+  }
 
   // kernel(stream, at), where at(index) is the array's memory on the stream's device. Then every array is compared.
   template <class Kernel>

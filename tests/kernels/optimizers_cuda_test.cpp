@@ -107,7 +107,7 @@ TEST_CASE("cuda: AdamW", "[cuda]") {
           auto* const values = static_cast<StepNumbers*>(at(numbers));
           const auto f32 = [&](int i) { return static_cast<float*>(at(i)); };
           step_numbers(s, {values, f32(norm), static_cast<const double*>(at(partials)), 5, f32(loss), 1.0f,
-                           static_cast<const StepRates*>(at(rates)), GroupRates{1, {{1, {0.9f, 0.95f}}}},
+                           static_cast<const StepRates*>(at(rates)), GroupRates{1, {{1, {0.9f, 0.95f}}}}, nullptr,
                            scale > 0 ? static_cast<LossScaleState*>(at(scaling)) : nullptr});
           adamw_update(s, {f32(w), f32(m), f32(v), f32(g), at(copy), dtype, n, n / 2}, {0.9f, 0.95f, 1e-8f, 0.1f},
                        values);

@@ -18,7 +18,7 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   float norm = 0;
   const auto fill = [&](float clip, LossScaleState* scaling, double factor) {
     const double scaled[] = {partials[0] * factor, partials[1] * factor};
-    step_numbers(CpuStream{}, {both, &norm, scaled, 2, &loss, clip, &rates, groups, scaling});
+    step_numbers(CpuStream{}, {both, &norm, scaled, 2, &loss, clip, &rates, groups, nullptr, scaling});
   };
   fill(0, nullptr, 1);
   CHECK(norm == 5);
@@ -34,6 +34,16 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   CHECK(numbers.skip == 0);
   fill(1, nullptr, 1);
   CHECK(numbers.gradient_scale == Approx(0.2));
+
+  const float none_counts = 0, some_count = 1.5f;
+  for (const float* const weight : {&none_counts, &some_count}) {
+    LossScaleState scaling{1, 7, 1};
+    step_numbers(CpuStream{}, {both, &norm, partials, 2, &loss, 0, &rates, groups, weight, &scaling});
+    CHECK(numbers.skip == (weight == &none_counts ? 1 : 0));
+    CHECK(scaling.scale == 1);
+    CHECK(scaling.steps == (weight == &none_counts ? 7 : 8));
+    CHECK(scaling.skipped == (weight == &none_counts ? 2 : 1));
+  }
 
   LossScaleState scaling{1024, 7, 1};
   fill(1, &scaling, 1024 * 1024.0);

@@ -14,7 +14,7 @@ Tensor ones(Size samples) {
 }
 
 std::vector<float> dropped(Size first, Size samples, std::uint64_t seed = 1, std::string_view site = "blocks.0.ffn") {
-  const nn::ForwardScope scope({true, seed, static_cast<std::uint64_t>(first), std::nullopt});
+  const nn::ForwardScope scope({true, seed, static_cast<std::uint64_t>(first), {}});
   return nn::dropout(ones(samples), 0.25, site).to_vector<float>();
 }
 
@@ -53,23 +53,23 @@ TEST_CASE("kept elements are scaled, the share of dropped ones is p", "[nn]") {
 TEST_CASE("without training there is no dropout", "[nn]") {
   const Tensor x = ones(2);
   CHECK(nn::dropout(x, 0.25, "site").is_same(x));
-  const nn::ForwardScope evaluation({false, 1, 0, std::nullopt});
+  const nn::ForwardScope evaluation({false, 1, 0, {}});
   CHECK(nn::dropout(x, 0.25, "site").is_same(x));
-  const nn::ForwardScope training({true, 1, 0, std::nullopt});
+  const nn::ForwardScope training({true, 1, 0, {}});
   CHECK(nn::dropout(x, 0, "site").is_same(x));
   CHECK_FALSE(nn::dropout(x, 0.25, "site").is_same(x));
 }
 
 TEST_CASE("contexts nest", "[nn]") {
   CHECK_FALSE(nn::ForwardContext::current().training);
-  const nn::ForwardScope outer({true, 1, 2, 0.5});
+  const nn::ForwardScope outer({true, 1, 2, {.gradient = 0.5}});
   {
-    const nn::ForwardScope inner({false, 3, 4, std::nullopt});
+    const nn::ForwardScope inner({false, 3, 4, {}});
     CHECK(nn::ForwardContext::current().seed == 3);
   }
   CHECK(nn::ForwardContext::current().seed == 1);
   CHECK(nn::ForwardContext::current().first_sample == 2);
-  CHECK(nn::ForwardContext::current().loss_gradient->factor == 0.5);
+  CHECK(nn::ForwardContext::current().loss.gradient->factor == 0.5);
 }
 
 TEST_CASE("a model's loss and gradients over a batch are the means over its samples, with dropout", "[nn]") {
@@ -77,11 +77,11 @@ TEST_CASE("a model's loss and gradients over a batch are the means over its samp
     nn::TransformerSpec spec = two_blocks(family);
     spec.dropout = 0.3;
     const auto model = model_of(spec, DType::f64);
-    const Pass whole = run_pass(*model, tokens_of(4, 3, 10, spec.vocab), {true, 1, 4, std::nullopt});
+    const Pass whole = run_pass(*model, tokens_of(4, 3, 10, spec.vocab), {true, 1, 4, {}});
     Pass mean;
     for (Size sample = 4; sample < 7; ++sample) {
-      const Pass one = run_pass(*model, tokens_of(sample, 1, 10, spec.vocab),
-                                {true, 1, static_cast<std::uint64_t>(sample), std::nullopt});
+      const Pass one =
+          run_pass(*model, tokens_of(sample, 1, 10, spec.vocab), {true, 1, static_cast<std::uint64_t>(sample), {}});
       mean.loss += one.loss / 3;
       for (const auto& [name, gradient] : one.gradients) {
         auto& sum = mean.gradients[name];

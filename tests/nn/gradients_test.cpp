@@ -15,7 +15,7 @@ TEST_CASE("gradients of every parameter agree with central differences of the lo
       spec.tie_embeddings = tied, spec.dropout = 0.1;
       const auto model = model_of(spec, DType::f64);
       const Batch batch = tokens_of(0, 2, 8, spec.vocab);
-      const nn::ForwardContext context{true, 4, 0, std::nullopt};
+      const nn::ForwardContext context{true, 4, 0, {}};
       const Pass pass = run_pass(*model, batch, context);
       const nn::ForwardScope scope(context);
       for (const nn::NamedParameter& entry : model->all_parameters()) {

@@ -72,7 +72,7 @@ inline Pass run_pass(lt::nn::Model& model, const lt::Batch& batch, const lt::nn:
     const lt::TapeScope recording(&tape);
     loss = model.loss(batch);
   }
-  lt::backward(tape, loss, context.loss_gradient.value_or(1.0));
+  lt::backward(tape, loss, context.loss.gradient.value_or(1.0));
   Pass pass{loss.item(), {}};
   for (const lt::nn::NamedParameter& entry : model.all_parameters()) {
     const lt::Tensor gradient = entry.parameter->tensor().gradient();

@@ -97,7 +97,8 @@ TEST_CASE("recomputation leaves loss and gradients as they are, bit by bit", "[n
           spec.dropout = dropout;
           const auto model = model_of(spec, dtype);
           const Batch batch = tokens_of(0, 3, 12, spec.vocab);
-          const nn::ForwardContext context{true, 9, 5, loss_gradient};
+          nn::ForwardContext context{.training = true, .seed = 9, .first_sample = 5, .loss = {}};
+          if (loss_gradient) context.loss.gradient = *loss_gradient;
           const Pass expected = run_pass(*model, batch, context);
           CHECK(expected.gradients.size() == model->all_parameters().size());
           for (const Recompute mode : kModes) {

@@ -214,6 +214,23 @@ TEST_CASE("cross_entropy: gradient and value", "[ops]") {
   CHECK(ops::cross_entropy(flat, token_ids({4}, 256, 1)).item() == Approx(std::log(256.0)).epsilon(1e-14));
 }
 
+TEST_CASE("losses ignore targets, and have a z-loss and label smoothing", "[ops]") {
+  const Size M = 6, V = 5, C = 3;
+  const Tensor targets =
+      Tensor::from(std::vector<std::int32_t>{kIgnoredTarget, 2, 0, kIgnoredTarget, 4, kIgnoredTarget}, {M});
+  const ops::LossOptions terms{.z_loss = 0.02, .label_smoothing = 0.3};
+  check_gradient([&](auto& x) { return ops::cross_entropy(x[0], targets, terms); }, {normal({M, V}, 1)});
+  check_gradient([&](auto& x) { return ops::head_cross_entropy(x[0], x[1], targets, terms); },
+                 {normal({M, C}, 1), normal({V, C}, 2)});
+  // The rows that count, alone.
+  const Tensor x = normal({M, V}, 1), counted = Tensor::from(std::vector<std::int32_t>{2, 0, 4}, {3});
+  const Tensor rows = ops::concat({ops::slice(x, 0, 1, 2), ops::slice(x, 0, 4, 1)}, 0);
+  const double alone = ops::cross_entropy(rows, counted, terms).item();
+  CHECK(ops::cross_entropy(x, targets, terms).item() == Approx(alone).epsilon(1e-7));  // the weight is f32
+  const Tensor none = Tensor::from(std::vector<std::int32_t>{kIgnoredTarget, kIgnoredTarget}, {2});
+  CHECK(ops::cross_entropy(ops::slice(x, 0, 0, 2), none, terms).item() == 0);
+}
+
 TEST_CASE("wrong arguments are named", "[ops]") {
   const auto message = [](const std::function<void()>& call) -> std::string {
     try {

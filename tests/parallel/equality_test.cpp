@@ -59,7 +59,7 @@ class Stack final : public nn::Model {
     return run(body_, [this, batch] {
       Tensor x = ops::embedding(body_.table.tensor(), batch.inputs);
       for (nn::Linear* layer : body_.layers) x = (*layer)(x, x);
-      return ops::head_cross_entropy(x, body_.table.tensor(), batch.targets, std::nullopt);
+      return ops::head_cross_entropy(x, body_.table.tensor(), batch.targets);
     });
   }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/common.h"
+#include "libtrain/kernels/ignored_target.h"
 
 namespace lt::kernels {
 
@@ -15,12 +16,31 @@ template <class S>
 void softmax_backward(S stream, DType dtype, void* dx_RC, const void* dy_RC, const void* y_RC, Size R, Size C,
                       bool accumulate);
 
-// losses_M = log(sum_V exp(logits_MV)) - logits_MV[target_M]; lse_M is the first term. Both are f32 (f64 for f64).
+// What a loss adds to the cross-entropy -log p_target of a row, with lse = log(sum_V exp(logits)):
+// (1 - label_smoothing) * -log p_target + label_smoothing * mean_V(-log p_v)   (Szegedy et al. 2016, section 7)
+// + z_loss * lse^2                                                             (Chowdhery et al. 2022, section 5).
+struct LossTerms {
+  double z_loss = 0, label_smoothing = 0;
+  constexpr bool none() const { return z_loss == 0 && label_smoothing == 0; }
+};
+
+// A row whose target is kIgnoredTarget has loss 0, lse 0 and gradient 0, whatever its logits are. All other targets
+// must be in [0, V).
+
+// losses_M = lse_M - logits_MV[target_M], with the terms above. Both outputs are f32 (f64 for f64).
+struct CrossEntropyForward {
+  DType dtype;
+  Size M, V;
+  void *losses_M, *lse_M;
+  const void* logits_MV;
+  const std::int32_t* targets_M;
+  LossTerms terms = {};
+};
 template <class S>
-void cross_entropy_forward(S stream, DType dtype, void* losses_M, void* lse_M, const void* logits_MV,
-                           const std::int32_t* targets_M, Size M, Size V);
-// dlogits_MV (+)= scale * d_loss[0] * (exp(logits - lse) - [v = target]). d_loss is one element of the losses' type, or
-// null for 1. dlogits may be logits (without accumulate).
+void cross_entropy_forward(S stream, const CrossEntropyForward& loss);
+
+// dlogits_MV (+)= scale * d_loss[0] * weight[0] * (exp(logits - lse) - [v = target]), with the terms' gradients. d_loss
+// is one element of the losses' type and weight one f32; null stands for 1. dlogits may be logits (without accumulate).
 struct CrossEntropyBackward {
   DType dtype;
   Size M, V;
@@ -28,10 +48,20 @@ struct CrossEntropyBackward {
   const void *logits_MV, *lse_M;
   const std::int32_t* targets_M;
   const void* d_loss;
+  const float* weight = nullptr;
   double scale;
   bool accumulate = false;
+  LossTerms terms = {};
 };
 template <class S>
 void cross_entropy_backward(S stream, const CrossEntropyBackward& loss);
+
+// count[0] = the number of targets_N that are not kIgnoredTarget. Exact up to 2^24.
+template <class S>
+void count_targets(S stream, float* count, const std::int32_t* targets_N, Size N);
+// weight[0] = targets / (the sum of counts_n), or 0 if that sum is 0. It turns a mean over all targets, the ignored
+// ones among them with a loss of 0, into the mean over those that count.
+template <class S>
+void target_weight(S stream, float* weight, const float* counts_n, Size n, double targets);
 
 }  // namespace lt::kernels

@@ -13,9 +13,10 @@ template <class S>
 void sum_squares(S stream, DType dtype, double* sum, const void* x_N, Size N, double* partials = nullptr);
 inline constexpr Size sum_blocks(Size N) { return (N + kSumBlock - 1) / kSumBlock; }
 
-// out[0] = scale * sum of x_N, summed in double in a fixed order; one dtype, f32 or f64.
+// out[0] = scale * weight[0] * sum of x_N, summed in double in a fixed order; one dtype, f32 or f64. weight is one f32;
+// null stands for 1.
 template <class S>
-void sum_all(S stream, DType dtype, void* out, const void* x_N, Size N, double scale);
+void sum_all(S stream, DType dtype, void* out, const void* x_N, Size N, double scale, const float* weight = nullptr);
 
 // out_OI (+)= sum over the middle dimension of x_ORI, in a fixed order, in f32 (f64 for f64); out has out_dtype: x's
 // dtype or gradient_dtype(dtype).

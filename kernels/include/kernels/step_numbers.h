@@ -36,7 +36,7 @@ inline constexpr std::int32_t kScaleSteps = 2000;
 // norm[0] = sqrt of the sum of partials_n in order, over the loss scale. Fills each group's numbers from `rates`:
 // lr = rates->lr * lr_scale;
 // gradient_scale = (clip / norm if clip > 0 and norm > clip, else 1) / loss scale;
-// skip = 1 if norm or loss[0] is not finite, else 0. Pointers are to device memory.
+// skip = 1 if norm or loss[0] is not finite or target_weight[0] is 0, else 0. Pointers are to device memory.
 struct StepNumbersOf {
   StepNumbers* numbers_G;
   float* norm;
@@ -46,6 +46,7 @@ struct StepNumbersOf {
   float clip;
   const StepRates* rates;
   GroupRates groups;
+  const float* target_weight = nullptr;  // 0: no target counts, so nothing is learned; null: 1
   LossScaleState* scaling;  // on return, the state of the next step; null: a scale of 1
 };
 template <class S>

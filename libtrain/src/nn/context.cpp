@@ -1,4 +1,4 @@
-// The context of a forward pass, and the dropout keyed by it.
+// The context of a forward pass, and the loss and the dropout that depend on it.
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/ops/ops.h"
@@ -9,6 +9,10 @@ const ForwardContext& ForwardContext::current() {
   static const ForwardContext none;
   const ForwardContext* const current = Context::current().forward;
   return current != nullptr ? *current : none;
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
+  return ops::cross_entropy(logits, targets, ForwardContext::current().loss);
 }
 
 Tensor dropout(const Tensor& x, double p, std::string_view site) {

@@ -34,7 +34,7 @@ Tensor Transformer::loss(const Batch& batch) {
   const Tensor targets = batch.targets;
   return run(*head_, [=, this] {
     const Tensor weight = spec_.tied() ? embed_->table() : head_->weight();
-    return ops::head_cross_entropy(head_->norm(x), weight, targets, ForwardContext::current().loss_gradient);
+    return ops::head_cross_entropy(head_->norm(x), weight, targets, ForwardContext::current().loss);
   });
 }
 

@@ -11,6 +11,7 @@
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
 #include "ops/linear_products.h"
+#include "ops/targets.h"
 #include "profile/work_count.h"
 #include "tensor/dispatch.h"
 
@@ -25,16 +26,17 @@ struct HeadCrossEntropy final : Function {
   const char* name() const override { return "head_cross_entropy"; }
 
   Saved x_, weight_;
-  Tensor targets_, lse_;
+  Tensor targets_, lse_, target_weight_;
+  kernels::LossTerms terms_;
   Tensor dx_;  // set if the forward pass computed the gradients
   bool computed_ = false;
   Size M_ = 0, V_ = 0, C_ = 0;
 
-  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                 const std::optional<LossGradient>& loss_gradient) {
-    x_ = x, weight_ = weight, targets_ = targets;
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets, const LossOptions& options) {
+    x_ = x, weight_ = weight, targets_ = targets, target_weight_ = weight_of(options, targets);
+    terms_ = {options.z_loss, options.label_smoothing};
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
-    computed_ = loss_gradient.has_value() && Context::current().tape != nullptr &&
+    computed_ = options.gradient.has_value() && Context::current().tape != nullptr &&
                 (x.requires_grad() || weight.requires_grad());
     const DType sums = gradient_dtype(x.dtype());
     const Tensor losses = Tensor::empty({M_}, sums, x.device());
@@ -43,13 +45,21 @@ struct HeadCrossEntropy final : Function {
     if (computed_ && x.requires_grad()) dx_ = Tensor::empty(x.shape(), x.dtype(), x.device());
     for_each_chunk([&](Size begin, Size count, const Tensor& logits) {
       dispatch(x.device(), [&](auto s) {
-        kernels::cross_entropy_forward(s, x.dtype(), row(losses, begin, 1), row(lse_, begin, 1), logits.data(),
-                                       targets.template data<std::int32_t>() + begin, count, V_);
+        kernels::cross_entropy_forward(s, {.dtype = x.dtype(),
+                                           .M = count,
+                                           .V = V_,
+                                           .losses_M = row(losses, begin, 1),
+                                           .lse_M = row(lse_, begin, 1),
+                                           .logits_MV = logits.data(),
+                                           .targets_M = targets.template data<std::int32_t>() + begin,
+                                           .terms = terms_});
       });
-      if (computed_) chunk_gradients(begin, count, logits, *loss_gradient, dx_, false);
+      if (computed_) chunk_gradients(begin, count, logits, *options.gradient, dx_, false);
     });
-    dispatch(x.device(),
-             [&](auto s) { kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_)); });
+    dispatch(x.device(), [&](auto s) {
+      kernels::sum_all(s, sums, loss.data(), losses.data(), M_, 1.0 / static_cast<double>(M_),
+                       weight_data(target_weight_));
+    });
     return loss;
   }
 
@@ -103,7 +113,9 @@ struct HeadCrossEntropy final : Function {
                                           .lse_M = row(lse_, begin, 1),
                                           .targets_M = targets_.template data<std::int32_t>() + begin,
                                           .d_loss = seed.scale.defined() ? seed.scale.data() : nullptr,
-                                          .scale = seed.factor / static_cast<double>(M_)});
+                                          .weight = weight_data(target_weight_),
+                                          .scale = seed.factor / static_cast<double>(M_),
+                                          .terms = terms_});
     });
     if (weight_.slot() != nullptr) {
       const GradientTarget dw = weight_.slot()->next();
@@ -144,19 +156,15 @@ Size head_chunk_rows(DeviceType device, Size M, Size V) {
   return std::min(M, std::max(kMinRows, elements / V / 64 * 64));
 }
 
-Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                          const std::optional<LossGradient>& loss_gradient) {
+Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets, const LossOptions& options) {
   require_float("head_cross_entropy", "x", x);
   require_min_dims("head_cross_entropy", "x", x, 1);
   require_like("head_cross_entropy", "weight", weight, x);
   if (weight.dims() != 2 || weight.dim(1) != x.dim(-1)) {
     fail("head_cross_entropy", "weight", "shape [V, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
   }
-  require_i32("head_cross_entropy", "targets", targets, x);
-  if (targets.elements() != rows(x) || targets.elements() == 0) {
-    fail("head_cross_entropy", "targets", "one for each row of x " + to_string(x.shape()), to_string(targets.shape()));
-  }
-  return record<HeadCrossEntropy>(x, weight, targets, loss_gradient);
+  require_targets("head_cross_entropy", targets, "x", x, options);
+  return record<HeadCrossEntropy>(x, weight, targets, options);
 }
 
 }  // namespace lt::ops

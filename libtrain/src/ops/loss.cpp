@@ -3,6 +3,7 @@
 #include "kernels/reduce.h"
 #include "libtrain/ops/ops.h"
 #include "ops/check.h"
+#include "ops/targets.h"
 #include "tensor/dispatch.h"
 
 namespace lt::ops {
@@ -12,19 +13,27 @@ struct CrossEntropy final : Function {
   const char* name() const override { return "cross_entropy"; }
 
   Saved logits_;
-  Tensor targets_, lse_;
+  Tensor targets_, lse_, weight_;
+  kernels::LossTerms terms_;
 
-  Tensor forward(const Tensor& logits, const Tensor& targets) {
-    logits_ = logits, targets_ = targets;
+  Tensor forward(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
+    logits_ = logits, targets_ = targets, weight_ = weight_of(options, targets);
+    terms_ = {options.z_loss, options.label_smoothing};
     const DType sums = gradient_dtype(logits.dtype());
     const Size M = rows(logits);
     lse_ = Tensor::empty({M}, sums, logits.device());
     const Tensor losses = Tensor::empty({M}, sums, logits.device());
     const Tensor loss = Tensor::empty({}, sums, logits.device());
     dispatch(logits.device(), [&](auto s) {
-      kernels::cross_entropy_forward(s, logits.dtype(), losses.data(), lse_.data(), logits.data(),
-                                     targets.template data<std::int32_t>(), M, logits.dim(-1));
-      kernels::sum_all(s, sums, loss.data(), losses.data(), M, 1.0 / static_cast<double>(M));
+      kernels::cross_entropy_forward(s, {.dtype = logits.dtype(),
+                                         .M = M,
+                                         .V = logits.dim(-1),
+                                         .losses_M = losses.data(),
+                                         .lse_M = lse_.data(),
+                                         .logits_MV = logits.data(),
+                                         .targets_M = targets.template data<std::int32_t>(),
+                                         .terms = terms_});
+      kernels::sum_all(s, sums, loss.data(), losses.data(), M, 1.0 / static_cast<double>(M), weight_data(weight_));
     });
     return loss;
   }
@@ -34,9 +43,18 @@ struct CrossEntropy final : Function {
     const Size M = rows(logits);
     GradientOutput dlogits(logits_.slot(), logits.dtype());
     dispatch(logits.device(), [&](auto s) {
-      kernels::cross_entropy_backward(
-          s, {logits.dtype(), M, logits.dim(-1), dlogits.data(), logits.data(), lse_.data(),
-              targets_.template data<std::int32_t>(), dy.data(), 1.0 / static_cast<double>(M), dlogits.accumulate()});
+      kernels::cross_entropy_backward(s, {.dtype = logits.dtype(),
+                                          .M = M,
+                                          .V = logits.dim(-1),
+                                          .dlogits_MV = dlogits.data(),
+                                          .logits_MV = logits.data(),
+                                          .lse_M = lse_.data(),
+                                          .targets_M = targets_.template data<std::int32_t>(),
+                                          .d_loss = dy.data(),
+                                          .weight = weight_data(weight_),
+                                          .scale = 1.0 / static_cast<double>(M),
+                                          .accumulate = dlogits.accumulate(),
+                                          .terms = terms_});
     });
     dlogits.finish();
   }
@@ -44,15 +62,11 @@ struct CrossEntropy final : Function {
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
   require_float("cross_entropy", "logits", logits);
   require_min_dims("cross_entropy", "logits", logits, 1);
-  require_i32("cross_entropy", "targets", targets, logits);
-  if (targets.elements() != rows(logits) || logits.elements() == 0) {
-    fail("cross_entropy", "targets", "one for each row of logits " + to_string(logits.shape()),
-         to_string(targets.shape()));
-  }
-  return record<CrossEntropy>(logits, targets);
+  require_targets("cross_entropy", targets, "logits", logits, options);
+  return record<CrossEntropy>(logits, targets, options);
 }
 
 }  // namespace lt::ops

@@ -13,6 +13,7 @@
 #include "device/device_turn.h"
 #include "device/fault.h"
 #include "device/progress.h"
+#include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
@@ -85,6 +86,7 @@ StepResult Engine::step(const Batch& batch) {
     throw UsageError("engine", std::string("batch.") + name + ": expected accum * micro_batch = " +
                                    std::to_string(shape.samples()) + " samples, got " + std::to_string(samples));
   }
+  impl.require_targets(batch.targets);
   if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
   const DeviceTurn turn(impl.options.device);
@@ -103,11 +105,13 @@ void Engine::Impl::step(const Batch& given) {
   for (ShardedUnit& unit : units) unit.start_late_gather();
   const Batch batch = slot->on_device(given);
   slot->send_rates(scalars.rates);
+  const Tensor target_weight = count_targets(batch.targets);
   const Tensor own_losses = scalars.losses.narrow(0, control.rank() * options.accum, options.accum);
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
     const auto rows = [&](const Tensor& all) { return all.defined() ? all.narrow(0, row, options.micro_batch) : all; };
-    copy(own_losses.narrow(0, micro, 1), forward_and_backward({rows(batch.inputs), rows(batch.targets)}, micro));
+    const Batch of_micro{rows(batch.inputs), rows(batch.targets)};
+    copy(own_losses.narrow(0, micro, 1), forward_and_backward(of_micro, micro, target_weight));
   }
   schedule->finish_reductions();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
@@ -192,10 +196,47 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
   };
 }
 
-Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro) {
+void Engine::Impl::require_targets(const Tensor& targets) const {
+  const bool are_ids = targets.defined() && targets.dtype() == DType::i32;
+  if (options.ignored_targets && !are_ids) {
+    throw UsageError("engine", "batch.targets: expected i32 with StepOptions::ignored_targets, got " +
+                                   (targets.defined() ? std::string(dtype_name(targets.dtype())) : "none"));
+  }
+  if (options.ignored_targets || !are_ids || targets.device() != kCpu || !targets.is_contiguous()) return;
+  const std::int32_t *const begin = targets.data<std::int32_t>(), *const end = begin + targets.elements();
+  if (std::find(begin, end, kIgnoredTarget) == end) return;
+  throw UsageError("engine", "batch.targets: expected targets that all count, found kIgnoredTarget (-100)",
+                   "StepOptions::ignored_targets allows it");
+}
+
+Tensor Engine::Impl::count_targets(const Tensor& own) {
+  if (!options.ignored_targets) return {};
+  const ActivityScope activity(Activity::reduce_exposed);
+  const Tensor counts = scalars.losses, own_count = counts.narrow(0, control.rank() * options.accum, options.accum);
+  const Tensor weight = scalars.outcome.member(&StepOutcome::target_weight);
+  fill(own_count, 0);
+  dispatch(options.device, [&](auto stream) {
+    kernels::count_targets(stream, own_count.template data<float>(), own.template data<std::int32_t>(), own.elements());
+  });
+  control.all_gather("targets", counts, own_count).wait();
+  dispatch(options.device, [&](auto stream) {
+    kernels::target_weight(stream, weight.template data<float>(), counts.template data<float>(), counts.elements(),
+                           static_cast<double>(own.elements() * control.size()));
+  });
+  return weight;
+}
+
+Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
   const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
   const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
-  const nn::ForwardScope context({true, options.seed, static_cast<std::uint64_t>(first_sample), seed_gradient});
+  const nn::ForwardScope context({.training = true,
+                                  .seed = options.seed,
+                                  .first_sample = static_cast<std::uint64_t>(first_sample),
+                                  .loss = {.may_ignore = options.ignored_targets,
+                                           .weight = target_weight,
+                                           .z_loss = options.z_loss,
+                                           .label_smoothing = options.label_smoothing,
+                                           .gradient = seed_gradient}});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
   Tensor result;
@@ -246,15 +287,17 @@ void Engine::Impl::update() {
   const StepNumbers* const numbers = scalars.update.get();
   scaling.copy_scale(scalars.outcome.member(&StepOutcome::loss_scale));
   dispatch(options.device, [&](auto stream) {
-    kernels::step_numbers(stream, {.numbers_G = scalars.update.get(),
-                                   .norm = &scalars.outcome.get()->norm,
-                                   .partials_n = scalars.partials.template data<double>(),
-                                   .n = scalars.partials.elements(),
-                                   .loss = &scalars.outcome.get()->loss,
-                                   .clip = static_cast<float>(optimizers.clip),
-                                   .rates = scalars.rates.get(),
-                                   .groups = group_rates(),
-                                   .scaling = scaling.on_device()});
+    kernels::step_numbers(stream,
+                          {.numbers_G = scalars.update.get(),
+                           .norm = &scalars.outcome.get()->norm,
+                           .partials_n = scalars.partials.template data<double>(),
+                           .n = scalars.partials.elements(),
+                           .loss = &scalars.outcome.get()->loss,
+                           .clip = static_cast<float>(optimizers.clip),
+                           .rates = scalars.rates.get(),
+                           .groups = group_rates(),
+                           .target_weight = options.ignored_targets ? &scalars.outcome.get()->target_weight : nullptr,
+                           .scaling = scaling.on_device()});
   });
   // Matrices: while the owners transform those of one unit, those of the next are in flight to their owners, and those
   // of the one before are in flight back.

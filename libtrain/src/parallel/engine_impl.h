@@ -93,7 +93,12 @@ struct Engine::Impl {
     slot = &next;
     slot->make_ready(batch, {static_cast<float>(optimizers.lr), static_cast<std::int32_t>(steps + 1)});
   }
-  Tensor forward_and_backward(const Batch& micro_batch, Size micro);
+  // Throws UsageError for targets that the options do not allow.
+  void require_targets(const Tensor& targets) const;
+  // The factor by which a mean over all targets of the global batch becomes one over those that count: [1], f32.
+  // Undefined, which stands for 1, without StepOptions::ignored_targets.
+  Tensor count_targets(const Tensor& own);
+  Tensor forward_and_backward(const Batch& micro_batch, Size micro, const Tensor& target_weight);
   void update();
   kernels::GroupRates group_rates() const;
   void pass_update_gate();

@@ -21,6 +21,7 @@ StepScalars::StepScalars(const StepOptions& options, Size ranks, Size shard_rank
       rates(options.device),
       evaluation(zeros(1, DType::f32, options.device)) {
   fill(outcome.member(&StepOutcome::loss_scale), 1);
+  fill(outcome.member(&StepOutcome::target_weight), 1);
 }
 
 }  // namespace lt

@@ -11,7 +11,9 @@ struct StepScalars {
   // For a rank among `ranks`, in a shard group of `shard_ranks`.
   StepScalars(const StepOptions& options, Size ranks, Size shard_ranks, Size units, Size groups);
 
-  Tensor losses;  // [ranks * accum], this rank's part is written first, then all are gathered
+  // [ranks * accum], this rank's part is written first, then all are gathered. With ignored targets it holds the counts
+  // before the losses.
+  Tensor losses;
   DeviceValue<StepOutcome> outcome;
   Tensor partials;                  // [shard_ranks * units] sums of squares, f64
   DeviceValue<StepNumbers> update;  // one per optimizer group

@@ -111,6 +111,8 @@ std::vector<Key> make_schema() {
     LT_KEY(train, sample_every, at_least(0), "steps between generated samples; 0: none"),
     LT_KEY(train, cuda_graph, any(), "a step as one CUDA graph, except beside a copy of the state; the same bits"),
     LT_KEY(train, tf32, any(), "with f32 on cuda: matrix products round their operands to TF32"),
+    LT_KEY(train, z_loss, at_least(0), "factor of log(sum of exp(logits))^2, which training adds to the loss"),
+    LT_KEY(train, label_smoothing, from_0_below_1(), "share of each target that training spreads over the vocabulary"),
 
     LT_KEY(optim, name, one_of(optimizer_names()),
            "optimizer; muon trains the matrices of blocks, AdamW all other parameters"),

@@ -211,7 +211,9 @@ StepOptions step_options(const Config& resolved) {
           .device = {train.device == "cuda" ? DeviceType::cuda : DeviceType::cpu, 0},
           .seed = train.seed,
           .cuda_graph = train.cuda_graph,
-          .tf32 = train.tf32};
+          .tf32 = train.tf32,
+          .z_loss = train.z_loss,
+          .label_smoothing = train.label_smoothing};
 }
 
 OptimizerGroups optimizers_of(const Config& resolved) {

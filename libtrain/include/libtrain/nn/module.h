@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tensor/tensor.h"
@@ -159,10 +160,10 @@ void initial_values(const Tensor& values, const std::string& name, Init init, st
 
 // The settings of a forward pass, the same for every rank count.
 struct ForwardContext {
-  bool training = false;                      // dropout is on
-  std::uint64_t seed = 0;                     // for dropout
-  std::uint64_t first_sample = 0;             // index of the batch's first sample in the run
-  std::optional<LossGradient> loss_gradient;  // the seed of backward(), if known
+  bool training = false;           // dropout is on
+  std::uint64_t seed = 0;          // for dropout
+  std::uint64_t first_sample = 0;  // index of the batch's first sample in the run
+  ops::LossOptions loss = {};      // for cross_entropy() and the head of transformers
   static const ForwardContext& current();
 };
 
@@ -174,6 +175,10 @@ class ForwardScope {
   const ForwardContext context_;
   const ContextMemberScope<&lt::Context::forward> current_;
 };
+
+// ops::cross_entropy() with the current pass's options: under an engine, the mean counts the targets of the global
+// batch.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
 // Dropout of x [samples, ...] at the place named `site`. The mask of a sample depends on (seed, site, its index).
 Tensor dropout(const Tensor& x, double p, std::string_view site);

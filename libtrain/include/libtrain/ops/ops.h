@@ -1,14 +1,15 @@
 // Differentiable operations. Tensors are contiguous and on one device. The floating-point inputs of a call share a
 // dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError that
 // names operation, argument, expected and actual. On the meta device only shapes are computed.
-// Values are not checked: ids and targets outside [0, V) read past the table, so the caller must ensure the range
-// (TokenLoader does, with DataOptions::vocab).
+// Values are not checked: ids outside [0, V), and targets that are neither in it nor kIgnoredTarget, read past the
+// table. So the caller must ensure the range (TokenLoader does, with DataOptions::vocab).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "libtrain/kernels/ignored_target.h"
 #include "libtrain/kernels/rope_scaling.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/tensor.h"
@@ -74,9 +75,25 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 // is undefined.
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
-// Mean over all rows of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64 for f64).
-// Targets must be in [0, V); otherwise the behaviour is undefined. No target value is ignored.
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
+// How a loss over targets is formed.
+struct LossOptions {
+  // False: no target is kIgnoredTarget, which saves counting them.
+  bool may_ignore = true;
+  // [1], f32, on the device of the logits: multiplies the mean over all targets, in which ignored ones count as 0. For
+  // means over more targets than those of one call. Undefined: targets / counted targets of this call.
+  Tensor weight = {};
+  // Added to the loss: z_loss * log(sum of exp(logits))^2 of each counted row (Chowdhery et al. 2022, section 5).
+  double z_loss = 0;
+  // In [0, 1]: the share of the target distribution that is uniform over V (Szegedy et al. 2016, section 7).
+  double label_smoothing = 0;
+  // The seed of backward(), if known.
+  std::optional<LossGradient> gradient = {};
+};
+
+// Mean over the counted targets of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64
+// for f64); 0 if no target counts. A target of kIgnoredTarget is not counted. All others must be in [0, V); otherwise
+// the behaviour is undefined. `gradient` is not used.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
 
 // Inverted dropout. Keeps element i if the uniform number (key, first + i) is >= p, so the mask does not depend on
 // ranks. p = 0 is the identity.
@@ -134,11 +151,10 @@ Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, S
 // wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0);
 
-// Mean cross-entropy of logits = x [..., C] weight[V, C]^T against targets [...], in chunks of rows, so all logits
-// never exist at once. Returns an f32 scalar (f64 for f64). Targets as in cross_entropy().
-// Given `loss_gradient`, the seed of backward(), the forward pass computes the gradients chunk by chunk while the
-// logits exist; without it, the backward pass computes the logits again.
+// cross_entropy() of logits = x [..., C] weight[V, C]^T, in chunks of rows, so all logits never exist at once.
+// Given `options.gradient`, the forward pass computes the gradients chunk by chunk while the logits exist; without it,
+// the backward pass computes the logits again.
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                          const std::optional<LossGradient>& loss_gradient = std::nullopt);
+                          const LossOptions& options = {});
 
 }  // namespace lt::ops

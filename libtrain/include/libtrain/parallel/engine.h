@@ -44,11 +44,19 @@ struct StepOptions {
   bool cuda_graph = false;
   // On CUDA with f32: products round their operands to TF32.
   bool tf32 = false;
+  // Whether targets of a step may be kIgnoredTarget. Then targets are i32, and the ranks count those that count before
+  // the forward pass, for the mean over the global batch. A step in which none counts updates nothing. A step in which
+  // all count has the same bits as without this option.
+  bool ignored_targets = false;
+  // Terms of the training loss, not of evaluations: ops::LossOptions. For losses of nn::cross_entropy() and
+  // transformers.
+  double z_loss = 0, label_smoothing = 0;
 };
 
 // The results of a step, on the device.
 struct StepOutcome {
   float loss = 0, norm = 0, loss_scale = 1;
+  float target_weight = 1;  // targets / counted targets of the global batch; 0: none counts
 };
 
 // The results of one step, copied from the device; reading them waits for its end. The engine owns them: the step after
@@ -56,12 +64,17 @@ struct StepOutcome {
 class StepResult {
  public:
   StepResult(const StepOutcome* outcome, const Event& done) : outcome_(outcome), done_(done) {}
-  // Mean over all tokens of the global batch.
+  // Mean over all tokens of the global batch whose targets count; 0 if none does.
   float loss() const { return done_.synchronize(), outcome_->loss; }
   // Global L2 norm of the mean gradient, before clipping.
   float norm() const { return done_.synchronize(), outcome_->norm; }
   // The loss scale of the step; 1 unless in f16.
   float loss_scale() const { return done_.synchronize(), outcome_->loss_scale; }
+  // The share of the global batch's targets that count; 1 unless StepOptions::ignored_targets.
+  double counted_share() const {
+    done_.synchronize();
+    return outcome_->target_weight > 0 ? 1 / static_cast<double>(outcome_->target_weight) : 0;
+  }
 
  private:
   const StepOutcome* outcome_;

@@ -1,8 +1,7 @@
 // The input of one training step on one rank.
 #pragma once
 
-#include <cstdint>
-
+#include "libtrain/kernels/ignored_target.h"
 #include "libtrain/tensor/tensor.h"
 
 namespace lt {
@@ -19,16 +18,13 @@ struct BatchShape {
   Size global_tokens() const { return global_samples() * seq; }
 };
 
-// A target of this value is ignored: it adds nothing to the loss, to gradients or to the number of counted targets.
-inline constexpr std::int32_t kIgnoredTarget = -100;
-
 // This rank's rows, micro-batches in order: dimension 0 is accum * micro_batch. For language models both tensors are
-// i32 [samples, seq], and targets are the next tokens. Other models may use any shapes.
+// i32 [samples, seq], and targets are the next tokens, or kIgnoredTarget. Other models may use any shapes.
 struct Batch {
   Tensor inputs, targets;
   // i32 [samples, seq]: for each token, the position in its row where its document begins. Undefined: each row is one
   // document.
-  Tensor document_starts;
+  Tensor document_starts = {};
 };
 
 }  // namespace lt

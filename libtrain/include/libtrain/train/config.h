@@ -50,6 +50,7 @@ struct TrainConfig {
   bool deterministic = false;
   Size eval_every = 0, eval_steps = 20, sample_every = 0;
   bool cuda_graph = false, tf32 = false;
+  double z_loss = 0, label_smoothing = 0;
 };
 
 // Settings for the parameters that `match` selects by name.

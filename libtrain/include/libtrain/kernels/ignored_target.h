@@ -1,0 +1,11 @@
+// The value of a target that a loss ignores.
+#pragma once
+
+#include <cstdint>
+
+namespace lt {
+
+// Such a target adds nothing to the loss, to gradients or to the number of counted targets.
+inline constexpr std::int32_t kIgnoredTarget = -100;
+
+}  // namespace lt

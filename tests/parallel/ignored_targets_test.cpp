@@ -1,0 +1,100 @@
+// Targets that are ignored: the mean over the counted targets of the global batch, whoever holds them.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "libtrain/error.h"
+#include "parallel/synthetic.h"
+#include "test_main/catch.h"
+
+using namespace lt;
+using namespace lt_test;
+
+namespace {
+
+constexpr Size kSeq = 16, kSteps = 6, kGlobalBatch = 6;
+constexpr Size kStepWithNone = 3;
+
+// Sample s ignores its first (5 s) % 17 targets, so samples differ and some have none that counts. The step
+// kStepWithNone ignores all.
+Batch partly_ignored(const BatchShape& shape, Size step, Size vocab) {
+  const Batch batch = rows_of_step(shape, step, vocab);
+  for (Size row = 0; row < shape.samples(); ++row) {
+    const Size sample = step * shape.global_samples() + shape.rank * shape.samples() + row;
+    const Size ignored = step == kStepWithNone ? kSeq : sample * 5 % (kSeq + 1);
+    std::fill_n(batch.targets.data<std::int32_t>() + row * kSeq, ignored, kIgnoredTarget);
+  }
+  return batch;
+}
+
+struct Steps {
+  Curve curve;
+  std::vector<double> shares;  // of the targets, those that count
+  std::vector<std::uint64_t> states;
+};
+
+Steps run_steps(const nn::TransformerSpec& spec, const Group& group, const ParallelOptions& parallel,
+                StepOptions options) {
+  options.device = device(), options.ignored_targets = true;
+  const auto model = nn::make_transformer(spec);
+  Engine engine(*model, group, parallel, AdamW{.lr = 1e-3f}, options);
+  Steps steps;
+  for (Size step = 0; step < kSteps; ++step) {
+    const StepResult result = engine.step(partly_ignored(engine.batch_shape(), step, spec.vocab));
+    steps.curve.losses.push_back(result.loss()), steps.curve.norms.push_back(result.norm());
+    steps.shares.push_back(result.counted_share());
+    steps.states.push_back(state_checksum(engine, group));
+  }
+  steps.curve.state = steps.states.back();
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("ignored targets: any number of ranks gives the mean over the counted ones", "[parallel]") {
+  const Group& group = ranks();
+  const nn::TransformerSpec spec = small_spec("llama-tiny");
+  const Steps alone = run_steps(spec, Group(), {}, {.micro_batch = kGlobalBatch, .accum = 1, .seq = kSeq});
+  for (const Size accum : {1, 2}) {
+    const Size micro_batch = kGlobalBatch / group.size() / accum;
+    if (micro_batch * group.size() * accum != kGlobalBatch) continue;
+    const StepOptions options{.micro_batch = micro_batch, .accum = accum, .seq = kSeq};
+    std::optional<Curve> first;
+    for (const Strategy& strategy : kStrategies) {
+      INFO(strategy.name << " on " << group.size() << " ranks, accum " << accum);
+      const Steps steps = run_steps(spec, group, {.strategy = strategy, .deterministic = true}, options);
+      for (std::size_t i = 0; i < steps.shares.size(); ++i) {
+        CHECK(steps.curve.losses[i] == Approx(alone.curve.losses[i]).epsilon(1e-6));
+        CHECK(steps.curve.norms[i] == Approx(alone.curve.norms[i]).epsilon(1e-5));
+        CHECK(steps.shares[i] == Approx(alone.shares[i]).epsilon(1e-6));
+      }
+      // Nothing counts, so nothing is learned: neither weights nor moments decay.
+      CHECK(steps.curve.losses[kStepWithNone] == 0);
+      CHECK(steps.curve.norms[kStepWithNone] == 0);
+      CHECK(steps.shares[kStepWithNone] == 0);
+      CHECK(steps.states[kStepWithNone] == steps.states[kStepWithNone - 1]);
+      CHECK(steps.states[kStepWithNone + 1] != steps.states[kStepWithNone]);
+      if (!first) first = steps.curve;
+      CHECK(steps.curve == *first);
+    }
+  }
+}
+
+TEST_CASE("ignored targets: a step in which all count has the bits of one that ignores none", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    StepOptions options{.micro_batch = 2, .accum = 2, .seq = kSeq, .dtype = dtype};
+    const Curve expected = train_curve(spec, ranks(), {.deterministic = true}, options, kSteps);
+    options.ignored_targets = true;
+    CHECK(train_curve(spec, ranks(), {.deterministic = true}, options, kSteps) == expected);
+  }
+}
+
+TEST_CASE("ignored targets: the engine must be told", "[parallel]") {
+  const nn::TransformerSpec spec = small_spec("gpt-tiny");
+  const auto model = nn::make_transformer(spec);
+  Engine engine(*model, ranks(), {}, AdamW{}, {.micro_batch = 2, .seq = kSeq, .device = device()});
+  const Batch batch = partly_ignored(engine.batch_shape(), kStepWithNone, spec.vocab);
+  CHECK_THROWS_AS(engine.step(batch), UsageError);
+  engine.step(rows_of_step(engine.batch_shape(), 0, spec.vocab));  // still sound
+}
