@@ -116,7 +116,7 @@ TEST_CASE("TokenFile: refuses what cannot be read", "[data]") {
   }
 }
 
-TEST_CASE("TokenFile: a file that shrinks while it is mapped is an error and no signal", "[data]") {
+TEST_CASE("TokenFile: a file that shrinks while it is in use is an error and no signal", "[data]") {
   const TempFolder folder;
   lt::write_token_file(folder / "a.bin", std::vector<std::uint32_t>(10000, 3));
   const TokenFile file(folder / "a.bin", TokenFormat::automatic);

@@ -16,7 +16,7 @@ enum class TokenFormat {
   raw16,      // headerless uint16
 };
 
-// A read-only token file, mapped into memory. See docs/quickstart.md for the format.
+// A token file, read by ranges. docs/data.md describes the format. Several threads may read at once.
 class TokenFile {
  public:
   // Throws DataError naming file, offset, expected and actual for anything that is not a whole token file.
@@ -31,8 +31,8 @@ class TokenFile {
   void require_below(std::int64_t vocab, Size begin, Size end) const;
 
  private:
-  struct Mapping;
-  std::shared_ptr<const Mapping> mapping_;
+  struct Content;
+  std::shared_ptr<const Content> content_;
 };
 
 // Writes a token file in the format of llm.c: 256 little-endian int32 (magic, version, count), then uint16, or uint32

@@ -1,0 +1,49 @@
+// Opens and reads files of data.
+#include "data/data_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lt {
+
+DataFile::DataFile(std::string path, const char* kind, const char* hint) : path_(std::move(path)), hint_(hint) {
+  // O_NONBLOCK: opening a FIFO does not block; it is refused below.
+  file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) {
+    throw DataError("data", fmt::format("{}: expected a readable {}, found: {}", path_, kind, std::strerror(errno)));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw DataError("data", fmt::format("{}: expected a regular file, found a {}", path_,
+                                        S_ISDIR(status.st_mode) ? "folder" : "device or pipe"));
+  }
+  size_ = status.st_size;
+}
+
+void DataFile::read(Size offset, Size bytes, void* out) const {
+  auto* to = static_cast<char*>(out);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(file_.get(), to, static_cast<std::size_t>(bytes), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(offset, "expected {} bytes, found: {}", bytes, std::strerror(errno));
+    if (got == 0) {
+      struct stat status {};
+      const Size now = ::fstat(file_.get(), &status) == 0 ? status.st_size : offset;
+      fail(std::min(size_, now), "the file changed while it was in use: expected {} bytes, found {}", size_, now);
+    }
+    to += got, offset += got, bytes -= got;
+  }
+}
+
+void DataFile::require_size(Size bytes, const std::string& what) const {
+  if (size_ == bytes) return;
+  fail(std::min(size_, bytes), "expected {} bytes for {}, found {} bytes: {}", bytes, what, size_,
+       size_ < bytes ? "the file is truncated" : "there are trailing bytes");
+}
+
+}  // namespace lt

@@ -1,0 +1,43 @@
+// A file of data that is read by ranges with pread(2), so several threads may read at once, a file that shrinks is an
+// error and no signal, and only what is asked for travels from a remote file system.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "io/descriptor.h"
+#include "libtrain/dtype.h"
+#include "libtrain/error.h"
+
+namespace lt {
+
+class DataFile {
+ public:
+  // Opens a regular file. Throws DataError: "<path>: expected a readable <kind>, found: ...". `hint` goes with errors
+  // of the content.
+  DataFile(std::string path, const char* kind, const char* hint);
+
+  const std::string& path() const { return path_; }
+  Size size() const { return size_; }
+  // Throws DataError if a part of [offset, offset + bytes) is not there, or cannot be read.
+  void read(Size offset, Size bytes, void* out) const;
+
+  // Throws DataError unless the file has `bytes` bytes, which hold `what`.
+  void require_size(Size bytes, const std::string& what) const;
+  // Throws DataError: "<path>: offset <offset>: <what>".
+  template <class... Args>
+  [[noreturn]] void fail(Size offset, fmt::format_string<Args...> what, Args&&... args) const {
+    throw DataError(
+        "data", fmt::format("{}: offset {}: {}", path_, offset, fmt::format(what, std::forward<Args>(args)...)), hint_);
+  }
+
+ private:
+  std::string path_;
+  const char* hint_;
+  Descriptor file_;
+  Size size_ = 0;
+};
+
+}  // namespace lt
