@@ -148,6 +148,38 @@ TEST_CASE("TokenLoader: seek goes on where another run stopped, whatever its bat
   CHECK(rows(other.next()) == Tokens(all.begin() + 27, all.begin() + 31));
 }
 
+TEST_CASE("TokenLoader: a target that the mask leaves out is ignored, inputs stay", "[data]") {
+  const Corpus corpus;
+  // Of a.bin the multiples of 3 count; b.bin has no mask.
+  std::string mask;
+  for (const std::int32_t value : {20261124, 1, static_cast<std::int32_t>(10 * kSeq + 5)}) {
+    for (int byte = 0; byte < 4; ++byte) mask += static_cast<char>(value >> 8 * byte);
+  }
+  mask.resize(1024 + (10 * kSeq + 5 + 7) / 8, '\0');
+  for (std::size_t i = 0; i < 10 * kSeq + 5; i += 3) {
+    mask[1024 + i / 8] = static_cast<char>(mask[1024 + i / 8] | 1 << i % 8);
+  }
+  TokenLoader plain(corpus.files(), shape_of(17, 1));
+  CHECK_FALSE(plain.has_ignored_targets());
+  corpus.folder().write("a.mask", mask);
+  TokenLoader masked(corpus.files(), shape_of(17, 1));
+  CHECK(masked.has_ignored_targets());
+  for (int step = 0; step < 3; ++step) {
+    const lt::Batch batch = masked.next();
+    CHECK(values(batch.inputs) == values(plain.next().inputs));
+    const Tokens inputs = values(batch.inputs), targets = values(batch.targets);
+    int wrong = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::int32_t next = inputs[i] + 1;
+      wrong += targets[i] != (next >= 1000 || next % 3 == 0 ? next : lt::kIgnoredTarget);
+    }
+    CHECK(wrong == 0);
+  }
+  corpus.write("a.bin", 0, 10 * kSeq);
+  CHECK(message_of<DataError>([&] { TokenLoader(corpus.files(), shape_of(1, 1)); }) ==
+        corpus.folder() / "a.mask: offset 8: expected token count 80, as in the token file, found 85");
+}
+
 TEST_CASE("TokenLoader: patterns stand for their matches in byte order", "[data]") {
   const Corpus corpus;
   const auto rows_of = [](const std::vector<std::string>& files, Size count) {

@@ -101,6 +101,52 @@ TEST_CASE("TokenFile: refuses what is no whole token file", "[data]") {
   CHECK(refusal("abc", TokenFormat::raw16) == "offset 2: expected whole uint16 tokens, found 3 bytes");
 }
 
+TEST_CASE("TokenFile: the mask beside it says which tokens are targets", "[data]") {
+  const TempFolder folder;
+  lt::write_token_file(folder / "a.bin", std::vector<std::uint32_t>(19, 7));
+  const auto with_mask = [&](const std::string& bits) {
+    folder.write("a.mask", header(20261124, 1, 19) + bits);
+    return TokenFile(folder / "a.bin", TokenFormat::automatic);
+  };
+  const auto targets = [](const TokenFile& file, lt::Size begin, lt::Size count) {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(count), 5);
+    file.ignore_masked(begin, count, values.data());
+    return values;
+  };
+  CHECK_FALSE(TokenFile(folder / "a.bin", TokenFormat::automatic).has_mask());
+  CHECK(targets(TokenFile(folder / "a.bin", TokenFormat::automatic), 0, 2) == std::vector<std::int32_t>{5, 5});
+
+  // Tokens 0, 7, 8 and 17 count, and the bits after the last token say nothing.
+  const TokenFile file = with_mask("\x81\x01\xfa");
+  CHECK(file.has_mask());
+  const std::int32_t no = lt::kIgnoredTarget;
+  CHECK(targets(file, 0, 19) ==
+        std::vector<std::int32_t>{5, no, no, no, no, no, no, 5, 5, no, no, no, no, no, no, no, no, 5, no});
+  CHECK(targets(file, 7, 3) == std::vector<std::int32_t>{5, 5, no});
+  CHECK(targets(file, 16, 3) == std::vector<std::int32_t>{no, 5, no});
+  CHECK(targets(file, 19, 0).empty());
+  CHECK(all_of(file) == std::vector<std::int32_t>(19, 7));
+  CHECK_THROWS_AS(targets(file, 18, 2), lt::InternalError);
+
+  const auto refusal = [&](const std::string& content) {
+    folder.write("a.mask", content);
+    return message_of<DataError>([&] { TokenFile(folder / "a.bin", TokenFormat::automatic); });
+  };
+  const std::string at = folder / "a.mask: offset ", bits = "abc";
+  CHECK(refusal(header(20240520, 1, 19) + bits) == at + "0: expected magic number 20261124, found 20240520");
+  CHECK(refusal(header(20261124, 2, 19) + bits) == at + "4: expected version 1, found 2");
+  CHECK(refusal(header(20261124, 1, 18) + bits) == at + "8: expected token count 19, as in the token file, found 18");
+  CHECK(refusal(header(20261124, 1, 19) + "ab") ==
+        at + "1026: expected 1027 bytes for 19 bits, found 1026 bytes: the file is truncated");
+  CHECK(refusal(header(20261124, 1, 19) + "abcd") ==
+        at + "1027: expected 1027 bytes for 19 bits, found 1028 bytes: there are trailing bytes");
+  CHECK(refusal("short") == at + "5: expected a header of 1024 bytes, found 5 bytes");
+  std::filesystem::remove(folder / "a.mask");
+  std::filesystem::create_directory(folder / "a.mask");
+  CHECK_THAT(message_of<DataError>([&] { TokenFile(folder / "a.bin", TokenFormat::automatic); }),
+             EndsWith("a.mask: expected a regular file, found a folder"));
+}
+
 TEST_CASE("TokenFile: refuses what cannot be read", "[data]") {
   const TempFolder folder;
   const auto open = [&](const std::string& name) {

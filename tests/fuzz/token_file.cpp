@@ -1,6 +1,8 @@
-// Fuzzes token files: the header, every token, and the search for a token outside the vocabulary.
+// Fuzzes token files: the header, every token, and the search for a token outside the vocabulary. The same bytes are
+// read as a mask.
 #include <vector>
 
+#include "data/mask_file.h"
 #include "libtrain/data/data.h"
 #include "target.h"
 
@@ -17,5 +19,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     });
   }
+  fuzz::read_or_refuse([&] {
+    const lt::Size count = size > 11 ? data[8] | data[9] << 8 : 0;
+    const lt::MaskFile mask(file.path(), count);
+    std::vector<std::int32_t> targets(static_cast<std::size_t>(count), 0);
+    mask.apply(0, count, targets.data());
+    for (const std::int32_t target : targets) {
+      if (target != 0 && target != lt::kIgnoredTarget) std::abort();
+    }
+  });
   return 0;
 }

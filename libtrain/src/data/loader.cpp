@@ -62,7 +62,11 @@ Size TokenLoader::tokens() const {
 
 Size TokenLoader::samples_per_epoch() const { return first_block_.back(); }
 
-void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
+bool TokenLoader::has_ignored_targets() const {
+  return std::any_of(files_.begin(), files_.end(), [](const TokenFile& file) { return file.has_mask(); });
+}
+
+TokenLoader::Place TokenLoader::place_of(Size index) const {
   if (index < 0) throw InternalError("data", fmt::format("expected a sample index of at least 0, got {}", index));
   const Size epoch = index / samples_per_epoch();
   Size block = index % samples_per_epoch();
@@ -71,15 +75,23 @@ void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
   }
   const auto file = std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
   const auto f = static_cast<std::size_t>(file);
-  files_[f].read((block - first_block_[f]) * shape_.seq, shape_.seq + 1, tokens);
+  return {&files_[f], (block - first_block_[f]) * shape_.seq};
+}
+
+void TokenLoader::read_sample(Size index, std::int32_t* tokens) const {
+  const Place place = place_of(index);
+  place.file->read(place.begin, shape_.seq + 1, tokens);
 }
 
 Batch TokenLoader::next() {
   const Size rows = shape_.samples(), seq = shape_.seq;
   for (Size row = 0; row < rows; ++row) {
-    read_sample(position_ + shape_.rank * rows + row, sample_.data());
+    const Place place = place_of(position_ + shape_.rank * rows + row);
+    std::int32_t* const targets = batch_.targets.data<std::int32_t>() + row * seq;
+    place.file->read(place.begin, seq + 1, sample_.data());
     std::copy_n(sample_.data(), seq, batch_.inputs.data<std::int32_t>() + row * seq);
-    std::copy_n(sample_.data() + 1, seq, batch_.targets.data<std::int32_t>() + row * seq);
+    std::copy_n(sample_.data() + 1, seq, targets);
+    place.file->ignore_masked(place.begin + 1, seq, targets);
   }
   position_ += shape_.global_samples();
   return batch_;

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "data/data_file.h"
+#include "data/mask_file.h"
 #include "data/token_header.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
@@ -15,6 +17,7 @@ struct TokenFile::Content {
   Size begin = 0;  // byte offset of the first token
   Size count = 0;
   int width = 2;
+  std::optional<MaskFile> mask;
 
   explicit Content(const std::string& path)
       : file(path, "token file",
@@ -22,6 +25,7 @@ struct TokenFile::Content {
 
   void read_header();
   void set_raw16();
+  void require_range(Size first, Size last) const;
   // Reads tokens [first, last) and calls `use` with a function that returns token i of them.
   template <class Use>
   void with_tokens(Size first, Size last, const Use& use) const {
@@ -69,17 +73,27 @@ TokenFile::TokenFile(const std::string& path, TokenFormat format) {
   } else {
     content->read_header();
   }
+  if (const auto mask = mask_beside(path)) content->mask.emplace(*mask, content->count);
   content_ = content;
 }
 
 const std::string& TokenFile::path() const { return content_->file.path(); }
 Size TokenFile::tokens() const { return content_->count; }
+bool TokenFile::has_mask() const { return content_->mask.has_value(); }
+
+void TokenFile::Content::require_range(Size first, Size last) const {
+  if (first >= 0 && first <= last && last <= count) return;
+  throw InternalError(
+      "data", fmt::format("{}: expected a range within {} tokens, got [{}, {})", file.path(), count, first, last));
+}
+
+void TokenFile::ignore_masked(Size begin, Size count, std::int32_t* targets) const {
+  content_->require_range(begin, begin + count);
+  if (content_->mask) content_->mask->apply(begin, count, targets);
+}
 
 void TokenFile::read(Size begin, Size count, std::int32_t* out) const {
-  if (begin < 0 || count < 0 || begin > content_->count - count) {
-    throw InternalError("data", fmt::format("{}: expected a range within {} tokens, got [{}, {})", path(),
-                                            content_->count, begin, begin + count));
-  }
+  content_->require_range(begin, begin + count);
   content_->with_tokens(begin, begin + count, [&](auto token) {
     for (Size i = 0; i < count; ++i) out[i] = static_cast<std::int32_t>(token(i));
   });

@@ -1,5 +1,5 @@
-// The header of a token file: 256 little-endian int32 values. The first three are magic, version and token count; the
-// rest are unused.
+// The header of a token file and of a mask: 256 little-endian int32 values. The first three are magic, version and
+// token count; the rest are unused.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,9 @@ inline constexpr TokenEncoding kTokenEncodings[] = {
     {20240520, 1, 2},
     {20240801, 7, 4},
 };
+
+// Of a mask: bit i % 8, the least significant first, of byte i / 8 after the header is 1 where token i is a target.
+inline constexpr std::int32_t kMaskMagic = 20261124, kMaskVersion = 1;
 
 // Assembled byte by byte, so any alignment and host byte order works.
 inline std::uint32_t load_u16(const unsigned char* p) { return static_cast<std::uint32_t>(p[0] | p[1] << 8); }

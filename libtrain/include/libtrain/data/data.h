@@ -16,16 +16,21 @@ enum class TokenFormat {
   raw16,      // headerless uint16
 };
 
-// A token file, read by ranges. docs/data.md describes the format. Several threads may read at once.
+// A token file NAME.bin, read by ranges, and the mask of its targets, NAME.mask, if there is one. docs/data.md
+// describes the formats. Several threads may read at once.
 class TokenFile {
  public:
-  // Throws DataError naming file, offset, expected and actual for anything that is not a whole token file.
+  // Throws DataError naming file, offset, expected and actual for anything that is not a whole token file, or a mask of
+  // another number of tokens.
   TokenFile(const std::string& path, TokenFormat format);
 
   const std::string& path() const;
   Size tokens() const;
   // out[0..count) = tokens [begin, begin + count).
   void read(Size begin, Size count, std::int32_t* out) const;
+  bool has_mask() const;
+  // targets[i] = kIgnoredTarget where the mask says that token begin + i is no target, for i in [0, count).
+  void ignore_masked(Size begin, Size count, std::int32_t* targets) const;
   // Throws DataError for the first token of [begin, end) that is not below `vocab`: file, byte offset, expected,
   // actual.
   void require_below(std::int64_t vocab, Size begin, Size end) const;
@@ -54,7 +59,8 @@ struct DataOptions {
 
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
 // continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token
-// perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files.
+// perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files. Targets are the
+// next tokens, or kIgnoredTarget where the file's mask says so.
 class TokenLoader {
  public:
   // `files` are paths or glob patterns, taken in order. Each rank scans its share of every file for tokens outside the
@@ -68,11 +74,19 @@ class TokenLoader {
   void seek(Size samples) { position_ = samples; }
   Size samples_per_epoch() const;
   Size tokens() const;  // in all files
+  // Whether any target of a batch may be kIgnoredTarget.
+  bool has_ignored_targets() const;
   // Reads sample `index` of the run: seq input tokens and the one after.
   void read_sample(Size index, std::int32_t* tokens) const;
   const std::vector<TokenFile>& files() const { return files_; }
 
  private:
+  struct Place {
+    const TokenFile* file;
+    Size begin;  // the first token
+  };
+  Place place_of(Size index) const;
+
   BatchShape shape_;
   DataOptions options_;
   std::vector<TokenFile> files_;
