@@ -8,14 +8,19 @@
 #include "libtrain/train/run_options.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
+#include "train/config_layers.h"
 #include "train/nearest.h"
 #include "train/same_run.h"
 
 using lt::Config;
 using lt::load_config;
 using lt::UsageError;
+using lt_test::from_file;
+using lt_test::of_command_line;
+using lt_test::of_file;
+using lt_test::Refusal;
+using lt_test::refusal;
 using lt_test::TempFolder;
-using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 namespace {
 
@@ -30,42 +35,6 @@ class Variable {
  private:
   const char* name_;
 };
-
-struct Refusal {
-  std::string message, hint;
-  bool operator==(const Refusal&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Refusal& r) { return out << r.message << " | hint: " << r.hint; }
-
-template <class Body>
-Refusal refusal(Body&& body) {
-  try {
-    body();
-  } catch (const UsageError& error) {
-    CHECK(error.component() == "config");
-    return {error.what(), error.hint()};
-  }
-  return {"no error was thrown", ""};
-}
-
-Refusal of_command_line(const Pairs& pairs) {
-  return refusal([&] { load_config("", pairs); });
-}
-
-// Cuts off the file's path at the beginning of the message.
-Refusal of_file(std::string_view toml, const Pairs& pairs = {}) {
-  const TempFolder folder;
-  const std::string path = folder.write("run.toml", toml);
-  Refusal result = refusal([&] { load_config(path, pairs); });
-  for (std::size_t at; (at = result.message.find(path)) != std::string::npos;)
-    result.message.erase(at, path.size()).insert(at, 1, 'F');
-  return result;
-}
-
-Config from_file(std::string_view toml, const Pairs& pairs = {}) {
-  const TempFolder folder;
-  return load_config(folder.write("run.toml", toml), pairs);
-}
 
 }  // namespace
 
@@ -146,7 +115,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 83);
+  CHECK(names.size() == 84);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -234,55 +203,6 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(of_file("[data]\ntrain = [\"a\", 1]").message ==
         "data.train: expected text or a list of texts, got a list with an element that is not a string (from F:2)");
   CHECK(of_file("[run]\ndir = [\"a\"]").message == "run.dir: expected text, got [\"a\"] (from F:2)");
-}
-
-TEST_CASE("config: groups of optimizers from TOML, JSON and their own text", "[config]") {
-  const std::string json = R"([{"match": "blocks.*.norm*", "weight_decay": 0}, {"match": "head*", "lr_scale": 2.5}])";
-  const Config given = load_config("", {{"optim.groups", json}});
-  REQUIRE(given.optim.groups.size() == 2);
-  CHECK(given.optim.groups[0].match == "blocks.*.norm*");
-  CHECK(given.optim.groups[0].lr_scale == 1);
-  CHECK(given.optim.groups[0].weight_decay == 0);
-  CHECK(given.optim.groups[1].lr_scale == 2.5);
-  CHECK(given.optim.groups[1].weight_decay < 0);
-  const Config tables = from_file(
-      "[[optim.groups]]\nmatch = \"blocks.*.norm*\"\nweight_decay = 0\n"
-      "[[optim.groups]]\nmatch = \"head*\"\nlr_scale = 2.5\n");
-  CHECK(lt::flatten(tables) == lt::flatten(given));
-  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
-  CHECK(from_file("[optim]\ngroups = []\n").optim.groups.empty());
-  // A group has the optimizer of optim.name unless it sets another.
-  Config muon = from_file(R"(data.train = "x"
-[optim]
-name = "muon"
-groups = [{match = "a"}, {match = "b", optimizer = "adamw"}]
-)");
-  CHECK(muon.optim.groups[0].optimizer.empty());
-  muon = lt::resolve(muon, lt::DeviceType::cpu);
-  CHECK(muon.optim.groups[0].optimizer == "muon");
-  CHECK(muon.optim.groups[1].optimizer == "adamw");
-  std::vector<std::string> names;
-  for (const lt::OptimizerGroup& group : lt::optimizers_of(muon).groups) {
-    names.push_back(group.match + " " + group.optimizer.name);
-  }
-  CHECK(names == std::vector<std::string>{"a muon", "a adamw", "b adamw", "* muon", "* adamw"});
-  Config many = muon;
-  many.optim.groups.assign(8, {"a", 1, -1, "muon"});
-  CHECK(refusal([&] { lt::resolve(many, lt::DeviceType::cpu); }).message.find("optim.groups: expected at most 16") ==
-        0);
-  for (const auto& [text, expected] :
-       {std::pair<const char*, const char*>{"x", "optim.groups: expected tables, got 'x'"},
-        {"[1]", "optim.groups: expected tables"},
-        {"[{}]", "optim.groups[0].match: expected a pattern of parameters' names, got none"},
-        {R"([{"match": 1}])", "optim.groups[0].match: expected text, got 1"},
-        {R"([{"match": "a", "lr_scale": -1}])", "lr_scale: expected a number of at least 0, got -1"},
-        {R"([{"match": "a", "lr_scale": "2"}])", "lr_scale: expected a number of at least 0, got \"2\""},
-        {R"([{"match": "a", "optimizer": "sgd"}])", "optimizer: expected one of adamw, muon, got \"sgd\""},
-        {R"([{"match": "a"}, {"rate": 1}])", "unknown field optim.groups[1].rate"}}) {
-    INFO(text);
-    const std::string message = of_command_line({{"optim.groups", text}}).message;
-    CHECK(message.find(expected) != std::string::npos);
-  }
 }
 
 TEST_CASE("config: files that are no TOML, or not there", "[config]") {

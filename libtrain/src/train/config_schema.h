@@ -21,15 +21,15 @@ struct Text {
 struct Unsupported {
   std::string text;  // a date, a table, ...
 };
-// A table without nested values.
-using Scalar = std::variant<bool, std::int64_t, double, std::string, Unsupported>;
+// A table without nested tables.
+using Scalar = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, Unsupported>;
 using Table = std::vector<std::pair<std::string, Scalar>>;
 using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<Table>,
                            Unsupported>;
 
 // Where a Key's value lives; the type of the pointer is the type of the key.
 using Field = std::variant<bool*, std::optional<bool>*, Size*, std::uint64_t*, float*, double*, std::string*,
-                           std::vector<std::string>*, std::vector<OptimGroupConfig>*>;
+                           std::vector<std::string>*, std::vector<DataSource>*, std::vector<OptimGroupConfig>*>;
 
 // The values that a key accepts. Members that do not fit the key's type are ignored.
 struct Rule {

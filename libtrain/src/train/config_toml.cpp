@@ -34,7 +34,16 @@ Scalar scalar_of(const toml::node& node) {
   if (const auto v = node.value_exact<std::int64_t>()) return *v;
   if (const auto v = node.value_exact<double>()) return *v;
   if (const auto v = node.value_exact<std::string>()) return *v;
-  return Unsupported{node.is_array() ? "a list" : node.is_table() ? "a table" : "a date or time"};
+  if (const toml::array* array = node.as_array()) {
+    std::vector<std::string> values;
+    for (const toml::node& element : *array) {
+      const auto v = element.value_exact<std::string>();
+      if (!v) return Unsupported{"a list with an element that is not a string"};
+      values.push_back(*v);
+    }
+    return values;
+  }
+  return Unsupported{node.is_table() ? "a table" : "a date or time"};
 }
 
 Table table_of(const toml::table& table) {
@@ -44,19 +53,11 @@ Table table_of(const toml::table& table) {
 }
 
 Value value_of(const toml::node& node) {
-  if (const toml::array* array = node.as_array()) {
-    if (!array->empty() && array->is_homogeneous(toml::node_type::table)) {
-      std::vector<Table> tables;
-      for (const toml::node& element : *array) tables.push_back(table_of(*element.as_table()));
-      return tables;
-    }
-    std::vector<std::string> values;
-    for (const toml::node& element : *array) {
-      const auto v = element.value_exact<std::string>();
-      if (!v) return Unsupported{"a list with an element that is not a string"};
-      values.push_back(*v);
-    }
-    return values;
+  const toml::array* array = node.as_array();
+  if (array != nullptr && !array->empty() && array->is_homogeneous(toml::node_type::table)) {
+    std::vector<Table> tables;
+    for (const toml::node& element : *array) tables.push_back(table_of(*element.as_table()));
+    return tables;
   }
   return std::visit([](auto&& value) { return Value(std::forward<decltype(value)>(value)); }, scalar_of(node));
 }

@@ -13,6 +13,7 @@
 #include "libtrain/error.h"
 #include "train/config_groups.h"
 #include "train/config_schema.h"
+#include "train/config_sources.h"
 
 namespace lt::config {
 namespace {
@@ -72,6 +73,14 @@ std::string toml(const std::vector<OptimGroupConfig>& groups) {
     const std::string optimizer = group.optimizer.empty() ? "" : ", optimizer = " + toml(group.optimizer);
     text += fmt::format("{}{{match = {}, lr_scale = {}{}{}}}", text.size() > 1 ? ", " : "", toml(group.match),
                         toml(group.lr_scale), decay, optimizer);
+  }
+  return text + "]";
+}
+std::string toml(const std::vector<DataSource>& sources) {
+  std::string text = "[";
+  for (const DataSource& source : sources) {
+    text += fmt::format("{}{{files = {}, weight = {}}}", text.size() > 1 ? ", " : "", toml(source.files),
+                        toml(source.weight));
   }
   return text + "]";
 }
@@ -198,6 +207,8 @@ void assign(Config& config, const Key& key, const Value& value, const std::strin
         using T = Pointee<decltype(field)>;
         if constexpr (std::is_same_v<T, std::vector<OptimGroupConfig>>) {
           *field = groups_from(value, key.full_name(), source);
+        } else if constexpr (std::is_same_v<T, std::vector<DataSource>>) {
+          *field = sources_from(value, key.full_name(), source);
         } else {
           auto given = convert<T>(key.rule, value);
           if (!given || !satisfies(key.rule, *given)) {

@@ -144,6 +144,10 @@ void fill_in(Config& config, DeviceType automatic) {
   if (config.optim.master == "none" && config.train.dtype != "bf16") {
     throw UsageError("config", fmt::format("optim.master: none needs train.dtype bf16, got {}", config.train.dtype));
   }
+  if (!config.data.sources.empty() && !config.data.train.empty()) {
+    throw UsageError("config", fmt::format("data.train: expected none with data.sources, got {}",
+                                           fmt::join(config.data.train, ", ")));
+  }
   const std::string& resume = config.checkpoint.resume;
   if (!model.from.empty() && resume != "auto" && resume != "never") {
     throw UsageError("config",
@@ -192,6 +196,11 @@ Config with_accum(Config config, int ranks) {
 }
 
 nn::TransformerSpec model_spec(const Config& resolved) { return spec_of(resolved); }
+
+std::vector<DataSource> data_sources(const Config& resolved) {
+  if (!resolved.data.sources.empty() || resolved.data.train.empty()) return resolved.data.sources;
+  return {{resolved.data.train, 1}};
+}
 
 ParallelOptions parallel_options(const Config& resolved) {
   const ParallelConfig& parallel = resolved.parallel;

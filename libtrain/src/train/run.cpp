@@ -22,6 +22,13 @@
 
 namespace lt {
 
+namespace {
+
+// The key that names the training data.
+const char* name_of_data(const Config& config) { return config.data.sources.empty() ? "data.train" : "data.sources"; }
+
+}  // namespace
+
 Run::Run(const Config& resolved, const World& world)
     : config(resolved),
       world(world),
@@ -117,18 +124,20 @@ void Run::require_memory(Device device) const {
 void Run::open_data() {
   const TrainConfig& train = config.train;
   const TokenFormat format = config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-  const auto loader = [&](const char* key, const std::vector<std::string>& files, Size accum, bool shuffle) {
+  const auto loader = [&](const char* key, const std::vector<DataSource>& sources, Size accum, bool shuffle) {
     try {
-      return std::make_unique<TokenLoader>(files,
-                                           BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
-                                           DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
+      return std::make_unique<TokenLoader>(
+          TokenLoader::mix(sources, BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
+                           DataOptions{config.data.seed, shuffle, format, model->spec().vocab}));
     } catch (const DataError& e) {
       throw DataError(e.component(), std::string(key) + " " + e.what(), e.hint());
+    } catch (const UsageError& e) {
+      throw UsageError(e.component(), std::string(key) + " " + e.what(), e.hint());
     }
   };
-  if (!config.data.train.empty()) {
-    data = loader("data.train", config.data.train, train.accum, config.data.shuffle);
-    const auto path = std::filesystem::path(config.data.train[0]).parent_path() / "tokenizer.json";
+  if (const std::vector<DataSource> sources = data_sources(config); !sources.empty()) {
+    data = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
+    const auto path = std::filesystem::path(sources[0].files[0]).parent_path() / "tokenizer.json";
     if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
     if (!tokenizer_text.empty()) {
       tokenizer = train.sample_every > 0 ? tokenizer_from_json(tokenizer_text, path.string())
@@ -142,10 +151,11 @@ void Run::open_data() {
     if (config.data.val.empty()) {
       throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
     }
-    validation = loader("data.val", config.data.val, 1, false);
+    validation = loader("data.val", {{config.data.val, 1}}, 1, false);
   }
   if (train.sample_every > 0 && tokenizer == nullptr) {
-    throw UsageError("config", "train.sample_every: expected a tokenizer.json beside data.train, found none");
+    throw UsageError("config", fmt::format("train.sample_every: expected a tokenizer.json beside {}, found none",
+                                           name_of_data(config)));
   }
 }
 
@@ -154,10 +164,10 @@ void Run::require_same_data() const {
   const std::string from = start.memory_step > 0 ? "the copy in memory" : start.checkpoint.folder;
   const Size before = start.checkpoint.state.data_tokens, now = data == nullptr ? 0 : data->tokens();
   if (before == 0 || now == 0 || before == now) return;
-  throw UsageError(
-      "config",
-      fmt::format("data.train: expected files of {} tokens, as when {} was saved, found {}", before, from, now),
-      "--checkpoint.resume=FOLDER of a checkpoint with another --run.dir goes on with other data");
+  throw UsageError("config",
+                   fmt::format("{}: expected files of {} tokens, as when {} was saved, found {}", name_of_data(config),
+                               before, from, now),
+                   "--checkpoint.resume=FOLDER of a checkpoint with another --run.dir goes on with other data");
 }
 
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
@@ -214,6 +224,21 @@ Size global_batch_of(const checkpoint::Loaded& checkpoint) {
   return train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
 }
 
+// A line for each source whose samples come again before the last step.
+std::vector<std::string> repeats_of(const Run& run) {
+  std::vector<std::string> lines;
+  if (run.data == nullptr) return lines;
+  const Size done = run.engine->samples_done(), step = run.engine->batch_shape().global_samples();
+  for (Size source = 0; source < run.data->sources(); ++source) {
+    const Size first = run.data->first_repeat(source);
+    const Size at = first < done ? run.steps_done() + 1 : run.steps_done() + (first - done) / step + 1;
+    if (at > run.config.train.steps) continue;
+    const std::string name = run.config.data.sources.empty() ? "data.train" : fmt::format("data.sources[{}]", source);
+    lines.push_back(fmt::format("warning: {} repeats from step {} on", name, at));
+  }
+  return lines;
+}
+
 }  // namespace
 
 void announce(Run& run, const std::string& command) {
@@ -264,6 +289,7 @@ void announce(Run& run, const std::string& command) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
         config.train.steps);
   }
+  for (const std::string& line : repeats_of(run)) say("{}", line);
   if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
   if (resumed) {
     say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);

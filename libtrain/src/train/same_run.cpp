@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
@@ -21,6 +22,9 @@ bool decides_the_run(const std::string& key) {
   return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq" ||
          key == "train.seed" || key == "train.z_loss" || key == "train.label_smoothing";
 }
+
+// Keys outside [model] that older configurations lack.
+constexpr std::string_view kOpenKeys[] = {"data.sources"};
 
 }  // namespace
 
@@ -45,11 +49,11 @@ std::string config_hash(const Config& resolved) {
   const auto unset = flatten(Config{});
   for (const auto& [key, value] : flatten(resolved)) {
     // Open keys are left out, so that configurations without these keys have the same hash.
-    const bool is_open =
-        std::any_of(nn::spec_fields().begin(), nn::spec_fields().end(), [&](const nn::SpecField& field) {
-          return is_left_open(field) && key == fmt::format("model.{}", field.name) && value == unset.at(key);
-        });
-    if (decides_the_run(key) && !is_open) text += key + "=" + value + "\n";
+    const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||
+                             std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {
+                               return is_left_open(field) && key == fmt::format("model.{}", field.name);
+                             });
+    if (decides_the_run(key) && !(may_be_open && value == unset.at(key))) text += key + "=" + value + "\n";
   }
   return fmt::format("{:016x}", derive_key(0, text));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/data/data_source.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tokenizer/tokenizer.h"
 
@@ -57,6 +58,8 @@ struct DataOptions {
   Size vocab = 0;
 };
 
+class Samples;
+
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
 // continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token
 // perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files. Targets are the
@@ -66,31 +69,32 @@ class TokenLoader {
   // `files` are paths or glob patterns, taken in order. Each rank scans its share of every file for tokens outside the
   // vocabulary. Throws DataError.
   TokenLoader(const std::vector<std::string>& files, const BatchShape& shape, const DataOptions& options = {});
+  // Several sources by weight. Of the first n samples each source has its share of n, less or more by less than one
+  // sample. Each has epochs of its own. Throws UsageError for weights that docs/data.md does not allow.
+  static TokenLoader mix(const std::vector<DataSource>& sources, const BatchShape& shape,
+                         const DataOptions& options = {});
 
   // This rank's rows of the next step, on the CPU. The next call overwrites them.
   Batch next();
   // Samples of the run consumed before next(), which makes a resume with another batch size exact.
   Size position() const { return position_; }
   void seek(Size samples) { position_ = samples; }
-  Size samples_per_epoch() const;
-  Size tokens() const;  // in all files
+  Size samples_per_epoch() const;  // blocks in all files
+  Size tokens() const;             // in all files
+  Size sources() const;
+  // The first sample of the run that a source, from 0, gives for a second time.
+  Size first_repeat(Size source) const;
   // Whether any target of a batch may be kIgnoredTarget.
   bool has_ignored_targets() const;
   // Reads sample `index` of the run: seq input tokens and the one after.
   void read_sample(Size index, std::int32_t* tokens) const;
-  const std::vector<TokenFile>& files() const { return files_; }
+  const std::vector<TokenFile>& files() const;
 
  private:
-  struct Place {
-    const TokenFile* file;
-    Size begin;  // the first token
-  };
-  Place place_of(Size index) const;
+  TokenLoader(const BatchShape& shape, std::shared_ptr<const Samples> samples);
 
+  std::shared_ptr<const Samples> samples_;
   BatchShape shape_;
-  DataOptions options_;
-  std::vector<TokenFile> files_;
-  std::vector<Size> first_block_;  // per file, then the total
   Size position_ = 0;
   Batch batch_;
   std::vector<std::int32_t> sample_;  // one sample's tokens and the one after

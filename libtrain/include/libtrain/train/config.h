@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/data/data_source.h"
 #include "libtrain/dtype.h"
 #include "libtrain/nn/transformer_spec.h"
 
@@ -25,6 +26,7 @@ struct ModelConfig : nn::TransformerSpec {
 
 struct DataConfig {
   std::vector<std::string> train, val;
+  std::vector<DataSource> sources;  // in place of train
   std::uint64_t seed = 1337;
   bool shuffle = true;
   std::string format = "auto";

@@ -1,6 +1,9 @@
 // Converts a configuration to the options of each component.
 #pragma once
 
+#include <vector>
+
+#include "libtrain/data/data_source.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/optim/optimizer_groups.h"
 #include "libtrain/parallel/engine.h"
@@ -16,6 +19,8 @@ inline Config resolve(const Config& config) { return resolve(config, best_device
 // global_batch is not a multiple of ranks x micro_batch, or if a given accum contradicts it.
 Config with_accum(Config resolved, int ranks);
 nn::TransformerSpec model_spec(const Config& resolved);
+// data.sources, or data.train as one source. Empty if the configuration names no training data.
+std::vector<DataSource> data_sources(const Config& resolved);
 ParallelOptions parallel_options(const Config& resolved);
 StepOptions step_options(const Config& resolved);
 OptimizerGroups optimizers_of(const Config& resolved);

@@ -1,0 +1,16 @@
+// A source of training data, which is mixed with others by weight.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lt {
+
+struct DataSource {
+  std::vector<std::string> files;  // paths or glob patterns, taken in order
+  double weight = 1;               // share of the samples, relative to the other sources'; at most six decimals
+};
+inline constexpr std::size_t kMaxDataSources = 64;
+
+}  // namespace lt

@@ -1,0 +1,79 @@
+// Opens the files of all sources and finds samples in them.
+#include "data/samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/file_list.h"
+#include "libtrain/error.h"
+#include "libtrain/kernels/random.h"
+
+namespace lt {
+namespace {
+
+std::vector<double> weights_of(const std::vector<DataSource>& sources) {
+  std::vector<double> weights;
+  for (const DataSource& source : sources) weights.push_back(source.weight);
+  return weights;
+}
+
+// The key of the order of a source's epoch. That of a first source alone is the same.
+std::uint64_t order_key(std::uint64_t seed, Size source, Size epoch) {
+  return derive_key(
+      seed, source == 0 ? fmt::format("data.epoch.{}", epoch) : fmt::format("data.source.{}.epoch.{}", source, epoch));
+}
+
+}  // namespace
+
+Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOptions& options)
+    : seq_(seq), options_(options), mixture_(weights_of(sources)) {
+  for (const DataSource& given : sources) {
+    if (given.files.empty()) {
+      throw UsageError("data", "expected at least one token file, got none", "`ltrain prepare` makes them");
+    }
+    Source& source = sources_.emplace_back(static_cast<Size>(files_.size()), std::vector<Size>{0});
+    for (const std::string& path : expand_files(given.files)) {
+      const TokenFile& file = files_.emplace_back(path, options.format);
+      if (file.tokens() < seq + 1) {
+        throw DataError("data",
+                        fmt::format("{}: expected at least {} tokens (one sequence of {} and the token after it), "
+                                    "found {}",
+                                    path, seq + 1, seq, file.tokens()),
+                        "use a shorter train.seq, or more data");
+      }
+      source.first_block.push_back(source.first_block.back() + (file.tokens() - 1) / seq);
+    }
+  }
+}
+
+bool Samples::has_ignored_targets() const {
+  return std::any_of(files_.begin(), files_.end(), [](const TokenFile& file) { return file.has_mask(); });
+}
+
+Samples::Place Samples::place_of(Size index) const {
+  if (index < 0) throw InternalError("data", fmt::format("expected a sample index of at least 0, got {}", index));
+  const Mixture::Pick pick = mixture_.pick(index);
+  const Source& source = sources_[static_cast<std::size_t>(pick.source)];
+  const Size blocks = source.first_block.back(), epoch = pick.count / blocks;
+  Size block = pick.count % blocks;
+  if (options_.shuffle) block = permuted(order_key(options_.seed, pick.source, epoch), block, blocks);
+  const auto after = std::upper_bound(source.first_block.begin(), source.first_block.end(), block);
+  const auto file = after - source.first_block.begin() - 1;
+  return {&files_[static_cast<std::size_t>(source.first_file + file)], (block - *(after - 1)) * seq_};
+}
+
+void Samples::read(Size index, std::int32_t* tokens) const {
+  const Place place = place_of(index);
+  place.file->read(place.begin, seq_ + 1, tokens);
+}
+
+void Samples::read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const {
+  const Place place = place_of(index);
+  place.file->read(place.begin, seq_ + 1, tokens);
+  std::copy_n(tokens, seq_, inputs);
+  std::copy_n(tokens + 1, seq_, targets);
+  place.file->ignore_masked(place.begin + 1, seq_, targets);
+}
+
+}  // namespace lt

@@ -1,0 +1,48 @@
+// The samples of a run: which block of which file each one is, and its tokens. Nothing changes after the files are
+// open, so several threads may read at once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/mixture.h"
+#include "libtrain/data/data.h"
+
+namespace lt {
+
+class Samples {
+ public:
+  // Opens all files. Throws DataError and UsageError.
+  Samples(const std::vector<DataSource>& sources, Size seq, const DataOptions& options);
+
+  const std::vector<TokenFile>& files() const { return files_; }  // of all sources, in order
+  Size sources() const { return static_cast<Size>(sources_.size()); }
+  Size per_epoch(Size source) const { return sources_[static_cast<std::size_t>(source)].first_block.back(); }
+  // The first sample that a source gives for a second time.
+  Size first_repeat(Size source) const { return mixture_.sample_of(source, per_epoch(source)); }
+  bool has_ignored_targets() const;
+
+  // Sample `index` of the run: seq tokens and the one after.
+  void read(Size index, std::int32_t* tokens) const;
+  // The same as a row of a batch. `tokens` has room for seq + 1 and is overwritten.
+  void read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const;
+
+ private:
+  struct Source {
+    Size first_file;
+    std::vector<Size> first_block;  // per file, then the total
+  };
+  struct Place {
+    const TokenFile* file;
+    Size begin;  // the first token
+  };
+  Place place_of(Size index) const;
+
+  Size seq_;
+  DataOptions options_;
+  Mixture mixture_;
+  std::vector<TokenFile> files_;
+  std::vector<Source> sources_;
+};
+
+}  // namespace lt

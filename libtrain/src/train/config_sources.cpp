@@ -1,0 +1,44 @@
+// Reads sources and checks every field. How weights may be combined is checked where the data is opened.
+#include "train/config_sources.h"
+
+#include <fmt/format.h>
+
+#include "libtrain/error.h"
+#include "train/config_tables.h"
+
+namespace lt::config {
+namespace {
+
+constexpr const char* kExampleOfSources =
+    R"([{"files": "code/*.bin", "weight": 0.3}, {"files": ["a.bin", "b.bin"], "weight": 0.7}])";
+
+void set(DataSource& source, const TableFields& fields, const std::string& field, const Scalar& value) {
+  if (field == "files") {
+    source.files = fields.texts(field, value);
+  } else if (field == "weight") {
+    source.weight = fields.number(field, value);
+    if (source.weight == 0) fields.fail(field, "a number above 0", value);
+  } else {
+    fields.refuse(field, {"files", "weight"});
+  }
+}
+
+}  // namespace
+
+std::vector<DataSource> sources_from(const Value& value, const std::string& key, const std::string& source) {
+  const std::vector<Table> tables = tables_from(value, key, source, kExampleOfSources);
+  if (tables.size() > kMaxDataSources) {
+    throw UsageError("config",
+                     fmt::format("{}: expected at most {}, got {} ({})", key, kMaxDataSources, tables.size(), source));
+  }
+  std::vector<DataSource> sources;
+  for (const Table& table : tables) {
+    const TableFields fields(key, sources.size(), source);
+    DataSource& made = sources.emplace_back();
+    for (const auto& [field, scalar] : table) set(made, fields, field, scalar);
+    if (made.files.empty()) fields.fail_missing("files", "text or a list of texts");
+  }
+  return sources;
+}
+
+}  // namespace lt::config

@@ -1,0 +1,35 @@
+// Reads keys whose value is a list of tables: TOML tables, or JSON text outside a file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/config_schema.h"
+
+namespace lt::config {
+
+// Throws UsageError, whose hint has `example` where JSON was expected: "<key>: expected tables, got ... (<source>)".
+std::vector<Table> tables_from(const Value& value, const std::string& key, const std::string& source,
+                               const char* example);
+
+// Reads the fields of one table. Errors name it and the field: "<key>[1].lr_scale: expected ..., got ... (<source>)".
+class TableFields {
+ public:
+  TableFields(const std::string& key, std::size_t element, std::string source);
+
+  const std::string& name() const { return name_; }  // "<key>[1]"
+  std::string text(const std::string& field, const Scalar& value) const;
+  // One text, or a list of texts. None may be empty.
+  std::vector<std::string> texts(const std::string& field, const Scalar& value) const;
+  double number(const std::string& field, const Scalar& value) const;  // at least 0
+  [[noreturn]] void fail(const std::string& field, const std::string& expected, const Scalar& value) const;
+  // For a field of no known name.
+  [[noreturn]] void refuse(const std::string& field, const std::vector<std::string>& known) const;
+  // For a field that must be there and is not.
+  [[noreturn]] void fail_missing(const std::string& field, const std::string& expected) const;
+
+ private:
+  std::string name_, source_;
+};
+
+}  // namespace lt::config

@@ -1,0 +1,66 @@
+"""`ltrain train` and its data: sources by weight, and the lines that warn of samples that come again."""
+
+import json
+
+import program
+from training import LAYERS
+
+
+class Data(program.CliTest):
+    def setUp(self):
+        super().setUp()
+        for name, text in (("a", "The quick brown fox jumps over the lazy dog. "), ("b", "0123456789 and more. ")):
+            source = self.write(f"{name}.txt", text * 20)
+            done = program.run("prepare", "--input", source, "--out", self.folder / name, "--val-fraction", "0")
+            self.assertEqual(done.returncode, 0)
+        self.a, self.b = (self.folder / name / "train.bin" for name in "ab")  # 900 and 420 tokens: 56 and 26 samples
+
+    def train(self, *options, run="run", ranks=1):
+        return program.run("train", *LAYERS, f"--train.micro_batch={4 // ranks}", "--optim.schedule=constant",
+                           f"--run.dir={self.folder / run}", *options, ranks=ranks)
+
+    def trained(self, *options, **settings):
+        done = self.train(*options, **settings)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def losses(self, run):
+        rows = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        return {row["step"]: row["loss_hex"] for row in rows if "loss_hex" in row}
+
+    def sources(self, weight):
+        return "--data.sources=" + json.dumps([{"files": str(self.a), "weight": weight}, {"files": [str(self.b)]}])
+
+    def test_sources_are_mixed_and_a_resumed_run_goes_on_exactly(self):
+        out = self.trained(self.sources(3), "--train.steps=30", run="whole")
+        # Of 4 samples a step 3 are of a and 1 of b. Sample 56 of a is in step 19, sample 26 of b in step 27.
+        self.assertEqual([line for line in out.splitlines() if line.startswith("warning: ")],
+                         ["warning: data.sources[0] repeats from step 19 on",
+                          "warning: data.sources[1] repeats from step 27 on"])
+        self.assertNotIn("warning: ", self.trained(self.sources(3), "--train.steps=9", run="parts"))
+        # The 36 samples of nine steps, then other steps of two ranks: the rest repeats at the same samples.
+        out = self.trained(self.sources(3), "--train.steps=30", run="parts")
+        self.assertIn("warning: data.sources[0] repeats from step 19 on", out)
+        self.assertEqual(self.losses("parts"), self.losses("whole"))
+        changed = self.train(self.sources(2), "--train.steps=31", run="parts")
+        self.assertEqual(changed.returncode, 2)
+        self.assertIn(f"config.toml has another configuration: data.sources: [{{files = [\"{self.a}\"], weight = 3.0}}, ",
+                      changed.stderr)
+
+    def test_files_alone_repeat_as_one_source(self):
+        out = self.trained(f"--data.train={self.a}", "--train.steps=15", ranks=2)
+        self.assertIn("\nwarning: data.train repeats from step 15 on\n", out)
+        self.assertNotIn("warning: ", self.trained(f"--data.train={self.a}", "--train.steps=14", run="short"))
+
+    def test_bad_sources(self):
+        self.assert_error(self.train(self.sources(1), f"--data.train={self.a}"), 2,
+                          f"[config] data.train: expected none with data.sources, got {self.a} (from the command line)")
+        self.assert_error(self.train(self.sources(0.1234567), ranks=2), 2,
+                          "[data] data.sources weight: expected a number above 0 with at most six decimals, got 0.1234567")
+        none = '--data.sources=[{"files": "none.bin"}]'
+        self.assert_error(self.train(none), 3, "[data] data.sources none.bin: expected a readable token file, found: "
+                                               "No such file or directory")
+
+
+if __name__ == "__main__":
+    program.main()
