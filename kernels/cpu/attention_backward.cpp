@@ -40,10 +40,11 @@ LT_INLINE void score_gradients(A* p, A* ds, const A* lse, const A* delta, Size c
 }
 
 template <class T, int kBytes>
-LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size b, Size g, Arithmetic<T> scale) {
+LT_INLINE void attend_backward(const Arrays<T>& x, const SeenKeys& visible, Size b, Size g, Arithmetic<T> scale) {
   using A = Arithmetic<T>;
   using R = Tile<A, kBytes>;
   constexpr A kHidden = -std::numeric_limits<A>::infinity();
+  const AttentionShape& s = visible.shape;
   const Size T_ = s.T, D = s.D, Tp = round_up(T_, kBlock), Dp = round_up(D, R::kColumns), row = s.row();
   A* const k = scratch<A>(4 * Tp * Dp + 6 * kBlock * Dp + R::kRows * kBlock + kBlock * kBlock + 2 * kBlock);
   A* const v = k + Tp * Dp;
@@ -99,7 +100,7 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
         lse[i] = i < queries ? x.lse[(b * s.H + h) * T_ + q0 + i] : A(0);
       }
       for (Size i = 0; i < kBlock * Dp; ++i) dq[i] = 0;
-      const Size first_k0 = s.first_seen(q0) / kBlock * kBlock;
+      const Size first_k0 = visible.first_seen(q0) / kBlock * kBlock;
       for (Size k0 = first_k0; k0 <= q0; k0 += kBlock) {
         const bool diagonal = k0 == q0;
         for (Size j0 = 0; j0 < (diagonal ? rows : kBlock); j0 += R::kRows) {
@@ -107,7 +108,7 @@ LT_INLINE void attend_backward(const Arrays<T>& x, const AttentionShape& s, Size
           A* const ds_j = ds + j0 * kBlock;
           R::template multiply_strip<false>(p + i0, kBlock, k + key, Dp, qt + i0, kBlock, columns - i0, D);
           R::template multiply_strip<false>(ds_j + i0, kBlock, v + key, Dp, dout_t + i0, kBlock, columns - i0, D);
-          hide_past<A, R>(p, s, q0, k0, j0, kHidden);
+          hide_past<A, R>(p, visible, q0, k0, j0, kHidden);
           if (diagonal) hide_future<A, R>(p, j0, kHidden);
           if (k0 == first_k0 && next_head <= last_head) {
             const Size begin = next_q0 + j0, end = begin + R::kRows;
@@ -140,8 +141,12 @@ void attention_backward(CpuStream, const AttentionBackward& call) {
                            static_cast<const A*>(call.lse_BHT)};
     const AttentionShape s = call.shape;
     const A scale = static_cast<A>(call.scale);
+    const std::int32_t* const starts = call.starts_BT;
     parallel_items(s.B * s.G, [=](Size begin, Size end, auto bytes) LT_VECTOR_BODY {
-      for (Size i = begin; i < end; ++i) attend_backward<T, bytes>(arrays, s, i / s.G, i % s.G, scale);
+      for (Size i = begin; i < end; ++i) {
+        const Size b = i / s.G;
+        attend_backward<T, bytes>(arrays, seen_keys(s, starts, b), b, i % s.G, scale);
+      }
     });
   });
 }

@@ -71,11 +71,12 @@ LT_INLINE void hide_future(A* s, Size j0, A value) {
 // s[key - j0][query] = value for the keys j0 .. j0 + kRows - 1 of the block at k0 and the queries of the block at q0
 // that no longer see them.
 template <class A, class R>
-LT_INLINE void hide_past(A* s, const AttentionShape& shape, Size q0, Size k0, Size j0, A value) {
-  if (shape.first_seen(q0 + kBlock - 1) <= k0 + j0) return;
+LT_INLINE void hide_past(A* s, const SeenKeys& seen, Size q0, Size k0, Size j0, A value) {
+  if (seen.first_seen(q0 + kBlock - 1) <= k0 + j0) return;
+  Size beyond = 0;  // the block's first query that does not see the key
   for (Size j = 0; j < R::kRows; ++j) {
-    const Size beyond = k0 + j0 + j + shape.window - q0;  // the block's first query that does not see the key
-    for (Size i = beyond > 0 ? beyond : 0; i < kBlock; ++i) s[j * kBlock + i] = value;
+    while (beyond < kBlock && seen.first_seen(q0 + beyond) <= k0 + j0 + j) ++beyond;
+    for (Size i = beyond; i < kBlock; ++i) s[j * kBlock + i] = value;
   }
 }
 

@@ -36,13 +36,14 @@ LT_INLINE void softmax_step(A* s, Size keys, A* max, A* sum, A* rescale) {
 
 template <class T, int kBytes>
 LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k_TD, const T* v_TD,
-                      const AttentionShape& shape, Arithmetic<T> scale) {
+                      const SeenKeys& visible, Arithmetic<T> scale) {
   using A = Arithmetic<T>;
   using R = Tile<A, kBytes>;
   constexpr A kHidden = -std::numeric_limits<A>::infinity();
   // Finite instead of -inf: a query may see no key of its first block, and exp(-inf - -inf) is NaN. Rescaling by the
   // next block's maximum discards such a block.
   constexpr A kPast = std::numeric_limits<A>::lowest() / 2;
+  const AttentionShape& shape = visible.shape;
   const Size T_ = shape.T, D = shape.D, row = shape.row(), out_row = shape.H * D;
   const Size Tp = round_up(T_, kBlock), Dp = round_up(D, R::kColumns);
   A* const k = scratch<A>(2 * Tp * Dp + 3 * kBlock * Dp + kBlock * kBlock);
@@ -64,14 +65,14 @@ LT_INLINE void attend(T* out_TD, Arithmetic<T>* lse_T, const T* q_TD, const T* k
     transpose_rows<A, kBytes>(qt, q, Dp, D);
     for (Size i = 0; i < kBlock * Dp; ++i) out[i] = 0;
     for (Size i = 0; i < kBlock; ++i) max[i] = kHidden, sum[i] = 0;
-    const Size first = shape.first_seen(q0) / kBlock * kBlock;
+    const Size first = visible.first_seen(q0) / kBlock * kBlock;
     for (Size k0 = first; k0 <= q0; k0 += kBlock) {
       const bool diagonal = k0 == q0;
       for (Size j0 = 0; j0 < (diagonal ? rows : kBlock); j0 += R::kRows) {
         const Size i0 = first_query<R>(diagonal, j0);
         R::template multiply_strip<false>(s + j0 * kBlock + i0, kBlock, k + (k0 + j0) * Dp, Dp, qt + i0, kBlock,
                                           columns - i0, D);
-        hide_past<A, R>(s + j0 * kBlock, shape, q0, k0, j0, kPast);
+        hide_past<A, R>(s + j0 * kBlock, visible, q0, k0, j0, kPast);
         if (diagonal) hide_future<A, R>(s + j0 * kBlock, j0, kHidden);
         if (k0 == first) fetch(q0 + kBlock + j0, q0 + kBlock + j0 + R::kRows);
       }
@@ -109,12 +110,13 @@ void attention_forward(CpuStream, const AttentionForward& call) {
     T* const out = static_cast<T*>(call.out_BTHD);
     A* const lse = static_cast<A*>(call.lse_BHT);
     const T* const rows = static_cast<const T*>(call.qkv);
+    const std::int32_t* const starts = call.starts_BT;
     parallel_items(s.B * s.H, [=](Size begin, Size end, auto bytes) LT_VECTOR_BODY {
       for (Size i = begin; i < end; ++i) {
         const Size b = i / s.H, h = i % s.H, g = h * s.G / s.H;
         const T* const sequence = rows + b * s.T * s.row();
         attend<T, bytes>(out + (b * s.T * s.H + h) * s.D, lse + i * s.T, sequence + h * s.D, sequence + (s.H + g) * s.D,
-                         sequence + (s.H + s.G + g) * s.D, s, scale);
+                         sequence + (s.H + s.G + g) * s.D, seen_keys(s, starts, b), scale);
       }
     });
   });

@@ -12,7 +12,7 @@ namespace lt::kernels {
 template <>
 void embedding_forward(CpuStream, const EmbeddingForward& k) {
   const Size T = k.T, C = k.C, first = k.first;
-  const std::int32_t* const ids_M = k.ids_M;
+  const std::int32_t *const ids_M = k.ids_M, *const starts_M = k.starts_M;
   dispatch_float(k.dtype, [&]<class E>() {
     E* const y_MC = static_cast<E*>(k.y_MC);
     const E *const table = static_cast<const E*>(k.table_VC), *const positions = static_cast<const E*>(k.positions_TC);
@@ -21,7 +21,7 @@ void embedding_forward(CpuStream, const EmbeddingForward& k) {
         const E* const token = table + static_cast<Size>(ids_M[m]) * C;
         E* const y = y_MC + m * C;
         if (positions) {
-          const E* const position = positions + (first + m % T) * C;
+          const E* const position = positions + (first + m % T - (starts_M != nullptr ? starts_M[m] : 0)) * C;
 #pragma omp simd
           for (Size c = 0; c < C; ++c) y[c] = store<E>(load(token[c]) + load(position[c]));
         } else {
@@ -36,7 +36,7 @@ void embedding_forward(CpuStream, const EmbeddingForward& k) {
 template <>
 void embedding_backward(CpuStream stream, const EmbeddingBackward& k) {
   const Size M = k.M, T = k.T, C = k.C, max_T = k.max_T;
-  const std::int32_t* const ids_M = k.ids_M;
+  const std::int32_t *const ids_M = k.ids_M, *const starts_M = k.starts_M;
   void *const dtable_VC = k.dtable_VC, *const dpositions_TC = k.dpositions_TC;
   const bool accumulate_positions = k.accumulate_positions;
   if (dtable_VC && !k.accumulate_table) {
@@ -60,7 +60,20 @@ void embedding_backward(CpuStream stream, const EmbeddingBackward& k) {
         }
       });
     }
-    if (dpositions_TC) {
+    if (dpositions_TC && starts_M != nullptr) {
+      A* const dpositions = static_cast<A*>(dpositions_TC);
+      parallel_for(max_T, row_grain(C * (M / T + 1)), [=](Size begin, Size end) LT_VECTOR_BODY {
+        if (!accumulate_positions) std::fill(dpositions + begin * C, dpositions + end * C, A(0));
+        for (Size m = 0; m < M; ++m) {
+          const Size position = m % T - starts_M[m];
+          if (position < begin || position >= end) continue;
+          const E* const x = dy + m * C;
+          A* const sum = dpositions + position * C;
+#pragma omp simd
+          for (Size c = 0; c < C; ++c) sum[c] += load(x[c]);
+        }
+      });
+    } else if (dpositions_TC) {
       A* const dpositions = static_cast<A*>(dpositions_TC);
       parallel_for(max_T, row_grain(C * (M / T + 1)), [=](Size begin, Size end) LT_VECTOR_BODY {
         for (Size t = begin; t < end; ++t) {

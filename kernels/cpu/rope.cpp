@@ -40,19 +40,22 @@ struct Angles {
   }
 };
 
-// Rotates pairs [first_pair, first_pair + pairs) of every head at the positions first + [begin, end).
+// Rotates pairs [first_pair, first_pair + pairs) of every head of the tokens [begin, end) of `sequences` sequences from
+// first_sequence on. They have the same positions.
 template <class T, bool kAdd>
-LT_INLINE void rotate(const Rope& s, Size first_pair, Size pairs, Size begin, Size end) {
+LT_INLINE void rotate(const Rope& s, Size first_pair, Size pairs, Size first_sequence, Size sequences, Size begin,
+                      Size end) {
   using A = Arithmetic<T>;
   T* const y_BTrow = static_cast<T*>(s.y_BTrow);
   const T* const x_BTrow = static_cast<const T*>(s.x_BTrow);
   const Size first = s.first;
+  const std::int32_t* const starts_T = s.starts_BT == nullptr ? nullptr : s.starts_BT + first_sequence * s.T;
   const double direction = s.inverse ? -1.0 : 1.0;
   Angles angles;
   angles.start(first_pair, pairs, s);
   A cosine[kPairs], sine[kPairs];
   for (Size t = begin; t < end; ++t) {
-    const Size position = first + t;
+    const Size position = starts_T == nullptr ? first + t : t - starts_T[t];  // 0, an anchor, where a document begins
     if (t == begin || position % kAnchor == 0) {
       angles.anchor(position - position % kAnchor, pairs);
       for (Size i = 0; i < position % kAnchor; ++i) angles.step(pairs);
@@ -62,7 +65,7 @@ LT_INLINE void rotate(const Rope& s, Size first_pair, Size pairs, Size begin, Si
     for (Size d = 0; d < pairs; ++d) {
       cosine[d] = static_cast<A>(angles.cosine[d]), sine[d] = static_cast<A>(direction * angles.sine[d]);
     }
-    for (Size b = 0; b < s.B; ++b) {
+    for (Size b = first_sequence; b < first_sequence + sequences; ++b) {
       const Size offset = (b * s.T + t) * s.row;
       for (Size h = 0; h < s.heads; ++h) {
         const T *const low = x_BTrow + offset + h * s.D + first_pair, *const high = low + s.D / 2;
@@ -94,9 +97,11 @@ void rope(CpuStream, const Rope& rope) {
     dispatch_flag(rope.accumulate, [&](auto flag) {
       parallel_for(rope.T, row_grain(rope.B * rope.row), [=](Size begin, Size end) LT_VECTOR_BODY {
         // The first group of pairs also handles the rest of a row: in place, that must happen only once.
-        const Size half = rope.D / 2;
-        for (Size d = 0; d < half; d += kPairs) {
-          rotate<E, decltype(flag)::value>(rope, d, kPairs < half - d ? kPairs : half - d, begin, end);
+        const Size half = rope.D / 2, together = rope.starts_BT == nullptr ? rope.B : 1;
+        for (Size b = 0; b < rope.B; b += together) {
+          for (Size d = 0; d < half; d += kPairs) {
+            rotate<E, decltype(flag)::value>(rope, d, kPairs < half - d ? kPairs : half - d, b, together, begin, end);
+          }
         }
       });
     });

@@ -16,8 +16,11 @@ namespace {
 template <class Call>
 bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)(CudaStream, const Call&)) {
   static const std::string not_asked = "expected bf16 or f16 and a head size that is a multiple of 8 up to 256";
+  static const std::string documents = "expected rows of one document";
   if (call.path == AttentionPath::own) return false;
-  const std::string& refusal = may_run_on_cudnn(call.dtype, call.shape) ? attempt(stream, call) : not_asked;
+  const std::string& refusal = call.starts_BT != nullptr                  ? documents
+                               : may_run_on_cudnn(call.dtype, call.shape) ? attempt(stream, call)
+                                                                          : not_asked;
   if (refusal.empty()) return true;
   if (call.path == AttentionPath::cudnn) throw InternalError("attention", "cuDNN: " + refusal);
   // No notice for other types: cuDNN would give them no tensor cores.

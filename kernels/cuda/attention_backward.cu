@@ -25,6 +25,7 @@ struct BackwardArrays {
   const T *dout_BTHD, *qkv, *out_BTHD;
   const Arithmetic<T>* lse_BHT;
   Arithmetic<T>* delta_BHT;
+  const std::int32_t* starts_BT;
 };
 
 // One warp per (token, head).
@@ -60,6 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   const Size q0 = (tiles - 1 - block / heads) * N, b = block % heads / s.H, h = block % s.H, row = s.row();
   const int D = static_cast<int>(s.D), ty = row_of_thread(), tx = column_of_thread();
   const Size q_at = b * s.T * row + h * s.D, k_at = b * s.T * row + (s.H + h * s.G / s.H) * s.D;
+  const SeenKeys seen_by = seen_keys(s, x.starts_BT, b);
 
   A lse[R], delta[R], factor[R], dq[R][DP / kSide];
 #pragma unroll
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(q, x.qkv + q_at, row, q0, s.T, D);
   load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
-  for (Size k0 = s.first_seen(q0) / N * N; k0 <= q0; k0 += N) {
+  for (Size k0 = seen_by.first_seen(q0) / N * N; k0 <= q0; k0 += N) {
     __syncthreads();  // k, v and ds are free
     load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
     load_rows<DP, N>(v, x.qkv + k_at + s.G * s.D, row, k0, s.T, D);
@@ -90,11 +92,11 @@ __global__ void __launch_bounds__(kThreads)
             seen ? exponential(scale * score[i][j] - lse[i]) * (dp[i][j] - delta[i]) : A(0);
       }
     }
-    if (hides_past(s, q0 + N - 1, k0)) {
+    if (hides_past(seen_by, q0 + N - 1, k0)) {
       for (int i = 0; i < R; ++i) {
         for (int j = 0; j < R; ++j) {
           const int key = tx + j * kSide;
-          if (k0 + key < s.first_seen(q0 + ty * R + i)) ds[(ty * R + i) * kStride<A, N> + key] = 0;
+          if (k0 + key < seen_by.first_seen(q0 + ty * R + i)) ds[(ty * R + i) * kStride<A, N> + key] = 0;
         }
       }
     }
@@ -121,6 +123,7 @@ __global__ void __launch_bounds__(kThreads)
   const Size k0 = block / heads * N, b = block % heads / s.G, g = block % s.G, row = s.row(), first = b * s.T * row;
   const int D = static_cast<int>(s.D), ty = row_of_thread(), tx = column_of_thread();
   const Size k_at = first + (s.H + g) * s.D, v_at = k_at + s.G * s.D;
+  const SeenKeys seen_by = seen_keys(s, x.starts_BT, b);
 
   A one[R], factor[R], dk[R][DP / kSide], dv[R][DP / kSide];
 #pragma unroll
@@ -131,10 +134,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
   load_rows<DP, N>(v, x.qkv + v_at, row, k0, s.T, D);
-  // One past the last query that sees a key of this tile.
-  const Size query_end = s.window > 0 && k0 + N - 1 + s.window < s.T ? k0 + N - 1 + s.window : s.T;
   for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
-    for (Size q0 = k0; q0 < query_end; q0 += N) {
+    // Up to the last query that sees a key of this tile.
+    for (Size q0 = k0; q0 < s.T && seen_by.first_seen(q0) < k0 + N; q0 += N) {
       __syncthreads();  // q, dout and p are free
       load_rows<DP, N>(q, x.qkv + first + h * s.D, row, q0, s.T, D);
       load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
@@ -154,13 +156,14 @@ __global__ void __launch_bounds__(kThreads)
           dp[i][j] = seen ? probability * (dp[i][j] - delta) : A(0);
         }
       }
-      if (hides_past(s, q0 + N - 1, k0)) {
+      if (hides_past(seen_by, q0 + N - 1, k0)) {
 #pragma unroll
         for (int i = 0; i < R; ++i) {
 #pragma unroll
           for (int j = 0; j < R; ++j) {
             const int query = tx + j * kSide;
-            if (k0 + ty * R + i < s.first_seen(q0 + query)) p[(ty * R + i) * kStride<A, N> + query] = 0, dp[i][j] = 0;
+            if (k0 + ty * R + i < seen_by.first_seen(q0 + query))
+              p[(ty * R + i) * kStride<A, N> + query] = 0, dp[i][j] = 0;
           }
         }
       }
@@ -188,9 +191,13 @@ void attention_backward(CudaStream stream, const AttentionBackward& call) {
     dispatch_head_size(s.D, [&]<int DP>() {
       using A = Arithmetic<T>;
       using Sizes = BackwardTile<A, DP>;
-      const BackwardArrays<T> x{static_cast<T*>(call.dqkv),          static_cast<const T*>(call.dout_BTHD),
-                                static_cast<const T*>(call.qkv),     static_cast<const T*>(call.out_BTHD),
-                                static_cast<const A*>(call.lse_BHT), static_cast<A*>(call.workspace)};
+      const BackwardArrays<T> x{static_cast<T*>(call.dqkv),
+                                static_cast<const T*>(call.dout_BTHD),
+                                static_cast<const T*>(call.qkv),
+                                static_cast<const T*>(call.out_BTHD),
+                                static_cast<const A*>(call.lse_BHT),
+                                static_cast<A*>(call.workspace),
+                                call.starts_BT};
       const A scale = static_cast<A>(call.scale);
       constexpr Size kWarps = kThreads / 32;
       const Size tiles = (s.T + Sizes::kRows - 1) / Sizes::kRows;

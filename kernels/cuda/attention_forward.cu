@@ -21,7 +21,8 @@ struct ForwardTile {
 // One block per (tile of queries, sequence, head); the tiles with most keys come first.
 template <class T, int DP>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(T* out_BTHD, Arithmetic<T>* lse_BHT, const T* qkv, AttentionShape s, Arithmetic<T> scale) {
+    forward_kernel(T* out_BTHD, Arithmetic<T>* lse_BHT, const T* qkv, const std::int32_t* starts_BT, AttentionShape s,
+                   Arithmetic<T> scale) {
   using A = Arithmetic<T>;
   using Sizes = ForwardTile<A, DP>;
   constexpr int N = Sizes::kQueries, K = Sizes::kKeys, R = N / kSide, C = K / kSide;
@@ -35,6 +36,7 @@ __global__ void __launch_bounds__(kThreads)
   const T* const q_TD = qkv + b * s.T * row + h * s.D;
   const T* const k_TD = qkv + b * s.T * row + (s.H + h * s.G / s.H) * s.D;
   const T* const v_TD = k_TD + s.G * s.D;
+  const SeenKeys seen = seen_keys(s, starts_BT, b);
 
   A max[R], sum[R], out[R][DP / kSide];
 #pragma unroll
@@ -45,13 +47,13 @@ __global__ void __launch_bounds__(kThreads)
   }
   load_rows<DP, N>(q, q_TD, row, q0, s.T, D);
   const Size end = q0 + N < s.T ? q0 + N : s.T;  // end of the keys that the last query sees
-  for (Size k0 = s.first_seen(q0) / K * K; k0 < end; k0 += K) {
+  for (Size k0 = seen.first_seen(q0) / K * K; k0 < end; k0 += K) {
     __syncthreads();  // kv is free
     load_rows<DP, K>(kv, k_TD, row, k0, s.T, D);
     __syncthreads();
     A score[R][C];
     dot_rows<DP>(score, q, kv, D);
-    const bool past = hides_past(s, q0 + N - 1, k0);
+    const bool past = hides_past(seen, q0 + N - 1, k0);
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       const Size query = q0 + ty * R + i;
@@ -62,11 +64,11 @@ __global__ void __launch_bounds__(kThreads)
         score[i][j] = key <= query && key < s.T ? score[i][j] * scale : hidden_score<A>();
         highest = score[i][j] > highest ? score[i][j] : highest;
       }
-      if (past) {  // rare: masks the keys before the window, then takes the maximum again
+      if (past) {  // rare: masks the keys before the window or document, then takes the maximum again
         highest = max[i];
 #pragma unroll
         for (int j = 0; j < C; ++j) {
-          if (k0 + tx + j * kSide < s.first_seen(query)) score[i][j] = hidden_score<A>();
+          if (k0 + tx + j * kSide < seen.first_seen(query)) score[i][j] = hidden_score<A>();
           highest = score[i][j] > highest ? score[i][j] : highest;
         }
       }
@@ -110,7 +112,8 @@ void attention_forward(CudaStream stream, const AttentionForward& call) {
       using Sizes = ForwardTile<A, DP>;
       const Size blocks = (s.T + Sizes::kQueries - 1) / Sizes::kQueries * s.B * s.H;
       launch(stream, forward_kernel<T, DP>, blocks, Sizes::kBytes, static_cast<T*>(call.out_BTHD),
-             static_cast<A*>(call.lse_BHT), static_cast<const T*>(call.qkv), s, static_cast<A>(call.scale));
+             static_cast<A*>(call.lse_BHT), static_cast<const T*>(call.qkv), call.starts_BT, s,
+             static_cast<A>(call.scale));
     });
   });
 }

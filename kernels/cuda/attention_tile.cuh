@@ -45,10 +45,10 @@ __device__ constexpr A hidden_score() {
   return std::numeric_limits<A>::lowest() / 2;
 }
 
-// Whether, because of the window, some query up to `last` does not see some key from `first_key` on. With one test per
-// tile, tiles inside the window are as fast as without a window.
-__device__ inline bool hides_past(const AttentionShape& s, Size last, Size first_key) {
-  return s.first_seen(last) > first_key;
+// Whether, because of the window or a document's start, some query up to `last` does not see some key from `first_key`
+// on. With one test per tile, tiles without such a query are as fast as without a window.
+__device__ inline bool hides_past(const SeenKeys& seen, Size last, Size first_key) {
+  return seen.first_seen(last) > first_key;
 }
 
 // Loads rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.

@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kForwardRows = 4;  // per block; their loads are in flight together
 
-// A block takes one position of kForwardRows sequences, so the position's row is read once for all of them. Blocks
-// cover the positions of the first group of sequences, then those of the next.
+// A block takes one place of kForwardRows sequences. Without documents they share a position, whose row is read once
+// for all of them. Blocks cover the places of the first group of sequences, then those of the next.
 template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
-                                         Size M, Size tokens, Size C, Size first) {
+                                         const std::int32_t* starts_M, Size M, Size tokens, Size C, Size first) {
   using P = Pack<T, kCount>;
   const Size t = blockIdx.x % tokens, begin = blockIdx.x / tokens * kForwardRows * tokens + t;
   if (begin >= M) return;
@@ -39,6 +39,7 @@ __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* po
     if (positions_TC) add = position[p];
 #pragma unroll
     for (int i = 0; i < kForwardRows; ++i) {
+      if (starts_M && begin + i * tokens < M) add = position[p - starts_M[begin + i * tokens] * (C / kCount)];
 #pragma unroll
       for (int k = 0; positions_TC && k < kCount; ++k) {
         row[i].values[k] = store<T>(load(row[i].values[k]) + load(add.values[k]));
@@ -51,6 +52,12 @@ __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* po
 
 __global__ void row_numbers_kernel(std::int32_t* rows_M, Size M) {
   for (Size m = thread_index(); m < M; m += thread_count()) rows_M[m] = static_cast<std::int32_t>(m);
+}
+
+__global__ void positions_kernel(std::int32_t* positions_M, const std::int32_t* starts_M, Size M, Size tokens) {
+  for (Size m = thread_index(); m < M; m += thread_count()) {
+    positions_M[m] = static_cast<std::int32_t>(m % tokens) - starts_M[m];
+  }
 }
 
 // Sorted places are cut into chunks. A run is a stretch of places with one id. A run within one chunk goes into the
@@ -148,18 +155,26 @@ __global__ void add_positions_kernel(Arithmetic<T>* dpositions_TC, const T* dy_M
   }
 }
 
-// The table's gradient: sorts the ids with their row numbers, then sums chunks of them.
+// Ids of rows: given ones, or, with documents, positions in sequences of `tokens`.
+struct RowIds {
+  const std::int32_t *ids_M, *starts_M;  // one of them
+  Size tokens;
+};
+
+// A table's gradient: sorts the ids with their row numbers, then sums chunks of them.
 template <class T>
-void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* dy_MC, const std::int32_t* ids_M,
-              Size M, Size C, Size V) {
+void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* dy_MC, const RowIds& ids, Size M,
+              Size C, Size V) {
   using A = Arithmetic<T>;
   require_embedding_ids(DeviceType::cuda, M);
   const int count = static_cast<int>(M), bits = std::bit_width(static_cast<std::uint32_t>(V));
   std::size_t work = 0;
   std::int32_t* none = nullptr;
-  LT_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, work, ids_M, none, none, none, count, 0, bits, stream_of(stream)));
+  LT_CUDA(
+      cub::DeviceRadixSort::SortPairs(nullptr, work, ids.ids_M, none, none, none, count, 0, bits, stream_of(stream)));
   const auto padded = [](Size bytes) { return (bytes + 255) / 256 * 256; };
-  const Size column = padded(M * 4), sorting = 3 * column + padded(static_cast<Size>(work));
+  const Size column = padded(M * 4), columns = ids.starts_M != nullptr ? 4 : 3;
+  const Size sorting = columns * column + padded(static_cast<Size>(work));
   // Chunks of 64 rows, or more if their parts would not fit.
   const Size part_bytes = 2 * C * static_cast<Size>(sizeof(A));
   const Size most = std::max<Size>(1, (cuda::kScratchBytes - sorting) / part_bytes);
@@ -171,12 +186,19 @@ void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* 
   A* const parts = reinterpret_cast<A*>(memory + sorting);
   row_numbers_kernel<<<blocks_for(stream, M), kThreads, 0, stream_of(stream)>>>(numbers, M);
   check_launch("row_numbers");
-  LT_CUDA(cub::DeviceRadixSort::SortPairs(memory + 3 * column, work, ids_M, sorted_ids, numbers, sorted_rows, count, 0,
-                                          bits, stream_of(stream)));
+  const std::int32_t* ids_M = ids.ids_M;
+  if (ids.starts_M != nullptr) {
+    auto* const positions = reinterpret_cast<std::int32_t*>(memory + 3 * column);
+    positions_kernel<<<blocks_for(stream, M), kThreads, 0, stream_of(stream)>>>(positions, ids.starts_M, M, ids.tokens);
+    check_launch("positions");
+    ids_M = positions;
+  }
+  LT_CUDA(cub::DeviceRadixSort::SortPairs(memory + columns * column, work, ids_M, sorted_ids, numbers, sorted_rows,
+                                          count, 0, bits, stream_of(stream)));
   const Chunks chunks{sorted_ids, sorted_rows, M, C, rows};
-  const auto grid = [&](Size columns) {
+  const auto grid = [&](Size channels) {
     return dim3(static_cast<unsigned>(chunk_count),
-                static_cast<unsigned>((columns + kColumnThreads - 1) / kColumnThreads));
+                static_cast<unsigned>((channels + kColumnThreads - 1) / kColumnThreads));
   };
   dispatch_flag(C % kPack<T> == 0 && aligned(dy_MC, dtable_VC), [&](auto whole) {
     constexpr int kCount = whole.value ? kPack<T> : 1;
@@ -203,7 +225,7 @@ void embedding_forward(CudaStream stream, const EmbeddingForward& k) {
       const Size sequences = (M + T - 1) / T, groups = (sequences + kForwardRows - 1) / kForwardRows;
       embedding_forward_kernel<kCount>
           <<<static_cast<unsigned>(T * groups), static_cast<unsigned>(packs), 0, stream_of(stream)>>>(
-              y, table, positions, k.ids_M, M, T, C, k.first);
+              y, table, positions, k.ids_M, positions != nullptr ? k.starts_M : nullptr, M, T, C, k.first);
     });
   });
   check_launch("embedding_forward");
@@ -220,8 +242,12 @@ void embedding_backward(CudaStream stream, const EmbeddingBackward& k) {
     using A = Arithmetic<E>;
     const E* const dy = static_cast<const E*>(k.dy_MC);
     if (k.dtable_VC && M > 0)
-      add_rows(stream, static_cast<A*>(k.dtable_VC), !k.accumulate_table, dy, k.ids_M, M, C, k.V);
-    if (k.dpositions_TC && max_T > 0) {
+      add_rows(stream, static_cast<A*>(k.dtable_VC), !k.accumulate_table, dy, {k.ids_M, nullptr, k.T}, M, C, k.V);
+    if (k.dpositions_TC && k.starts_M) {
+      A* const dpositions = static_cast<A*>(k.dpositions_TC);
+      if (!k.accumulate_positions) fill_zero(stream, dpositions, max_T * C * static_cast<Size>(sizeof(A)));
+      if (M > 0) add_rows(stream, dpositions, !k.accumulate_positions, dy, {nullptr, k.starts_M, k.T}, M, C, max_T);
+    } else if (k.dpositions_TC && max_T > 0) {
       A* const dpositions = static_cast<A*>(k.dpositions_TC);
       dispatch_flag(C % kPack<E> == 0 && aligned(dy, dpositions), [&](auto whole) {
         constexpr int kCount = whole.value ? kPack<E> : 1;

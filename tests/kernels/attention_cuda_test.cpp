@@ -1,8 +1,11 @@
 // Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN, forward, backward and generation, over
 // dtypes, lengths and head groups. Without a device, the tests report why and check nothing.
+#include <optional>
+
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/device_array.h"
+#include "kernels/documents.h"
 #include "libtrain/device/context.h"
 #include "libtrain/error.h"
 
@@ -52,7 +55,12 @@ double error_of(const Array& x, const Array& y) {
 struct Inputs {
   Array qkv, dout;
   double scale;
+  std::vector<std::int32_t> starts;  // empty: sequences are single documents
 
+  // Documents have the given `lengths`, in turn.
+  Inputs(const AttentionShape& s, DType dtype, const std::vector<Size>& lengths) : Inputs(s, dtype) {
+    starts = test::document_starts(s.B, s.T, lengths);
+  }
   Inputs(const AttentionShape& s, DType dtype)
       : qkv(Array::random(dtype, s.B * s.T * s.row(), 1)),
         dout(Array::random(dtype, s.B * s.T * s.H * s.D, 2)),
@@ -73,9 +81,24 @@ struct Outputs {
 
 Outputs on_cpu(const AttentionShape& s, DType dtype, const Inputs& in) {
   Outputs r(s, dtype);
-  kernels::attention_forward(CpuStream{}, {dtype, s, in.scale, r.out.data(), r.lse.data(), in.qkv.data()});
-  kernels::attention_backward(CpuStream{}, {dtype, s, in.scale, r.dqkv.data(), in.dout.data(), in.qkv.data(),
-                                            r.out.data(), r.lse.data(), nullptr});
+  const std::int32_t* const starts = in.starts.empty() ? nullptr : in.starts.data();
+  kernels::attention_forward(CpuStream{}, {.dtype = dtype,
+                                           .shape = s,
+                                           .scale = in.scale,
+                                           .out_BTHD = r.out.data(),
+                                           .lse_BHT = r.lse.data(),
+                                           .qkv = in.qkv.data(),
+                                           .starts_BT = starts});
+  kernels::attention_backward(CpuStream{}, {.dtype = dtype,
+                                            .shape = s,
+                                            .scale = in.scale,
+                                            .dqkv = r.dqkv.data(),
+                                            .dout_BTHD = in.dout.data(),
+                                            .qkv = in.qkv.data(),
+                                            .out_BTHD = r.out.data(),
+                                            .lse_BHT = r.lse.data(),
+                                            .workspace = nullptr,
+                                            .starts_BT = starts});
   return r;
 }
 
@@ -83,20 +106,29 @@ Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Se
   Outputs r(s, dtype);
   DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
   DeviceArray workspace(kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic));
-  kernels::attention_forward(gpu_stream(), {dtype, s, in.scale, out.data(), lse.data(), qkv.data(), settings.path});
-  kernels::attention_backward(gpu_stream(), {dtype, s, in.scale, dqkv.data(), dout.data(), qkv.data(), out.data(),
-                                             lse.data(), workspace.data(), settings.deterministic, settings.path});
+  std::optional<DeviceArray> starts;
+  if (!in.starts.empty()) starts.emplace(test::as_array(in.starts));
+  const auto* const starts_BT = starts ? static_cast<const std::int32_t*>(starts->data()) : nullptr;
+  kernels::attention_forward(gpu_stream(),
+                             {dtype, s, in.scale, out.data(), lse.data(), qkv.data(), settings.path, starts_BT});
+  kernels::attention_backward(
+      gpu_stream(), {dtype, s, in.scale, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data(),
+                     settings.deterministic, settings.path, starts_BT});
   out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
   return r;
 }
 
-void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance, const Settings& settings = {}) {
+void compare(const AttentionShape& s, DType dtype, const Inputs& in, const Tolerance& tolerance,
+             const Settings& settings) {
   CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype));
-  const Inputs in(s, dtype);
   const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in, settings);
   CHECK(error_of(found.out, expected.out) <= tolerance.out);
   CHECK(error_of(found.lse, expected.lse) <= tolerance.lse);
   CHECK(error_of(found.dqkv, expected.dqkv) <= tolerance.gradient);
+}
+
+void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance, const Settings& settings = {}) {
+  compare(s, dtype, Inputs(s, dtype), tolerance, settings);
 }
 
 constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},        {2, 5, 3, 3, 7},         {1, 64, 2, 2, 32},
@@ -108,6 +140,9 @@ constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},      {2, 65, 4, 2,
                                            {1, 200, 2, 1, 64},     {3, 97, 4, 4, 128},       {2, 257, 8, 2, 128},
                                            {5, 128, 3, 3, 8},      {2, 257, 8, 2, 128, 100}, {1, 200, 2, 1, 64, 1},
                                            {1, 300, 4, 4, 64, 64}, {1, 300, 4, 4, 64, 300}};
+
+// Of one token, at and beside the edges of tiles, longer than tiles, of all tokens of a sequence.
+const std::vector<Size> kLengths[] = {{1}, {5, 1, 30}, {64, 1, 63}, {150, 7}, {1000}};
 
 // False, with a printed reason, without a device or if cuDNN refuses a plain shape.
 bool has_cudnn() {
@@ -125,6 +160,19 @@ TEST_CASE("attention on CUDA: own kernels agree with the CPU's", "[cuda]") {
   const Settings settings{AttentionPath::own};
   for (const AttentionShape& s : kShapes) {
     for (const DType dtype : test::kFloats) compare(s, dtype, own_tolerance(dtype), settings);
+  }
+}
+
+TEST_CASE("attention on CUDA: own kernels agree with the CPU's inside documents", "[cuda]") {
+  if (!has_gpu()) return;
+  const Settings settings{AttentionPath::own};
+  for (const AttentionShape& s : kShapes) {
+    for (const std::vector<Size>& lengths : kLengths) {
+      CAPTURE(lengths);
+      for (const DType dtype : test::kFloats) {
+        compare(s, dtype, Inputs(s, dtype, lengths), own_tolerance(dtype), settings);
+      }
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/array.h"
 #include "kernels/attention_options.h"
+#include "kernels/documents.h"
 #include "kernels/tolerance.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -23,8 +24,13 @@ struct AttentionReference {
 
 std::size_t at(Size i) { return static_cast<std::size_t>(i); }
 
+using Starts = std::vector<std::int32_t>;
+
+const std::int32_t* pointer_to(const Starts& starts) { return starts.empty() ? nullptr : starts.data(); }
+
 // The T x T formula, one row of probabilities at a time. Uses `dout` for dqkv unless it is empty.
-AttentionReference reference(const AttentionShape& s, const Values& qkv, const Values& dout, double scale) {
+AttentionReference reference(const AttentionShape& s, const Values& qkv, const Values& dout, double scale,
+                             const Starts& starts = {}) {
   AttentionReference r{Values(at(s.B * s.T * s.H * s.D)), Values(at(s.B * s.H * s.T)),
                        Values(dout.empty() ? 0 : qkv.size())};
   for (Size b = 0; b < s.B; ++b) {
@@ -33,7 +39,8 @@ AttentionReference reference(const AttentionShape& s, const Values& qkv, const V
       const Size k_head = s.H + h * s.G / s.H, v_head = k_head + s.G;
       for (Size t = 0; t < s.T; ++t) {
         Values p(at(t + 1));
-        const Size first = s.window > 0 ? std::max(t - s.window + 1, Size{0}) : 0;
+        const Size start = starts.empty() ? 0 : starts[at(b * s.T + t)];
+        const Size first = s.window > 0 ? std::max(t - s.window + 1, start) : start;
         double max = -HUGE_VAL, sum = 0;
         for (Size j = first; j <= t; ++j) {
           for (Size d = 0; d < s.D; ++d) p[at(j)] += scale * qkv[element(t, h, d)] * qkv[element(j, k_head, d)];
@@ -69,13 +76,28 @@ struct Run {
   Array out, lse, dqkv;
 };
 
-Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale) {
+Run run(const AttentionShape& s, DType dtype, const Array& qkv, const Array& dout, float scale,
+        const Starts& starts = {}) {
   Run r{Array(dtype, s.B * s.T * s.H * s.D, 99), Array(gradient_dtype(dtype), s.B * s.H * s.T, 99),
         Array(dtype, qkv.count(), 99)};
-  kernels::attention_forward(CpuStream{}, {dtype, s, scale, r.out.data(), r.lse.data(), qkv.data()});
+  kernels::attention_forward(CpuStream{}, {.dtype = dtype,
+                                           .shape = s,
+                                           .scale = scale,
+                                           .out_BTHD = r.out.data(),
+                                           .lse_BHT = r.lse.data(),
+                                           .qkv = qkv.data(),
+                                           .starts_BT = pointer_to(starts)});
   Array workspace(DType::f64, kernels::attention_backward_workspace(DeviceType::cpu, dtype, s, false) / 8 + 1);
-  kernels::attention_backward(CpuStream{}, {dtype, s, scale, r.dqkv.data(), dout.data(), qkv.data(), r.out.data(),
-                                            r.lse.data(), workspace.data()});
+  kernels::attention_backward(CpuStream{}, {.dtype = dtype,
+                                            .shape = s,
+                                            .scale = scale,
+                                            .dqkv = r.dqkv.data(),
+                                            .dout_BTHD = dout.data(),
+                                            .qkv = qkv.data(),
+                                            .out_BTHD = r.out.data(),
+                                            .lse_BHT = r.lse.data(),
+                                            .workspace = workspace.data(),
+                                            .starts_BT = pointer_to(starts)});
   return r;
 }
 
@@ -109,6 +131,39 @@ TEST_CASE("attention: forward and backward agree with f64", "[kernels]") {
       CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
       // In bf16 the backward reads a rounded output, so delta is off by as much.
       CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype_bytes(dtype) == 2 ? 2 : 1) * test::tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("attention: with documents, forward and backward agree with f64", "[kernels]") {
+  struct Case {
+    AttentionShape shape;
+    std::vector<Size> lengths;
+  };
+  const Case cases[] = {{{1, 1, 1, 1, 1}, {1}},
+                        {{2, 7, 3, 3, 7}, {1}},  // documents of one token alone
+                        {{3, 65, 4, 2, 16}, {5, 1, 30}},
+                        {{2, 200, 2, 1, 40}, {64, 1, 63}},  // starts at and beside the edges of blocks
+                        {{2, 300, 2, 1, 32}, {150, 7}},     // whole blocks of another document
+                        {{1, 130, 2, 2, 24}, {500}},        // one document
+                        // A window within a document, and documents within a window.
+                        {{2, 200, 2, 1, 16, 5}, {70, 3, 1}},
+                        {{2, 200, 4, 2, 16, 100}, {120, 30}}};
+  for (const auto& [s, lengths] : cases) {
+    const Starts starts = test::document_starts(s.B, s.T, lengths);
+    for (const DType dtype : test::kFloats) {
+      CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, lengths, dtype_name(dtype));
+      const float scale = 1 / std::sqrt(static_cast<float>(s.D));
+      const Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
+      const Array dout = Array::random(dtype, s.B * s.T * s.H * s.D, 2);
+      const AttentionReference expected = reference(s, qkv.values(), dout.values(), scale, starts);
+      const Run found = run(s, dtype, qkv, dout, scale, starts);
+      CHECK(test::error_of(found.out, expected.out) <= test::tolerance(dtype));
+      CHECK(test::error_of(found.lse, expected.lse) <= test::tolerance(gradient_dtype(dtype)));
+      CHECK(test::error_of(found.dqkv, expected.dqkv) <= (dtype_bytes(dtype) == 2 ? 2 : 1) * test::tolerance(dtype));
+      if (lengths[0] < s.T) continue;
+      const Run plain = run(s, dtype, qkv, dout, scale);
+      CHECK((found.out.same_bits(plain.out) && found.lse.same_bits(plain.lse) && found.dqkv.same_bits(plain.dqkv)));
     }
   }
 }

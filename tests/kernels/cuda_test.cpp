@@ -3,6 +3,7 @@
 // optimizers_cuda_test.cpp.
 #include <array>
 
+#include "kernels/documents.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
@@ -206,6 +207,28 @@ TEST_CASE("cuda: embeddings without positions, of sequences of one token", "[cud
   });
 }
 
+TEST_CASE("cuda: embeddings with documents", "[cuda]") {
+  for_floats([](DType dtype) {
+    const DType sums = gradient_dtype(dtype);
+    for (const auto [T, C] : {Rows{1, 8}, Rows{33, 40}, Rows{200, 9}}) {
+      for (const bool add : {false, true}) {
+        const Size B = 5, M = B * T, V = 50, max_T = T + 3;
+        OnBoth both;
+        const int table = both.array(dtype, V * C), positions = both.array(dtype, max_T * C), ids = both.ids(M, V),
+                  starts = both.ids(document_starts(B, T, {1, 70, 9})), y = both.array(dtype, M * C),
+                  dy = both.array(dtype, M * C), dtable = both.array(sums, V * C),
+                  dpositions = both.array(sums, max_T * C);
+        both.run([&, T = T, C = C](auto s, auto at) {
+          embedding_forward(s,
+                            {dtype, M, T, C, at(y), at(table), at(positions), as_ids(at(ids)), 0, as_ids(at(starts))});
+          embedding_backward(s, {dtype, M, T, C, V, max_T, at(dtable), at(dpositions), add, add, at(dy),
+                                 as_ids(at(ids)), as_ids(at(starts))});
+        });
+      }
+    }
+  });
+}
+
 TEST_CASE("cuda: gradients of ids that are frequent", "[cuda]") {
   for_floats([](DType dtype) {
     const DType sums = gradient_dtype(dtype);
@@ -282,6 +305,32 @@ TEST_CASE("cuda: rotary positions", "[cuda]") {
             if (!add) rope(s, {dtype, B, T, row, heads, D, at(x), at(x), 10000.0, 4, inverse, false, scaling});
           });
         }
+      }
+    }
+  });
+}
+
+TEST_CASE("cuda: rotary positions in documents", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const bool inverse : {false, true}) {
+      for (const Size D : {12, 64, 128, 320}) {
+        const Size B = 70, T = 37, heads = 3, row = 4 * D;  // more sequences than blocks take at once
+        OnBoth both;
+        const int x = both.array(dtype, B * T * row), y = both.array(dtype, B * T * row),
+                  starts = both.ids(document_starts(B, T, {1, 20, 9}));
+        both.run([&](auto s, auto at) {
+          rope(s, {.dtype = dtype,
+                   .B = B,
+                   .T = T,
+                   .row = row,
+                   .heads = heads,
+                   .D = D,
+                   .y_BTrow = at(y),
+                   .x_BTrow = at(x),
+                   .base = 10000.0,
+                   .inverse = inverse,
+                   .starts_BT = as_ids(at(starts))});
+        });
       }
     }
   });

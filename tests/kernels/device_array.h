@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "device/cuda.h"
 #include "kernels/array.h"
@@ -21,6 +23,13 @@ inline bool has_gpu() {
 }
 
 inline CudaStream gpu_stream() { return Stream::compute(kGpu).cuda(); }
+
+// The bits of i32 numbers, as an array that can be copied to the device.
+inline Array as_array(const std::vector<std::int32_t>& numbers) {
+  Array bits(DType::f32, static_cast<Size>(numbers.size()));
+  std::memcpy(bits.data(), numbers.data(), numbers.size() * sizeof(std::int32_t));
+  return bits;
+}
 
 // A copy of an array on the device.
 class DeviceArray {

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include "kernels/documents.h"
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
 #include "libtrain/device/device.h"
@@ -93,4 +94,35 @@ TEST_CASE("embedding_backward gives the bits of the sum in row order at every nu
     CHECK(table.same_bits(expected));
   }
   omp_set_num_threads(threads);
+}
+
+TEST_CASE("embedding: with documents, positions count from a document's start, forward and backward", "[kernels]") {
+  const EmbeddingShape s{3, 33, 100, 11, 40};
+  const Size M = s.B * s.T;
+  const auto ids = random_ids(M, s.V, 3);
+  const auto starts = document_starts(s.B, s.T, {5, 1, 40});
+  for (const DType dtype : kFloats) {
+    const DType sums = gradient_dtype(dtype);
+    const Array table = random_array(dtype, s.V * s.C, 1), positions = random_array(dtype, s.max_T * s.C, 2);
+    const Array dy = random_array(dtype, M * s.C, 4);
+    Array y(dtype, M * s.C);
+    embedding_forward(CpuStream{},
+                      {dtype, M, s.T, s.C, y.data(), table.data(), positions.data(), ids.data(), 0, starts.data()});
+    for (const bool accumulate : {false, true}) {
+      Array dpositions = random_array(sums, s.max_T * s.C, 6);
+      std::vector<double> both(static_cast<std::size_t>(M * s.C)), expected(static_cast<std::size_t>(s.max_T * s.C));
+      if (accumulate) expected = dpositions.values();
+      for (Size i = 0; i < M * s.C; ++i) {
+        const Size m = i / s.C, c = i % s.C;
+        const std::size_t u = static_cast<std::size_t>(m);
+        const Size position = m % s.T - starts[u];
+        both[static_cast<std::size_t>(i)] = table[ids[u] * s.C + c] + positions[position * s.C + c];
+        expected[static_cast<std::size_t>(position * s.C + c)] += dy[i];
+      }
+      CHECK(error_of(y, both) <= tolerance(dtype));
+      embedding_backward(CpuStream{}, {dtype, M, s.T, s.C, s.V, s.max_T, nullptr, dpositions.data(), false, accumulate,
+                                       dy.data(), ids.data(), starts.data()});
+      CHECK(error_of(dpositions, expected) <= tolerance(sums));
+    }
+  }
 }

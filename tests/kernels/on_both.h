@@ -43,10 +43,11 @@ class OnBoth {
     return exact(add(std::move(bits)));
   }
   int ids(Size count, Size limit) {
-    const auto values = random_ids(count, limit, static_cast<std::uint64_t>(entries_.size()) + 1);
-    Array bits(DType::f32, count);
-    std::memcpy(bits.data(), values.data(), static_cast<std::size_t>(count) * sizeof(std::int32_t));
-    const int index = add(std::move(bits));
+    return ids(random_ids(count, limit, static_cast<std::uint64_t>(entries_.size()) + 1));
+  }
+  // Given i32 inputs.
+  int ids(const std::vector<std::int32_t>& values) {
+    const int index = add(as_array(values));
     entries_.back().compared = false;
     return index;
   }

@@ -1,6 +1,7 @@
 // Rotary embedding against the formula in f64; backward undoes forward.
 #include "kernels/rope.h"
 
+#include "kernels/documents.h"
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
 #include "libtrain/device/device.h"
@@ -103,4 +104,39 @@ TEST_CASE("rope: a position gives the same bits alone and in a sequence", "[kern
                        t, false, false});
   }
   CHECK(alone.same_bits(whole));
+}
+
+TEST_CASE("rope: each document has the bits that it has alone, forward and back", "[kernels]") {
+  for (const RopeShape& s : {RopeShape{2, 75, 3, 32, 64, 0}, {1, 40, 1, 192, 7, 0}}) {
+    const Size row = s.heads * s.D + s.rest, n = s.B * s.T * row;
+    const auto starts = document_starts(s.B, s.T, {33, 1, 2, 40});
+    for (const DType dtype : kFloats) {
+      for (const bool inverse : {false, true}) {
+        INFO(dtype_name(dtype) << " T " << s.T << " D " << s.D << " inverse " << inverse);
+        Array x = random_array(dtype, n, 1), packed(dtype, n), alone(dtype, n);
+        rope(CpuStream{}, {.dtype = dtype,
+                           .B = s.B,
+                           .T = s.T,
+                           .row = row,
+                           .heads = s.heads,
+                           .D = s.D,
+                           .y_BTrow = packed.data(),
+                           .x_BTrow = x.data(),
+                           .base = 10000,
+                           .inverse = inverse,
+                           .starts_BT = starts.data()});
+        const auto at = [&](Array& array, Size token) {
+          return static_cast<std::byte*>(array.data()) + token * row * dtype_bytes(dtype);
+        };
+        for (Size end, begin = 0; begin < s.B * s.T; begin = end) {
+          const std::int32_t start = starts[static_cast<std::size_t>(begin)];
+          CHECK(start == begin % s.T);
+          for (end = begin + 1; end % s.T != 0 && starts[static_cast<std::size_t>(end)] == start;) ++end;
+          rope(CpuStream{},
+               {dtype, 1, end - begin, row, s.heads, s.D, at(alone, begin), at(x, begin), 10000, 0, inverse, false});
+        }
+        CHECK(packed.same_bits(alone));
+      }
+    }
+  }
 }

@@ -2,7 +2,11 @@
 // softmax and need no T x T matrix (Dao et al. 2022; Milakov & Gimelshein 2018 for the running softmax).
 // A packed row is [query heads | key heads | value heads] = [H*D | G*D | G*D]; query head h reads key/value head h*G/H.
 // With a window, a position sees itself and window - 1 positions before it (Beltagy et al. 2020).
+// Given starts_BT, the position in its sequence where each token's document begins, a position sees only its own
+// document. Starts rise along a sequence, and starts_BT[b, i] <= i. Tiles outside a query's document are skipped.
 #pragma once
+
+#include <cstdint>
 
 #include "kernels/common.h"
 
@@ -13,9 +17,26 @@ struct AttentionShape {
   Size window = 0;  // 0: all earlier positions
 
   constexpr Size row() const { return (H + 2 * G) * D; }
-  // Position i sees positions first_seen(i) .. i.
+  // Within the window, position i sees positions first_seen(i) .. i.
   constexpr Size first_seen(Size i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
 };
+
+// What the queries of one sequence see: position i sees positions first_seen(i) .. i. first_seen() never falls; beyond
+// T, where tiles are padded, the documents' part stays that of the last position.
+struct SeenKeys {
+  AttentionShape shape;
+  const std::int32_t* starts_T;  // null: the sequence is one document
+
+  constexpr Size first_seen(Size i) const {
+    const Size in_window = shape.first_seen(i);
+    if (starts_T == nullptr) return in_window;
+    const Size start = starts_T[i < shape.T ? i : shape.T - 1];
+    return start > in_window ? start : in_window;
+  }
+};
+constexpr SeenKeys seen_keys(const AttentionShape& s, const std::int32_t* starts_BT, Size b) {
+  return {s, starts_BT == nullptr ? nullptr : starts_BT + b * s.T};
+}
 
 // Which implementation runs on CUDA. `automatic`: cuDNN if it supports the shape, otherwise libtrain's kernels. `own`:
 // only these. `cudnn`: throws InternalError with cuDNN's reason if it does not support the shape; for tests and
@@ -30,6 +51,7 @@ struct AttentionForward {
   void *out_BTHD, *lse_BHT;
   const void* qkv;
   AttentionPath path = AttentionPath::automatic;
+  const std::int32_t* starts_BT = nullptr;
 };
 template <class S>
 void attention_forward(S stream, const AttentionForward& call);
@@ -44,6 +66,7 @@ struct AttentionBackward {
   void* workspace;
   bool deterministic = false;
   AttentionPath path = AttentionPath::automatic;
+  const std::int32_t* starts_BT = nullptr;
 };
 template <class S>
 void attention_backward(S stream, const AttentionBackward& call);

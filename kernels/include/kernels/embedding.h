@@ -8,6 +8,8 @@
 namespace lt::kernels {
 
 // y_MC = table_VC[ids_M] (+ positions_TC[first + m mod T]). `positions` may be null. Ids are in [0, V).
+// Given starts_M, the position in its sequence where each token's document begins, positions count from there:
+// m mod T - starts_M[m], and `first` is 0.
 struct EmbeddingForward {
   DType dtype;
   Size M, T, C;
@@ -15,12 +17,13 @@ struct EmbeddingForward {
   const void *table_VC, *positions_TC;
   const std::int32_t* ids_M;
   Size first = 0;
+  const std::int32_t* starts_M = nullptr;
 };
 template <class S>
 void embedding_forward(S stream, const EmbeddingForward& embedding);
 
-// dtable_VC (+)= sum of dy over the rows with that id, dpositions_TC (+)= sum of dy over the sequences; either may be
-// null. Sums run in the order of the rows, whatever the number of threads. Both have gradient_dtype(dtype).
+// dtable_VC (+)= sum of dy over the rows with that id, dpositions_TC (+)= that over the rows at that position; either
+// may be null. Sums run in the order of the rows, whatever the number of threads. Both have gradient_dtype(dtype).
 // Writes all V rows of dtable and all `max_T` rows of dpositions, not only those that occur.
 struct EmbeddingBackward {
   DType dtype;
@@ -29,6 +32,7 @@ struct EmbeddingBackward {
   bool accumulate_table, accumulate_positions;
   const void* dy_MC;
   const std::int32_t* ids_M;
+  const std::int32_t* starts_M = nullptr;
 };
 template <class S>
 void embedding_backward(S stream, const EmbeddingBackward& embedding);

@@ -8,7 +8,7 @@ namespace lt::kernels {
 
 inline constexpr Size kMostHeadChannels = 256;            // of attention on CUDA
 inline constexpr Size kMostRotatedChannels = 6144;        // of a head of rope on CUDA: f64 angles in 48 KiB
-inline constexpr Size kMostEmbeddingIds = Size{1} << 21;  // sorting them leaves half of CUDA's scratch memory free
+inline constexpr Size kMostEmbeddingIds = Size{1} << 21;  // sorting them takes about half of CUDA's scratch memory
 inline constexpr int kMostSummedRanks = 4000;             // one launch takes a pointer for each
 
 // `target` is where the kernels will run, cpu or cuda.
