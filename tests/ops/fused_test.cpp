@@ -166,6 +166,32 @@ TEST_CASE("attention: a window hides what lies before it", "[ops]") {
   CHECK_THROWS_WITH(ops::attention(qkv, heads, -1), "attention: window: expected at least 0, got -1");
 }
 
+TEST_CASE("documents: attention, rope and positions are those of each document alone, with gradients", "[ops]") {
+  const ops::Heads heads{4, 2, 6};
+  const Tensor starts = Tensor::from(std::vector<std::int32_t>{0, 0, 0, 3, 4, 4, 4, 4, 4}, {1, 9});
+  const Tensor qkv = normal({1, 9, heads.row()}, 1), wte = normal({5, 3}, 1), wpe = normal({9, 3}, 2);
+  const Tensor ids = token_ids({1, 9}, 5, 7);
+  for (const Size window : {0, 2}) {
+    check_gradient([&](auto& t) { return ops::attention(t[0], heads, window, starts); }, {qkv});
+    const Tensor packed = ops::attention(qkv, heads, window, starts);
+    const Tensor turned = ops::rope(qkv, heads, 1e4, 0, {}, starts);
+    const Tensor embedded = ops::embedding_with_positions(wte, wpe, ids, 0, starts);
+    for (const auto& [begin, count] : {std::pair<Size, Size>{0, 3}, {3, 1}, {4, 5}}) {
+      const auto part = [&](const Tensor& whole) { return ops::slice(whole, 1, begin, count); };
+      check_equal(part(packed), naive_attention(part(qkv), heads, window), 1e-12);
+      check_equal(part(turned), ops::rope(part(qkv), heads, 1e4), 1e-15);
+      check_equal(part(embedded), ops::embedding_with_positions(wte, wpe, ids.narrow(1, begin, count)), 1e-15);
+    }
+  }
+  check_gradient([&](auto& t) { return ops::rope(t[0], heads, 1e4, 0, {}, starts); }, {qkv});
+  check_gradient([&](auto& t) { return ops::embedding_with_positions(t[0], t[1], ids, 0, starts); }, {wte, wpe});
+  CHECK_THROWS_WITH(ops::attention(qkv, heads, 0, starts.narrow(1, 0, 8)),
+                    "attention: document_starts: expected shape [1, 9], got [1, 8]");
+  CHECK_THROWS_WITH(ops::rope(qkv, heads, 1e4, 1, {}, starts), "rope: first: expected 0 with document_starts, got 1");
+  CHECK_THROWS_WITH(ops::embedding_with_positions(wte, wpe, ids, 0, qkv),
+                    "embedding_with_positions: document_starts: expected i32, got f64");
+}
+
 TEST_CASE("in place: only where nobody else holds the values", "[ops]") {
   const ops::Heads heads{2, 1, 4};
   const Tensor qkv = normal({1, 3, heads.row()}, 1);

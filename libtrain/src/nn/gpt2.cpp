@@ -27,8 +27,8 @@ struct GptBlock final : Transformer::Block {
         dropout_p(spec.dropout),
         site(name) {}
 
-  Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
-    const Tensor a = attention.attend(attention.packed(norm1(x)), cache);
+  Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
+    const Tensor a = attention.attend(attention.packed(norm1(x)), place);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
     const Tensor n = norm2(y);
     return dropout_p == 0 ? ffn(n, y) : ops::add(y, dropout(ffn(n), dropout_p, site + ".ffn"));
@@ -48,8 +48,10 @@ struct GptEmbed final : Transformer::Embed {
         wpe(add<Embedding>("wpe", spec.max_seq, spec.width, kInit)),
         dropout_p(spec.dropout) {}
 
-  Tensor forward(const Tensor& tokens, Size first) const override {
-    return dropout(ops::embedding_with_positions(wte.weight(), wpe.weight(), tokens, first), dropout_p, "embedding");
+  Tensor forward(const Tensor& tokens, const Transformer::Place& place) const override {
+    const Tensor x =
+        ops::embedding_with_positions(wte.weight(), wpe.weight(), tokens, place.first, place.document_starts);
+    return dropout(x, dropout_p, "embedding");
   }
   const Tensor& table() const override { return wte.weight(); }
 

@@ -27,10 +27,10 @@ struct LlamaBlock final : Transformer::Block {
         dropout_p(spec.dropout),
         site(name) {}
 
-  Tensor forward(const Tensor& x, ops::KvCache* cache) const override {
-    const Size first = cache != nullptr ? cache->length : 0;
-    const Tensor qkv = ops::rope(attention.packed(norm1(x)), attention.heads, rope_base, first, rope_scaling);
-    const Tensor y = add_residual(attention.proj, attention.attend(qkv, cache), x, dropout_p, site + ".attention");
+  Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
+    const Tensor qkv = ops::rope(attention.packed(norm1(x)), attention.heads, rope_base, place.first, rope_scaling,
+                                 place.document_starts);
+    const Tensor y = add_residual(attention.proj, attention.attend(qkv, place), x, dropout_p, site + ".attention");
     return add_residual(ffn.down, ops::swiglu(ffn.gate_up(norm2(y))), y, dropout_p, site + ".ffn");
   }
 
@@ -48,7 +48,9 @@ struct LlamaEmbed final : Transformer::Embed {
   explicit LlamaEmbed(const TransformerSpec& spec)
       : wte(add<Embedding>("wte", spec.vocab, spec.width, kInit)), dropout_p(spec.dropout) {}
 
-  Tensor forward(const Tensor& tokens, Size) const override { return dropout(wte(tokens), dropout_p, "embedding"); }
+  Tensor forward(const Tensor& tokens, const Transformer::Place&) const override {
+    return dropout(wte(tokens), dropout_p, "embedding");
+  }
   const Tensor& table() const override { return wte.weight(); }
 
   Embedding& wte;

@@ -36,8 +36,9 @@ struct QkvAttention : Module {
     Tensor rows = qkv(x);
     return q_norm == nullptr ? rows : ops::qk_norm(rows, heads, q_norm->weight(), k_norm->weight(), q_norm->eps());
   }
-  Tensor attend(const Tensor& rows, ops::KvCache* cache) const {
-    return cache != nullptr ? ops::attention_cached(rows, heads, *cache, window) : ops::attention(rows, heads, window);
+  Tensor attend(const Tensor& rows, const Transformer::Place& place) const {
+    return place.cache != nullptr ? ops::attention_cached(rows, heads, *place.cache, window)
+                                  : ops::attention(rows, heads, window, place.document_starts);
   }
 
   ops::Heads heads;

@@ -14,23 +14,24 @@ void Transformer::set_parts(Embed& embed, std::vector<Block*> blocks, Head& head
   if (spec_.tied()) borrow(head, embed);
 }
 
-Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state) {
+Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tensor& document_starts) {
   const Size first = state != nullptr ? state->length : 0;
   if (first + tokens.dim(1) > spec_.max_seq) {
     throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +
                                   " tokens, got " + std::to_string(first + tokens.dim(1)));
   }
-  Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, first); });
+  Place place{.first = first, .document_starts = document_starts};
+  Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, place); });
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Block* block = blocks_[i];
-    ops::KvCache* cache = state != nullptr ? &state->layers[i] : nullptr;
-    x = run(*block, [=] { return block->forward(x, cache); });
+    place.cache = state != nullptr ? &state->layers[i] : nullptr;
+    x = run(*block, [=] { return block->forward(x, place); });
   }
   return x;
 }
 
 Tensor Transformer::loss(const Batch& batch) {
-  const Tensor x = hidden(batch.inputs, nullptr);
+  const Tensor x = hidden(batch.inputs, nullptr, batch.document_starts);
   const Tensor targets = batch.targets;
   return run(*head_, [=, this] {
     const Tensor weight = spec_.tied() ? embed_->table() : head_->weight();

@@ -17,7 +17,8 @@ kernels::AttentionShape shape_of(const Tensor& qkv, const Heads& heads, Size win
   return {qkv.dim(0), qkv.dim(1), heads.heads, heads.kv_heads, heads.head_dim, window};
 }
 
-// Returns the FLOPs of one product over the unmasked scores: 2 D for each visible pair and head.
+// Returns the FLOPs of one product over the scores that the causal mask and the window leave: 2 D for each pair and
+// head. Documents are not known on the host, so they do not reduce it.
 double product_flops(const kernels::AttentionShape& shape) {
   return static_cast<double>(shape.B * shape.H) * visible_pairs(shape.T, shape.window) *
          static_cast<double>(2 * shape.D);
@@ -29,13 +30,13 @@ struct Attention final : Function {
   const char* name() const override { return "attention"; }
 
   Saved qkv_;
-  Tensor out_, lse_;
+  Tensor out_, lse_, document_starts_;
   Heads heads_{};
   Size window_ = 0;
 
-  Tensor forward(const Tensor& qkv, const Heads& heads, Size window) {
+  Tensor forward(const Tensor& qkv, const Heads& heads, Size window, const Tensor& document_starts) {
     kernels::require_head_size(target_of(qkv.device()), heads.head_dim);
-    qkv_ = qkv, heads_ = heads, window_ = window;
+    qkv_ = qkv, heads_ = heads, window_ = window, document_starts_ = document_starts;
     const auto shape = shape_of(qkv, heads, window);
     const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
     count_attention_forward(2 * product_flops(shape));
@@ -46,7 +47,8 @@ struct Attention final : Function {
                                      .scale = scale_of(heads),
                                      .out_BTHD = out.data(),
                                      .lse_BHT = lse_.data(),
-                                     .qkv = qkv.data()});
+                                     .qkv = qkv.data(),
+                                     .starts_BT = starts_of(document_starts)});
     });
     out_ = out.detach();
     return out;
@@ -74,7 +76,8 @@ struct Attention final : Function {
                                       .out_BTHD = out_.data(),
                                       .lse_BHT = lse_.data(),
                                       .workspace = workspace.data(),
-                                      .deterministic = deterministic});
+                                      .deterministic = deterministic,
+                                      .starts_BT = starts_of(document_starts_)});
     });
     qkv_.slot()->add(dqkv);
   }
@@ -87,9 +90,10 @@ void check_attention(std::string_view op, const Tensor& qkv, const Heads& heads,
 
 }  // namespace
 
-Tensor attention(const Tensor& qkv, const Heads& heads, Size window) {
+Tensor attention(const Tensor& qkv, const Heads& heads, Size window, const Tensor& document_starts) {
   check_attention("attention", qkv, heads, window);
-  return record<Attention>(qkv, heads, window);
+  require_document_starts("attention", document_starts, qkv.dim(0), qkv.dim(1), 0, qkv);
+  return record<Attention>(qkv, heads, window, document_starts);
 }
 
 Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window) {

@@ -62,6 +62,14 @@ void require_packed_rows(std::string_view op, const Tensor& qkv, const Heads& he
   }
 }
 
+void require_document_starts(std::string_view op, const Tensor& document_starts, Size B, Size T, Size first,
+                             const Tensor& like) {
+  if (!document_starts.defined()) return;
+  require_i32(op, "document_starts", document_starts, like);
+  require_shape(op, "document_starts", document_starts, {B, T});
+  if (first != 0) fail(op, "first", "0 with document_starts", std::to_string(first));
+}
+
 int require_dim(std::string_view op, const Tensor& tensor, int dim) {
   const int index = dim < 0 ? dim + tensor.dims() : dim;
   if (index < 0 || index >= tensor.dims()) {

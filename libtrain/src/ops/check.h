@@ -28,6 +28,14 @@ void require_like(std::string_view op, std::string_view argument, const Tensor& 
 // Rows [query heads | key heads | value heads] of shape [B, T, heads.row()], with heads a multiple of kv_heads.
 void require_packed_rows(std::string_view op, const Tensor& qkv, const Heads& heads);
 
+// Undefined, or i32 [B, T] for B sequences of T tokens whose first position `first` is 0, on the device of `like`.
+void require_document_starts(std::string_view op, const Tensor& document_starts, Size B, Size T, Size first,
+                             const Tensor& like);
+// Returns the values of document starts for kernels; null if they are undefined.
+inline const std::int32_t* starts_of(const Tensor& document_starts) {
+  return document_starts.defined() ? document_starts.data<std::int32_t>() : nullptr;
+}
+
 // Returns the index of a dimension, counting from the end if `dim` is negative. Throws if it is out of range.
 int require_dim(std::string_view op, const Tensor& tensor, int dim);
 

@@ -15,12 +15,14 @@ struct Embedding final : Function {
   const char* name() const override { return "embedding"; }
 
   Slot table_, positions_;
-  Tensor ids_;
+  Tensor ids_, document_starts_;
   Size T_ = 1;
 
-  // `positions` may be undefined.
-  Tensor forward(const Tensor& table, const Tensor& positions, const Tensor& ids, Size first) {
+  // `positions` and `document_starts` may be undefined.
+  Tensor forward(const Tensor& table, const Tensor& positions, const Tensor& ids, Size first,
+                 const Tensor& document_starts) {
     table_ = table.gradient_slot(), positions_ = positions.gradient_slot(), ids_ = ids;
+    document_starts_ = document_starts;
     T_ = ids.dims() == 0 ? 1 : std::max<Size>(ids.dim(-1), 1);
     const Size C = table.dim(1);
     std::vector<Size> sizes(ids.shape().begin(), ids.shape().end());
@@ -35,7 +37,8 @@ struct Embedding final : Function {
                                      .table_VC = table.data(),
                                      .positions_TC = positions.defined() ? positions.data() : nullptr,
                                      .ids_M = ids.template data<std::int32_t>(),
-                                     .first = first});
+                                     .first = first,
+                                     .starts_M = starts_of(document_starts)});
     });
     return y;
   }
@@ -57,7 +60,8 @@ struct Embedding final : Function {
                                       .accumulate_table = dtable.accumulate(),
                                       .accumulate_positions = dpositions.accumulate(),
                                       .dy_MC = dy.data(),
-                                      .ids_M = ids_.template data<std::int32_t>()});
+                                      .ids_M = ids_.template data<std::int32_t>(),
+                                      .starts_M = starts_of(document_starts_)});
     });
     dtable.finish(), dpositions.finish();
   }
@@ -73,10 +77,11 @@ void check_table(std::string_view op, const Tensor& table, const Tensor& ids) {
 
 Tensor embedding(const Tensor& table, const Tensor& ids) {
   check_table("embedding", table, ids);
-  return record<Embedding>(table, Tensor(), ids, Size{0});
+  return record<Embedding>(table, Tensor(), ids, Size{0}, Tensor());
 }
 
-Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first) {
+Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first,
+                                const Tensor& document_starts) {
   check_table("embedding_with_positions", wte, ids);
   require_like("embedding_with_positions", "wpe", wpe, wte);
   if (ids.dims() != 2) fail("embedding_with_positions", "ids", "shape [B, T]", to_string(ids.shape()));
@@ -85,7 +90,8 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
     fail("embedding_with_positions", "ids", "positions below " + std::to_string(wpe.dim(0)),
          std::to_string(first + ids.dim(1)) + " tokens");
   }
-  return record<Embedding>(wte, wpe, ids, first);
+  require_document_starts("embedding_with_positions", document_starts, ids.dim(0), ids.dim(1), first, wte);
+  return record<Embedding>(wte, wpe, ids, first, document_starts);
 }
 
 }  // namespace lt::ops

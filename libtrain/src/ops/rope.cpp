@@ -18,9 +18,12 @@ struct Rope final : Function {
   double base_ = 0;
   RopeScaling scaling_;
   Size first_ = 0;
+  Tensor document_starts_;
 
-  Tensor forward(const Tensor& qkv, const Heads& heads, double base, Size first, const RopeScaling& scaling) {
+  Tensor forward(const Tensor& qkv, const Heads& heads, double base, Size first, const RopeScaling& scaling,
+                 const Tensor& document_starts) {
     qkv_ = qkv.gradient_slot(), heads_ = heads, base_ = base, first_ = first, scaling_ = scaling;
+    document_starts_ = document_starts;
     const Tensor y = qkv.is_sole_owner() ? qkv.detach() : Tensor::empty(qkv.shape(), qkv.dtype(), qkv.device());
     rotate(y, qkv, false);
     return y;
@@ -39,7 +42,8 @@ struct Rope final : Function {
                         .base = base_,
                         .first = first_,
                         .inverse = inverse,
-                        .scaling = scaling_});
+                        .scaling = scaling_,
+                        .starts_BT = starts_of(document_starts_)});
     });
   }
 
@@ -51,11 +55,13 @@ struct Rope final : Function {
 
 }  // namespace
 
-Tensor rope(Tensor qkv, const Heads& heads, double base, Size first, const RopeScaling& scaling) {
+Tensor rope(Tensor qkv, const Heads& heads, double base, Size first, const RopeScaling& scaling,
+            const Tensor& document_starts) {
   require_packed_rows("rope", qkv, heads);
   if (heads.head_dim % 2 != 0) fail("rope", "head_dim", "an even number", std::to_string(heads.head_dim));
   kernels::require_rotated_channels(target_of(qkv.device()), heads.head_dim);
-  return record<Rope>(qkv, heads, base, first, scaling);
+  require_document_starts("rope", document_starts, qkv.dim(0), qkv.dim(1), first, qkv);
+  return record<Rope>(qkv, heads, base, first, scaling, document_starts);
 }
 
 }  // namespace lt::ops

@@ -78,7 +78,8 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   for (Size first = 0; first < result.blocks; first += micro_batch) {
     const Batch batch = loader.next();
     const Size count = std::min(micro_batch, result.blocks - first);
-    const Tensor loss = loaded.model->loss({batch.inputs.narrow(0, 0, count), batch.targets.narrow(0, 0, count)});
+    const Tensor loss =
+        loaded.model->loss(batch.map([&](const Tensor& all) { return all.defined() ? all.narrow(0, 0, count) : all; }));
     sum += loss.item() * static_cast<double>(count);
   }
   result.tokens = result.blocks * seq;

@@ -18,7 +18,8 @@ struct DecodeState {
 };
 
 // A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
-// loss() and logits() throw UsageError for more than max_seq tokens.
+// With Batch::document_starts, attention and positions stay inside documents. loss() and logits() throw UsageError for
+// more than max_seq tokens.
 class Transformer : public Model {
  public:
   explicit Transformer(const TransformerSpec& spec);
@@ -34,12 +35,18 @@ class Transformer : public Model {
   // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term.
   double flops_per_token(Size seq) const;
 
+  // Where the tokens of a forward pass are.
+  struct Place {
+    Size first = 0;                 // position of the first token: the length of the cache
+    ops::KvCache* cache = nullptr;  // a block's keys and values of earlier tokens, in generation
+    Tensor document_starts = {};    // as in Batch; undefined in generation
+  };
   // The modules in which the families differ.
   struct Block : Module {
-    virtual Tensor forward(const Tensor& x, ops::KvCache* cache) const = 0;
+    virtual Tensor forward(const Tensor& x, const Place& place) const = 0;
   };
   struct Embed : Module {
-    virtual Tensor forward(const Tensor& tokens, Size first) const = 0;
+    virtual Tensor forward(const Tensor& tokens, const Place& place) const = 0;
     virtual const Tensor& table() const = 0;
   };
   struct Head : Module {
@@ -52,7 +59,8 @@ class Transformer : public Model {
   void set_parts(Embed& embed, std::vector<Block*> blocks, Head& head);
 
  private:
-  Tensor hidden(const Tensor& tokens, DecodeState* state);
+  // Without a `state`, the tokens may be of several documents.
+  Tensor hidden(const Tensor& tokens, DecodeState* state, const Tensor& document_starts = {});
 
   TransformerSpec spec_;
   Embed* embed_ = nullptr;

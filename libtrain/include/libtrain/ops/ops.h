@@ -113,6 +113,11 @@ Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const 
 // silu(x[..., :F]) * x[..., F:] for x [..., 2F] (Shazeer 2020).
 Tensor swiglu(const Tensor& x);
 
+// In the operations below, `document_starts` (i32 [B, T], may be undefined) is Batch::document_starts: the position in
+// its row where each token's document begins. Starts rise along a row, and none is larger than its token's place;
+// otherwise the behaviour is undefined. Then positions count from there, t - start, `first` must be 0, and attention
+// sees only the token's own document. The values are those of each document alone, up to the order of sums.
+
 // A packed row is [query heads | key heads | value heads] of head_dim channels each: (heads + 2 kv_heads) * head_dim.
 struct Heads {
   Size heads, kv_heads, head_dim;
@@ -121,7 +126,8 @@ struct Heads {
 
 // Rotary embedding of the queries and keys of qkv [B, T, row]; token t has position first + t (Su et al. 2021). A
 // temporary without other owners is rotated in place.
-Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0, const RopeScaling& scaling = {});
+Tensor rope(Tensor qkv, const Heads& heads, double base, Size first = 0, const RopeScaling& scaling = {},
+            const Tensor& document_starts = {});
 
 // RMSNorm of each query head by q_weight [head_dim] and each key head by k_weight [head_dim] in qkv [B, T, row]
 // (Henry et al. 2020).
@@ -131,7 +137,7 @@ Tensor qk_norm(const Tensor& qkv, const Heads& heads, const Tensor& q_weight, co
 // Causal softmax attention with scale 1/sqrt(head_dim) on qkv [B, T, row] -> [B, T, heads * head_dim]. Blockwise: there
 // is never a T x T matrix (Dao et al. 2022). Grouped key/value heads (Ainslie et al. 2023). With a window, position i
 // sees only positions i - window + 1 to i (Beltagy et al. 2020); 0: all up to i.
-Tensor attention(const Tensor& qkv, const Heads& heads, Size window = 0);
+Tensor attention(const Tensor& qkv, const Heads& heads, Size window = 0, const Tensor& document_starts = {});
 
 // The number of query-key pairs that the causal mask and the window leave in T tokens, with the diagonal counted half:
 // T^2 / 2 without a window. For FLOPs.
@@ -149,7 +155,8 @@ struct KvCache {
 Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window = 0);
 
 // wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked.
-Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0);
+Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0,
+                                const Tensor& document_starts = {});
 
 // cross_entropy() of logits = x [..., C] weight[V, C]^T, in chunks of rows, so all logits never exist at once.
 // Given `options.gradient`, the forward pass computes the gradients chunk by chunk while the logits exist; without it,

@@ -18,13 +18,19 @@ struct BatchShape {
   Size global_tokens() const { return global_samples() * seq; }
 };
 
-// This rank's rows, micro-batches in order: dimension 0 is accum * micro_batch. For language models both tensors are
-// i32 [samples, seq], and targets are the next tokens, or kIgnoredTarget. Other models may use any shapes.
+// This rank's rows, micro-batches in order: dimension 0 is accum * micro_batch. For language models inputs and targets
+// are i32 [samples, seq], and targets are the next tokens, or kIgnoredTarget. Other models may use any shapes.
 struct Batch {
   Tensor inputs, targets;
   // i32 [samples, seq]: for each token, the position in its row where its document begins. Undefined: each row is one
   // document.
   Tensor document_starts = {};
+
+  // Returns f(tensor) for each of the tensors, defined or not.
+  template <class F>
+  Batch map(F&& f) const {
+    return {f(inputs), f(targets), f(document_starts)};
+  }
 };
 
 }  // namespace lt
