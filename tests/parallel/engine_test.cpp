@@ -248,6 +248,8 @@ TEST_CASE("a batch of another size is refused by name, and the engine goes on", 
   };
   CHECK(refusal({whole.inputs, half.targets}) == "batch.targets: expected accum * micro_batch = 4 samples, got 2");
   CHECK(refusal({half.inputs, whole.targets}) == "batch.inputs: expected accum * micro_batch = 4 samples, got 2");
+  CHECK(refusal({whole.inputs, whole.targets, half.inputs}) ==
+        "batch.document_starts: expected accum * micro_batch = 4 samples, got 2");
   CHECK(refusal({{}, whole.targets}) == "batch.inputs: expected accum * micro_batch = 4 samples, got 0");
   CHECK(refusal(whole) == "none");
 }

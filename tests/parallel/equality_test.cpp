@@ -99,6 +99,24 @@ TEST_CASE("a model with dropout gives the same bits too", "[parallel]") {
   }
 }
 
+TEST_CASE("documents: every strategy and recomputation gives the same bits", "[parallel]") {
+  for (const std::string preset : {"gpt-tiny", "llama-tiny"}) {
+    const nn::TransformerSpec spec = small_spec(preset);
+    const StepOptions options{.micro_batch = 2, .accum = 2, .seq = 16};
+    const auto train = [&](const Strategy& strategy, Recompute recompute, auto batch_of_step) {
+      const ParallelOptions parallel{.strategy = strategy, .recompute = recompute, .deterministic = true};
+      return train_curve(spec, ranks(), parallel, options, 2, AdamW{}, batch_of_step);
+    };
+    const Curve expected = train(Strategy::ddp, Recompute::none, documents_of_step);
+    CHECK_FALSE(expected == train(Strategy::ddp, Recompute::none, rows_of_step));
+    for (const Strategy& strategy : kStrategies) {
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        CHECK(train(strategy, recompute, documents_of_step) == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("moments in bf16, weights without masters, an average: every strategy gives the same bits", "[parallel]") {
   const nn::TransformerSpec spec = small_spec("llama-tiny");
   const StepOptions options{.micro_batch = 2, .seq = 16, .dtype = DType::bf16};

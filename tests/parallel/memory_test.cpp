@@ -133,13 +133,15 @@ TEST_CASE("the meta device counts what the CPU takes", "[parallel]") {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
       const ParallelOptions parallel{.strategy = strategy, .recompute = recompute};
       const nn::TransformerSpec spec = small_spec("gpt-tiny");
-      const auto use = [&](const Group& group, Device device) {
+      const auto use = [&](const Group& group, Device device, bool documents = false) {
         const auto model = nn::make_transformer(spec);
         const Size before = memory_live(device).total;
         Engine engine(*model, group, parallel, AdamW{}, {.micro_batch = 1, .accum = 2, .seq = 16, .device = device});
-        const Batch batch = device.is_meta() ? Batch{Tensor::empty({2, 16}, DType::i32, kMeta),
-                                                     Tensor::empty({2, 16}, DType::i32, kMeta)}
-                                             : rows_of_step(engine.batch_shape(), 0, spec.vocab);
+        Batch batch = (documents ? documents_of_step : rows_of_step)(engine.batch_shape(), 0, spec.vocab);
+        if (device.is_meta()) {
+          batch =
+              batch.map([](const Tensor& x) { return x.defined() ? Tensor::empty(x.shape(), x.dtype(), kMeta) : x; });
+        }
         engine.step(batch);
         reset_memory_peak(device);
         take_comm_totals();
@@ -149,7 +151,9 @@ TEST_CASE("the meta device counts what the CPU takes", "[parallel]") {
         return std::pair{memory_peak(device).total - before, comm};
       };
       INFO(strategy.name << " recompute " << static_cast<int>(recompute));
-      CHECK(use(world().group(), kCpu) == use(Group::meta(world().rank(), world().size()), kMeta));
+      const Group meta = Group::meta(world().rank(), world().size());
+      CHECK(use(world().group(), kCpu) == use(meta, kMeta));
+      CHECK(use(world().group(), kCpu, true) == use(meta, kMeta, true));
     }
   }
 }

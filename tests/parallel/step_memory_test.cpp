@@ -79,13 +79,16 @@ TEST_CASE("twenty steps take no memory from the system, and the same small chang
   }
 }
 
-TEST_CASE("programs and graphs tell batches apart by shapes and dtypes of inputs and targets", "[parallel]") {
+TEST_CASE("programs and graphs tell batches apart by shapes and dtypes of their tensors", "[parallel]") {
   const auto batch = [](Size targets, DType dtype) {
     return Batch{Tensor::zeros({2, 8}, DType::i32), Tensor::zeros({2, targets}, dtype)};
   };
   const std::string some = shapes_of(batch(8, DType::i32));
   CHECK(some == shapes_of(batch(8, DType::i32)));
   CHECK(some != shapes_of(batch(4, DType::i32)));
+  Batch documents = batch(8, DType::i32);
+  documents.document_starts = Tensor::zeros({2, 8}, DType::i32);
+  CHECK(some != shapes_of(documents));
   CHECK(some != shapes_of(batch(8, DType::f32)));
   CHECK(some != shapes_of({Tensor::zeros({2, 8}, DType::f32), Tensor::zeros({2, 8}, DType::i32)}));
   CHECK(shapes_of({Tensor::zeros({2}, DType::i32), {}}) != shapes_of({{}, Tensor::zeros({2}, DType::i32)}));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/fault.h"
+#include "kernels/documents.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/parallel/engine.h"
@@ -63,16 +64,25 @@ inline lt::Batch rows_of_step(const lt::BatchShape& shape, Size step, Size vocab
   return synthetic_batch(first, shape.samples(), shape.seq, vocab);
 }
 
+// The same rows cut into documents of 5 tokens, 1 and 7 in turn.
+inline lt::Batch documents_of_step(const lt::BatchShape& shape, Size step, Size vocab) {
+  lt::Batch batch = rows_of_step(shape, step, vocab);
+  const auto starts = lt::test::document_starts(shape.samples(), shape.seq, {5, 1, 7});
+  batch.document_starts = lt::Tensor::from(starts, {shape.samples(), shape.seq});
+  return batch;
+}
+
 inline Curve train_curve(const lt::nn::TransformerSpec& spec, const lt::Group& group,
                          const lt::ParallelOptions& parallel, lt::StepOptions options, Size steps,
-                         const lt::OptimizerGroups& optimizer = lt::AdamW{.lr = 1e-3f}) {
+                         const lt::OptimizerGroups& optimizer = lt::AdamW{.lr = 1e-3f},
+                         lt::Batch (*batch_of_step)(const lt::BatchShape&, Size, Size) = rows_of_step) {
   options.device = device();
   const auto model = lt::nn::make_transformer(spec);
   lt::Engine engine(*model, group, parallel, optimizer, options);
   Curve curve;
   for (Size step = 0; step < steps; ++step) {
     lt::set_fault_step(step + 1);
-    const lt::StepResult result = engine.step(rows_of_step(engine.batch_shape(), step, spec.vocab));
+    const lt::StepResult result = engine.step(batch_of_step(engine.batch_shape(), step, spec.vocab));
     curve.losses.push_back(result.loss());
     curve.norms.push_back(result.norm());
   }

@@ -80,9 +80,10 @@ void Engine::Impl::compare_with_other_ranks() {
 StepResult Engine::step(const Batch& batch) {
   Impl& impl = *impl_;
   const BatchShape shape = batch_shape();
-  for (const auto& [name, values] : {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}}) {
+  for (const auto& [name, values] :
+       {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}, {"document_starts", &batch.document_starts}}) {
     const Size samples = values->defined() && values->dims() > 0 ? values->dim(0) : 0;
-    if (samples == shape.samples() || (!values->defined() && values == &batch.targets)) continue;
+    if (samples == shape.samples() || (!values->defined() && values != &batch.inputs)) continue;
     throw UsageError("engine", std::string("batch.") + name + ": expected accum * micro_batch = " +
                                    std::to_string(shape.samples()) + " samples, got " + std::to_string(samples));
   }
@@ -110,8 +111,7 @@ void Engine::Impl::step(const Batch& given) {
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
     const auto rows = [&](const Tensor& all) { return all.defined() ? all.narrow(0, row, options.micro_batch) : all; };
-    const Batch of_micro{rows(batch.inputs), rows(batch.targets)};
-    copy(own_losses.narrow(0, micro, 1), forward_and_backward(of_micro, micro, target_weight));
+    copy(own_losses.narrow(0, micro, 1), forward_and_backward(batch.map(rows), micro, target_weight));
   }
   schedule->finish_reductions();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
@@ -148,7 +148,8 @@ bool Engine::Impl::runs_as_graph(const Batch& batch) const {
       Context::current().timeline != nullptr || update_gate || fault_in_this_step()) {
     return false;
   }
-  if (is_on(batch.inputs, options.device) || (batch.targets.defined() && is_on(batch.targets, options.device))) {
+  for (const Tensor* values : {&batch.inputs, &batch.targets, &batch.document_starts}) {
+    if (!values->defined() || !is_on(*values, options.device)) continue;
     throw UsageError("engine", "train.cuda_graph: expected batches on the CPU");
   }
   return true;

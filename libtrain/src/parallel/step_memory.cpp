@@ -20,7 +20,8 @@ Tensor shape_of(const Tensor& tensor) {
 
 std::string shapes_of(const Batch& batch) {
   std::string text;
-  for (const auto& [name, tensor] : {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}}) {
+  for (const auto& [name, tensor] :
+       {std::pair{"inputs", &batch.inputs}, {"targets", &batch.targets}, {"document_starts", &batch.document_starts}}) {
     if (!tensor->defined()) continue;
     text += std::string(" ") + name + " " + to_string(tensor->shape()) + " " + std::string(dtype_name(tensor->dtype()));
   }
@@ -43,8 +44,7 @@ std::shared_ptr<const MemoryPlan> StepMemory::prepare(const std::string& name, c
   const auto found = plans_.find(key);
   if (found != plans_.end()) return found->second;
   const AllocationScope plain(nullptr, device_);
-  const Batch shapes{shape_of(batch.inputs), shape_of(batch.targets)};
-  const auto plan = std::make_shared<const MemoryPlan>(rehearse(name, shapes));
+  const auto plan = std::make_shared<const MemoryPlan>(rehearse(name, batch.map(shape_of)));
   largest_bytes_ = std::max(largest_bytes_, plan->packing.bytes);
   return plans_.emplace(key, plan).first->second;
 }

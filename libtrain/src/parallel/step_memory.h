@@ -14,7 +14,7 @@
 
 namespace lt {
 
-// Shapes and dtypes of inputs and targets: a memory plan depends on nothing else in a batch.
+// Shapes and dtypes of its tensors: a memory plan depends on nothing else in a batch.
 std::string shapes_of(const Batch& batch);
 
 // For an arena in a window: throws InternalError on all ranks if the offsets on one rank differ from those of rank 0.

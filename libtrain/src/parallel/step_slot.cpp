@@ -13,6 +13,7 @@ void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
   std::memcpy(rates_.data(), &rates, sizeof rates);
   take(batch.inputs, inputs_);
   take(batch.targets, targets_);
+  take(batch.document_starts, document_starts_);
 }
 
 void StepSlot::take(const Tensor& values, Stage& stage) const {
@@ -29,7 +30,7 @@ void StepSlot::take(const Tensor& values, Stage& stage) const {
 }
 
 Batch StepSlot::on_device(const Batch& batch) const {
-  return {send(batch.inputs, inputs_), send(batch.targets, targets_)};
+  return {send(batch.inputs, inputs_), send(batch.targets, targets_), send(batch.document_starts, document_starts_)};
 }
 
 Tensor StepSlot::send(const Tensor& values, const Stage& stage) const {

@@ -34,7 +34,7 @@ class StepSlot {
   Tensor send(const Tensor& values, const Stage& stage) const;
 
   Device device_;
-  Stage inputs_, targets_;
+  Stage inputs_, targets_, document_starts_;
   HostStage rates_, outcome_;
   Event done_;
 };
