@@ -27,7 +27,10 @@ std::size_t place_of(std::uint64_t pair, std::size_t places) {
 }  // namespace
 
 Bpe::Bpe(const Tokens& vocabulary, const Merges& merges, const BpeOptions& options) : options_(options) {
-  for (const auto& [token, id] : vocabulary) tokens_.emplace(token, id);
+  std::uint32_t last = 0;
+  for (const auto& [token, id] : vocabulary) tokens_.emplace(token, id), last = std::max(last, id);
+  lengths_.resize(std::size_t{last} + 1);
+  for (const auto& [token, id] : vocabulary) lengths_[id] = static_cast<std::uint32_t>(token.size());
   for (int byte = 0; byte < 256; ++byte) {
     const std::string name =
         options.by_bytes ? std::string(1, static_cast<char>(byte)) : fmt::format("<0x{:02X}>", byte);
@@ -99,15 +102,37 @@ void Bpe::encode(std::string_view word, std::vector<std::uint32_t>& ids) const {
     if (const auto whole = find(word)) return ids.push_back(*whole);
   }
   const std::size_t begin = ids.size();
-  add_smallest(word, ids);
+  add_smallest(word, ids, nullptr);
   ids.size() - begin <= kShortWord ? merge_short(ids, begin) : merge_long(ids, begin);
 }
 
-void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids) const {
+// A merged token's text is that of the smallest tokens in it, so their lengths tell how many it took.
+std::size_t Bpe::token_at(std::string_view word, std::size_t position) const {
+  std::vector<std::uint32_t> ids, smallest;
+  std::vector<std::size_t> ends;
+  encode(word, ids);
+  add_smallest(word, smallest, &ends);
+  std::size_t token = 0;
+  std::uint32_t length = 0;
+  for (std::size_t i = 0; i < smallest.size() && ends[i] <= position && token + 1 < ids.size(); ++i) {
+    length += lengths_[smallest[i]];
+    if (length == lengths_[ids[token]]) ++token, length = 0;
+  }
+  return token;
+}
+
+void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<std::size_t>* ends) const {
   if (options_.by_bytes) {
     for (const char c : word) ids.push_back(*bytes_[static_cast<unsigned char>(c)]);
+    for (std::size_t end = 1; ends != nullptr && end <= word.size(); ++end) ends->push_back(end);
     return;
   }
+  const std::size_t before = ids.size(), size = word.size();
+  const auto note_end = [&](std::size_t end) {
+    if (ends == nullptr || ids.size() == before) return;
+    ends->resize(ids.size() - before, end);
+    ends->back() = end;
+  };
   bool after_unknown = false;
   while (!word.empty()) {
     const std::string_view character = word.substr(0, std::max<std::size_t>(1, utf8_length(word)));
@@ -116,12 +141,16 @@ void Bpe::add_smallest(std::string_view word, std::vector<std::uint32_t>& ids) c
     if (const auto id = find(character)) {
       ids.push_back(*id), after_unknown = false;
     } else if (options_.byte_fallback && std::ranges::all_of(character, [&](char c) { return byte(c).has_value(); })) {
-      for (const char c : character) ids.push_back(*byte(c));
+      for (const char& c : character) {
+        ids.push_back(*byte(c));
+        note_end(size - word.size() - static_cast<std::size_t>(character.end() - &c) + 1);
+      }
       after_unknown = false;
     } else if (options_.unknown) {
       if (!after_unknown || !options_.fuse_unknown) ids.push_back(*options_.unknown);
       after_unknown = true;
     }
+    note_end(size - word.size());
   }
 }
 

@@ -34,6 +34,8 @@ class Bpe {
 
   // Appends the tokens of a word to `ids`.
   void encode(std::string_view word, std::vector<std::uint32_t>& ids) const;
+  // The number of the token, among those of the word, that holds the byte at `position`.
+  std::size_t token_at(std::string_view word, std::size_t position) const;
 
   // Where a text without words of its own can be cut: no token has these two characters next to each other, so no merge
   // crosses the cut. Only for tokens of characters.
@@ -54,7 +56,9 @@ class Bpe {
     std::int32_t previous, next;
   };
 
-  void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids) const;
+  // `ends`, if not null, receives where in the word each ends: one that stands for several characters ends with the
+  // last of them.
+  void add_smallest(std::string_view word, std::vector<std::uint32_t>& ids, std::vector<std::size_t>* ends) const;
   const Merge* find_merge(std::uint32_t left, std::uint32_t right) const;
   void merge_short(std::vector<std::uint32_t>& ids, std::size_t begin) const;
   void merge_long(std::vector<std::uint32_t>& ids, std::size_t begin) const;
@@ -62,6 +66,7 @@ class Bpe {
 
   BpeOptions options_;
   std::unordered_map<std::string, std::uint32_t> tokens_;
+  std::vector<std::uint32_t> lengths_;                     // of each token, in bytes, by id
   std::array<std::optional<std::uint32_t>, 256> bytes_{};  // the token of each byte
   // Pairs of tokens, in a table with open addressing of a power of two of places; empty places hold kNone.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};

@@ -11,6 +11,7 @@
 #include "io/utf8.h"
 #include "kernels/threads.h"
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/token_search.h"
 #include "tokenizer/word_cache.h"
 
 namespace lt {
@@ -108,13 +109,12 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : description.added) {
     bytes_[token.id] = token.content;
+    added_.emplace(token.content, token.id);
     if (token.normalized) token.content = normalizer_(token.content);
     (token.normalized ? normalized : raw).push_back(token);
   }
   for (const std::string_view name : kEndOfText) {
-    for (const AddedToken& token : description.added) {
-      if (!end_of_text_ && bytes_[token.id] == name) end_of_text_ = token.id;
-    }
+    if (!end_of_text_) end_of_text_ = added_token(name);
   }
   raw_added_ = AddedTokens(std::move(raw)), normalized_added_ = AddedTokens(std::move(normalized));
 }
@@ -123,43 +123,70 @@ BpeTokenizer::~BpeTokenizer() = default;
 
 std::optional<std::uint32_t> BpeTokenizer::end_of_text() const { return end_of_text_; }
 
-Tokenizer::Ids BpeTokenizer::encode(std::string_view text) const { return encode(text, true); }
+std::optional<std::uint32_t> BpeTokenizer::added_token(std::string_view text) const {
+  const auto found = added_.find(std::string(text));
+  return found == added_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Tokenizer::Ids BpeTokenizer::encode(std::string_view text) const { return encode(text, true, nullptr); }
+
+Tokenizer::Located BpeTokenizer::encode_located(std::string_view text, std::span<const std::size_t> positions) const {
+  Located located;
+  TokenSearch search({positions.begin(), positions.end()}, located.tokens);
+  located.ids = encode(text, false, &search);
+  return located;
+}
 
 std::vector<Tokenizer::Ids> BpeTokenizer::encode_each(std::span<const std::string_view> texts) const {
   std::vector<Ids> all(texts.size());
   for_each_on_threads(texts.size(), true, [&](std::size_t i) {
-    if (texts[i].size() <= kStretchBytes) all[i] = encode(texts[i], false);
+    if (texts[i].size() <= kStretchBytes) all[i] = encode(texts[i], false, nullptr);
   });
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i].size() > kStretchBytes) all[i] = encode(texts[i], true);
+    if (texts[i].size() > kStretchBytes) all[i] = encode(texts[i], true, nullptr);
   }
   return all;
 }
 
-Tokenizer::Ids BpeTokenizer::encode(std::string_view text, bool on_all_threads) const {
+Tokenizer::Ids BpeTokenizer::encode(std::string_view text, bool on_all_threads, TokenSearch* search) const {
   std::string repaired;
   if (!is_utf8(text)) text = repaired = repaired_utf8(text);
   Ids ids;
+  // Appends an added token, which begins at `begin`.
+  const auto append_token = [&](const Section& section, std::size_t begin, TokenSearch* sought) {
+    if (sought != nullptr) sought->found(begin + section.text.size(), ids.size());
+    ids.push_back(section.token->id);
+  };
+  const auto within = [](TokenSearch* sought, std::string_view section, std::size_t begin, const auto& map) {
+    return sought != nullptr ? std::optional(sought->within(section, begin, map)) : std::nullopt;
+  };
+  const auto pointer = [](std::optional<TokenSearch>& sought) { return sought ? &*sought : nullptr; };
   for (const Section& section : raw_added_.find(text)) {
+    const auto offset = static_cast<std::size_t>(section.text.data() - text.data());
     if (section.token != nullptr) {
-      ids.push_back(section.token->id);
+      append_token(section, offset, search);
       continue;
     }
-    const auto offset = static_cast<std::size_t>(section.text.data() - text.data());
     const std::string normalized = normalizer_(section.text);
+    auto sought = within(search, section.text, offset, normalizer_);
     for (const Section& inner : normalized_added_.find(normalized)) {
+      const auto at = static_cast<std::size_t>(inner.text.data() - normalized.data());
       if (inner.token != nullptr) {
-        ids.push_back(inner.token->id);
+        append_token(inner, at, pointer(sought));
         continue;
       }
-      const auto at = static_cast<std::size_t>(inner.text.data() - normalized.data());
-      encode_prepared(pre_tokenizer_.prepared(std::string(inner.text), offset + at), on_all_threads, ids);
+      const auto prepare = [&](std::string_view part) {
+        return pre_tokenizer_.prepared(std::string(part), offset + at);
+      };
+      auto sought_inside = within(pointer(sought), inner.text, at, prepare);
+      encode_prepared(prepare(inner.text), on_all_threads, ids, pointer(sought_inside));
     }
   }
   return ids;
 }
 
-void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, Ids& ids) const {
+void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, Ids& ids, TokenSearch* search) const {
+  if (search != nullptr) return void(encode_words(*WorkerLoan(*this), text, 0, text.size(), ids, search));
   struct Stretch {
     std::size_t begin, end, end_of_last_word = 0;
     Ids ids{};
@@ -176,7 +203,7 @@ void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, I
   }
   const auto encode_stretch = [&](Stretch& stretch) {
     stretch.ids.clear();
-    stretch.end_of_last_word = encode_words(*WorkerLoan(*this), text, stretch.begin, stretch.end, stretch.ids);
+    stretch.end_of_last_word = encode_words(*WorkerLoan(*this), text, stretch.begin, stretch.end, stretch.ids, nullptr);
   };
   for_each_on_threads(stretches.size(), on_all_threads, [&](std::size_t i) { encode_stretch(stretches[i]); });
   std::size_t done = 0;
@@ -192,8 +219,11 @@ void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, I
 }
 
 std::size_t BpeTokenizer::encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end,
-                                       Ids& ids) const {
+                                       Ids& ids, TokenSearch* search) const {
   const auto encode_word = [&](std::string_view word) {
+    if (search != nullptr) {
+      search->find_in(bpe_, word, static_cast<std::size_t>(word.data() - text.data()), ids.size());
+    }
     worker.cache.append(word, ids, [&](std::string_view unknown, Ids& to) { bpe_.encode(unknown, to); });
   };
   if (pre_tokenizer_.splits.empty()) {

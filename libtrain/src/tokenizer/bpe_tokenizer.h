@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "libtrain/tokenizer/tokenizer.h"
@@ -18,6 +19,8 @@
 
 namespace lt {
 
+class TokenSearch;
+
 class BpeTokenizer final : public Tokenizer {
  public:
   // `json` is the file's text.
@@ -26,11 +29,13 @@ class BpeTokenizer final : public Tokenizer {
 
   Ids encode(std::string_view text) const override;
   std::vector<Ids> encode_each(std::span<const std::string_view> texts) const override;
+  Located encode_located(std::string_view text, std::span<const std::size_t> positions) const override;
   std::string decode(const Ids& tokens) const override;
   std::string bytes_of(std::uint32_t token) const override;
   Size vocab() const override { return static_cast<Size>(bytes_.size()); }
   double bytes_per_token() const override { return 0; }
   std::optional<std::uint32_t> end_of_text() const override;
+  std::optional<std::uint32_t> added_token(std::string_view text) const override;
   std::string to_json() const override { return json_; }
 
  private:
@@ -38,10 +43,12 @@ class BpeTokenizer final : public Tokenizer {
   struct Worker;
   class WorkerLoan;
 
-  Ids encode(std::string_view text, bool on_all_threads) const;
-  void encode_prepared(std::string_view text, bool on_all_threads, Ids& ids) const;
+  // A search needs one thread; null: none.
+  Ids encode(std::string_view text, bool on_all_threads, TokenSearch* search) const;
+  void encode_prepared(std::string_view text, bool on_all_threads, Ids& ids, TokenSearch* search) const;
   // Appends the tokens of the words that begin in text[begin, end), and returns where the last one ends.
-  std::size_t encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end, Ids& ids) const;
+  std::size_t encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end, Ids& ids,
+                           TokenSearch* search) const;
   // Where the word that begins at `begin` ends, if no pattern says so.
   std::size_t end_of_plain_word(std::string_view text, std::size_t begin) const;
 
@@ -52,6 +59,7 @@ class BpeTokenizer final : public Tokenizer {
   TokenDecoder decoder_;
   bool cuts_between_neighbours_;
   std::vector<std::string> bytes_;  // by id
+  std::unordered_map<std::string, std::uint32_t> added_;
   std::optional<std::uint32_t> end_of_text_;
   std::string json_;
   mutable std::mutex mutex_;

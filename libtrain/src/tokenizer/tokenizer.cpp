@@ -47,6 +47,18 @@ std::vector<Tokenizer::Ids> Tokenizer::encode_each(std::span<const std::string_v
   return all;
 }
 
+// For tokens whose bytes one after another are the text.
+Tokenizer::Located Tokenizer::encode_located(std::string_view text, std::span<const std::size_t> positions) const {
+  Located located{encode(text), {}};
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < located.ids.size() && located.tokens.size() < positions.size(); ++i) {
+    end += bytes_of(located.ids[i]).size();
+    while (located.tokens.size() < positions.size() && positions[located.tokens.size()] < end)
+      located.tokens.push_back(i);
+  }
+  return located;
+}
+
 std::string TextStream::push(std::uint32_t token) {
   if (tokenizer_.bytes_per_token() > 0) return tokenizer_.decode({token});
   pending_ += tokenizer_.bytes_of(token);

@@ -23,6 +23,13 @@ class Tokenizer {
   virtual Ids encode(std::string_view text) const = 0;
   // The tokens of several texts, each for itself, on all threads of the kernels.
   virtual std::vector<Ids> encode_each(std::span<const std::string_view> texts) const;
+  // The tokens of one text, valid UTF-8, and for each of the byte positions, in rising order, the number of the token
+  // that holds that byte. Normalization must not join what is before a position with what follows.
+  struct Located {
+    Ids ids;
+    std::vector<std::size_t> tokens;
+  };
+  virtual Located encode_located(std::string_view text, std::span<const std::size_t> positions) const;
   // The text of tokens. Byte-level tokenizers may end within a character: see TextStream.
   virtual std::string decode(const Ids& tokens) const = 0;
   // The bytes that a token stands for within a text; empty for an id outside the vocabulary.
@@ -33,6 +40,8 @@ class Tokenizer {
   virtual double bytes_per_token() const = 0;
   // The token that ends a document, if the vocabulary has one.
   virtual std::optional<std::uint32_t> end_of_text() const { return std::nullopt; }
+  // The token that stands for exactly this text wherever a text has it, such as "<|im_end|>", if there is one.
+  virtual std::optional<std::uint32_t> added_token(std::string_view /*text*/) const { return std::nullopt; }
   // Returns the text of tokenizer.json.
   virtual std::string to_json() const = 0;
 };

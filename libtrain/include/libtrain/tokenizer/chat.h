@@ -1,0 +1,56 @@
+// Conversations as tokens, by named templates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/tokenizer/tokenizer.h"
+
+namespace lt {
+
+struct ChatMessage {
+  std::string role, content;
+};
+
+struct ChatTokens {
+  Tokenizer::Ids ids;
+  // Of each token: whether it has a byte of an assistant's content or of what ends the turn.
+  std::vector<bool> trained;
+};
+
+// Writes conversations in one way, for one tokenizer. Several threads may use it at a time.
+class ChatTemplate {
+ public:
+  // The tokenizer must outlive the template. Throws UsageError for a name that is not known, and if the tokenizer has
+  // no token for a mark of the template.
+  ChatTemplate(std::string_view name, const Tokenizer& tokenizer);
+
+  // The names of all templates, and the roles that a message may have.
+  static std::vector<std::string> names();
+  static std::vector<std::string> roles();
+
+  // The text of a conversation. Throws UsageError for another role.
+  std::string render(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
+  // The tokens of that text, as of any text: marks that stand in a content are marks too. With `add_generation_prompt`
+  // the assistant's answer comes next.
+  ChatTokens encode(std::span<const ChatMessage> messages, bool add_generation_prompt = false) const;
+
+  // What ends the assistant's turn: a text, and its token if it is always the same one.
+  std::string end_of_turn() const;
+  std::optional<std::uint32_t> end_of_turn_token() const;
+
+ private:
+  struct Row;
+  struct Rendered;
+  static std::span<const Row> rows();
+  Rendered rendered(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
+
+  const Row* row_;
+  const Tokenizer& tokenizer_;
+};
+
+}  // namespace lt

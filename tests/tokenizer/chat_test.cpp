@@ -1,0 +1,109 @@
+// Chat templates: text, ids and trained tokens are those of transformers' apply_chat_template, by fixtures of chat.py.
+#include "libtrain/tokenizer/chat.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+#include "test_main/catch.h"
+#include "test_main/message_of.h"
+
+using namespace lt;
+using lt_test::message_of;
+using Json = nlohmann::json;
+
+namespace {
+
+std::vector<ChatMessage> messages_of(const Json& json) {
+  std::vector<ChatMessage> messages;
+  for (const Json& message : json) {
+    messages.push_back({message.at("role").get<std::string>(), message.at("content").get<std::string>()});
+  }
+  return messages;
+}
+
+// The tokenizer of fixtures.json with the marks added as the next ids, special as add_special_tokens() makes them.
+std::unique_ptr<Tokenizer> with_marks(const Json& fixtures, const std::string& name, const Json& marks) {
+  for (const Json& entry : fixtures.at("cases")) {
+    if (entry.at("name") != name) continue;
+    Json described = entry.at("tokenizer");
+    std::size_t next = described.at("model").at("vocab").size();
+    for (const Json& token : described.at("added_tokens")) {
+      next = std::max(next, token.at("id").get<std::size_t>() + 1);
+    }
+    for (const Json& mark : marks) {
+      described.at("added_tokens").push_back({{"id", next++}, {"content", mark}, {"special", true}});
+    }
+    return tokenizer_from_json(described.dump(), name);
+  }
+  return nullptr;
+}
+
+std::string trained_text(const Tokenizer& tokenizer, const ChatTokens& tokens) {
+  std::string text;
+  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+    if (tokens.trained[i]) text += tokenizer.bytes_of(tokens.ids[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("chat: text, ids and trained tokens are those of transformers", "[tokenizer]") {
+  const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));
+  CHECK(chats.at("cases").size() == 90);
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string name;
+  for (const Json& entry : chats.at("cases")) {
+    if (const auto wanted = entry.at("tokenizer").get<std::string>(); wanted != name) {
+      tokenizer = with_marks(fixtures, name = wanted, chats.at("marks"));
+      REQUIRE(tokenizer != nullptr);
+    }
+    INFO(name << ", " << entry.at("template").get<std::string>() << ", " << entry.at("messages").dump());
+    const ChatTemplate chat(entry.at("template").get<std::string>(), *tokenizer);
+    const auto messages = messages_of(entry.at("messages"));
+    const bool prompt = entry.at("prompt").get<bool>();
+    CHECK(chat.render(messages, prompt) == entry.at("text").get<std::string>());
+    const ChatTokens tokens = chat.encode(messages, prompt);
+    CHECK(tokens.ids == entry.at("ids").get<std::vector<std::uint32_t>>());
+    CHECK(std::vector<int>(tokens.trained.begin(), tokens.trained.end()) ==
+          entry.at("trained").get<std::vector<int>>());
+  }
+}
+
+TEST_CASE("chat: bytes with the plain template", "[tokenizer]") {
+  const auto tokenizer = make_tokenizer("byte");
+  const ChatTemplate chat("plain", *tokenizer);
+  const std::vector<ChatMessage> messages{{"user", "Hi"}, {"assistant", " Ho\n"}, {"assistant", ""}, {"user", "?"}};
+  CHECK(chat.render(messages) == "user: Hi\nassistant:  Ho\n\nassistant: \nuser: ?\n");
+  const ChatTokens tokens = chat.encode(messages, true);
+  CHECK(tokenizer->decode(tokens.ids) == chat.render(messages) + "assistant: ");
+  CHECK(trained_text(*tokenizer, tokens) == " Ho\n\n\n");
+  CHECK(chat.end_of_turn() == "\n");
+  CHECK(chat.end_of_turn_token() == 10u);
+  CHECK(chat.encode({}).ids.empty());
+}
+
+TEST_CASE("chat: what ends a turn", "[tokenizer]") {
+  const auto fixtures = Json::parse(read_whole_file("test", LT_FIXTURES));
+  const auto chats = Json::parse(read_whole_file("test", LT_CHAT_FIXTURES));
+  const auto tokenizer = with_marks(fixtures, "llama3", chats.at("marks"));
+  for (const char* const name : {"llama3", "chatml"}) {
+    const ChatTemplate chat(name, *tokenizer);
+    CHECK(tokenizer->bytes_of(chat.end_of_turn_token().value()) == chat.end_of_turn());
+  }
+  CHECK_FALSE(ChatTemplate("plain", *tokenizer).end_of_turn_token());  // a line feed may be the end of a longer token
+  CHECK(ChatTemplate::names() == std::vector<std::string>{"llama3", "chatml", "plain"});
+}
+
+TEST_CASE("chat: wrong names, roles and tokenizers are refused", "[tokenizer]") {
+  const auto bytes = make_tokenizer("byte");
+  CHECK(message_of<UsageError>([&] { ChatTemplate("llama", *bytes); }) ==
+        "chat: expected one of llama3, chatml, plain, got \"llama\"");
+  CHECK(message_of<UsageError>([&] { ChatTemplate("chatml", *bytes); }) ==
+        "chat: template chatml: expected the added token <|im_start|> in tokenizer.json, found none");
+  const std::vector<ChatMessage> messages{{"tool", "4"}};
+  CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *bytes).encode(messages); }) ==
+        "role: expected one of system, user, assistant, found \"tool\"");
+}
