@@ -146,3 +146,47 @@ TEST_CASE("tokenizer: the tokens of a long text do not depend on the number of t
     CHECK(tokenizer->encode_each(once)[0] == one);
   }
 }
+
+TEST_CASE("tokenizer: a text that comes in pieces has the tokens of the whole", "[tokenizer]") {
+  const auto fixtures = nlohmann::json::parse(read_whole_file("test", LT_FIXTURES));
+  // Stretches in which no place holds: one word, lines that begin with spaces, added tokens that take line feeds,
+  // invalid bytes.
+  std::string text;
+  for (int i = 0; text.size() < 1'500'000; ++i) {
+    text += i % 5 == 0    ? fixtures.at("text").get<std::string>()
+            : i % 7 == 0  ? "\xE2\x82\n\xFF\n [MASK]\nx\n\n[MASK]"
+            : i % 11 == 0 ? std::string(static_cast<std::size_t>(i % 3000), '\n') + "\u4e16\u754c\n\u4e16\n"
+            : i % 50 == 1 ? std::string(90'000, 'q') + " a b c"
+                          : "a b, c's 123\t\n<|end|>\n";
+  }
+  for (const auto& entry : fixtures.at("cases")) {
+    const auto tokenizer = tokenizer_from_json(entry.at("tokenizer").dump(), "tokenizer.json");
+    INFO(entry.at("name").get<std::string>());
+    const auto whole = tokenizer->encode(text);
+    for (const std::size_t piece : {100'001, 300'000}) {
+      Tokenizer::Ids ids;
+      std::size_t done = 0, most = 0, calls = 0;
+      for (std::size_t end = piece; done < text.size(); end += piece) {
+        end = std::min(end, text.size());
+        done +=
+            tokenizer->encode_front(std::string_view(text).substr(done, end - done), done > 0, end == text.size(), ids);
+        most = std::max(most, end - done), ++calls;
+      }
+      CHECK(ids == whole);
+      CHECK(most < 2 * piece + 200'000);
+      CHECK(calls > 4);
+    }
+  }
+}
+
+TEST_CASE("tokenizer: a text is not cut inside of an added token", "[tokenizer]") {
+  const std::string json = R"({"added_tokens":[{"id":2,"content":"a\nb"}],
+                              "model":{"type":"BPE","unk_token":"a","vocab":{"a":0,"b":1},"merges":[]}})";
+  const auto tokenizer = tokenizer_from_json(json, "t.json");
+  Tokenizer::Ids ids;
+  const std::string text = std::string(100'000, 'x') + "a\nb" + std::string(100'000, 'x');
+  CHECK(tokenizer->encode_front(text, false, false, ids) == 0);
+  CHECK(ids.empty());
+  CHECK(tokenizer->encode_front(text, false, true, ids) == text.size());
+  CHECK(ids == tokenizer->encode(text));
+}

@@ -3,56 +3,26 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <exception>
 #include <new>
 #include <utility>
 
 #include "io/utf8.h"
-#include "kernels/threads.h"
+#include "kernels/for_each_on_threads.h"
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/cut_places.h"
 #include "tokenizer/token_search.h"
 #include "tokenizer/word_cache.h"
 
 namespace lt {
 namespace {
 
+// How much text behind a place must be known before a text is cut there. Patterns look a few characters ahead.
+constexpr std::size_t kAheadBytes = std::size_t{64} << 10;
 constexpr std::size_t kStretchBytes = std::size_t{128} << 10;  // of a long text, for one thread at a time
 
 // Names under which published tokenizers have the token that ends a document, the likeliest first.
 constexpr std::array<std::string_view, 5> kEndOfText = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>",
                                                         "<eos>"};
-
-// Calls body(i) for i in [0, count), on all threads if asked. Throws what the first failed call threw.
-template <class Body>
-void for_each_on_threads(std::size_t count, bool on_all_threads, Body&& body) {
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto work = [&] {
-    try {
-      for (std::size_t i = next++; i < count; i = next++) body(i);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (failure == nullptr) failure = std::current_exception();
-    }
-  };
-  if (on_all_threads && count > 1) {
-    kernels::on_each_thread(work);
-  } else {
-    work();
-  }
-  if (failure != nullptr) std::rethrow_exception(failure);
-}
-
-// Where a stretch may begin: after the first line feed from `from` on that an ASCII letter follows.
-std::size_t stretch_begin(std::string_view text, std::size_t from) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  for (std::size_t at = text.find('\n', from); at != std::string_view::npos; at = text.find('\n', at + 1)) {
-    if (at + 1 < text.size() && is_letter(text[at + 1])) return at + 1;
-  }
-  return text.size();
-}
 
 }  // namespace
 
@@ -96,6 +66,7 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
       pre_tokenizer_(description.pre_tokenizer),
       decoder_(description.decoder),
       cuts_between_neighbours_(!description.bpe.by_bytes && !description.bpe.ignore_merges && bpe_.can_be_cut()),
+      may_be_cut_(!has_cut_place(description.normalizer.replaced)),
       json_(std::move(json)) {
   std::uint32_t last = 0;
   for (const auto& [token, id] : description.vocabulary) last = std::max(last, id);
@@ -109,6 +80,7 @@ BpeTokenizer::BpeTokenizer(TokenizerDescription description, std::string json)
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : description.added) {
     bytes_[token.id] = token.content;
+    may_be_cut_ = may_be_cut_ && !has_cut_place(with_spaces(token.content)) && token.content.size() < kAheadBytes;
     added_.emplace(token.content, token.id);
     if (token.normalized) token.content = normalizer_(token.content);
     (token.normalized ? normalized : raw).push_back(token);
@@ -128,76 +100,123 @@ std::optional<std::uint32_t> BpeTokenizer::added_token(std::string_view text) co
   return found == added_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Tokenizer::Ids BpeTokenizer::encode(std::string_view text) const { return encode(text, true, nullptr); }
+Tokenizer::Ids BpeTokenizer::encode(std::string_view text) const { return encode(text, {.on_all_threads = true}); }
 
 Tokenizer::Located BpeTokenizer::encode_located(std::string_view text, std::span<const std::size_t> positions) const {
   Located located;
   TokenSearch search({positions.begin(), positions.end()}, located.tokens);
-  located.ids = encode(text, false, &search);
+  located.ids = encode(text, {.search = &search});
   return located;
 }
 
 std::vector<Tokenizer::Ids> BpeTokenizer::encode_each(std::span<const std::string_view> texts) const {
   std::vector<Ids> all(texts.size());
-  for_each_on_threads(texts.size(), true, [&](std::size_t i) {
-    if (texts[i].size() <= kStretchBytes) all[i] = encode(texts[i], false, nullptr);
+  kernels::for_each_on_threads(texts.size(), [&](std::size_t i) {
+    if (texts[i].size() <= kStretchBytes) all[i] = encode(texts[i], {});
   });
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i].size() > kStretchBytes) all[i] = encode(texts[i], true, nullptr);
+    if (texts[i].size() > kStretchBytes) all[i] = encode(texts[i]);
   }
   return all;
 }
 
-Tokenizer::Ids BpeTokenizer::encode(std::string_view text, bool on_all_threads, TokenSearch* search) const {
+std::size_t BpeTokenizer::encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const {
+  const Manner manner{.on_all_threads = true, .continues = continues};
+  const auto append = [&](const Ids& more) { ids.insert(ids.end(), more.begin(), more.end()); };
+  if (ends) {
+    append(encode(text, manner));
+    return text.size();
+  }
+  if (!may_be_cut_) return 0;
+  // Up to a character of ASCII, so that the last character is whole.
+  while (!text.empty() && static_cast<unsigned char>(text.back()) >= 0x80) text.remove_suffix(1);
+  constexpr int kAttempts = 3;
+  std::size_t cut = text.size();
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    cut = last_cut_place(text, cut < kAheadBytes ? 0 : cut - kAheadBytes);
+    if (cut == 0) return 0;
+    Ids front;
+    bool is_cut = false;
+    if (is_utf8(text)) {
+      is_cut = encode_until(cut, text, manner, front);
+    } else {
+      const std::string before = repaired_utf8(text.substr(0, cut));
+      is_cut = encode_until(before.size(), before + repaired_utf8(text.substr(cut)), manner, front);
+    }
+    if (!is_cut) continue;
+    append(front);
+    return cut;
+  }
+  return 0;
+}
+
+Tokenizer::Ids BpeTokenizer::encode(std::string_view text, const Manner& manner) const {
   std::string repaired;
   if (!is_utf8(text)) text = repaired = repaired_utf8(text);
   Ids ids;
-  // Appends an added token, which begins at `begin`.
-  const auto append_token = [&](const Section& section, std::size_t begin, TokenSearch* sought) {
-    if (sought != nullptr) sought->found(begin + section.text.size(), ids.size());
-    ids.push_back(section.token->id);
-  };
-  const auto within = [](TokenSearch* sought, std::string_view section, std::size_t begin, const auto& map) {
-    return sought != nullptr ? std::optional(sought->within(section, begin, map)) : std::nullopt;
-  };
-  const auto pointer = [](std::optional<TokenSearch>& sought) { return sought ? &*sought : nullptr; };
-  for (const Section& section : raw_added_.find(text)) {
-    const auto offset = static_cast<std::size_t>(section.text.data() - text.data());
-    if (section.token != nullptr) {
-      append_token(section, offset, search);
-      continue;
-    }
-    const std::string normalized = normalizer_(section.text);
-    auto sought = within(search, section.text, offset, normalizer_);
-    for (const Section& inner : normalized_added_.find(normalized)) {
-      const auto at = static_cast<std::size_t>(inner.text.data() - normalized.data());
-      if (inner.token != nullptr) {
-        append_token(inner, at, pointer(sought));
-        continue;
-      }
-      const auto prepare = [&](std::string_view part) {
-        return pre_tokenizer_.prepared(std::string(part), offset + at);
-      };
-      auto sought_inside = within(pointer(sought), inner.text, at, prepare);
-      encode_prepared(prepare(inner.text), on_all_threads, ids, pointer(sought_inside));
-    }
-  }
+  encode_until(text.size(), text, manner, ids);
   return ids;
 }
 
-void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, Ids& ids, TokenSearch* search) const {
-  if (search != nullptr) return void(encode_words(*WorkerLoan(*this), text, 0, text.size(), ids, search));
+bool BpeTokenizer::encode_until(std::size_t stop, std::string_view text, const Manner& manner, Ids& ids) const {
+  // Appends an added token, which begins at `begin`.
+  const auto append_token = [&](const Section& section, std::size_t begin, TokenSearch* search) {
+    if (search != nullptr) search->found(begin + section.text.size(), ids.size());
+    ids.push_back(section.token->id);
+  };
+  const auto within = [](TokenSearch* search, std::string_view section, std::size_t begin, const auto& map) {
+    return search != nullptr ? std::optional(search->within(section, begin, map)) : std::nullopt;
+  };
+  const auto pointer = [](std::optional<TokenSearch>& search) { return search ? &*search : nullptr; };
+  for (const Section& section : raw_added_.find(text)) {
+    const auto begin = static_cast<std::size_t>(section.text.data() - text.data());
+    if (begin >= stop) return false;
+    const bool stops = begin + section.text.size() > stop, continues = manner.continues && begin == 0;
+    if (section.token != nullptr) {
+      if (stops) return false;
+      append_token(section, begin, manner.search);
+      continue;
+    }
+    const auto normalize = [&](std::string_view part) { return normalizer_(part, continues); };
+    const std::string normalized = normalize(section.text);
+    const std::size_t stop_here = stops ? normalize(section.text.substr(0, stop - begin)).size() : normalized.size();
+    auto search = within(manner.search, section.text, begin, normalize);
+    for (const Section& inner : normalized_added_.find(normalized)) {
+      const auto at = static_cast<std::size_t>(inner.text.data() - normalized.data());
+      if (at >= stop_here) return false;
+      const bool stops_inside = at + inner.text.size() > stop_here;
+      if (inner.token != nullptr) {
+        if (stops_inside) return false;
+        append_token(inner, at, pointer(search));
+        continue;
+      }
+      const auto prepare = [&](std::string_view part) {
+        return pre_tokenizer_.prepared(std::string(part), begin + at == 0 && !manner.continues, continues && at == 0);
+      };
+      const std::string prepared = prepare(inner.text);
+      auto search_inside = within(pointer(search), inner.text, at, prepare);
+      const std::size_t end = stops_inside ? prepare(inner.text.substr(0, stop_here - at)).size() : prepared.size();
+      if (!encode_prepared(end, prepared, {manner.on_all_threads, pointer(search_inside)}, ids)) return false;
+      if (stops_inside) return true;
+    }
+    if (stops) return false;  // between two sections
+  }
+  return true;
+}
+
+bool BpeTokenizer::encode_prepared(std::size_t stop, std::string_view text, const Manner& manner, Ids& ids) const {
+  if (manner.search != nullptr) return encode_words(*WorkerLoan(*this), text, 0, stop, ids, manner.search) == stop;
   struct Stretch {
     std::size_t begin, end, end_of_last_word = 0;
     Ids ids{};
   };
   // Text that is one word must not be looked through from every stretch.
   const bool has_words = !pre_tokenizer_.splits.empty() || pre_tokenizer_.split_metaspace || cuts_between_neighbours_;
-  on_all_threads = on_all_threads && has_words;
+  const bool on_all_threads = manner.on_all_threads && has_words;
   std::vector<Stretch> stretches;
-  for (std::size_t begin = 0; begin < text.size();) {
+  for (std::size_t begin = 0; begin < stop;) {
     const std::size_t end =
-        on_all_threads ? stretch_begin(text, std::min(text.size(), begin + kStretchBytes)) : text.size();
+        on_all_threads ? std::min(stop, next_cut_place(text, std::min(stop, begin + kStretchBytes))) : stop;
     stretches.push_back({begin, end});
     begin = end;
   }
@@ -205,7 +224,12 @@ void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, I
     stretch.ids.clear();
     stretch.end_of_last_word = encode_words(*WorkerLoan(*this), text, stretch.begin, stretch.end, stretch.ids, nullptr);
   };
-  for_each_on_threads(stretches.size(), on_all_threads, [&](std::size_t i) { encode_stretch(stretches[i]); });
+  const auto encode_number = [&](std::size_t i) { encode_stretch(stretches[i]); };
+  if (on_all_threads) {
+    kernels::for_each_on_threads(stretches.size(), encode_number);
+  } else {
+    for (std::size_t i = 0; i < stretches.size(); ++i) encode_number(i);
+  }
   std::size_t done = 0;
   for (Stretch& stretch : stretches) {
     if (done >= stretch.end) continue;  // a word went on through all of it
@@ -216,6 +240,7 @@ void BpeTokenizer::encode_prepared(std::string_view text, bool on_all_threads, I
     ids.insert(ids.end(), stretch.ids.begin(), stretch.ids.end());
     done = stretch.end_of_last_word;
   }
+  return done == stop;
 }
 
 std::size_t BpeTokenizer::encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end,

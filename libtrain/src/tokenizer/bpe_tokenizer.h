@@ -29,6 +29,7 @@ class BpeTokenizer final : public Tokenizer {
 
   Ids encode(std::string_view text) const override;
   std::vector<Ids> encode_each(std::span<const std::string_view> texts) const override;
+  std::size_t encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const override;
   Located encode_located(std::string_view text, std::span<const std::size_t> positions) const override;
   std::string decode(const Ids& tokens) const override;
   std::string bytes_of(std::uint32_t token) const override;
@@ -43,9 +44,16 @@ class BpeTokenizer final : public Tokenizer {
   struct Worker;
   class WorkerLoan;
 
-  // A search needs one thread; null: none.
-  Ids encode(std::string_view text, bool on_all_threads, TokenSearch* search) const;
-  void encode_prepared(std::string_view text, bool on_all_threads, Ids& ids, TokenSearch* search) const;
+  struct Manner {
+    bool on_all_threads = false;
+    TokenSearch* search = nullptr;  // on one thread alone
+    bool continues = false;         // the text continues one that was cut at a place where it may be cut
+  };
+  // Appends the tokens of text[0, stop), valid UTF-8, as they are in the whole text. Returns false if a token may not
+  // end at `stop`; then the tokens are of no use.
+  bool encode_until(std::size_t stop, std::string_view text, const Manner& manner, Ids& ids) const;
+  Ids encode(std::string_view text, const Manner& manner) const;
+  bool encode_prepared(std::size_t stop, std::string_view text, const Manner& manner, Ids& ids) const;
   // Appends the tokens of the words that begin in text[begin, end), and returns where the last one ends.
   std::size_t encode_words(Worker& worker, std::string_view text, std::size_t begin, std::size_t end, Ids& ids,
                            TokenSearch* search) const;
@@ -58,6 +66,7 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   TokenDecoder decoder_;
   bool cuts_between_neighbours_;
+  bool may_be_cut_ = true;          // no added token and no replaced text has a place inside where texts are cut
   std::vector<std::string> bytes_;  // by id
   std::unordered_map<std::string, std::uint32_t> added_;
   std::optional<std::uint32_t> end_of_text_;

@@ -14,6 +14,11 @@ class ByteTokenizer final : public Tokenizer {
     return tokens;
   }
 
+  std::size_t encode_front(std::string_view text, bool, bool, Ids& ids) const override {
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return text.size();
+  }
+
   // An id of 256 or more becomes U+FFFD; a model with a larger vocabulary may produce one.
   std::string decode(const Ids& tokens) const override {
     std::string text;

@@ -20,19 +20,19 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 
 }  // namespace
 
-std::string Normalizer::operator()(std::string_view text) const {
+std::string Normalizer::operator()(std::string_view text, bool continues) const {
   std::string out = nfc ? lt::nfc(text) : std::string(text);
-  if (!out.empty()) out.insert(0, prepend);
+  if (!out.empty() && !continues) out.insert(0, prepend);
   return replaced.empty() ? out : replace_all(out, replaced, replacement);
 }
 
-std::string PreTokenizer::prepared(std::string text, std::size_t offset) const {
+std::string PreTokenizer::prepared(std::string text, bool begins_text, bool continues) const {
   if (metaspace) {
     text = replace_all(text, " ", kMetaspace);
-    const bool wanted = prepend == Prepend::always || (prepend == Prepend::first && offset == 0);
-    if (wanted && !text.starts_with(kMetaspace)) text.insert(0, kMetaspace);
+    const bool wanted = prepend == Prepend::always || (prepend == Prepend::first && begins_text);
+    if (wanted && !continues && !text.starts_with(kMetaspace)) text.insert(0, kMetaspace);
   }
-  if (add_prefix_space && !text.starts_with(' ')) text.insert(0, 1, ' ');
+  if (add_prefix_space && !continues && !text.starts_with(' ')) text.insert(0, 1, ' ');
   return text;
 }
 

@@ -17,7 +17,8 @@ struct Normalizer {
   // Each `replaced` becomes `replacement`. Empty: none.
   std::string replaced, replacement;
 
-  std::string operator()(std::string_view text) const;
+  // `continues`: the text continues a section, so nothing is put before it.
+  std::string operator()(std::string_view text, bool continues = false) const;
 };
 
 // U+2581, which stands for a space in Metaspace tokenizers.
@@ -32,8 +33,9 @@ struct PreTokenizer {
   Prepend prepend = Prepend::never;  // U+2581 before text that does not begin with it
   bool split_metaspace = false;      // a word begins with each U+2581
 
-  // Applies what is not cutting to a section of the text, at byte `offset` of it.
-  std::string prepared(std::string text, std::size_t offset) const;
+  // Applies what is not cutting to a section of the text. `begins_text`: it is the first. `continues`: it continues a
+  // section, so nothing is put before it.
+  std::string prepared(std::string text, bool begins_text, bool continues) const;
 };
 
 // Cuts one text by the splits of a PreTokenizer. Each thread needs one of its own.

@@ -19,7 +19,7 @@ class TokenSearch {
   void found(std::size_t end, std::size_t token) {
     for (; is_before(end); ++next_) tokens_.push_back(token);
   }
-  // The positions in a word, of which `words_before` tokens come first.
+  // The positions in a word, which `tokens_before` tokens precede.
   void find_in(const Bpe& bpe, std::string_view word, std::size_t begin, std::size_t tokens_before) {
     for (; is_before(begin + word.size()); ++next_) {
       tokens_.push_back(tokens_before + bpe.token_at(word, positions_[next_] - begin));
