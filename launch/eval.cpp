@@ -56,7 +56,7 @@ Run set_up_eval(CLI::App& app) {
       ->option_text("= auto");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
-    LoadedModel loaded = load_model(o->model);
+    LoadedModel loaded = load_model(o->model, invocation.world);
     const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
     const EvaluationResult result =
         in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format); });

@@ -21,10 +21,21 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--tokenizer", options.tokenizer, "byte, or a tokenizer.json; default: the checkpoint's")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
+  app.add_option("--train.device", options.device, "auto: cuda if this build and this machine have it")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->option_text("auto|cpu|cuda = auto");
+  app.add_option("--train.dtype", options.dtype, "dtype of weights and computation; auto: as trained, else f32")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "f16"}))
+      ->option_text("auto|f32|bf16|f16 = auto");
 }
 
-LoadedModel load_model(const ModelOptions& options) {
-  LoadedModel loaded = lt::load_model(options.checkpoint, options.weights);
+LoadedModel load_model(const ModelOptions& options, const World& world) {
+  const DeviceType type = options.device == "auto"   ? best_device()
+                          : options.device == "cuda" ? DeviceType::cuda
+                                                     : DeviceType::cpu;
+  LoadedModel loaded = lt::load_model(
+      options.checkpoint,
+      {.weights = options.weights, .device = world.device(type), .dtype = find_state_dtype(options.dtype)});
   for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
   if (!options.tokenizer.empty()) loaded.tokenizer = make_tokenizer(options.tokenizer);
   return loaded;

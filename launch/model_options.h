@@ -12,6 +12,7 @@ struct ModelOptions {
   std::string checkpoint;
   std::string tokenizer;  // replaces the checkpoint's own; empty: the checkpoint's
   std::string weights = "master";
+  std::string device = "auto", dtype = "auto";
 };
 
 void add_model_options(CLI::App& app, ModelOptions& options);
@@ -20,6 +21,6 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 void add_weights_option(CLI::App& app, std::string& weights);
 
 // Reports on standard error which newer checkpoints were skipped, and why.
-LoadedModel load_model(const ModelOptions& options);
+LoadedModel load_model(const ModelOptions& options, const World& world);
 
 }  // namespace lt::launch

@@ -44,7 +44,7 @@ Run set_up_sample(CLI::App& app) {
   app.add_option("--seed", o->sampling.seed, "of the choice")->option_text("= 1337");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
-    const LoadedModel loaded = load_model(o->model);
+    const LoadedModel loaded = load_model(o->model, invocation.world);
     if (loaded.tokenizer == nullptr) {
       throw DataError("checkpoint", loaded.directory + "/manifest.json: tokenizer: expected one, found none",
                       "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");

@@ -27,6 +27,30 @@ TEST_CASE("save: the tokenizer's text is kept, and read with the model", "[train
   CHECK(load_model(folder + "/without").tokenizer == nullptr);
 }
 
+TEST_CASE("load_model: weights of another dtype are the masters, rounded; a run's dtype is in its configuration",
+          "[train]") {
+  const TempFolder folder;
+  nn::Gpt2 model({.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8});
+  Engine engine(model, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  const auto dtype_of = [](const LoadedModel& loaded) {
+    return loaded.model->all_parameters().front().parameter->tensor().dtype();
+  };
+  const std::string step = save(engine, folder / "unknown", Group());
+  CHECK(dtype_of(load_model(step, {.dtype = std::nullopt})) == DType::f32);
+  const LoadedModel rounded = load_model(step, {.dtype = DType::bf16});
+  for (const nn::NamedParameter& entry : rounded.model->all_parameters()) {
+    std::vector<float> expected = checkpoint::read_tensor(step, entry.name);
+    for (float& value : expected) value = static_cast<float>(bf16(value));
+    CHECK(entry.parameter->tensor().dtype() == DType::bf16);
+    CHECK(entry.parameter->tensor().to_vector<float>() == expected);
+  }
+  checkpoint::RunState state = checkpoint::read_state(step);
+  state.config = "[train]\ndtype = \"bf16\"\n";
+  const std::string known = checkpoint::save(folder / "known", engine.shard_map(), state, Group());
+  CHECK(dtype_of(load_model(known, {.dtype = std::nullopt})) == DType::bf16);
+  CHECK(dtype_of(load_model(known)) == DType::f32);
+}
+
 TEST_CASE("load: where every checkpoint is damaged the engine is as it began, and the run is told", "[train]") {
   const TempFolder folder;
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
@@ -125,7 +149,7 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
   const nn::TransformerSpec spec{.layers = 1, .heads = 1, .width = 8, .vocab = 256, .max_seq = 8};
   nn::Gpt2 model(spec);
   Engine engine(model, Group(), {}, averaged(AdamW{.lr = 0.01f}, 0.75), {.micro_batch = 1, .seq = 8});
-  CHECK_THROWS_WITH(load_model(save(engine, folder / "begin", Group()), kAverage),
+  CHECK_THROWS_WITH(load_model(save(engine, folder / "begin", Group()), {.weights = kAverage}),
                     ContainsSubstring("step: expected one with an update before it, for ema, found 0"));
   const Batch batch{Tensor::zeros({1, 8}, DType::i32), Tensor::zeros({1, 8}, DType::i32)};
   const auto values_of = [&](const char* kind) {
@@ -153,7 +177,7 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
 
   const std::string step = save(engine, folder / "end", Group());
   std::vector<float> loaded;
-  const LoadedModel model_of_averages = load_model(step, kAverage);
+  const LoadedModel model_of_averages = load_model(step, {.weights = kAverage});
   for (const nn::NamedParameter& entry : model_of_averages.model->all_parameters()) {
     const std::vector<float> more = entry.parameter->tensor().detach().to_vector<float>();
     loaded.insert(loaded.end(), more.begin(), more.end());
@@ -165,7 +189,7 @@ TEST_CASE("save and load: the average of the weights, and none before the first 
   nn::Gpt2 bare(spec);
   Engine without(bare, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
   without.step(batch).loss();
-  CHECK_THROWS_WITH(load_model(save(without, folder / "without", Group()), kAverage),
+  CHECK_THROWS_WITH(load_model(save(without, folder / "without", Group()), {.weights = kAverage}),
                     ContainsSubstring("states: expected ema, found none"));
 }
 
@@ -215,7 +239,7 @@ TEST_CASE("load: a checkpoint of another optimizer is an error that names the st
   CHECK(checkpoint::verify(folder.text()).empty());
 
   // The average of a frozen parameter is itself.
-  const LoadedModel loaded = load_model(step, kAverage);
+  const LoadedModel loaded = load_model(step, {.weights = kAverage});
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     if (!entry.name.starts_with("embedding")) continue;
     CHECK(entry.parameter->tensor().detach().to_vector<float>() == checkpoint::read_tensor(step, entry.name));

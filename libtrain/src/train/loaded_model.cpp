@@ -1,4 +1,4 @@
-// Loads a checkpoint's weights into a model on the CPU, and evaluates its loss on files.
+// Loads a checkpoint's weights into a model, and evaluates its loss on files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +6,9 @@
 #include "files.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
+#include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
+#include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "model_json.h"
 
@@ -14,8 +16,7 @@ namespace lt {
 
 namespace {
 
-checkpoint::ModelDescription description_of(const std::string& step_directory) {
-  const checkpoint::RunState state = checkpoint::read_state(step_directory);
+checkpoint::ModelDescription description_of(const std::string& step_directory, const checkpoint::RunState& state) {
   const auto description = checkpoint::within(step_directory, [&] { return checkpoint::model_from_json(state.model); });
   const auto saved = static_cast<Size>(checkpoint::read_parameters(step_directory).size());
   if (description.spec.layers > saved) {
@@ -26,9 +27,26 @@ checkpoint::ModelDescription description_of(const std::string& step_directory) {
   return description;
 }
 
+Tensor on_device(const Tensor& values, Device device) {
+  if (values.device() == device) return values;
+  const Tensor there = Tensor::empty(values.shape(), values.dtype(), device);
+  copy(there, values);
+  return there;
+}
+
+// train.dtype of the run. Programs may save any text as their configuration, and an imported folder has none.
+DType dtype_of(const checkpoint::RunState& state) {
+  try {
+    return find_state_dtype(config_from_toml(state.config, "manifest.json").train.dtype).value_or(DType::f32);
+  } catch (const UsageError&) {
+    return DType::f32;
+  }
+}
+
 // Makes the model that the checkpoint describes, allocates its parameters and returns the ranges to read.
-ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const std::string& weights) {
-  const checkpoint::ModelDescription description = description_of(step_directory);
+ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const LoadOptions& options) {
+  const checkpoint::RunState state = checkpoint::read_state(step_directory);
+  const checkpoint::ModelDescription description = description_of(step_directory, state);
   loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
   loaded.model = nn::make_transformer(description.spec);
   ShardMap map;
@@ -36,25 +54,27 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
     map.parameters.push_back({entry.name, entry.parameter->shape()});
   }
   checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
-  const auto kinds = checkpoint::weight_kinds(step_directory, weights);
-  loaded.model->materialize(kCpu, DType::f32, 0);
+  const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
+  const DType dtype = options.dtype ? *options.dtype : dtype_of(state);
+  const MemoryScope owner(MemoryOwner::parameters);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
-    const Tensor& tensor = entry.parameter->tensor();
-    map.needed.push_back(
-        {entry.name, kinds.at(entry.name), 0, tensor.elements(), tensor.detach().view({tensor.elements()})});
+    const Tensor tensor = Tensor::empty(entry.parameter->shape(), dtype, options.device);
+    entry.parameter->bind(tensor);
+    map.needed.push_back({entry.name, kinds.at(entry.name), 0, tensor.elements(), tensor.view({tensor.elements()})});
   }
   return map;
 }
 
 }  // namespace
 
-LoadedModel load_model(const std::string& directory, const std::string& weights) {
+LoadedModel load_model(const std::string& directory, const LoadOptions& options) {
+  require_device(options.device);
   LoadedModel loaded;
   checkpoint::Loaded found;
   // Each candidate describes its own model.
   for (const checkpoint::Listing& candidate : checkpoint::candidates(directory, checkpoint::kAnyRun)) {
     ShardMap map;
-    if (candidate.valid) map = make_model(loaded, candidate.path, weights);
+    if (candidate.valid) map = make_model(loaded, candidate.path, options);
     found = checkpoint::load_newest({candidate}, map, Group(), &loaded.passed_over);
     if (!found.folder.empty()) break;
   }
@@ -72,14 +92,15 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   const Size vocab = loaded.model->spec().vocab;
   TokenLoader loader(files, {micro_batch, 1, seq, 0, 1}, {.shuffle = false, .format = format, .vocab = vocab});
   const TapeScope no_recording(nullptr);
+  const Device device = loaded.model->all_parameters().front().parameter->tensor().device();
   EvaluationResult result;
   double sum = 0;
   result.blocks = loader.samples_per_epoch();
   for (Size first = 0; first < result.blocks; first += micro_batch) {
     const Batch batch = loader.next();
     const Size count = std::min(micro_batch, result.blocks - first);
-    const Tensor loss =
-        loaded.model->loss(batch.map([&](const Tensor& all) { return all.defined() ? all.narrow(0, 0, count) : all; }));
+    const Tensor loss = loaded.model->loss(batch.map(
+        [&](const Tensor& all) { return all.defined() ? on_device(all.narrow(0, 0, count), device) : all; }));
     sum += loss.item() * static_cast<double>(count);
   }
   result.tokens = result.blocks * seq;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,8 @@ GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_
 // The sample that training draws: 256 tokens at temperature 0.8.
 std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed);
 
-// A model with the weights of a checkpoint, in f32 on the CPU. The path is a step's folder, a checkpoints folder or a
-// run's folder, whose newest valid step is used.
+// A model with the weights of a checkpoint. The path is a step's folder, a checkpoints folder or a run's folder, whose
+// newest valid step is used.
 struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the checkpoint has none that this version reads
@@ -46,10 +47,16 @@ struct LoadedModel {
   std::string directory;
   std::vector<std::string> passed_over;  // invalid newer checkpoints, with reasons
 };
-// Throws DataError if there is no valid checkpoint, with the reason for each, or if it holds no transformer or a
-// different one than it describes. Throws UsageError if its description is not that of a valid model. `weights` is
-// kMaster, or kAverage for a run that keeps one.
-LoadedModel load_model(const std::string& directory, const std::string& weights = kMaster);
+struct LoadOptions {
+  std::string weights = kMaster;  // or kAverage, for a run that keeps one
+  Device device = kCpu;
+  std::optional<DType> dtype = DType::f32;  // nullopt: train.dtype of the checkpoint's run; f32 where it is not known
+};
+
+// Weights are converted block by block while they are read, so the model is in memory once. Throws DataError if there
+// is no valid checkpoint, with the reason for each, or if it holds no transformer or a different one than it describes.
+// Throws UsageError if its description is not that of a valid model, or if the device is missing.
+LoadedModel load_model(const std::string& directory, const LoadOptions& options = {});
 
 struct EvaluationResult {
   double loss = 0;  // mean over all targets of all whole blocks, nats
