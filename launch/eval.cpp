@@ -1,4 +1,5 @@
-// `ltrain eval`: the mean loss of a checkpoint over all whole blocks of token files.
+// `ltrain eval`: the mean loss of a checkpoint over all whole blocks of token files, and its answers to questions with
+// choices.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +8,7 @@
 
 #include "command.h"
 #include "libtrain/error.h"
+#include "libtrain/train/evaluate.h"
 #include "model_options.h"
 #include "numbers.h"
 
@@ -36,6 +38,21 @@ auto in_words_of_options(Body&& body) {
   }
 }
 
+void print(const EvaluationResult& result, const std::string& checkpoint) {
+  fmt::print("loss {:.6f}\nperplexity {:.4f}\n", result.loss, std::exp(result.loss));
+  if (result.bits_per_byte > 0) fmt::print("bits_per_byte {:.6f}\n", result.bits_per_byte);
+  for (const FileLoss& file : result.files) {
+    if (result.files.size() > 1) fmt::print("loss {:.6f} of {} tokens, {}\n", file.loss, file.tokens, file.name);
+  }
+  fmt::print("tokens {} in {} blocks, checkpoint {}\n", result.tokens, result.blocks, checkpoint);
+}
+
+void print(const ChoicesResult& result, const std::string& checkpoint) {
+  const auto share = [&](Size correct) { return static_cast<double>(correct) / static_cast<double>(result.questions); };
+  fmt::print("accuracy {:.4f}\naccuracy_per_byte {:.4f}\nquestions {}, checkpoint {}\n", share(result.correct),
+             share(result.correct_normalized), result.questions, checkpoint);
+}
+
 }  // namespace
 
 Run set_up_eval(CLI::App& app) {
@@ -43,11 +60,13 @@ Run set_up_eval(CLI::App& app) {
     ModelOptions model;
     std::string format = "auto";
     std::vector<std::string> data;
+    std::string choices;
     Size seq = 0;
   };
   const auto o = std::make_shared<Options>();
   add_model_options(app, o->model);
-  app.add_option("--data", o->data, "token files")->required()->option_text("FILE... (required)");
+  app.add_option("--data", o->data, "token files")->option_text("FILE...");
+  app.add_option("--choices", o->choices, "JSON lines of question, choices, answer")->option_text("FILE.jsonl");
   app.add_option("--seq", o->seq, "tokens per block; default: as in training")
       ->check(integer_from(1))
       ->option_text("N");
@@ -55,16 +74,23 @@ Run set_up_eval(CLI::App& app) {
       ->check(CLI::IsMember({"auto", "raw16"}))
       ->option_text("= auto");
   return [o](const Invocation& invocation) {
-    if (invocation.world.rank() != 0) return ExitCode::ok;
-    LoadedModel loaded = load_model(o->model, invocation.world);
-    const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-    const EvaluationResult result =
-        in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format); });
-    fmt::print("loss {:.6f}\nperplexity {:.4f}\n", result.loss, std::exp(result.loss));
-    if (const double bytes = loaded.tokenizer != nullptr ? loaded.tokenizer->bytes_per_token() : 0; bytes > 0) {
-      fmt::print("bits_per_byte {:.6f}\n", result.loss / std::log(2.0) / bytes);
+    if (o->data.empty() && o->choices.empty()) {
+      throw UsageError("usage", "expected --data FILE... or --choices FILE.jsonl, got neither");
     }
-    fmt::print("tokens {} in {} blocks, checkpoint {}\n", result.tokens, result.blocks, loaded.directory);
+    const Group& group = invocation.world.group();
+    const bool is_first = invocation.world.rank() == 0;
+    LoadedModel loaded;
+    collectively(group, [&] { loaded = load_model(o->model, invocation.world); });
+    if (!o->data.empty()) {
+      const TokenFormat format = o->format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
+      const EvaluationResult result =
+          in_words_of_options([&] { return evaluate_files(loaded, o->data, o->seq, 8, format, group); });
+      if (is_first) print(result, loaded.directory);
+    }
+    if (!o->choices.empty()) {
+      const ChoicesResult result = evaluate_choices(loaded, o->choices, group);
+      if (is_first) print(result, loaded.directory);
+    }
     return ExitCode::ok;
   };
 }

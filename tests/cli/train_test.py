@@ -107,6 +107,18 @@ class Train(TrainingTest):
         self.assertRegex(evaluated.stdout, r"^loss \d\.\d{6}\nperplexity [\d.]+\nbits_per_byte [\d.]+\n")
         last = program.run("eval", "--checkpoint", run / "checkpoints/step-00000040", "--data", val, "--seq", 16)
         self.assertEqual(last.stdout, evaluated.stdout)
+        shared = program.run("eval", "--checkpoint", run, "--data", val, ranks=2)
+        self.assertEqual(shared.stdout, evaluated.stdout)
+        questions = self.write("questions.jsonl", '{"question": "The qui", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 0}\n\n'
+                               '{"question": "x", "choices": ["ck", "\\u00e9\\u00e9"], "answer": 1}\n')
+        chosen = program.run("eval", "--checkpoint", run, "--choices", questions)
+        self.assertRegex(chosen.stdout, r"^accuracy 0\.5000\naccuracy_per_byte 0\.5000\nquestions 2, checkpoint ")
+        self.assertEqual(program.run("eval", "--checkpoint", run, "--choices", questions, ranks=2).stdout, chosen.stdout)
+        wrong = self.write("wrong.jsonl", '{"question": "x", "choices": ["a"], "answer": 1}\n')
+        self.assert_error(program.run("eval", "--checkpoint", run, "--choices", wrong), 3,
+                          f'[data] {wrong}:1: field "answer": expected an index of choices, 0 to 0, found 1')
+        self.assert_error(program.run("eval", "--checkpoint", run), 2,
+                          "[usage] expected --data FILE... or --choices FILE.jsonl, got neither")
         short = self.write("short.bin", val.read_bytes()[:8] + bytes([3]) + bytes(1015) + b"a\0b\0c\0")
         self.assert_error(program.run("eval", "--checkpoint", run, "--data", short), 3,
                           f"[data] --data {short}: expected at least 17 tokens (one sequence of 16 and the token after it), "

@@ -1,6 +1,8 @@
 // Gives each rank its share of every batch. A batch depends only on its position; the loader keeps no random state.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "data/samples.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
@@ -68,14 +70,24 @@ Size TokenLoader::samples_per_epoch() const {
 
 void TokenLoader::read_sample(Size index, std::int32_t* tokens) const { samples_->read(index, tokens); }
 
-Batch TokenLoader::next() {
-  const Size rows = shape_.samples(), seq = shape_.seq;
-  for (Size row = 0; row < rows; ++row) {
-    samples_->read_row(position_ + shape_.rank * rows + row, batch_.inputs.data<std::int32_t>() + row * seq,
-                       batch_.targets.data<std::int32_t>() + row * seq, sample_.data());
+Batch TokenLoader::rows(Size first, Size end) {
+  const Size seq = shape_.seq;
+  for (Size row = 0; row < shape_.samples(); ++row) {
+    std::int32_t* const inputs = batch_.inputs.data<std::int32_t>() + row * seq;
+    std::int32_t* const targets = batch_.targets.data<std::int32_t>() + row * seq;
+    if (first + row < end) {
+      samples_->read_row(first + row, inputs, targets, sample_.data());
+    } else {
+      std::fill_n(inputs, seq, 0), std::fill_n(targets, seq, kIgnoredTarget);
+    }
   }
-  position_ += shape_.global_samples();
   return batch_;
+}
+
+Batch TokenLoader::next() {
+  const Size first = position_ + shape_.rank * shape_.samples();
+  position_ += shape_.global_samples();
+  return rows(first, first + shape_.samples());
 }
 
 }  // namespace lt

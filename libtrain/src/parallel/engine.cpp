@@ -339,7 +339,7 @@ void Engine::Impl::pass_update_gate() {
 
 void Engine::set_learning_rate(double lr) { impl_->optimizers.lr = lr; }
 
-Tensor Engine::evaluate(const Batch& batch) {
+std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
   const PhaseScope phase(Phase::evaluation, impl.options.device);
   const DeviceTurn turn(impl.options.device);
@@ -347,18 +347,33 @@ Tensor Engine::evaluate(const Batch& batch) {
   impl.require_sound();
   impl.run(kEvaluationName, &Impl::evaluate, batch);
   impl.attempt([&] { impl.slot->finish(); });
-  return impl.scalars.evaluation;
+  return std::exchange(impl.evaluated, {});
 }
 
+// Each rank contributes its loss and the number of its counted targets.
 void Engine::Impl::evaluate(const Batch& given) {
   for (ShardedUnit& unit : units) unit.start_late_gather();
   const Batch batch = slot->on_device(given);
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
-  const Tensor all = Tensor::zeros({control.size()}, DType::f32, options.device);
-  copy(all.narrow(0, control.rank(), 1), model.loss(batch).view({1}));
+  const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);
+  const Tensor own = all.narrow(0, 2 * control.rank(), 2), counted = own.narrow(0, 1, 1);
+  const Tensor& targets = batch.targets;
+  copy(own.narrow(0, 0, 1), model.loss(batch).view({1}));
+  if (targets.defined() && targets.dtype() == DType::i32) {
+    dispatch(options.device, [&](auto stream) {
+      kernels::count_targets(stream, counted.template data<float>(), targets.template data<std::int32_t>(),
+                             targets.elements());
+    });
+  } else {
+    fill(counted, static_cast<double>(batch.inputs.dim(0)));
+  }
   schedule->end_pass();
-  average_losses(all, scalars.evaluation);
+  const ActivityScope activity(Activity::reduce_exposed);
+  control.all_gather("loss", all, own).wait();
+  if (options.device.is_meta()) return;
+  const std::vector<float> values = all.to_vector<float>();
+  for (std::size_t i = 0; i < values.size(); i += 2) evaluated.push_back({values[i], values[i + 1]});
 }
 
 void Engine::with_parameters(const std::function<void()>& body) {

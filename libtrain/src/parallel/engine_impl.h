@@ -122,6 +122,7 @@ struct Engine::Impl {
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
   StepSlot* slot = &evaluation_slot;  // the current step's
+  std::vector<BatchLoss> evaluated;  // by the evaluation that runs
   Size steps = 0, samples = 0;
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count

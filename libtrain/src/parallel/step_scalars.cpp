@@ -18,8 +18,7 @@ StepScalars::StepScalars(const StepOptions& options, Size ranks, Size shard_rank
       outcome(options.device),
       partials(zeros(shard_ranks * units, DType::f64, options.device)),
       update(options.device, groups),
-      rates(options.device),
-      evaluation(zeros(1, DType::f32, options.device)) {
+      rates(options.device) {
   fill(outcome.member(&StepOutcome::loss_scale), 1);
   fill(outcome.member(&StepOutcome::target_weight), 1);
 }

@@ -18,7 +18,6 @@ struct StepScalars {
   Tensor partials;                  // [shard_ranks * units] sums of squares, f64
   DeviceValue<StepNumbers> update;  // one per optimizer group
   DeviceValue<kernels::StepRates> rates;
-  Tensor evaluation;  // [1]: the loss of the last evaluation
 };
 
 }  // namespace lt

@@ -1,7 +1,8 @@
-// Loads a checkpoint's weights into a model, and evaluates its loss on files.
+// Loads a checkpoint's weights into a model, and evaluates batches with it.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "files.h"
 #include "libtrain/checkpoints/checkpoint.h"
@@ -11,6 +12,7 @@
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "model_json.h"
+#include "train/loaded_model.h"
 
 namespace lt {
 
@@ -86,26 +88,28 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
   return loaded;
 }
 
-EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
-                                TokenFormat format) {
-  if (seq == 0) seq = loaded.seq;
-  const Size vocab = loaded.model->spec().vocab;
-  TokenLoader loader(files, {micro_batch, 1, seq, 0, 1}, {.shuffle = false, .format = format, .vocab = vocab});
+BatchLoss loss_of(nn::Transformer& model, const Batch& batch) {
   const TapeScope no_recording(nullptr);
-  const Device device = loaded.model->all_parameters().front().parameter->tensor().device();
-  EvaluationResult result;
-  double sum = 0;
-  result.blocks = loader.samples_per_epoch();
-  for (Size first = 0; first < result.blocks; first += micro_batch) {
-    const Batch batch = loader.next();
-    const Size count = std::min(micro_batch, result.blocks - first);
-    const Tensor loss = loaded.model->loss(batch.map(
-        [&](const Tensor& all) { return all.defined() ? on_device(all.narrow(0, 0, count), device) : all; }));
-    sum += loss.item() * static_cast<double>(count);
+  const Device device = model.all_parameters().front().parameter->tensor().device();
+  const std::int32_t* const targets = batch.targets.data<std::int32_t>();
+  const Size ignored = std::count(targets, targets + batch.targets.elements(), kIgnoredTarget);
+  const Tensor loss =
+      model.loss(batch.map([&](const Tensor& all) { return all.defined() ? on_device(all, device) : all; }));
+  return {loss.item(), static_cast<double>(batch.targets.elements() - ignored)};
+}
+
+std::vector<BatchLoss> gather_losses(const BatchLoss& own, const Group& group) {
+  std::vector<BatchLoss> losses;
+  for (const std::string& bytes : group.all_gather_bytes({reinterpret_cast<const char*>(&own), sizeof own})) {
+    std::memcpy(&losses.emplace_back(), bytes.data(), sizeof own);
   }
-  result.tokens = result.blocks * seq;
-  result.loss = sum / static_cast<double>(result.blocks);
-  return result;
+  return losses;
+}
+
+Size sum_over_ranks(Size own, const Group& group) {
+  Size sum = 0;
+  for (const std::string& text : group.all_gather_bytes(std::to_string(own))) sum += std::stoll(text);
+  return sum;
 }
 
 }  // namespace lt

@@ -155,6 +155,10 @@ void fill_in(Config& config, DeviceType automatic) {
                                  resume, model.from),
                      "--model.from= leaves it out, --checkpoint.resume=auto starts from its weights at step 1");
   }
+  if (config.train.eval_steps > 0 && config.train.eval_tokens > 0) {
+    throw UsageError("config", fmt::format("train.eval_steps: expected 0 with train.eval_tokens {}, got {}",
+                                           config.train.eval_tokens, config.train.eval_steps));
+  }
   if (config.checkpoint.best && config.train.eval_every == 0) {
     throw UsageError("config", "checkpoint.best: needs train.eval_every, whose loss says which one is best, got 0");
   }

@@ -42,6 +42,7 @@ Run::Run(const Config& resolved, const World& world)
   });
   started("plan");
   collectively(control, [&] { open_data(); });
+  options.ignored_targets = data != nullptr && data->has_ignored_targets();
   started("data");
   collectively(control, [&] {
     Stream::compute(options.device);  // initialises the device
@@ -126,9 +127,8 @@ void Run::open_data() {
   const TokenFormat format = config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
   const auto loader = [&](const char* key, const std::vector<DataSource>& sources, Size accum, bool shuffle) {
     try {
-      return std::make_unique<TokenLoader>(
-          TokenLoader::mix(sources, BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
-                           DataOptions{config.data.seed, shuffle, format, model->spec().vocab}));
+      return TokenLoader::mix(sources, BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
+                              DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
     } catch (const DataError& e) {
       throw DataError(e.component(), std::string(key) + " " + e.what(), e.hint());
     } catch (const UsageError& e) {
@@ -136,7 +136,7 @@ void Run::open_data() {
     }
   };
   if (const std::vector<DataSource> sources = data_sources(config); !sources.empty()) {
-    data = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
+    data = std::make_unique<TokenLoader>(loader(name_of_data(config), sources, train.accum, config.data.shuffle));
     const auto path = std::filesystem::path(sources[0].files[0]).parent_path() / "tokenizer.json";
     if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
     if (!tokenizer_text.empty()) {
@@ -151,7 +151,9 @@ void Run::open_data() {
     if (config.data.val.empty()) {
       throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
     }
-    validation = loader("data.val", {{config.data.val, 1}}, 1, false);
+    for (const std::string& files : config.data.val) {
+      validation.push_back({files, loader("data.val", {{{files}, 1}}, 1, false)});
+    }
   }
   if (train.sample_every > 0 && tokenizer == nullptr) {
     throw UsageError("config", fmt::format("train.sample_every: expected a tokenizer.json beside {}, found none",
@@ -290,6 +292,7 @@ void announce(Run& run, const std::string& command) {
         config.train.steps);
   }
   for (const std::string& line : repeats_of(run)) say("{}", line);
+  if (config.train.eval_steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
   if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
   if (resumed) {
     say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);

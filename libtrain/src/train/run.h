@@ -14,6 +14,7 @@
 #include "libtrain/train/planner.h"
 #include "libtrain/train/run_options.h"
 #include "profile/kernel_profile.h"
+#include "train/evaluation.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
 
@@ -43,10 +44,11 @@ struct Run {
   const std::unique_ptr<nn::Transformer> model;
   Plan plan;
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<TokenLoader> data, validation;  // null if the configuration names no files
-  std::unique_ptr<KernelProfile> kernels;         // null without record.profile_steps
-  std::string tokenizer_text;                     // the tokenizer.json beside the training data; empty if missing
-  std::unique_ptr<Tokenizer> tokenizer;           // null if missing or unreadable for this version
+  std::unique_ptr<TokenLoader> data;       // null if the configuration names no files
+  std::vector<ValidationSet> validation;   // one for each entry of data.val; empty without evaluations
+  std::unique_ptr<KernelProfile> kernels;  // null without record.profile_steps
+  std::string tokenizer_text;              // the tokenizer.json beside the training data; empty if missing
+  std::unique_ptr<Tokenizer> tokenizer;    // null if missing or unreadable for this version
   RunStart start;
   RunLog log;
   std::vector<StartStage> start_stages;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "libtrain/watchdog/watchdog.h"
 #include "profile/activity_clock.h"
 #include "record/short_text.h"
+#include "train/evaluation.h"
 #include "train/memory_checkpoints.h"
 #include "train/restart.h"
 #include "train/run.h"
@@ -198,26 +200,32 @@ class Trainer {
     const PhaseScope phase(Phase::evaluation);
     fault_point("evaluate");
     const BatchShape shape = run_.engine->batch_shape();
-    const Size whole = std::max<Size>(1, run_.validation->samples_per_epoch() / (shape.micro_batch * shape.ranks));
-    const Size batches = std::min(run_.config.train.eval_steps, whole);
-    run_.validation->seek(0);
-    double sum = 0;
-    for (Size i = 0; i < batches; ++i) {
-      const MemoryScope owner(MemoryOwner::data);
-      const Batch batch = run_.validation->next();
-      const MemoryScope activations(MemoryOwner::activations);
-      sum += run_.engine->evaluate(batch).item();
-    }
-    const double loss = sum / static_cast<double>(batches);
+    const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
+                                           [&](const Batch& batch) { return run_.engine->evaluate(batch); });
+    const double loss = result.loss.value();
     run_.eval_loss = loss;
-    run_.log.event({{"event", "eval"},
-                    {"step", steps_done()},
-                    {"loss", loss},
-                    {"batches", batches},
-                    {"tokens", batches * shape.micro_batch * shape.ranks * shape.seq}});
+    nlohmann::ordered_json event = {{"event", "eval"},
+                                    {"step", steps_done()},
+                                    {"loss", loss},
+                                    {"batches", result.batches},
+                                    {"tokens", static_cast<Size>(result.loss.counted())}};
+    std::string by_set;
+    for (const SetLoss& set : result.sets) {
+      if (result.sets.size() == 1) break;
+      event["sets"].push_back(
+          {{"files", set.name}, {"loss", set.loss.value()}, {"tokens", static_cast<Size>(set.loss.counted())}});
+      by_set += fmt::format(" | {} {:.4f}", set.name, set.loss.value());
+    }
+    run_.log.event(event);
     run_.log.evaluation(steps_done(), loss);
-    run_.log.say(fmt::format("eval {:>6} | loss {:.4f}", steps_done(), loss));
+    run_.log.say(fmt::format("eval {:>6} | loss {:.4f}{}", steps_done(), loss, by_set));
     leave_out_of_step_time();
+  }
+
+  Size samples_per_evaluation() const {
+    const TrainConfig& train = run_.config.train;
+    if (train.eval_steps > 0) return train.eval_steps * run_.engine->batch_shape().global_samples();
+    return train.eval_tokens > 0 ? (train.eval_tokens + train.seq - 1) / train.seq : std::numeric_limits<Size>::max();
   }
 
   void sample() {

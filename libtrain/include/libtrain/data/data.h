@@ -86,6 +86,10 @@ class TokenLoader {
   Size first_repeat(Size source) const;
   // Whether any target of a batch may be kIgnoredTarget.
   bool has_ignored_targets() const;
+  // The batch's rows with samples [first, end), on the CPU. Rows beyond them are filling: tokens 0, whose targets are all
+  // ignored. The next call, or next(), overwrites them.
+  Batch rows(Size first, Size end);
+  Size batch_rows() const { return shape_.samples(); }
   // Reads sample `index` of the run: seq input tokens and the one after.
   void read_sample(Size index, std::int32_t* tokens) const;
   const std::vector<TokenFile>& files() const;

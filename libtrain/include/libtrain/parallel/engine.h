@@ -11,6 +11,7 @@
 #include "libtrain/memory/memory_plan.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/optim/optimizer_groups.h"
+#include "libtrain/parallel/evaluation.h"
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tensor/shard_map.h"
@@ -127,9 +128,10 @@ class Engine {
   // Sets the learning rate of the next steps; initially OptimizerGroups::lr.
   void set_learning_rate(double lr);
 
-  // Mean loss over all ranks' batches, which have the same shape, without gradients or dropout: one f32 on the device,
-  // overwritten by the next call. Every rank must call it.
-  Tensor evaluate(const Batch& batch);
+  // The losses of all ranks' batches, in rank order, without gradients, dropout or the terms that only training has.
+  // The batches have the same shape; a batch in which no target counts is filling. Waits for the device. Every rank
+  // must call it.
+  std::vector<BatchLoss> evaluate(const Batch& batch);
   // Runs `body` with all parameters gathered, without gradients, for functions of the model itself such as sampling.
   // Every rank must call it.
   void with_parameters(const std::function<void()>& body);

@@ -50,7 +50,9 @@ struct TrainConfig {
   std::string device = "auto";
   std::uint64_t seed = 1337;
   bool deterministic = false;
-  Size eval_every = 0, eval_steps = 20, sample_every = 0;
+  Size eval_every = 0, eval_tokens = 0;  // eval_tokens 0: the whole set
+  Size eval_steps = 0;                   // deprecated: of global batches; 0: by eval_tokens
+  Size sample_every = 0;
   bool cuda_graph = false, tf32 = false;
   double z_loss = 0, label_smoothing = 0;
 };

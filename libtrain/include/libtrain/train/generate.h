@@ -1,4 +1,4 @@
-// Generates text with a trained model, and evaluates its loss on files.
+// Loads a trained model and generates text with it.
 #pragma once
 
 #include <cstdint>
@@ -57,15 +57,5 @@ struct LoadOptions {
 // is no valid checkpoint, with the reason for each, or if it holds no transformer or a different one than it describes.
 // Throws UsageError if its description is not that of a valid model, or if the device is missing.
 LoadedModel load_model(const std::string& directory, const LoadOptions& options = {});
-
-struct EvaluationResult {
-  double loss = 0;  // mean over all targets of all whole blocks, nats
-  Size tokens = 0, blocks = 0;
-};
-// seq 0: as trained. Throws DataError for a file that is not a whole token file, is shorter than seq + 1 tokens or
-// holds a token outside the vocabulary. Throws UsageError without files, for a seq above the model's max_seq, and for
-// numbers below 1.
-EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
-                                TokenFormat format);
 
 }  // namespace lt

@@ -1,0 +1,61 @@
+// The loss of a loaded model on token files.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "libtrain/error.h"
+#include "libtrain/tensor/autograd.h"
+#include "libtrain/train/evaluate.h"
+#include "train/evaluation.h"
+#include "train/loaded_model.h"
+
+namespace lt {
+namespace {
+
+// The bytes of text that the counted targets stand for. The token that ends a text stands for none.
+Size bytes_of_targets(const Tensor& targets, const Tokenizer& tokenizer) {
+  Size bytes = 0;
+  const std::int32_t* const ids = targets.data<std::int32_t>();
+  for (Size i = 0; i < targets.elements(); ++i) {
+    const auto id = static_cast<std::uint32_t>(ids[i]);
+    if (ids[i] == kIgnoredTarget || id == tokenizer.end_of_text()) continue;
+    bytes += static_cast<Size>(tokenizer.bytes_of(id).size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
+                                TokenFormat format, const Group& group) {
+  if (seq == 0) seq = loaded.seq;
+  std::vector<ValidationSet> sets;
+  collectively(group, [&] {
+    if (files.empty()) throw UsageError("data", "expected at least one token file, got none");
+    for (const std::string& entry : files) {
+      const BatchShape shape{micro_batch, 1, seq, group.rank(), group.size()};
+      const DataOptions options{.shuffle = false, .format = format, .vocab = loaded.model->spec().vocab};
+      sets.push_back({entry, TokenLoader({entry}, shape, options)});
+    }
+  });
+  const TapeScope no_recording(nullptr);
+  Size bytes = 0;
+  const Evaluation found =
+      evaluate(sets, std::numeric_limits<Size>::max(), group.rank(), group.size(), [&](const Batch& batch) {
+        if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch.targets, *loaded.tokenizer);
+        return gather_losses(loss_of(*loaded.model, batch), group);
+      });
+  EvaluationResult result;
+  result.loss = found.loss.value();
+  result.tokens = static_cast<Size>(found.loss.counted()), result.blocks = found.samples;
+  bytes = sum_over_ranks(bytes, group);
+  if (bytes > 0) {
+    result.bits_per_byte = result.loss * found.loss.counted() / std::log(2.0) / static_cast<double>(bytes);
+  }
+  for (const SetLoss& set : found.sets) {
+    result.files.push_back({set.name, set.loss.value(), static_cast<Size>(set.loss.counted())});
+  }
+  return result;
+}
+
+}  // namespace lt

@@ -1,0 +1,36 @@
+// The mean loss over validation sets. It does not depend on the ranks: micro-batch j of a set has the same samples
+// whichever rank computes it, and losses are added in the order of micro-batches.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libtrain/data/data.h"
+#include "libtrain/parallel/evaluation.h"
+
+namespace lt {
+
+// The files of one entry of data.val.
+struct ValidationSet {
+  std::string name;
+  TokenLoader loader;  // of one micro-batch, in file order
+};
+
+struct SetLoss {
+  std::string name;
+  MeanLoss loss;
+};
+
+struct Evaluation {
+  MeanLoss loss;  // over all sets
+  Size samples = 0, batches = 0;
+  std::vector<SetLoss> sets;  // those of which samples were evaluated
+};
+
+// Evaluates the first `samples` samples of the sets, each once. `losses_of` evaluates one micro-batch of each rank and
+// returns their losses in rank order. Every rank must call it with the same sets.
+Evaluation evaluate(std::vector<ValidationSet>& sets, Size samples, int rank, int ranks,
+                    const std::function<std::vector<BatchLoss>(const Batch&)>& losses_of);
+
+}  // namespace lt
