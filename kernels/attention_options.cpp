@@ -40,7 +40,34 @@ Size cudnn_backward_sequences(const AttentionShape& s, bool deterministic) {
   return std::clamp(kScoreGradientBytes / std::max(score_gradient_bytes(s), Size{1}), Size{1}, std::max(s.B, Size{1}));
 }
 
-Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic) {
+Size document_batch_bytes(const AttentionShape& s) {
+  const Size most = most_long_documents(s);
+  return padded(4 * (most + 1) * Size{8} + most * Size{4}, 256);
+}
+
+bool may_run_documents_on_cudnn(DType dtype, const AttentionShape& s) {
+  return may_run_on_cudnn(dtype, s) && s.D % 16 == 0 && most_long_documents(s) > 0;
+}
+
+// cudnn-frontend 1.18 asks for dq in f32 with the rows of dqkv, delta, and with grouped heads for dk and dv of each
+// query head in f32. A MiB is added as room for other versions.
+DocumentWorkspace document_workspace(const AttentionShape& s) {
+  constexpr Size kRoom = Size{1} << 20;
+  const Size tokens = s.B * s.T, gradient = padded(2 * tokens * s.G * s.D, 256);
+  DocumentWorkspace w{};
+  w.delta = document_batch_bytes(s);
+  w.dk = w.delta + padded(own_bytes(DType::bf16, s), 256), w.dv = w.dk + gradient, w.cudnn = w.dv + gradient;
+  w.cudnn_bytes = 4 * tokens * (s.row() + s.H + (s.G < s.H ? 2 * s.H * s.D : 0)) + kRoom;
+  w.bytes = w.cudnn + w.cudnn_bytes;
+  return w;
+}
+
+Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic,
+                                  bool documents) {
+  if (target == DeviceType::cuda && documents) {
+    const bool cudnn = !deterministic && may_run_documents_on_cudnn(dtype, shape);
+    return cudnn ? document_workspace(shape).bytes : own_bytes(dtype, shape);
+  }
   switch (target) {
     case DeviceType::cpu: return 0;  // each thread keeps its blocks in its own memory
     case DeviceType::cuda:

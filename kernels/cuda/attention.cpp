@@ -16,11 +16,15 @@ namespace {
 template <class Call>
 bool on_cudnn(CudaStream stream, const Call& call, const std::string& (*attempt)(CudaStream, const Call&)) {
   static const std::string not_asked = "expected bf16 or f16 and a head size that is a multiple of 8 up to 256";
-  static const std::string documents = "expected rows of one document";
+  static const std::string no_long_documents =
+      "expected, with documents, bf16 or f16, a head size that is a multiple of 16 up to 256, and sequences of at "
+      "least " +
+      std::to_string(kLongDocument) + " tokens";
   if (call.path == AttentionPath::own) return false;
-  const std::string& refusal = call.starts_BT != nullptr                  ? documents
-                               : may_run_on_cudnn(call.dtype, call.shape) ? attempt(stream, call)
-                                                                          : not_asked;
+  const bool documents = call.starts_BT != nullptr;
+  const bool may_run =
+      documents ? may_run_documents_on_cudnn(call.dtype, call.shape) : may_run_on_cudnn(call.dtype, call.shape);
+  const std::string& refusal = may_run ? attempt(stream, call) : documents ? no_long_documents : not_asked;
   if (refusal.empty()) return true;
   if (call.path == AttentionPath::cudnn) throw InternalError("attention", "cuDNN: " + refusal);
   // No notice for other types: cuDNN would give them no tensor cores.

@@ -23,9 +23,10 @@ template <class T>
 struct BackwardArrays {
   T* dqkv;
   const T *dout_BTHD, *qkv, *out_BTHD;
-  const Arithmetic<T>* lse_BHT;
+  const Arithmetic<T>* lse;  // [B, H, T], or [B, T, H] with documents
   Arithmetic<T>* delta_BHT;
   const std::int32_t* starts_BT;
+  bool all;  // or only short documents
 };
 
 // One warp per (token, head).
@@ -62,18 +63,22 @@ __global__ void __launch_bounds__(kThreads)
   const int D = static_cast<int>(s.D), ty = row_of_thread(), tx = column_of_thread();
   const Size q_at = b * s.T * row + h * s.D, k_at = b * s.T * row + (s.H + h * s.G / s.H) * s.D;
   const SeenKeys seen_by = seen_keys(s, x.starts_BT, b);
+  const Chosen chosen{seen_by, x.all};
+  const Size end = q0 + N < s.T ? q0 + N : s.T, first_query = chosen.first(q0, end);
+  if (first_query == end) return;
 
   A lse[R], delta[R], factor[R], dq[R][DP / kSide];
 #pragma unroll
   for (int i = 0; i < R; ++i) {
     const Size query = q0 + ty * R + i, at = (b * s.H + h) * s.T + query;
-    lse[i] = query < s.T ? x.lse_BHT[at] : A(0), delta[i] = query < s.T ? x.delta_BHT[at] : A(0), factor[i] = scale;
+    lse[i] = query < s.T ? x.lse[statistics_at(s, x.starts_BT != nullptr, b, h, query)] : A(0),
+    delta[i] = query < s.T ? x.delta_BHT[at] : A(0), factor[i] = scale;
 #pragma unroll
     for (int c = 0; c < DP / kSide; ++c) dq[i][c] = 0;
   }
   load_rows<DP, N>(q, x.qkv + q_at, row, q0, s.T, D);
   load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
-  for (Size k0 = seen_by.first_seen(q0) / N * N; k0 <= q0; k0 += N) {
+  for (Size k0 = seen_by.first_seen(first_query) / N * N; k0 <= q0; k0 += N) {
     __syncthreads();  // k, v and ds are free
     load_rows<DP, N>(k, x.qkv + k_at, row, k0, s.T, D);
     load_rows<DP, N>(v, x.qkv + k_at + s.G * s.D, row, k0, s.T, D);
@@ -103,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncwarp();
     add_product<DP, N>(dq, ds, k);
   }
-  store_rows<DP, T>(x.dqkv + q_at, row, q0, s.T, D, dq, factor);
+  store_rows<DP, T>(x.dqkv + q_at, row, q0, s.T, D, dq, factor, chosen);
 }
 
 // One block per (tile of keys, sequence, key/value head), those with most queries first. Rows: keys; columns: queries.
@@ -124,6 +129,10 @@ __global__ void __launch_bounds__(kThreads)
   const int D = static_cast<int>(s.D), ty = row_of_thread(), tx = column_of_thread();
   const Size k_at = first + (s.H + g) * s.D, v_at = k_at + s.G * s.D;
   const SeenKeys seen_by = seen_keys(s, x.starts_BT, b);
+  const Chosen chosen{seen_by, x.all};
+  const Size end = k0 + N < s.T ? k0 + N : s.T;
+  if (chosen.first(k0, end) == end) return;
+  const Size last_key = chosen.last(k0, end);
 
   A one[R], factor[R], dk[R][DP / kSide], dv[R][DP / kSide];
 #pragma unroll
@@ -136,7 +145,7 @@ __global__ void __launch_bounds__(kThreads)
   load_rows<DP, N>(v, x.qkv + v_at, row, k0, s.T, D);
   for (Size h = g * s.H / s.G; h < (g + 1) * s.H / s.G; ++h) {
     // Up to the last query that sees a key of this tile.
-    for (Size q0 = k0; q0 < s.T && seen_by.first_seen(q0) < k0 + N; q0 += N) {
+    for (Size q0 = k0; q0 < s.T && seen_by.first_seen(q0) <= last_key; q0 += N) {
       __syncthreads();  // q, dout and p are free
       load_rows<DP, N>(q, x.qkv + first + h * s.D, row, q0, s.T, D);
       load_rows<DP, N>(dout, x.dout_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D);
@@ -147,7 +156,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const Size query = q0 + tx + j * kSide, at = (b * s.H + h) * s.T + query;
-        const A lse = query < s.T ? x.lse_BHT[at] : A(0), delta = query < s.T ? x.delta_BHT[at] : A(0);
+        const A lse = query < s.T ? x.lse[statistics_at(s, x.starts_BT != nullptr, b, h, query)] : A(0);
+        const A delta = query < s.T ? x.delta_BHT[at] : A(0);
 #pragma unroll
         for (int i = 0; i < R; ++i) {
           const bool seen = k0 + ty * R + i <= query && query < s.T;
@@ -179,13 +189,13 @@ __global__ void __launch_bounds__(kThreads)
       add_product<DP, N>(dk, p, q);
     }
   }
-  store_rows<DP, T>(x.dqkv + k_at, row, k0, s.T, D, dk, factor);
-  store_rows<DP, T>(x.dqkv + v_at, row, k0, s.T, D, dv, one);
+  store_rows<DP, T>(x.dqkv + k_at, row, k0, s.T, D, dk, factor, chosen);
+  store_rows<DP, T>(x.dqkv + v_at, row, k0, s.T, D, dv, one, chosen);
 }
 
 }  // namespace
 
-void attention_backward(CudaStream stream, const AttentionBackward& call) {
+void attention_backward(CudaStream stream, const AttentionBackward& call, Documents documents) {
   const AttentionShape& s = call.shape;
   dispatch_float(call.dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
@@ -197,7 +207,8 @@ void attention_backward(CudaStream stream, const AttentionBackward& call) {
                                 static_cast<const T*>(call.out_BTHD),
                                 static_cast<const A*>(call.lse_BHT),
                                 static_cast<A*>(call.workspace),
-                                call.starts_BT};
+                                call.starts_BT,
+                                documents == Documents::all};
       const A scale = static_cast<A>(call.scale);
       constexpr Size kWarps = kThreads / 32;
       const Size tiles = (s.T + Sizes::kRows - 1) / Sizes::kRows;

@@ -1,9 +1,12 @@
 // cuDNN's scaled dot product attention on packed rows. q, k, v and their gradients are strided views of one array, so
-// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, like ours. Only this
-// file includes cudnn-frontend, whose headers take most of a minute to compile.
+// nothing is transposed or copied. Its statistics are the logarithm of the sum of exponentials, like ours. Long
+// documents of a row are sequences of their own, with ragged offsets; then dk and dv are copied into their places,
+// since cuDNN's sums for grouped heads have the rows of dk and dv. Only this file includes cudnn-frontend, whose
+// headers take most of a minute to compile.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include "kernels/cuda/attention_cudnn.h"
 
+#include <cuda_runtime.h>
 #include <cudnn_frontend.h>
 
 #include <algorithm>
@@ -16,7 +19,10 @@
 #include <vector>
 
 #include "device/cuda.h"
+#include "device/cuda_error.h"
 #include "kernels/attention_options.h"
+#include "kernels/cuda/attention_documents.h"
+#include "kernels/cuda/attention_own.h"
 #include "libtrain/error.h"
 #include "memory/workspace.h"
 
@@ -26,7 +32,24 @@ namespace {
 namespace fe = cudnn_frontend;
 using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-enum Uid : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
+enum Uid : std::int64_t {
+  kQ = 1,
+  kK,
+  kV,
+  kOut,
+  kLse,
+  kDout,
+  kDq,
+  kDk,
+  kDv,
+  // With documents: lengths, and offsets of the rows of qkv, of heads, of groups and of statistics.
+  kQueries,
+  kKeys,
+  kPackedAt,
+  kHeadsAt,
+  kGroupsAt,
+  kStatisticsAt
+};
 using Pointers = std::unordered_map<std::int64_t, void*>;
 
 // A graph for one direction and shape, ready to run, or the reason why cuDNN refuses.
@@ -41,7 +64,7 @@ struct Engine {
   std::mutex mutex;
   cudnnHandle_t handle = nullptr;
   std::string refusal;
-  using Key = std::tuple<bool, bool, DType, Size, Size, Size, Size, Size, Size, float>;
+  using Key = std::tuple<bool, bool, bool, DType, Size, Size, Size, Size, Size, Size, float>;
   std::map<Key, Plan> plans;
 };
 
@@ -59,32 +82,62 @@ Engine& engine_of(int device) {
   return *engine;
 }
 
-// `heads` heads of [B, T, heads, D] with rows `row` elements apart, in cuDNN's order [B, heads, T, D].
+// `heads` heads of [B, T, heads, D] with rows `row` elements apart, in cuDNN's order [B, heads, T, D]. With offsets, B
+// documents of up to T tokens.
 struct View {
   std::vector<std::int64_t> dim, stride;
+  TensorPointer offsets;  // null: sequences of T tokens, one after another
 };
-View view(const AttentionShape& s, Size heads, Size row) { return {{s.B, heads, s.T, s.D}, {s.T * row, s.D, row, 1}}; }
-View statistics(const AttentionShape& s) { return {{s.B, s.H, s.T, 1}, {s.H * s.T, s.T, 1, 1}}; }
+View view(const AttentionShape& s, Size heads, Size row, const TensorPointer& offsets) {
+  return {{s.B, heads, s.T, s.D}, {s.T * row, s.D, row, 1}, offsets};
+}
+View statistics(const AttentionShape& s, const TensorPointer& offsets) {
+  return {{s.B, s.H, s.T, 1}, {s.H * s.T, offsets ? 1 : s.T, offsets ? s.H : 1, 1}, offsets};
+}
+
+TensorPointer numbers(fe::graph::Graph& graph, Uid uid, Size count, fe::DataType_t type) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_uid(uid)
+                          .set_dim({count, 1, 1, 1})
+                          .set_stride({1, 1, 1, 1})
+                          .set_data_type(type));
+}
 
 TensorPointer input(fe::graph::Graph& graph, Uid uid, const View& v, fe::DataType_t type) {
-  return graph.tensor(
-      fe::graph::Tensor_attributes().set_uid(uid).set_dim(v.dim).set_stride(v.stride).set_data_type(type));
+  auto tensor = fe::graph::Tensor_attributes().set_uid(uid).set_dim(v.dim).set_stride(v.stride).set_data_type(type);
+  if (v.offsets) tensor.set_ragged_offset(v.offsets);
+  return graph.tensor(tensor);
 }
 void output(const TensorPointer& tensor, Uid uid, const View& v, fe::DataType_t type) {
   tensor->set_output(true).set_uid(uid).set_dim(v.dim).set_stride(v.stride).set_data_type(type);
+  if (v.offsets) tensor->set_ragged_offset(v.offsets);
 }
 
-void describe(fe::graph::Graph& graph, DType dtype, const AttentionShape& s, float scale, bool backward,
-              bool deterministic) {
+void describe(fe::graph::Graph& graph, DType dtype, const AttentionShape& given, float scale, bool backward,
+              bool deterministic, bool documents) {
   constexpr auto kF32 = fe::DataType_t::FLOAT;
   const auto type = dtype == DType::f16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
-  const View q = view(s, s.H, s.row()), kv = view(s, s.G, s.row()), out = view(s, s.H, s.H * s.D);
+  const Size tokens = given.B * given.T;
+  AttentionShape s = given;
+  if (documents) s.B = most_long_documents(given);
+  const auto offsets = [&](Uid uid) {
+    return documents ? numbers(graph, uid, s.B + 1, fe::DataType_t::INT64) : nullptr;
+  };
+  const TensorPointer packed_at = offsets(kPackedAt), heads_at = offsets(kHeadsAt),
+                      statistics_at = offsets(kStatisticsAt);
+  const View q = view(s, s.H, s.row(), packed_at), kv = view(s, s.G, s.row(), packed_at),
+             out = view(s, s.H, s.H * s.D, heads_at), lse_view = statistics(s, statistics_at);
   graph.set_io_data_type(type).set_intermediate_data_type(kF32).set_compute_data_type(kF32);
   const TensorPointer q_in = input(graph, kQ, q, type), k_in = input(graph, kK, kv, type),
                       v_in = input(graph, kV, kv, type);
   const auto causal = [&](auto options) {
     options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
     if (s.window > 0 && s.window < s.T) options.set_diagonal_band_left_bound(s.window);
+    if (documents) {
+      options.set_padding_mask(true)
+          .set_seq_len_q(numbers(graph, kQueries, s.B, fe::DataType_t::INT32))
+          .set_seq_len_kv(numbers(graph, kKeys, s.B, fe::DataType_t::INT32));
+    }
     return options.set_diagonal_band_right_bound(0).set_attn_scale(scale);
   };
   if (!backward) {
@@ -92,24 +145,27 @@ void describe(fe::graph::Graph& graph, DType dtype, const AttentionShape& s, flo
     options.set_generate_stats(true);
     const auto [y, lse] = graph.sdpa(q_in, k_in, v_in, options);
     output(y, kOut, out, type);
-    output(lse, kLse, statistics(s), kF32);
+    output(lse, kLse, lse_view, kF32);
     return;
   }
   auto options = causal(fe::graph::SDPA_backward_attributes().set_name("attention_backward"));
   options.set_deterministic_algorithm(deterministic);
+  if (documents) options.set_max_total_seq_len_q(tokens).set_max_total_seq_len_kv(tokens);
+  const View dkv = documents ? view(s, s.G, s.G * s.D, offsets(kGroupsAt)) : kv;
   const auto [dq, dk, dv] =
       graph.sdpa_backward(q_in, k_in, v_in, input(graph, kOut, out, type), input(graph, kDout, out, type),
-                          input(graph, kLse, statistics(s), kF32), options);
+                          input(graph, kLse, lse_view, kF32), options);
   output(dq, kDq, q, type);
-  output(dk, kDk, kv, type);
-  output(dv, kDv, kv, type);
+  output(dk, kDk, dkv, type);
+  output(dv, kDv, dkv, type);
 }
 
-Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float scale, bool backward, bool deterministic) {
+Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float scale, bool backward, bool deterministic,
+           bool documents) {
   Plan plan;
   try {
     auto graph = std::make_unique<fe::graph::Graph>();
-    describe(*graph, dtype, s, scale, backward, deterministic);
+    describe(*graph, dtype, s, scale, backward, deterministic, documents);
     auto status = graph->build(handle, {fe::HeurMode_t::A});
     if (status.is_good()) {
       std::int64_t bytes = 0;
@@ -130,14 +186,14 @@ Plan build(cudnnHandle_t handle, DType dtype, const AttentionShape& s, float sca
 
 // The caller holds the engine's mutex.
 const Plan& plan_of(Engine& engine, DType dtype, const AttentionShape& s, double scale, bool backward,
-                    bool deterministic) {
+                    bool deterministic, bool documents = false) {
   const auto factor = static_cast<float>(scale);
-  const Engine::Key key{backward, deterministic, dtype, s.B, s.T, s.H, s.G, s.D, s.window, factor};
+  const Engine::Key key{backward, deterministic, documents, dtype, s.B, s.T, s.H, s.G, s.D, s.window, factor};
   const auto found = engine.plans.find(key);
   if (found != engine.plans.end()) return found->second;
   Plan plan;
   plan.refusal = engine.refusal;
-  if (plan.refusal.empty()) plan = build(engine.handle, dtype, s, factor, backward, deterministic);
+  if (plan.refusal.empty()) plan = build(engine.handle, dtype, s, factor, backward, deterministic, documents);
   return engine.plans.emplace(key, std::move(plan)).first->second;
 }
 
@@ -160,6 +216,21 @@ const std::string& nothing() {
   return text;
 }
 
+void add_documents(Pointers& pointers, const DocumentBatch& batch) {
+  pointers.insert({{kQueries, batch.lengths_N},
+                   {kKeys, batch.lengths_N},
+                   {kPackedAt, batch.packed_N1},
+                   {kHeadsAt, batch.heads_N1},
+                   {kStatisticsAt, batch.statistics_N1}});
+}
+
+// Copies M rows of `columns` two-byte elements.
+void copy_rows(CudaStream stream, void* to, Size to_row, const void* from, Size columns, Size M) {
+  const auto width = static_cast<std::size_t>(2 * columns);
+  LT_CUDA(cudaMemcpy2DAsync(to, static_cast<std::size_t>(2 * to_row), from, width, width, static_cast<std::size_t>(M),
+                            cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream.handle)));
+}
+
 // The same shape with `count` sequences.
 AttentionShape part(AttentionShape s, Size count) {
   s.B = count;
@@ -173,21 +244,64 @@ const std::string& attention_forward(CudaStream stream, const AttentionForward& 
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
   const AttentionShape& s = call.shape;
-  const Plan& plan = plan_of(engine, call.dtype, s, call.scale, false, false);
+  const bool documents = call.starts_BT != nullptr;
+  const Plan& plan = plan_of(engine, call.dtype, s, call.scale, false, false, documents);
   if (!plan.refusal.empty()) return plan.refusal;
-  if (plan.workspace_bytes > cuda::kScratchBytes) return too_large;
+  const Size batch_bytes = documents ? document_batch_bytes(s) : 0;
+  if (batch_bytes + plan.workspace_bytes > cuda::kScratchBytes) return too_large;
+  std::byte* const scratch = cuda::scratch(stream, batch_bytes + plan.workspace_bytes);
   Pointers pointers{{kQ, at(call.qkv, 0)},
                     {kK, at(call.qkv, s.H * s.D)},
                     {kV, at(call.qkv, (s.H + s.G) * s.D)},
                     {kOut, call.out_BTHD},
                     {kLse, call.lse_BHT}};
-  run(engine, plan, stream, pointers, cuda::scratch(stream, plan.workspace_bytes));
+  if (documents) add_documents(pointers, find_long_documents(stream, scratch, call.starts_BT, s));
+  run(engine, plan, stream, pointers, scratch + batch_bytes);
+  if (documents) own::attention_forward(stream, call, own::Documents::short_ones);
   return nothing();
 }
+
+namespace {
+
+// The caller holds the engine's mutex.
+const std::string& documents_backward(Engine& engine, CudaStream stream, const AttentionBackward& call) {
+  static const std::string not_deterministic = "expected rows of one document in a deterministic run",
+                           too_large = "the backward with documents asks for more workspace than planned";
+  if (call.deterministic) return not_deterministic;
+  const AttentionShape& s = call.shape;
+  const Plan& plan = plan_of(engine, call.dtype, s, call.scale, true, false, true);
+  if (!plan.refusal.empty()) return plan.refusal;
+  const DocumentWorkspace parts = document_workspace(s);
+  if (plan.workspace_bytes > parts.cudnn_bytes) return too_large;
+  std::byte* const workspace = static_cast<std::byte*>(call.workspace);
+  const DocumentBatch batch = find_long_documents(stream, workspace, call.starts_BT, s);
+  const Size heads = s.H * s.D, groups = s.G * s.D;
+  Pointers pointers{{kQ, at(call.qkv, 0)},
+                    {kK, at(call.qkv, heads)},
+                    {kV, at(call.qkv, heads + groups)},
+                    {kOut, at(call.out_BTHD, 0)},
+                    {kDout, at(call.dout_BTHD, 0)},
+                    {kLse, at(call.lse_BHT, 0)},
+                    {kDq, call.dqkv},
+                    {kDk, workspace + parts.dk},
+                    {kDv, workspace + parts.dv},
+                    {kGroupsAt, batch.groups_N1}};
+  add_documents(pointers, batch);
+  run(engine, plan, stream, pointers, workspace + parts.cudnn);
+  copy_rows(stream, at(call.dqkv, heads), s.row(), workspace + parts.dk, groups, s.B * s.T);
+  copy_rows(stream, at(call.dqkv, heads + groups), s.row(), workspace + parts.dv, groups, s.B * s.T);
+  AttentionBackward others = call;  // overwrites the rows of short documents, which the copies left undefined
+  others.workspace = workspace + parts.delta;
+  own::attention_backward(stream, others, own::Documents::short_ones);
+  return nothing();
+}
+
+}  // namespace
 
 const std::string& attention_backward(CudaStream stream, const AttentionBackward& call) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
+  if (call.starts_BT != nullptr) return documents_backward(engine, stream, call);
   const AttentionShape& s = call.shape;
   const auto plan_for = [&](const AttentionShape& shape) -> const Plan& {
     return plan_of(engine, call.dtype, shape, call.scale, true, call.deterministic);
@@ -217,9 +331,14 @@ const std::string& attention_backward(CudaStream stream, const AttentionBackward
   return nothing();
 }
 
-Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& s, double scale, bool deterministic) {
+Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& s, double scale, bool deterministic,
+                        bool documents) {
   Engine& engine = engine_of(stream.device);
   const std::lock_guard lock(engine.mutex);
+  if (documents) {
+    const Plan& plan = plan_of(engine, dtype, s, scale, true, false, true);
+    return plan.refusal.empty() ? plan.workspace_bytes + document_workspace(s).cudnn : -1;
+  }
   const AttentionShape first = part(s, cudnn_backward_sequences(s, deterministic));
   const Plan& plan = plan_of(engine, dtype, first, scale, true, deterministic);
   return plan.refusal.empty() ? plan.workspace_bytes : -1;

@@ -11,11 +11,13 @@
 
 namespace lt::kernels::cudnn {
 
+// With documents cuDNN takes the long ones, and the own kernels the short ones.
 const std::string& attention_forward(CudaStream stream, const AttentionForward& call);
 // Throws InternalError if cuDNN asks for more than attention_backward_workspace().
 const std::string& attention_backward(CudaStream stream, const AttentionBackward& call);
 
-// Bytes that cuDNN asks for in the backward; -1 if it refuses. For tests of attention_backward_workspace().
-Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale, bool deterministic);
+// Bytes that the backward needs; -1 if cuDNN refuses. For tests of attention_backward_workspace().
+Size backward_workspace(CudaStream stream, DType dtype, const AttentionShape& shape, double scale, bool deterministic,
+                        bool documents = false);
 
 }  // namespace lt::kernels::cudnn

@@ -21,8 +21,8 @@ struct ForwardTile {
 // One block per (tile of queries, sequence, head); the tiles with most keys come first.
 template <class T, int DP>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(T* out_BTHD, Arithmetic<T>* lse_BHT, const T* qkv, const std::int32_t* starts_BT, AttentionShape s,
-                   Arithmetic<T> scale) {
+    forward_kernel(T* out_BTHD, Arithmetic<T>* lse, const T* qkv, const std::int32_t* starts_BT, bool all,
+                   AttentionShape s, Arithmetic<T> scale) {
   using A = Arithmetic<T>;
   using Sizes = ForwardTile<A, DP>;
   constexpr int N = Sizes::kQueries, K = Sizes::kKeys, R = N / kSide, C = K / kSide;
@@ -37,6 +37,10 @@ __global__ void __launch_bounds__(kThreads)
   const T* const k_TD = qkv + b * s.T * row + (s.H + h * s.G / s.H) * s.D;
   const T* const v_TD = k_TD + s.G * s.D;
   const SeenKeys seen = seen_keys(s, starts_BT, b);
+  const Chosen chosen{seen, all};
+  const Size end = q0 + N < s.T ? q0 + N : s.T;  // end of the queries, and of the keys that the last one sees
+  const Size first = chosen.first(q0, end);
+  if (first == end) return;
 
   A max[R], sum[R], out[R][DP / kSide];
 #pragma unroll
@@ -46,8 +50,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int c = 0; c < DP / kSide; ++c) out[i][c] = 0;
   }
   load_rows<DP, N>(q, q_TD, row, q0, s.T, D);
-  const Size end = q0 + N < s.T ? q0 + N : s.T;  // end of the keys that the last query sees
-  for (Size k0 = seen.first_seen(q0) / K * K; k0 < end; k0 += K) {
+  for (Size k0 = seen.first_seen(first) / K * K; k0 < end; k0 += K) {
     __syncthreads();  // kv is free
     load_rows<DP, K>(kv, k_TD, row, k0, s.T, D);
     __syncthreads();
@@ -97,14 +100,16 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < R; ++i) {
     const Size query = q0 + ty * R + i;
     norm[i] = A(1) / sum[i];
-    if (tx == 0 && query < s.T) lse_BHT[(b * s.H + h) * s.T + query] = max[i] + logarithm(sum[i]);
+    if (tx == 0 && query < s.T && chosen.has(query)) {
+      lse[statistics_at(s, starts_BT != nullptr, b, h, query)] = max[i] + logarithm(sum[i]);
+    }
   }
-  store_rows<DP, T>(out_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D, out, norm);
+  store_rows<DP, T>(out_BTHD + (b * s.T * s.H + h) * s.D, s.H * s.D, q0, s.T, D, out, norm, chosen);
 }
 
 }  // namespace
 
-void attention_forward(CudaStream stream, const AttentionForward& call) {
+void attention_forward(CudaStream stream, const AttentionForward& call, Documents documents) {
   const AttentionShape& s = call.shape;
   dispatch_float(call.dtype, [&]<class T>() {
     dispatch_head_size(s.D, [&]<int DP>() {
@@ -112,8 +117,8 @@ void attention_forward(CudaStream stream, const AttentionForward& call) {
       using Sizes = ForwardTile<A, DP>;
       const Size blocks = (s.T + Sizes::kQueries - 1) / Sizes::kQueries * s.B * s.H;
       launch(stream, forward_kernel<T, DP>, blocks, Sizes::kBytes, static_cast<T*>(call.out_BTHD),
-             static_cast<A*>(call.lse_BHT), static_cast<const T*>(call.qkv), call.starts_BT, s,
-             static_cast<A>(call.scale));
+             static_cast<A*>(call.lse_BHT), static_cast<const T*>(call.qkv), call.starts_BT,
+             documents == Documents::all, s, static_cast<A>(call.scale));
     });
   });
 }

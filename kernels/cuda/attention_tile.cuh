@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "device/cuda_error.h"
-#include "kernels/attention.h"
+#include "kernels/attention_options.h"
 #include "kernels/element_types.h"
 #include "kernels/limits.h"
 
@@ -49,6 +49,37 @@ __device__ constexpr A hidden_score() {
 // on. With one test per tile, tiles without such a query are as fast as without a window.
 __device__ inline bool hides_past(const SeenKeys& seen, Size last, Size first_key) {
   return seen.first_seen(last) > first_key;
+}
+
+// The tokens of one sequence that a call computes: all, or only those of short documents.
+struct Chosen {
+  SeenKeys seen;
+  bool all;
+
+  __device__ bool has(Size t) const { return all || !is_long_document(seen, seen.starts_T[t]); }
+  // The first of tokens begin .. end-1 that is computed, or `end`; the last one. All threads of a warp call together.
+  __device__ Size first(Size begin, Size end) const {
+    for (; !all && begin < end; begin += 32) {
+      const Size t = begin + threadIdx.x % 32;
+      const unsigned lanes = __ballot_sync(0xffffffffu, t < end && has(t));
+      if (lanes != 0) return begin + __ffs(static_cast<int>(lanes)) - 1;
+    }
+    return begin < end ? begin : end;
+  }
+  __device__ Size last(Size begin, Size end) const {
+    for (; !all && begin < end; end -= 32) {
+      const Size t = end - 1 - threadIdx.x % 32;
+      const unsigned lanes = __ballot_sync(0xffffffffu, t >= begin && has(t));
+      if (lanes != 0) return end - __ffs(static_cast<int>(lanes));
+    }
+    return end - 1;
+  }
+};
+
+// Where the statistics of query t of head h are: [B, H, T], or [B, T, H] with documents, as cuDNN's ragged sequences
+// have them.
+__device__ inline Size statistics_at(const AttentionShape& s, bool documents, Size b, Size h, Size t) {
+  return documents ? (b * s.T + t) * s.H + h : (b * s.H + h) * s.T + t;
 }
 
 // Loads rows begin .. begin+kRows-1 of x_TD, `stride` elements apart, into s[kRows][kStride]; zeros beyond T and D.
@@ -117,17 +148,18 @@ __device__ void add_product(A (&acc)[R][DP / kSide], const A* p, const A* b) {
   }
 }
 
-// y_TD[begin + ty*R + i] = factor[i] * acc[i], only for rows below T and columns below D.
+// y_TD[begin + ty*R + i] = factor[i] * acc[i], only for chosen rows below T and columns below D.
 template <int DP, class T, int R>
 __device__ void store_rows(T* y_TD, Size stride, Size begin, Size T_, int D, const Arithmetic<T> (&acc)[R][DP / kSide],
-                           const Arithmetic<T> (&factor)[R]) {
+                           const Arithmetic<T> (&factor)[R], const Chosen& chosen) {
 #pragma unroll
   for (int i = 0; i < R; ++i) {
     const Size t = begin + row_of_thread() * R + i;
+    if (t >= T_ || !chosen.has(t)) continue;
 #pragma unroll
     for (int c = 0; c < DP / kSide; ++c) {
       const int d = column_of_product(c);
-      if (t < T_ && d < D) y_TD[t * stride + d] = static_cast<T>(factor[i] * acc[i][c]);
+      if (d < D) y_TD[t * stride + d] = static_cast<T>(factor[i] * acc[i][c]);
     }
   }
 }

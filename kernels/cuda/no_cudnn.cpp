@@ -14,6 +14,6 @@ const std::string& refusal() {
 const std::string& attention_forward(CudaStream, const AttentionForward&) { return refusal(); }
 const std::string& attention_backward(CudaStream, const AttentionBackward&) { return refusal(); }
 
-Size backward_workspace(CudaStream, DType, const AttentionShape&, double, bool) { return -1; }
+Size backward_workspace(CudaStream, DType, const AttentionShape&, double, bool, bool) { return -1; }
 
 }  // namespace lt::kernels::cudnn

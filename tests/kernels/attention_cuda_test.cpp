@@ -105,7 +105,8 @@ Outputs on_cpu(const AttentionShape& s, DType dtype, const Inputs& in) {
 Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Settings& settings) {
   Outputs r(s, dtype);
   DeviceArray qkv(in.qkv), dout(in.dout), out(r.out), lse(r.lse), dqkv(r.dqkv);
-  DeviceArray workspace(kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic));
+  DeviceArray workspace(
+      kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, settings.deterministic, !in.starts.empty()));
   std::optional<DeviceArray> starts;
   if (!in.starts.empty()) starts.emplace(test::as_array(in.starts));
   const auto* const starts_BT = starts ? static_cast<const std::int32_t*>(starts->data()) : nullptr;
@@ -115,6 +116,14 @@ Outputs on_cuda(const AttentionShape& s, DType dtype, const Inputs& in, const Se
       gpu_stream(), {dtype, s, in.scale, dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data(),
                      settings.deterministic, settings.path, starts_BT});
   out.read(r.out), lse.read(r.lse), dqkv.read(r.dqkv);
+  if (!in.starts.empty()) {  // [B, T, H]
+    Array ordered(r.lse.dtype(), r.lse.count());
+    for (Size i = 0; i < ordered.count(); ++i) {
+      const Size t = i % s.T, h = i / s.T % s.H, b = i / s.T / s.H;
+      ordered.set(i, r.lse[(b * s.T + t) * s.H + h]);
+    }
+    r.lse = std::move(ordered);
+  }
   return r;
 }
 
@@ -198,6 +207,36 @@ TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels", "[cuda][cudn
   }
 }
 
+// Long documents run on cuDNN and short ones on the own kernels: of one kind alone, side by side, and at the edges
+// between both; a row of one document; rows that hold as many long documents as fit.
+TEST_CASE("attention on CUDA: cuDNN agrees with the CPU's kernels inside documents", "[cuda][cudnn]") {
+  if (!has_cudnn()) return;
+  const std::vector<Size> documents[] = {{256}, {255}, {40, 1}, {300, 1, 5}, {257, 256, 20, 400}, {100, 700}, {5000}};
+  for (const AttentionShape& s : {AttentionShape{2, 600, 4, 2, 64},
+                                  {1, 1024, 8, 8, 128},
+                                  {3, 515, 6, 2, 32},
+                                  {2, 300, 2, 2, 16},
+                                  {2, 1100, 4, 1, 64, 100},
+                                  {1, 2048, 4, 4, 128, 700}}) {
+    for (const std::vector<Size>& lengths : documents) {
+      CAPTURE(lengths);
+      for (const DType dtype : {DType::bf16, DType::f16}) {
+        compare(s, dtype, Inputs(s, dtype, lengths), kCudnnTolerance, {AttentionPath::cudnn});
+      }
+    }
+  }
+}
+
+TEST_CASE("attention on CUDA: with documents a deterministic backward runs on the own kernels", "[cuda][cudnn]") {
+  if (!has_cudnn()) return;
+  const AttentionShape s{2, 600, 4, 2, 64};
+  const Inputs in(s, DType::bf16, {300, 1, 5});
+  compare(s, DType::bf16, in, kCudnnTolerance, {AttentionPath::automatic, true});
+  CHECK(on_cuda(s, DType::bf16, in, {AttentionPath::automatic, true})
+            .same_bits(on_cuda(s, DType::bf16, in, {AttentionPath::automatic, true})));
+  CHECK_THROWS_AS(on_cuda(s, DType::bf16, in, {AttentionPath::cudnn, true}), InternalError);
+}
+
 TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits again", "[cuda][cudnn]") {
   if (!has_cudnn()) return;
   const Settings settings{AttentionPath::cudnn, true};
@@ -230,6 +269,24 @@ TEST_CASE("attention on CUDA: the planned workspace is enough for cuDNN", "[cuda
                 << planned);
       CHECK(asked <= planned);
     }
+  }
+}
+
+TEST_CASE("attention on CUDA: the planned workspace is enough for documents on cuDNN", "[cuda][cudnn]") {
+  if (!has_cudnn()) return;
+  for (const AttentionShape& s : {AttentionShape{64, 1024, 12, 12, 64},
+                                  {2, 4096, 32, 8, 128},
+                                  {1, 1000, 12, 12, 64},
+                                  {3, 300, 6, 2, 48},
+                                  {2, 4096, 32, 8, 128, 1024},
+                                  {1, 8192, 16, 16, 128}}) {
+    const Size asked = std::max(kernels::cudnn::backward_workspace(gpu_stream(), DType::bf16, s, 0.125, false, true),
+                                kernels::cudnn::backward_workspace(gpu_stream(), DType::f16, s, 0.125, false, true));
+    const Size planned = kernels::attention_backward_workspace(DeviceType::cuda, DType::bf16, s, false, true);
+    WARN("B=" << s.B << " T=" << s.T << " H=" << s.H << " G=" << s.G << " D=" << s.D << ": documents need " << asked
+              << " bytes, planned " << planned);
+    CHECK(asked > 0);
+    CHECK(asked <= planned);
   }
 }
 

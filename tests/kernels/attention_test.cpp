@@ -269,6 +269,20 @@ TEST_CASE("attention: the workspace of the backward is known without its device"
     CHECK_THROWS_AS(kernels::attention_backward_workspace(DeviceType::meta, dtype, gpt2, false), InternalError);
     CHECK(bytes(dtype, odd) == 3 * 65 * 2 * (dtype == DType::f64 ? 8 : 4));  // own kernels: only delta
   }
+  // With documents, cuDNN's offsets and lengths of the documents that may have 256 tokens, delta of the own kernels, dk
+  // and dv, and what cudnn-frontend asks for: dq in f32 with rows of q, k and v, delta, and each query head's dk and dv
+  // in f32.
+  const auto documents = [](DType dtype, const AttentionShape& s, bool deterministic = false) {
+    return kernels::attention_backward_workspace(DeviceType::cuda, dtype, s, deterministic, true);
+  };
+  const auto padded = [](Size n) { return (n + 255) / 256 * 256; };
+  CHECK(documents(DType::bf16, gpt2) == padded((12 + 1) * 4 * 8 + 12 * 4) + padded(4000 * 12 * 4) +
+                                            2 * padded(4000 * 768 * 2) + 4000 * (3 * 768 + 12) * 4 + MiB);
+  CHECK(documents(DType::bf16, llama) == padded((128 + 1) * 4 * 8 + 128 * 4) + 32768 * 32 * 4 + 2 * 32768 * 1024 * 2 +
+                                             Size{32768} * (6144 + 32 + 2 * 4096) * 4 + MiB);
+  for (const DType dtype : {DType::f32, DType::f64}) CHECK(documents(dtype, gpt2) == bytes(dtype, gpt2));
+  CHECK(documents(DType::bf16, gpt2, true) == 4 * 12 * 1000 * 4);  // own kernels: only delta
+  CHECK(documents(DType::bf16, {4, 255, 12, 12, 64}) == 4 * 12 * 255 * 4);
   // cuDNN needs dq in f32 and delta for 1024 rows. Grouped heads add dk and dv of each query head in bf16.
   CHECK(bytes(DType::bf16, gpt2) == 4 * 12 * 1024 * (64 + 1) * 4 + MiB);
   CHECK(bytes(DType::bf16, llama) == Size{8} * 32 * 4096 * (2 * 128 + 1) * 4 + MiB);

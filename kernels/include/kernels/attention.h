@@ -43,7 +43,8 @@ constexpr SeenKeys seen_keys(const AttentionShape& s, const std::int32_t* starts
 // measurements.
 enum class AttentionPath { automatic, own, cudnn };
 
-// out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64).
+// out_BTHD = softmax(scale * q k^T, causal) v; lse_BHT = log of the sum of exponentials (f32, f64 for f64). Its
+// elements are for the backward on the same device: with documents, CUDA has them as [B, T, H].
 struct AttentionForward {
   DType dtype;
   AttentionShape shape;
@@ -72,7 +73,8 @@ template <class S>
 void attention_backward(S stream, const AttentionBackward& call);
 // Needs no device, so a plan is exact anywhere; on CUDA an upper bound over both implementations. `target` is where the
 // backward will run, cpu or cuda; for tensors on meta, the device that they stand for. Throws InternalError for meta.
-Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic);
+Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic,
+                                  bool documents = false);
 
 // For generation: T new queries at positions past .. past+T-1 against a cache of past+T keys and values.
 struct AttentionCached {

@@ -13,4 +13,26 @@ bool may_run_on_cudnn(DType dtype, const AttentionShape& shape);
 inline constexpr Size kScoreGradientBytes = Size{256} << 20;
 Size cudnn_backward_sequences(const AttentionShape& shape, bool deterministic);
 
+// Documents of at least this many tokens can go to cuDNN, as a batch of sequences whose lengths only the device knows.
+// Shorter ones run on libtrain's kernels: cuDNN would pad them to 128 tokens, and the batch could not be bounded well.
+inline constexpr Size kLongDocument = 256;
+// The most long documents that a shape can have: the batch's fixed size.
+constexpr Size most_long_documents(const AttentionShape& s) { return s.B * (s.T / kLongDocument); }
+// Whether the document that begins at position `start` is long.
+constexpr bool is_long_document(const SeenKeys& seen, Size start) {
+  const Size last = start + kLongDocument - 1;
+  return last < seen.shape.T && seen.starts_T[last] == start;
+}
+// Bytes of the batch's lengths and offsets.
+Size document_batch_bytes(const AttentionShape& shape);
+// Whether to try cuDNN for long documents: as above, some documents can be long, and D is a multiple of 16, without
+// which cudnn-frontend sizes its workspace by the batch instead of the tokens.
+bool may_run_documents_on_cudnn(DType dtype, const AttentionShape& shape);
+
+// The parts of the workspace of a backward with documents on cuDNN, in bytes from its beginning.
+struct DocumentWorkspace {
+  Size delta, dk, dv, cudnn, cudnn_bytes, bytes;  // the batch is at 0; dk_BTGD, dv_BTGD in two bytes
+};
+DocumentWorkspace document_workspace(const AttentionShape& shape);
+
 }  // namespace lt::kernels

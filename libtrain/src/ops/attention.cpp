@@ -62,8 +62,8 @@ struct Attention final : Function {
     const bool deterministic = Context::current().kernels.deterministic;
     const Tensor workspace = [&] {
       const MemoryScope owner(MemoryOwner::workspace);
-      const Size bytes =
-          kernels::attention_backward_workspace(target_of(qkv.device()), qkv.dtype(), shape, deterministic);
+      const Size bytes = kernels::attention_backward_workspace(target_of(qkv.device()), qkv.dtype(), shape,
+                                                               deterministic, document_starts_.defined());
       return Tensor::empty({bytes}, DType::u8, qkv.device());
     }();
     dispatch(dy.device(), [&](auto s) {
