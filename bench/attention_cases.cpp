@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "attention_methods.h"
 #include "kernel_case.h"
@@ -19,7 +21,8 @@ class KernelAttention final : public AttentionMethod {
         path_(path),
         lse_(Tensor::empty({inputs.matrix() / inputs.shape.T}, DType::f32, inputs.qkv.device())),
         workspace_(Tensor::empty(
-            {kernels::attention_backward_workspace(inputs.qkv.device().type, inputs.qkv.dtype(), inputs.shape, false)},
+            {kernels::attention_backward_workspace(inputs.qkv.device().type, inputs.qkv.dtype(), inputs.shape, false,
+                                                   inputs.document_starts.defined())},
             DType::u8, inputs.qkv.device())) {}
 
   void forward() override {
@@ -30,7 +33,8 @@ class KernelAttention final : public AttentionMethod {
                                      .out_BTHD = out_.data(),
                                      .lse_BHT = lse_.data(),
                                      .qkv = in_.qkv.data(),
-                                     .path = path_});
+                                     .path = path_,
+                                     .starts_BT = starts()});
     });
   }
   void backward() override {
@@ -44,11 +48,16 @@ class KernelAttention final : public AttentionMethod {
                                       .out_BTHD = out_.data(),
                                       .lse_BHT = lse_.data(),
                                       .workspace = workspace_.data(),
-                                      .path = path_});
+                                      .path = path_,
+                                      .starts_BT = starts()});
     });
   }
 
  private:
+  const std::int32_t* starts() const {
+    return in_.document_starts.defined() ? in_.document_starts.data<std::int32_t>() : nullptr;
+  }
+
   kernels::AttentionPath path_;
   Tensor lse_, workspace_;
 };
@@ -75,11 +84,17 @@ Implementations implementations(const kernels::AttentionShape& shape, DType dtyp
 // their gradients to 8 bits between operations; the other two do not.
 double tolerance(DType dtype) { return dtype == DType::f32 ? 5e-5 : 5e-2; }
 
+// `starts` as Batch::document_starts, or undefined.
+AttentionInputs random_inputs(const kernels::AttentionShape& shape, DType dtype, Device device,
+                              const Tensor& starts = {}) {
+  return {shape, 1 / std::sqrt(static_cast<double>(shape.D)),
+          random_values({shape.B, shape.T, shape.row()}, dtype, device),
+          random_values({shape.B, shape.T, shape.H * shape.D}, dtype, device), starts};
+}
+
 PreparedKernel prepare(const Implementation& implementation, const Implementation& first,
                        const kernels::AttentionShape& shape, DType dtype, Device device, bool backward, bool compare) {
-  const AttentionInputs inputs{shape, 1 / std::sqrt(static_cast<double>(shape.D)),
-                               random_values({shape.B, shape.T, shape.row()}, dtype, device),
-                               random_values({shape.B, shape.T, shape.H * shape.D}, dtype, device)};
+  const AttentionInputs inputs = random_inputs(shape, dtype, device);
   const std::shared_ptr<AttentionMethod> method = implementation.make(inputs);
   const auto run = [backward](AttentionMethod& m) { backward ? m.backward() : m.forward(); };
   method->forward();
@@ -95,6 +110,27 @@ PreparedKernel prepare(const Implementation& implementation, const Implementatio
   return prepared;
 }
 
+// Documents of `length` tokens along each row. The first implementation is the reference here too.
+PreparedKernel prepare_documents(const Implementation& implementation, const Implementation& first,
+                                 const kernels::AttentionShape& shape, Size length, DType dtype, Device device,
+                                 bool backward) {
+  std::vector<std::int32_t> starts(static_cast<std::size_t>(shape.B * shape.T));
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const Size t = static_cast<Size>(i) % shape.T;
+    starts[i] = static_cast<std::int32_t>(t - t % length);
+  }
+  const AttentionInputs inputs = random_inputs(shape, dtype, device, Tensor::from(starts, {shape.B, shape.T}, device));
+  const std::shared_ptr<AttentionMethod> method = implementation.make(inputs);
+  method->forward(), method->backward();
+  PreparedKernel prepared{[=] { backward ? method->backward() : method->forward(); }};
+  if (implementation.make == first.make) return prepared;
+  const auto reference = first.make(inputs);
+  reference->forward(), reference->backward();
+  prepared.max_error =
+      backward ? error_of(method->dqkv(), reference->dqkv()) : error_of(method->out(), reference->out());
+  return prepared;
+}
+
 // Products over the visible half: two of the scores' size forward, five backward.
 Size flops(const kernels::AttentionShape& s, bool backward) {
   return (backward ? 5 : 2) * s.B * s.H * s.D * s.T * (s.T + 1);
@@ -104,6 +140,26 @@ Size flops(const kernels::AttentionShape& s, bool backward) {
 Size bytes(const kernels::AttentionShape& s, DType dtype, bool backward) {
   const Size rows = s.B * s.T, packed = rows * s.row(), heads = rows * s.H * s.D;
   return (backward ? 2 * packed + 2 * heads : packed + heads) * dtype_bytes(dtype) + 4 * rows * s.H;
+}
+
+// Rows of four documents.
+void add_document_cases(KernelCases& cases, const kernels::AttentionShape& shape, DType dtype, Device device) {
+  const Size length = std::max<Size>(1, shape.T / 4);
+  Implementations all{{"tiled", tiled_attention, 0, 0}};
+  const bool cudnn = device.type == DeviceType::cuda && kernels::may_run_documents_on_cudnn(dtype, shape);
+  if (cudnn && length >= kernels::kLongDocument) all.push_back({"library", cudnn_attention, 0, 0});
+  kernels::AttentionShape documents = shape;
+  documents.B = shape.B * shape.T / length, documents.T = length;
+  for (const bool backward : {false, true}) {
+    for (const Implementation& chosen : all) {
+      cases.push_back(
+          {backward ? "attention_documents.backward" : "attention_documents.forward",
+           fmt::format("B={} T={} H={} G={} D={}", shape.B, shape.T, shape.H, shape.G, shape.D), dtype, Work::product,
+           flops(documents, backward), bytes(shape, dtype, backward) + 4 * shape.B * shape.T,
+           [=, first = all[0]] { return prepare_documents(chosen, first, shape, length, dtype, device, backward); },
+           chosen.name, 0, tolerance(dtype)});
+    }
+  }
 }
 
 }  // namespace
@@ -155,6 +211,7 @@ void add_attention_cases(KernelCases& cases, const KernelSizes& sizes) {
                          all[i].name, 0, tolerance(dtype), matrix_bytes(all[i])});
       }
     }
+    add_document_cases(cases, shape, dtype, device);
   }
 }
 

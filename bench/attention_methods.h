@@ -12,6 +12,8 @@ struct AttentionInputs {
   kernels::AttentionShape shape;
   double scale;
   Tensor qkv, dout;  // packed rows [B, T, shape.row()]; [B, T, H*D]
+  // As Batch::document_starts; only for our own kernel and cuDNN's.
+  Tensor document_starts = {};
 
   Size rows() const { return shape.B * shape.T; }
   Size matrix() const { return shape.B * shape.H * shape.T * shape.T; }  // elements of all T x T matrices
