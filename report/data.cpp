@@ -32,6 +32,7 @@ void read_config(RunData& run, const std::string& toml) {
   };
   for (std::string line; std::getline(lines, line);) {
     line = trimmed(line);
+    if (line.starts_with("# steps = ")) line = line.substr(2);  // those of a run with data.epochs
     const std::size_t equals = line.find('=');
     if (line.starts_with('[') && line.ends_with(']')) {
       section = line.substr(1, line.size() - 2) + ".";

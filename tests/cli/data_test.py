@@ -1,4 +1,4 @@
-"""`ltrain train` and its data: sources by weight, and the lines that warn of samples that come again."""
+"""`ltrain train` and its data: sources by weight, epochs, and the lines that warn of samples that come again."""
 
 import json
 
@@ -51,6 +51,27 @@ class Data(program.CliTest):
         out = self.trained(f"--data.train={self.a}", "--train.steps=15", ranks=2)
         self.assertIn("\nwarning: data.train repeats from step 15 on\n", out)
         self.assertNotIn("warning: ", self.trained(f"--data.train={self.a}", "--train.steps=14", run="short"))
+
+    def test_epochs_stand_in_place_of_steps(self):
+        out = self.trained(f"--data.train={self.a}", "--data.epochs=1", ranks=2)
+        self.assertRegex(out, "step +14/14 ")
+        self.assertNotIn("warning: ", out)
+        config = self.folder / "run/config.toml"
+        self.assertIn("\n# steps = 14\n", config.read_text())
+        self.assertIn("complete: 14 steps are done", self.trained("--config", config))
+        self.assertRegex(self.trained("--config", config, "--data.epochs=1.5"), "step +21/21 ")
+        self.assertRegex(self.trained(self.sources(1), "--data.epochs=0.5", run="sources"), "step +10/10 ")
+        self.assertRegex(self.trained(f"--data.train={self.a}", "--data.epochs=0.01", run="short"), "step +1/1 ")
+        self.assert_error(self.train(f"--data.train={self.a}", "--data.epochs=1", "--train.steps=14"), 2,
+                          "[config] train.steps: expected none with data.epochs=1, which it follows from, got 14 "
+                          "(from the command line)")
+        self.assert_error(self.train("--data.epochs=1"), 2, "[config] data.epochs: expected data.train or data.sources "
+                                                            "beside it, got none (from the command line)")
+        self.assert_error(self.train(f"--data.train={self.a}", "--data.epochs=1e9"), 2,
+                          "[config] data.epochs: expected at most 2147483647 steps, got 14000000000 of 4 samples in "
+                          "data.train (from the command line)")
+        # A plan needs neither files nor steps.
+        self.assertEqual(program.run("plan", *LAYERS, "--data.train=none.bin", "--data.epochs=1").returncode, 0)
 
     def test_bad_sources(self):
         self.assert_error(self.train(self.sources(1), f"--data.train={self.a}"), 2,

@@ -115,7 +115,7 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(!key.help.empty());
   }
   CHECK(names.size() == defaults.size());
-  CHECK(names.size() == 85);
+  CHECK(names.size() == 86);
   CHECK(defaults.at("optim.lr") == "0.0003");
   CHECK(defaults.at("optim.eps") == "1e-08");
   CHECK(defaults.at("optim.min_lr") == "-1.0");
@@ -203,6 +203,24 @@ TEST_CASE("config: wrong types and values, with where they came from", "[config]
   CHECK(of_file("[data]\ntrain = [\"a\", 1]").message ==
         "data.train: expected text or a list of texts, got a list with an element that is not a string (from F:2)");
   CHECK(of_file("[run]\ndir = [\"a\"]").message == "run.dir: expected text, got [\"a\"] (from F:2)");
+}
+
+TEST_CASE("config: data.epochs stands in place of train.steps", "[config]") {
+  const auto refused = [](const Config& config) {
+    return refusal([&] { lt::resolve(config, lt::DeviceType::cpu); }).message;
+  };
+  CHECK(refused(load_config("", {{"data.epochs", "1.5"}, {"train.steps", "1000"}})) ==
+        "train.steps: expected none with data.epochs=1.5, which it follows from, got 1000 (from the command line)");
+  CHECK(refused(from_file("[data]\nepochs = 2\n[train]\nsteps = 4\n"))
+            .starts_with("train.steps: expected none with data.epochs=2, which it follows from, got 4 (from /"));
+  CHECK(refused(load_config("", {{"data.epochs", "0"}, {"train.steps", "5"}})) == "no error was thrown");
+  // The text has the steps as a comment, so that it reads back.
+  Config config = load_config("", {{"data.epochs", "2"}, {"data.train", "a.bin"}});
+  config.train.steps = 77;
+  const std::string text = lt::to_toml(config);
+  CHECK(text.find("\n# steps = 77\n") != std::string::npos);
+  CHECK(from_file(text).data.epochs == 2);
+  CHECK(refused(from_file(text)) == "no error was thrown");
 }
 
 TEST_CASE("config: files that are no TOML, or not there", "[config]") {

@@ -62,11 +62,7 @@ Size TokenLoader::tokens() const {
   return sum;
 }
 
-Size TokenLoader::samples_per_epoch() const {
-  Size sum = 0;
-  for (Size source = 0; source < sources(); ++source) sum += samples_->per_epoch(source);
-  return sum;
-}
+Size TokenLoader::samples_per_epoch() const { return samples_->per_epoch(); }
 
 void TokenLoader::read_sample(Size index, std::int32_t* tokens) const { samples_->read(index, tokens); }
 

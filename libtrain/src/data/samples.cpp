@@ -47,6 +47,12 @@ Samples::Samples(const std::vector<DataSource>& sources, Size seq, const DataOpt
   }
 }
 
+Size Samples::per_epoch() const {
+  Size sum = 0;
+  for (Size source = 0; source < sources(); ++source) sum += per_epoch(source);
+  return sum;
+}
+
 bool Samples::has_ignored_targets() const {
   return std::any_of(files_.begin(), files_.end(), [](const TokenFile& file) { return file.has_mask(); });
 }
@@ -74,6 +80,10 @@ void Samples::read_row(Size index, std::int32_t* inputs, std::int32_t* targets, 
   std::copy_n(tokens, seq_, inputs);
   std::copy_n(tokens + 1, seq_, targets);
   place.file->ignore_masked(place.begin + 1, seq_, targets);
+}
+
+Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format) {
+  return Samples(sources, seq, {.format = format}).per_epoch();
 }
 
 }  // namespace lt

@@ -154,7 +154,11 @@ std::string to_toml(const Config& config) {
   std::string text, section;
   for (const Key& key : schema()) {
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
-    text += fmt::format("{} = {}\n", key.name, toml_text(config, key));
+    // data.epochs stands in place of train.steps, and a file that gives both is refused.
+    const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
+    text += fmt::format(
+        "{}{} = {}\n", follows ? "# " : "", key.name,
+        follows && config.train.steps == TrainConfig().steps ? "(from data.epochs)" : toml_text(config, key));
   }
   return text;
 }

@@ -35,7 +35,7 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
     for (const std::string& entry : files) {
       const BatchShape shape{micro_batch, 1, seq, group.rank(), group.size()};
       const DataOptions options{.shuffle = false, .format = format, .vocab = loaded.model->spec().vocab};
-      sets.push_back({entry, TokenLoader({entry}, shape, options)});
+      sets.push_back({entry, std::make_unique<TokenLoader>(std::vector<std::string>{entry}, shape, options)});
     }
   });
   const TapeScope no_recording(nullptr);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace lt {
 // The files of one entry of data.val.
 struct ValidationSet {
   std::string name;
-  TokenLoader loader;  // of one micro-batch, in file order
+  std::unique_ptr<TokenLoader> loader;  // of one micro-batch, in file order
 };
 
 struct SetLoss {

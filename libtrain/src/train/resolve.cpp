@@ -148,6 +148,11 @@ void fill_in(Config& config, DeviceType automatic) {
     throw UsageError("config", fmt::format("data.train: expected none with data.sources, got {}",
                                            fmt::join(config.data.train, ", ")));
   }
+  if (config.data.epochs > 0 && config.origins.contains("train.steps")) {
+    throw UsageError("config",
+                     fmt::format("train.steps: expected none with data.epochs={}, which it follows from, got {}",
+                                 config.data.epochs, config.train.steps));
+  }
   const std::string& resume = config.checkpoint.resume;
   if (!model.from.empty() && resume != "auto" && resume != "never") {
     throw UsageError("config",

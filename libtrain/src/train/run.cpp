@@ -19,15 +19,9 @@
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
+#include "train/training_data.h"
 
 namespace lt {
-
-namespace {
-
-// The key that names the training data.
-const char* name_of_data(const Config& config) { return config.data.sources.empty() ? "data.train" : "data.sources"; }
-
-}  // namespace
 
 Run::Run(const Config& resolved, const World& world)
     : config(resolved),
@@ -124,19 +118,12 @@ void Run::require_memory(Device device) const {
 
 void Run::open_data() {
   const TrainConfig& train = config.train;
-  const TokenFormat format = config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
-  const auto loader = [&](const char* key, const std::vector<DataSource>& sources, Size accum, bool shuffle) {
-    try {
-      return TokenLoader::mix(sources, BatchShape{train.micro_batch, accum, train.seq, world.rank(), world.size()},
-                              DataOptions{config.data.seed, shuffle, format, model->spec().vocab});
-    } catch (const DataError& e) {
-      throw DataError(e.component(), std::string(key) + " " + e.what(), e.hint());
-    } catch (const UsageError& e) {
-      throw UsageError(e.component(), std::string(key) + " " + e.what(), e.hint());
-    }
+  const auto loader = [&](const std::string& key, const std::vector<DataSource>& sources, Size accum, bool shuffle) {
+    return open_loader(config, key, sources, {train.micro_batch, accum, train.seq, world.rank(), world.size()},
+                       {.shuffle = shuffle, .vocab = model->spec().vocab});
   };
   if (const std::vector<DataSource> sources = data_sources(config); !sources.empty()) {
-    data = std::make_unique<TokenLoader>(loader(name_of_data(config), sources, train.accum, config.data.shuffle));
+    data = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
     const auto path = std::filesystem::path(sources[0].files[0]).parent_path() / "tokenizer.json";
     if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
     if (!tokenizer_text.empty()) {
@@ -226,21 +213,6 @@ Size global_batch_of(const checkpoint::Loaded& checkpoint) {
   return train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
 }
 
-// A line for each source whose samples come again before the last step.
-std::vector<std::string> repeats_of(const Run& run) {
-  std::vector<std::string> lines;
-  if (run.data == nullptr) return lines;
-  const Size done = run.engine->samples_done(), step = run.engine->batch_shape().global_samples();
-  for (Size source = 0; source < run.data->sources(); ++source) {
-    const Size first = run.data->first_repeat(source);
-    const Size at = first < done ? run.steps_done() + 1 : run.steps_done() + (first - done) / step + 1;
-    if (at > run.config.train.steps) continue;
-    const std::string name = run.config.data.sources.empty() ? "data.train" : fmt::format("data.sources[{}]", source);
-    lines.push_back(fmt::format("warning: {} repeats from step {} on", name, at));
-  }
-  return lines;
-}
-
 }  // namespace
 
 void announce(Run& run, const std::string& command) {
@@ -291,8 +263,14 @@ void announce(Run& run, const std::string& command) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
         config.train.steps);
   }
-  for (const std::string& line : repeats_of(run)) say("{}", line);
   if (config.train.eval_steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
+  if (run.data != nullptr) {
+    const Size samples_a_step = run.engine->batch_shape().global_samples();
+    for (const std::string& line :
+         repeats_of(config, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
+      say("warning: {}", line);
+    }
+  }
   if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
   if (resumed) {
     say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);

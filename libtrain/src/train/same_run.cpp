@@ -18,7 +18,7 @@ namespace {
 // optimizer, the loss, the sample length, and the source of the initial weights. Keys that only say how a run is
 // computed or measured may change.
 bool decides_the_run(const std::string& key) {
-  if (key == "model.preset" || key == "data.val") return false;
+  if (key == "model.preset" || key == "data.val" || key == "data.epochs") return false;
   return key.starts_with("model.") || key.starts_with("data.") || key.starts_with("optim.") || key == "train.seq" ||
          key == "train.seed" || key == "train.z_loss" || key == "train.label_smoothing";
 }

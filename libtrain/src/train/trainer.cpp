@@ -32,6 +32,7 @@
 #include "train/seconds.h"
 #include "train/step_record.h"
 #include "train/trace.h"
+#include "train/training_data.h"
 
 namespace lt {
 namespace {
@@ -286,7 +287,7 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   Config config;
   std::optional<Restart> restart;
   collectively(world.group(), [&] {
-    config = with_accum(resolve(given), world.size());
+    config = with_steps(with_accum(resolve(given), world.size()), world.size());
     restart = restart_of_environment();
     arm_fault(world.rank());
   });

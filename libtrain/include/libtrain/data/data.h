@@ -58,6 +58,9 @@ struct DataOptions {
   Size vocab = 0;
 };
 
+// Samples of all files, which is an epoch. Reads headers only.
+Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
+
 class Samples;
 
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
@@ -86,8 +89,8 @@ class TokenLoader {
   Size first_repeat(Size source) const;
   // Whether any target of a batch may be kIgnoredTarget.
   bool has_ignored_targets() const;
-  // The batch's rows with samples [first, end), on the CPU. Rows beyond them are filling: tokens 0, whose targets are all
-  // ignored. The next call, or next(), overwrites them.
+  // The batch's rows with samples [first, end), on the CPU. Rows beyond them are filling: tokens 0, whose targets are
+  // all ignored. The next call, or next(), overwrites them.
   Batch rows(Size first, Size end);
   Size batch_rows() const { return shape_.samples(); }
   // Reads sample `index` of the run: seq input tokens and the one after.

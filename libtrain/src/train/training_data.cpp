@@ -1,0 +1,80 @@
+// Opens loaders as a configuration says, and relates the size of the data to steps.
+#include "train/training_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "libtrain/error.h"
+#include "libtrain/train/run_options.h"
+#include "train/origin.h"
+
+namespace lt {
+namespace {
+
+TokenFormat format_of(const Config& config) {
+  return config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
+}
+
+// Runs `open`, whose errors shall begin with `key`.
+template <class Open>
+auto opened(const std::string& key, const Open& open) {
+  try {
+    return open();
+  } catch (const DataError& e) {
+    throw DataError(e.component(), key + " " + e.what(), e.hint());
+  } catch (const UsageError& e) {
+    throw UsageError(e.component(), key + " " + e.what(), e.hint());
+  }
+}
+
+}  // namespace
+
+std::string name_of_data(const Config& config) { return config.data.sources.empty() ? "data.train" : "data.sources"; }
+
+std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::string& key,
+                                         const std::vector<DataSource>& sources, const BatchShape& shape,
+                                         DataOptions options) {
+  options.seed = resolved.data.seed, options.format = format_of(resolved);
+  return opened(key, [&] { return std::make_unique<TokenLoader>(TokenLoader::mix(sources, shape, options)); });
+}
+
+Config with_steps(Config config, int ranks) {
+  const double epochs = config.data.epochs;
+  if (epochs == 0) return config;
+  const std::vector<DataSource> sources = data_sources(config);
+  name_origin(config, [&] {
+    if (sources.empty())
+      throw UsageError("config", "data.epochs: expected data.train or data.sources beside it, got none");
+  });
+  const Size samples =
+      opened(name_of_data(config), [&] { return count_samples(sources, config.train.seq, format_of(config)); });
+  const Size batch = ranks * config.train.micro_batch * config.train.accum;
+  // The small term keeps a product such as 0.29 * 100 from rounding down to the next lower integer.
+  const double steps = std::floor(epochs * static_cast<double>(samples) / static_cast<double>(batch) + 1e-6);
+  constexpr Size kMostSteps = std::numeric_limits<std::int32_t>::max();  // as of train.steps
+  name_origin(config, [&] {
+    if (steps <= static_cast<double>(kMostSteps)) return;
+    throw UsageError("config", fmt::format("data.epochs: expected at most {} steps, got {} of {} samples in {}",
+                                           kMostSteps, steps, batch, name_of_data(config)));
+  });
+  config.train.steps = std::max<Size>(1, static_cast<Size>(steps));
+  return config;
+}
+
+std::vector<std::string> repeats_of(const Config& resolved, const TokenLoader& data, Size samples_a_step,
+                                    Size steps_done, Size samples_done) {
+  std::vector<std::string> lines;
+  for (Size source = 0; source < data.sources(); ++source) {
+    const Size ahead = std::max<Size>(0, data.first_repeat(source) - samples_done);
+    const Size step = steps_done + ahead / samples_a_step + 1;
+    if (step > resolved.train.steps) continue;
+    const std::string which = resolved.data.sources.empty() ? "" : fmt::format("[{}]", source);
+    lines.push_back(fmt::format("{}{} repeats from step {} on", name_of_data(resolved), which, step));
+  }
+  return lines;
+}
+
+}  // namespace lt

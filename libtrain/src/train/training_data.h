@@ -1,0 +1,31 @@
+// The data that a configuration names: its loaders, its size, and where it repeats.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libtrain/data/data.h"
+#include "libtrain/train/config.h"
+
+namespace lt {
+
+// The key that names the training data: data.train or data.sources.
+std::string name_of_data(const Config& config);
+
+// Opens a loader; `options` has what does not follow from the configuration. Errors begin with `key`. Throws DataError
+// and UsageError.
+std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::string& key,
+                                         const std::vector<DataSource>& sources, const BatchShape& shape,
+                                         DataOptions options);
+
+// Sets train.steps from data.epochs, if that is given, for this number of ranks: as many whole steps as fit in so many
+// passes over all samples, at least one. Reads the headers of the training files. Throws DataError and UsageError.
+Config with_steps(Config resolved, int ranks);
+
+// A line for each source whose samples come again before the last step of a run that has done `steps_done` steps and
+// `samples_done` samples.
+std::vector<std::string> repeats_of(const Config& resolved, const TokenLoader& data, Size samples_a_step,
+                                    Size steps_done, Size samples_done);
+
+}  // namespace lt
