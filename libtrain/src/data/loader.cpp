@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "data/read_ahead.h"
 #include "data/samples.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
@@ -48,8 +49,11 @@ TokenLoader::TokenLoader(const BatchShape& shape, std::shared_ptr<const Samples>
   const MemoryScope owner(MemoryOwner::data);
   const Shape tokens{shape.samples(), shape.seq};
   batch_ = {Tensor::empty(tokens, DType::i32), Tensor::empty(tokens, DType::i32)};
-  sample_.resize(static_cast<std::size_t>(shape.seq + 1));
 }
+
+TokenLoader::~TokenLoader() = default;
+TokenLoader::TokenLoader(TokenLoader&&) noexcept = default;
+TokenLoader& TokenLoader::operator=(TokenLoader&&) noexcept = default;
 
 const std::vector<TokenFile>& TokenLoader::files() const { return samples_->files(); }
 Size TokenLoader::sources() const { return samples_->sources(); }
@@ -68,11 +72,12 @@ void TokenLoader::read_sample(Size index, std::int32_t* tokens) const { samples_
 
 Batch TokenLoader::rows(Size first, Size end) {
   const Size seq = shape_.seq;
+  std::vector<std::int32_t> sample(static_cast<std::size_t>(seq + 1));
   for (Size row = 0; row < shape_.samples(); ++row) {
     std::int32_t* const inputs = batch_.inputs.data<std::int32_t>() + row * seq;
     std::int32_t* const targets = batch_.targets.data<std::int32_t>() + row * seq;
     if (first + row < end) {
-      samples_->read_row(first + row, inputs, targets, sample_.data());
+      samples_->read_row(first + row, inputs, targets, sample.data());
     } else {
       std::fill_n(inputs, seq, 0), std::fill_n(targets, seq, kIgnoredTarget);
     }
@@ -81,9 +86,10 @@ Batch TokenLoader::rows(Size first, Size end) {
 }
 
 Batch TokenLoader::next() {
-  const Size first = position_ + shape_.rank * shape_.samples();
+  if (ahead_ == nullptr) ahead_ = std::make_unique<ReadAhead>(samples_, shape_);
+  ahead_->take(position_, batch_.inputs.data<std::int32_t>(), batch_.targets.data<std::int32_t>());
   position_ += shape_.global_samples();
-  return rows(first, first + shape_.samples());
+  return batch_;
 }
 
 }  // namespace lt

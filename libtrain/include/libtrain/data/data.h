@@ -61,12 +61,14 @@ struct DataOptions {
 // Samples of all files, which is an epoch. Reads headers only.
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format);
 
+class ReadAhead;
 class Samples;
 
 // Hands out batches. Step n (from 1) of B = ranks * accum * micro_batch samples consumes samples [(n-1)B, nB) of the
 // continuous sequence of epochs, and rank r takes the r-th contiguous share. Sample i of an epoch starts at token
 // perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files. Targets are the
-// next tokens, or kIgnoredTarget where the file's mask says so.
+// next tokens, or kIgnoredTarget where the file's mask says so. From the first next() on, threads read the coming
+// steps.
 class TokenLoader {
  public:
   // `files` are paths or glob patterns, taken in order. Each rank scans its share of every file for tokens outside the
@@ -77,7 +79,12 @@ class TokenLoader {
   static TokenLoader mix(const std::vector<DataSource>& sources, const BatchShape& shape,
                          const DataOptions& options = {});
 
-  // This rank's rows of the next step, on the CPU. The next call overwrites them.
+  ~TokenLoader();
+  TokenLoader(TokenLoader&&) noexcept;
+  TokenLoader& operator=(TokenLoader&&) noexcept;
+
+  // This rank's rows of the next step, on the CPU. The next call overwrites them. Throws DataError if a file cannot be
+  // read any more.
   Batch next();
   // Samples of the run consumed before next(), which makes a resume with another batch size exact.
   Size position() const { return position_; }
@@ -104,7 +111,7 @@ class TokenLoader {
   BatchShape shape_;
   Size position_ = 0;
   Batch batch_;
-  std::vector<std::int32_t> sample_;  // one sample's tokens and the one after
+  std::unique_ptr<ReadAhead> ahead_;  // null before the first next()
 };
 
 }  // namespace lt
