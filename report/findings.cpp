@@ -14,9 +14,11 @@ void add_data(Findings& findings, const Evidence& e) {
   if (e.share(e.costs.data) < 0.03) return;
   findings.push_back(
       {"data", e.share(e.costs.data), "Waiting for data",
-       fmt::format("Waiting for the batch takes {}; data in Time). {} Token files are mapped into memory and "
-                   "read in a shuffled order. Keep data.train on a local disk, and small enough for the page cache.",
-                   e.of_step(e.costs.data), e.without(e.costs.data))});
+       fmt::format(
+           "Waiting for the batch takes {}; data in Time). {} Threads read token files ahead, in a "
+           "shuffled order, so the file system gives less than the run needs. Keep data.train on a local disk, and "
+           "small enough for the page cache.",
+           e.of_step(e.costs.data), e.without(e.costs.data))});
 }
 
 void add_checkpoint(Findings& findings, const Evidence& e) {
