@@ -1,4 +1,5 @@
-// The matrix products of a block and of the head: forward, and the gradients of weight and input.
+// The matrix products of a block and of the head: forward, the gradients of weight and input, and one row with constant
+// weights, as generation computes it.
 #include <fmt/format.h>
 
 #include "kernel_case.h"
@@ -54,6 +55,13 @@ void add_gemm_cases(KernelCases& cases, const KernelSizes& sizes) {
       add("weight_gradient",
           {.M = l.out, .N = l.in, .K = l.rows, .transpose_a = true, .dtype = dtype, .out = gradient_dtype(dtype)});
       add("input_gradient", {.M = l.rows, .N = l.in, .K = l.out, .dtype = dtype, .out = dtype});
+      add("decode", {.M = 1,
+                     .N = l.out,
+                     .K = l.in,
+                     .transpose_b = true,
+                     .dtype = dtype,
+                     .out = dtype,
+                     .settings = {.constant_weights = true}});
     }
   }
 }

@@ -1,4 +1,4 @@
-// Workspace size of attention's backward on CUDA. A plan computes it on hosts without a device.
+// Workspace sizes of attention on CUDA. A plan computes them on hosts without a device.
 #include "kernels/attention_options.h"
 
 #include <algorithm>
@@ -72,6 +72,32 @@ Size attention_backward_workspace(DeviceType target, DType dtype, const Attentio
     case DeviceType::cpu: return 0;  // each thread keeps its blocks in its own memory
     case DeviceType::cuda:
       return std::max(own_bytes(dtype, shape), may_run_on_cudnn(dtype, shape) ? cudnn_bytes(shape, deterministic) : 0);
+    case DeviceType::meta: break;
+  }
+  throw InternalError("attention", "expected the device that a plan is for, found meta");
+}
+
+bool is_whole_prompt(const AttentionCached& call) {
+  return call.past_B == nullptr && call.past == 0 && call.shape.T > 1;
+}
+
+Size cached_queries_at_once(const AttentionShape& s) {
+  const Size queries = s.G > 0 ? s.H / s.G : 1;
+  return queries % 4 == 0 ? 4 : queries % 2 == 0 ? 2 : 1;
+}
+
+Size cached_splits(const AttentionShape& s) {
+  constexpr Size kBlocks = 264, kMostSplits = 32;  // two for each multiprocessor of an H100
+  const Size heads = std::max<Size>(1, s.B * s.H / cached_queries_at_once(s));
+  return std::clamp<Size>(kBlocks / heads, 1, kMostSplits);
+}
+
+Size attention_cached_workspace(DeviceType target, DType dtype, const AttentionShape& s) {
+  switch (target) {
+    case DeviceType::cpu: return 0;
+    case DeviceType::cuda:
+      return dtype_bytes(gradient_dtype(dtype)) *
+             (s.T > 1 ? s.B * s.H * s.T : s.B * s.H * cached_splits(s) * (s.D + 2));
     case DeviceType::meta: break;
   }
   throw InternalError("attention", "expected the device that a plan is for, found meta");

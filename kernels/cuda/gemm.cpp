@@ -14,6 +14,7 @@
 #include "device/cuda_error.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
+#include "kernels/cuda/gemm_few_rows.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_in_passes.h"
 #include "memory/workspace.h"
@@ -336,7 +337,9 @@ void gemm_with_passes(CudaStream stream, const Gemm& g) {
 template <>
 void gemm(CudaStream stream, const Gemm& g) {
   require_plain_factor(g);
-  if (g.M == 0 || g.N == 0 || g.batch == 0) return;
+  if (g.M == 0 || g.N == 0 || g.batch == 0 || gemm_few_rows(stream, g)) return;
+  if (g.settings.constant_weights && g.M <= kMostFewRows && g.gelu_input_MN != nullptr)
+    return gemm_in_passes(stream, g);
   if (has_passes(g)) return gemm_with_passes(stream, g);
   Gemm product = g;
   // A residual goes in as C unless the call also accumulates into d. Terms that do not go in are added afterwards.

@@ -251,8 +251,10 @@ TEST_CASE("attention: generation from a cache gives the rows of the whole sequen
           for (Size i = 0; i < s.H * s.D; ++i) rows.push_back(expected.out[at((b * s.T + past + t) * s.H * s.D + i)]);
         }
       }
-      kernels::attention_cached(CpuStream{},
-                                {dtype, part, 0.2f, out.data(), q.data(), s.row(), k.data(), v.data(), capacity, past});
+      kernels::AttentionCached call{dtype, part, 0.2f, out.data(), q.data(), k.data(), v.data(), capacity, past};
+      const std::vector<std::int32_t> pasts(static_cast<std::size_t>(s.B), static_cast<std::int32_t>(past));
+      if (count == 1) call.past = 0, call.past_B = pasts.data();
+      kernels::attention_cached(CpuStream{}, call);
       CHECK(test::error_of(out, rows) <= test::tolerance(dtype));
     }
   }

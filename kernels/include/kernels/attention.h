@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/common.h"
+#include "libtrain/kernels/rope_scaling.h"
 
 namespace lt::kernels {
 
@@ -76,18 +77,27 @@ void attention_backward(S stream, const AttentionBackward& call);
 Size attention_backward_workspace(DeviceType target, DType dtype, const AttentionShape& shape, bool deterministic,
                                   bool documents = false);
 
-// For generation: T new queries at positions past .. past+T-1 against a cache of past+T keys and values.
+// For generation: T new tokens of each sequence follow those in a cache of keys and values. Rotates queries and keys by
+// their positions (rope.h), appends keys and values to the cache, and computes attention of the new queries. The rows
+// may be rotated in place. The order of sums does not depend on B.
 struct AttentionCached {
   DType dtype;
   AttentionShape shape;
   double scale;
-  void* out_BTHD;
-  const void* q;
-  Size q_row;                     // elements between rows of q
-  const void *k_cache, *v_cache;  // [B, capacity, G*D], including the new keys and values
-  Size capacity, past;
+  void *out_BTHD, *qkv;
+  void *k_cache, *v_cache;  // [B, capacity, G*D]
+  Size capacity;
+  Size past = 0;                         // tokens of each sequence in the cache
+  const std::int32_t* past_B = nullptr;  // given for T = 1: each sequence's own number, in place of `past`
+  double rope_base = 0;                  // 0: no rotation
+  RopeScaling rope_scaling{};
+  // CUDA: attention_cached_workspace() bytes, and one counter for each sequence and head, zero before the first call.
+  void* workspace = nullptr;
+  std::int32_t* arrivals_BH = nullptr;
 };
 template <class S>
 void attention_cached(S stream, const AttentionCached& call);
+// As attention_backward_workspace().
+Size attention_cached_workspace(DeviceType target, DType dtype, const AttentionShape& shape);
 
 }  // namespace lt::kernels

@@ -35,4 +35,10 @@ struct DocumentWorkspace {
 };
 DocumentWorkspace document_workspace(const AttentionShape& shape);
 
+// Generation. Whether the cache is empty before the call, so that attention_forward() can compute it.
+bool is_whole_prompt(const AttentionCached& call);
+// One new token: how many query heads of a group a block takes, and into how many parts the keys are split at most.
+Size cached_queries_at_once(const AttentionShape& shape);
+Size cached_splits(const AttentionShape& shape);
+
 }  // namespace lt::kernels

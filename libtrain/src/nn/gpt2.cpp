@@ -49,6 +49,9 @@ struct GptEmbed final : Transformer::Embed {
         dropout_p(spec.dropout) {}
 
   Tensor forward(const Tensor& tokens, const Transformer::Place& place) const override {
+    if (place.positions.defined()) {
+      return ops::add(wte(tokens), ops::embedding(wpe.weight(), place.positions.view(tokens.shape())));
+    }
     const Tensor x =
         ops::embedding_with_positions(wte.weight(), wpe.weight(), tokens, place.first, place.document_starts);
     return dropout(x, dropout_p, "embedding");

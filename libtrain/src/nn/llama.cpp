@@ -28,9 +28,8 @@ struct LlamaBlock final : Transformer::Block {
         site(name) {}
 
   Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
-    const Tensor qkv = ops::rope(attention.packed(norm1(x)), attention.heads, rope_base, place.first, rope_scaling,
-                                 place.document_starts);
-    const Tensor y = add_residual(attention.proj, attention.attend(qkv, place), x, dropout_p, site + ".attention");
+    const Tensor a = attention.attend(attention.packed(norm1(x)), place, rope_base, rope_scaling);
+    const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
     return add_residual(ffn.down, ops::swiglu(ffn.gate_up(norm2(y))), y, dropout_p, site + ".ffn");
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "libtrain/nn/layers.h"
@@ -39,6 +40,14 @@ struct QkvAttention : Module {
   Tensor attend(const Tensor& rows, const Transformer::Place& place) const {
     return place.cache != nullptr ? ops::attention_cached(rows, heads, *place.cache, window)
                                   : ops::attention(rows, heads, window, place.document_starts);
+  }
+  // The same with rotary positions.
+  Tensor attend(Tensor rows, const Transformer::Place& place, double rope_base, const RopeScaling& scaling) const {
+    if (place.cache != nullptr) {
+      return ops::attention_cached(std::move(rows), heads, *place.cache, window, rope_base, scaling);
+    }
+    const Tensor rotated = ops::rope(std::move(rows), heads, rope_base, 0, scaling, place.document_starts);
+    return ops::attention(rotated, heads, window, place.document_starts);
   }
 
   ops::Heads heads;

@@ -20,7 +20,9 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
     throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +
                                   " tokens, got " + std::to_string(first + tokens.dim(1)));
   }
-  Place place{.first = first, .document_starts = document_starts};
+  Place place{.first = first,
+              .positions = state != nullptr ? state->lengths : Tensor(),
+              .document_starts = document_starts};
   Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, place); });
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Block* block = blocks_[i];
@@ -41,10 +43,12 @@ Tensor Transformer::loss(const Batch& batch) {
 
 Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
   const TapeScope no_recording(nullptr);
+  if (state != nullptr) {
+    for (ops::KvCache& cache : state->layers) cache.length = state->length, cache.lengths = state->lengths;
+  }
   Tensor x = hidden(tokens, state);
   if (state != nullptr) {
     state->length += tokens.dim(1);
-    for (ops::KvCache& cache : state->layers) cache.length = state->length;
     if (tokens.dim(1) > 1) x = ops::slice(x, 1, tokens.dim(1) - 1, 1);
   }
   return run(*head_,
@@ -55,10 +59,21 @@ DecodeState Transformer::decode_state(Size batch, Size capacity) const {
   DecodeState state;
   const Tensor& like = embed_->table();
   const Shape shape{batch, capacity, spec_.kv_heads * spec_.head_dim};
+  const Tensor arrivals = Tensor::zeros({batch, spec_.heads}, DType::i32, like.device());  // layers take turns
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    state.layers.push_back(
-        {Tensor::empty(shape, like.dtype(), like.device()), Tensor::empty(shape, like.dtype(), like.device()), 0});
+    state.layers.push_back({Tensor::empty(shape, like.dtype(), like.device()),
+                            Tensor::empty(shape, like.dtype(), like.device()), 0, Tensor(), arrivals});
   }
+  return state;
+}
+
+DecodeState DecodeState::row(Size b) const {
+  DecodeState state;
+  for (const ops::KvCache& cache : layers) {
+    state.layers.push_back({cache.k.narrow(0, b, 1), cache.v.narrow(0, b, 1), length, Tensor(),
+                            cache.arrivals.defined() ? cache.arrivals.narrow(0, b, 1) : Tensor()});
+  }
+  state.length = length;
   return state;
 }
 

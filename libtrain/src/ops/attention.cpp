@@ -96,8 +96,13 @@ Tensor attention(const Tensor& qkv, const Heads& heads, Size window, const Tenso
   return record<Attention>(qkv, heads, window, document_starts);
 }
 
-Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window) {
+Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size window, double rope_base,
+                        const RopeScaling& scaling) {
   check_attention("attention_cached", qkv, heads, window);
+  if (rope_base > 0 && heads.head_dim % 2 != 0) {
+    fail("attention_cached", "head_dim", "an even number", std::to_string(heads.head_dim));
+  }
+  kernels::require_head_size(target_of(qkv.device()), heads.head_dim);
   const auto shape = shape_of(qkv, heads, window);
   const Size past = cache.length, kv = shape.G * shape.D;
   require_like("attention_cached", "cache.k", cache.k, qkv);
@@ -109,20 +114,38 @@ Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, S
     fail("attention_cached", "cache", "room for " + std::to_string(past + shape.T) + " tokens",
          std::to_string(capacity));
   }
-  copy(cache.k.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D, kv));
-  copy(cache.v.narrow(1, past, shape.T), qkv.narrow(2, shape.H * shape.D + kv, kv));
+  if (cache.lengths.defined()) {
+    require_i32("attention_cached", "cache.lengths", cache.lengths, qkv);
+    require_shape("attention_cached", "cache.lengths", cache.lengths, {shape.B});
+    if (shape.T != 1) fail("attention_cached", "qkv", "one token for each of cache.lengths", to_string(qkv.shape()));
+  }
+  if (rope_base > 0 && !qkv.is_sole_owner()) {  // rows are rotated in place
+    const Tensor given = std::move(qkv);
+    qkv = Tensor::empty(given.shape(), given.dtype(), given.device());
+    copy(qkv, given);
+  }
   const Tensor out = Tensor::empty(with_last(qkv, shape.H * shape.D), qkv.dtype(), qkv.device());
+  const Tensor workspace = [&] {
+    const MemoryScope owner(MemoryOwner::workspace);
+    const Size bytes = kernels::attention_cached_workspace(target_of(qkv.device()), qkv.dtype(), shape);
+    return Tensor::empty({bytes}, DType::u8, qkv.device());
+  }();
+  const auto numbers = [](const Tensor& x) { return x.defined() ? x.data<std::int32_t>() : nullptr; };
   dispatch(out.device(), [&](auto s) {
     kernels::attention_cached(s, {.dtype = out.dtype(),
                                   .shape = shape,
                                   .scale = scale_of(heads),
                                   .out_BTHD = out.data(),
-                                  .q = qkv.data(),
-                                  .q_row = qkv.dim(2),
+                                  .qkv = qkv.data(),
                                   .k_cache = cache.k.data(),
                                   .v_cache = cache.v.data(),
                                   .capacity = capacity,
-                                  .past = past});
+                                  .past = past,
+                                  .past_B = numbers(cache.lengths),
+                                  .rope_base = rope_base,
+                                  .rope_scaling = scaling,
+                                  .workspace = workspace.data(),
+                                  .arrivals_BH = numbers(cache.arrivals)});
   });
   return out;
 }

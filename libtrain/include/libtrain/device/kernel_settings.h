@@ -11,6 +11,9 @@ struct KernelSettings {
   // On CUDA, products of f32 matrices round their operands to TF32 (10 bits of mantissa, as in f16), which tensor cores
   // take. Sums stay in f32.
   bool tf32 = false;
+  // Weights do not change, as in generation: on CUDA products of few rows with them have a kernel of their own, which
+  // reads the weights before earlier kernels have ended.
+  bool constant_weights = false;
 
   bool operator==(const KernelSettings&) const = default;
 };

@@ -14,7 +14,11 @@ namespace lt::nn {
 // The keys and values of all layers for generation.
 struct DecodeState {
   std::vector<ops::KvCache> layers;
-  Size length = 0;
+  Size length = 0;  // tokens held, or the most of them
+  Tensor lengths;   // i32 [B]: as KvCache::lengths
+
+  // The state of sequence b alone, which shares its memory; without `lengths`.
+  DecodeState row(Size b) const;
 };
 
 // A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
@@ -27,7 +31,7 @@ class Transformer : public Model {
   const TransformerSpec& spec() const { return spec_; }
   Tensor loss(const Batch& batch) override;
   // Logits [B, T, V] of tokens [B, T]. Given `state`, the tokens follow those in it, only the last position's logits
-  // [B, 1, V] are computed, and the state advances. Records no gradient.
+  // [B, 1, V] are computed, and its length advances; `lengths` is the caller's. Records no gradient.
   Tensor logits(const Tensor& tokens, DecodeState* state = nullptr);
   DecodeState decode_state(Size batch, Size capacity) const;
 
@@ -38,6 +42,7 @@ class Transformer : public Model {
   // Where the tokens of a forward pass are.
   struct Place {
     Size first = 0;                 // position of the first token: the length of the cache
+    Tensor positions = {};          // i32 [B]: one token for each sequence has this position instead
     ops::KvCache* cache = nullptr;  // a block's keys and values of earlier tokens, in generation
     Tensor document_starts = {};    // as in Batch; undefined in generation
   };

@@ -149,10 +149,14 @@ inline double visible_pairs(Size T, Size window) {
 // Keys and values of past tokens, for generation.
 struct KvCache {
   Tensor k, v;      // [B, capacity, kv_heads * head_dim]
-  Size length = 0;  // tokens held; advanced by the caller after all layers ran
+  Size length = 0;  // tokens held, or the most of them; advanced by the caller after all layers ran
+  Tensor lengths;   // i32 [B], for calls with one token: the tokens held by each sequence; undefined: `length`
+  Tensor arrivals;  // i32 [B, heads], zero; undefined: on CUDA a sequence's keys are not split over blocks
 };
-// Like attention(), for T new tokens after the cache's `length`; appends their keys and values. Records no gradient.
-Tensor attention_cached(const Tensor& qkv, const Heads& heads, KvCache& cache, Size window = 0);
+// Like attention() after rope() (`rope_base` 0: without it), for T new tokens after those of the cache; appends their
+// keys and values. Positions of `lengths` are not checked. Records no gradient.
+Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size window = 0, double rope_base = 0,
+                        const RopeScaling& scaling = {});
 
 // wte[ids] + wpe[first + t] for ids [B, T] -> [B, T, C]. Ids as in embedding(). Positions are checked.
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first = 0,

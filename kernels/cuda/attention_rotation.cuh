@@ -1,0 +1,23 @@
+// The angles of rotary positions, one at a time and in double, for tokens that are generated.
+#pragma once
+
+#include "kernels/cuda/common.cuh"
+#include "libtrain/kernels/rope_scaling.h"
+
+namespace lt::kernels {
+
+struct Rotation {
+  double base;  // 0: none
+  RopeScaling scaling;
+
+  // Of pair d of a head of D channels.
+  template <class A>
+  __device__ void angle(Size position, Size d, Size D, A& cosine, A& sine) const {
+    const double rate = scaling.scaled(pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(D)));
+    double c, s;
+    sincos(static_cast<double>(position) * rate, &s, &c);
+    cosine = static_cast<A>(c), sine = static_cast<A>(s);
+  }
+};
+
+}  // namespace lt::kernels

@@ -1,0 +1,226 @@
+// Picks tokens on the GPU, one block for each row. A row lies in the L2 cache and is read several times instead of
+// being sorted: each pass narrows down, by a histogram, where a sum of weights or a number of tokens crosses a bound.
+// First the distance from the largest logit is divided linearly, which spreads the tokens over the bins; then the bits
+// of the logit, and among equal logits the ids, decide.
+#include "kernels/pick.h"
+
+#include "kernels/cuda/common.cuh"
+
+namespace lt::kernels {
+namespace {
+
+constexpr int kPickThreads = 1024, kBins = 2 * kPickThreads;
+constexpr float kUnit = 0x1p40f;      // the weight of the largest logit
+constexpr float kBinsPerNat = 72.0f;  // beyond the last bin weights round to 0
+using Sum = unsigned long long;
+
+template <class T>
+struct Row {
+  const T* logits;
+  const std::uint8_t* seen;
+  Size V;
+  float penalty, temperature, largest;
+
+  __device__ float logit(Size i) const {
+    float x = static_cast<float>(load(logits[i])) + 0.0f;  // -0 is 0
+    if (seen != nullptr && seen[i] != 0) x = (x < 0 ? x * penalty : x / penalty) + 0.0f;
+    return x;
+  }
+  // Bins in the order of falling logits.
+  __device__ int linear_bin(float x) const {
+    return static_cast<int>(fminf((largest - x) / temperature * kBinsPerNat, static_cast<float>(kBins - 1)));
+  }
+  __device__ float weight(float x) const { return expf((x - largest) / temperature); }
+  __device__ Sum units(float x) const {
+    return linear_bin(x) == kBins - 1 ? 0 : static_cast<Sum>(weight(x) * kUnit + 0.5f);
+  }
+};
+
+// Larger logits have smaller keys.
+__device__ std::uint32_t key_of(float x) {
+  const std::uint32_t bits = __float_as_uint(x);
+  return (bits >> 31) != 0 ? bits : ~bits & 0x7fffffffu;
+}
+__device__ float logit_of(std::uint32_t key) { return __uint_as_float((key >> 31) != 0 ? key : ~key & 0x7fffffffu); }
+
+__device__ Sum sum_of_block(Sum x) {
+  __shared__ Sum parts[kWarp];
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  Sum all = 0;
+  for (int w = 0; w < kPickThreads / kWarp; ++w) all += parts[w];
+  return all;
+}
+
+// Finds the first bin at which `before` plus the sum of all bins up to it is at least `bound`, and adds the bins before
+// it to `before`. The same result in every thread.
+__device__ int crossing(const Sum* bins, Sum bound, Sum& before) {
+  __shared__ Sum parts[kWarp], found_before;
+  __shared__ int found;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+  const Sum first = bins[2 * thread], second = bins[2 * thread + 1];
+  Sum up_to = first + second;
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    const Sum other = __shfl_up_sync(0xffffffffu, up_to, offset);
+    if (lane >= offset) up_to += other;
+  }
+  if (lane == kWarp - 1) parts[warp] = up_to;
+  if (thread == 0) found = kBins - 1, found_before = before;
+  __syncthreads();
+  Sum base = before;
+  for (int w = 0; w < warp; ++w) base += parts[w];
+  const Sum from = base + up_to - first - second;
+  if (from < bound && bound <= from + first) found = 2 * thread, found_before = from;
+  if (from + first < bound && bound <= from + first + second) found = 2 * thread + 1, found_before = from + first;
+  __syncthreads();
+  before = found_before;
+  const int bin = found;
+  __syncthreads();
+  return bin;
+}
+
+// Where, in the order of falling logits, the sum of weights or the number of tokens reaches `bound`.
+struct Place {
+  std::uint32_t key;  // of the tokens there
+  Sum before;         // the sum of all with larger logits
+};
+
+template <class T>
+__device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
+  Place place{0, 0};
+  int linear = -1;
+  std::uint32_t known = 0;  // bits of the key that are decided
+  for (const int shift : {-1, 21, 10, 0}) {
+    const std::uint32_t digits = shift == 0 ? 1023 : 2047;
+    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kPickThreads) bins[i] = 0;
+    __syncthreads();
+    for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
+      const float x = row.logit(i);
+      const int bin = row.linear_bin(x);
+      if (shift < 0) {
+        atomicAdd(&bins[bin], counts ? Sum{1} : row.units(x));
+      } else if (const std::uint32_t key = key_of(x); bin == linear && (key & known) == place.key) {
+        atomicAdd(&bins[(key >> shift) & digits], counts ? Sum{1} : row.units(x));
+      }
+    }
+    __syncthreads();
+    const int bin = crossing(bins, bound, place.before);
+    if (shift < 0) {
+      linear = bin;
+    } else {
+      place.key |= static_cast<std::uint32_t>(bin) << shift, known |= digits << shift;
+    }
+  }
+  return place;
+}
+
+// The token number `skip` of those with this key, in the order of ids.
+template <class T>
+__device__ int token_of(const Row<T>& row, std::uint32_t key, Sum skip) {
+  __shared__ int found;
+  if (threadIdx.x == 0) found = static_cast<int>(row.V);
+  __syncthreads();
+  if (skip == 0) {
+    for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
+      if (key_of(row.logit(i)) == key) atomicMin(&found, static_cast<int>(i));
+    }
+  } else {
+    Sum passed = 0;
+    for (Size base = 0; base < row.V && passed <= skip; base += kPickThreads) {
+      const Size i = base + threadIdx.x;
+      const bool is_match = i < row.V && key_of(row.logit(i)) == key;
+      const auto count = static_cast<Sum>(__syncthreads_count(is_match));
+      if (passed + count > skip && is_match) {  // few: count those before this one
+        Sum own = passed;
+        for (Size j = base; j < i; ++j) own += key_of(row.logit(j)) == key ? 1 : 0;
+        if (own == skip) found = static_cast<int>(i);
+      }
+      passed += count;
+    }
+  }
+  __syncthreads();
+  const int token = found;
+  return token < row.V ? token : 0;
+}
+
+struct Choice {
+  float temperature, top_p, min_p;
+  Size top_k;
+};
+
+template <class T>
+__device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
+  float largest = -INFINITY;
+  for (Size i = threadIdx.x; i < row.V; i += kPickThreads) largest = fmaxf(largest, row.logit(i));
+  row.largest = block_max(largest, -INFINITY);
+  if (c.temperature == 0) return token_of(row, key_of(row.largest), 0);
+  Sum all = 0, likely = 0;
+  for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
+    const float x = row.logit(i);
+    const Sum own = row.units(x);
+    all += own;
+    if (row.weight(x) >= c.min_p) likely += own;
+  }
+  all = sum_of_block(all), likely = sum_of_block(likely);
+  if (c.top_k > 0 && c.top_k < row.V) {
+    const Place last = select(row, static_cast<Sum>(c.top_k), true, bins);
+    Sum larger = 0;
+    for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
+      const float x = row.logit(i);
+      if (key_of(x) < last.key) larger += row.units(x);
+    }
+    all = sum_of_block(larger) + (static_cast<Sum>(c.top_k) - last.before) * row.units(logit_of(last.key));
+  }
+  if (c.top_p < 1) {
+    const auto share = static_cast<Sum>(ceil(static_cast<double>(c.top_p) * static_cast<double>(all)));
+    const Sum bound = share < 1 ? 1 : share > all ? all : share;
+    const Place last = select(row, bound, false, bins);
+    const Sum own = row.units(logit_of(last.key));
+    if (own > 0) all = last.before + (bound - last.before + own - 1) / own * own;
+  }
+  if (likely < all) all = likely;
+  const auto reached = static_cast<Sum>(static_cast<double>(uniform) * static_cast<double>(all)) + 1;
+  const Sum bound = reached > all ? all : reached;
+  const Place place = select(row, bound, false, bins);
+  const Sum own = row.units(logit_of(place.key));
+  return token_of(row, place.key, own > 0 ? (bound - place.before - 1) / own : 0);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Choice choice) {
+  __shared__ Sum bins[kBins];
+  const Size r = blockIdx.x;
+  std::uint8_t* const seen = call.seen_RV == nullptr ? nullptr : call.seen_RV + r * call.V;
+  const Row<T> row{static_cast<const T*>(call.logits_RV) + r * call.V,
+                   seen,
+                   call.V,
+                   static_cast<float>(call.penalty),
+                   choice.temperature,
+                   0};
+  const float uniform =
+      pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]));
+  const int token = choose(row, choice, uniform, bins);
+  __syncthreads();  // all have read picks_R and seen
+  if (threadIdx.x != 0) return;
+  call.ids_R[r] = token;
+  ++call.picks_R[r];
+  if (seen != nullptr) seen[token] = 1;
+  if (call.lengths_R[r] < call.most_length) ++call.lengths_R[r];
+}
+
+}  // namespace
+
+template <>
+void pick_tokens(CudaStream stream, const PickTokens& call) {
+  if (call.R == 0) return;
+  const Choice choice{static_cast<float>(call.temperature), static_cast<float>(call.top_p),
+                      static_cast<float>(call.min_p), call.top_k};
+  dispatch_float(call.dtype, [&]<class T>() {
+    pick_kernel<T><<<static_cast<unsigned>(call.R), kPickThreads, 0, stream_of(stream)>>>(call, choice);
+  });
+  check_launch("pick_tokens");
+}
+
+}  // namespace lt::kernels

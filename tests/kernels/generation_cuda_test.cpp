@@ -1,0 +1,135 @@
+// Generation's kernels on CUDA against the CPU's: picking tokens, and products of few rows with constant weights.
+#include <array>
+
+#include "kernels/gemm.h"
+#include "kernels/on_both.h"
+#include "kernels/pick.h"
+
+using namespace lt;
+using namespace lt::kernels;
+using namespace lt::test;
+
+namespace {
+
+struct PickCase {
+  double temperature = 1;
+  Size top_k = 0;
+  double top_p = 1, min_p = 0, penalty = 1;
+};
+
+// The state of the rows on a device: ids, picks, lengths (i32) and the seen tokens.
+template <class Bytes>
+PickTokens call_of(const PickCase& c, DType dtype, Size R, Size V, const void* logits, Bytes* ids, Bytes* seen) {
+  PickTokens call{dtype, R, V, logits, c.temperature, c.top_k, c.top_p, c.min_p, c.penalty};
+  call.key = derive_key(7, "sample"), call.per_prompt = 2, call.most_length = 1000;
+  call.ids_R = reinterpret_cast<std::int32_t*>(ids);
+  call.picks_R = call.ids_R + R, call.lengths_R = call.ids_R + 2 * R;
+  if (c.penalty != 1) call.seen_RV = reinterpret_cast<std::uint8_t*>(seen);
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: the tokens that the CPU picks", "[cuda]") {
+  if (!has_gpu()) return;
+  const Size R = 3;
+  const std::array<PickCase, 9> cases{{{},
+                                       {.temperature = 0},
+                                       {.top_k = 1},
+                                       {.temperature = 0.7, .top_k = 50, .top_p = 0.9},
+                                       {.temperature = 2, .top_p = 0.5},
+                                       {.min_p = 0.3},
+                                       {.temperature = 1.5, .top_k = 200, .top_p = 0.95, .min_p = 0.05, .penalty = 1.3},
+                                       {.temperature = 0, .penalty = 5},
+                                       {.temperature = 100, .top_k = 650}}};
+  int picked = 0, different = 0;
+  for (const DType dtype : kFloats) {
+    for (const Size V : {61, 1024, 5003, 128256}) {
+      for (const PickCase& c : cases) {
+        CAPTURE(dtype_name(dtype), V, c.temperature, c.top_k, c.top_p, c.min_p, c.penalty);
+        Array logits = Array::random(dtype, R * V, static_cast<std::uint64_t>(V));
+        for (Size i = 0; i < R * V; ++i) logits.set(i, i % 7 == 0 ? 9 * logits[i] : 3 * logits[i]);
+        Array state(DType::f32, 3 * R), seen(DType::f32, (R * V + 3) / 4);  // bytes: f32 zeros
+        DeviceArray logits_there(logits), state_there(state), seen_there(seen);
+        for (int round = 0; round < 8; ++round) {
+          pick_tokens(CpuStream{}, call_of(c, dtype, R, V, logits.data(), static_cast<std::byte*>(state.data()),
+                                           static_cast<std::byte*>(seen.data())));
+          pick_tokens(gpu_stream(),
+                      call_of(c, dtype, R, V, logits_there.data(), static_cast<std::byte*>(state_there.data()),
+                              static_cast<std::byte*>(seen_there.data())));
+          Array found(DType::f32, 3 * R);
+          state_there.read(found);
+          const auto *const ours = static_cast<const std::int32_t*>(found.data()), *const expected =
+                                                                                       static_cast<const std::int32_t*>(
+                                                                                           state.data());
+          for (Size r = 0; r < R; ++r) {
+            ++picked, different += ours[r] != expected[r];
+            if (c.temperature == 0) CHECK(ours[r] == expected[r]);
+            CHECK(ours[R + r] == expected[R + r]);
+            CHECK(ours[2 * R + r] == expected[2 * R + r]);
+          }
+          if (ours[0] != expected[0] || ours[1] != expected[1] || ours[2] != expected[2]) break;  // seen differs now
+        }
+      }
+    }
+  }
+  CAPTURE(picked);
+  CHECK(different <= 3);  // weights in f32: a number closer than 1e-7 to a bound may fall on its other side
+}
+
+TEST_CASE("cuda: equal logits are picked by their number", "[cuda]") {
+  if (!has_gpu()) return;
+  const Size V = 100000;
+  Array logits(DType::bf16, V, 1.5), state(DType::f32, 3);
+  DeviceArray logits_there(logits), state_there(state);
+  for (int round = 0; round < 20; ++round) {
+    PickTokens call = call_of<std::byte>({}, DType::bf16, 1, V, logits_there.data(),
+                                         static_cast<std::byte*>(state_there.data()), nullptr);
+    const float uniform = pick_number(call.key, 0, 0, static_cast<std::uint64_t>(round));
+    pick_tokens(gpu_stream(), call);
+    state_there.read(state);
+    const std::int32_t id = *static_cast<const std::int32_t*>(state.data());
+    CHECK(std::abs(id - static_cast<std::int32_t>(uniform * static_cast<float>(V))) <= 1);
+  }
+}
+
+TEST_CASE("cuda: products of few rows with constant weights, and each row alone", "[cuda]") {
+  for_floats([](DType dtype) {
+    for (const Size M : {1, 2, 3, 4, 7, 8}) {
+      for (const auto& [N, K] : {std::pair<Size, Size>{1, 64}, {7, 8}, {33, 2048}, {2049, 520}, {130, 8192}}) {
+        for (const int terms : {0, 1, 2, 3}) {
+          CAPTURE(M, N, K, terms, dtype_name(dtype));
+          OnBoth both;
+          const int a = both.array(dtype, M * K), b = both.array(dtype, N * K), d = both.array(dtype, M * N),
+                    bias = both.array(dtype, N), add = both.array(dtype, M * N);
+          both.by_row(d, N > 16 ? N : M * N);
+          both.run(
+              [&, N = N, K = K](auto s, auto at) {
+                Gemm g{.M = M, .N = N, .K = K, .a = at(a), .b = at(b), .d = at(d), .transpose_b = true};
+                g.dtype = g.out = dtype, g.settings.constant_weights = true;
+                if (terms & 1) g.bias_N = at(bias);
+                if (terms & 2) g.add_MN = at(add);
+                gemm(s, g);
+              },
+              4);
+        }
+      }
+    }
+  });
+  if (!has_gpu()) return;
+  const Size N = 300, K = 4096;
+  const Array a = Array::random(DType::bf16, 8 * K, 1), b = Array::random(DType::bf16, N * K, 2);
+  DeviceArray a_there(a), b_there(b), all(8 * N * 2), one(N * 2);
+  Array together(DType::bf16, 8 * N), alone(DType::bf16, N);
+  Gemm g{.M = 8, .N = N, .K = K, .a = a_there.data(), .b = b_there.data(), .d = all.data(), .transpose_b = true};
+  g.dtype = g.out = DType::bf16, g.settings.constant_weights = true;
+  gemm(gpu_stream(), g);
+  all.read(together);
+  for (Size m = 0; m < 8; ++m) {
+    Gemm row = g;
+    row.M = 1, row.a = static_cast<std::byte*>(a_there.data()) + m * K * 2, row.d = one.data();
+    gemm(gpu_stream(), row);
+    one.read(alone);
+    for (Size n = 0; n < N; ++n) REQUIRE(together[m * N + n] == alone[n]);
+  }
+}
