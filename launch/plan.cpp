@@ -18,7 +18,8 @@ Run set_up_plan(CLI::App& app) {
   struct Options {
     int ranks = 0;  // 0: the ranks of this run
     PlanMachine machine;
-    bool json = false, fit = false;
+    bool json = false, fit = false, sample = false;
+    Size rows = 1;
     std::string memory;  // per rank
     std::optional<std::string> svg;
   };
@@ -46,6 +47,13 @@ Run set_up_plan(CLI::App& app) {
   app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time")
       ->option_text("FILE")
       ->excludes(fit);
+  auto* sample =
+      app.add_flag("--sample", plan->sample, "plan `ltrain sample` instead, with prompts of train.seq tokens")
+          ->excludes(fit);
+  app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
+      ->check(integer_from(1))
+      ->option_text("N = 1")
+      ->needs(sample);
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
@@ -53,7 +61,9 @@ Run set_up_plan(CLI::App& app) {
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     if (plan->svg) require_output("--svg", *plan->svg);
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
-    if (plan->fit) {
+    if (plan->sample) {
+      print(plan_sample(*config, plan->rows, plan->machine));
+    } else if (plan->fit) {
       print(fit_memory(*config, ranks, plan->machine, bytes_of(plan->memory)));
     } else {
       const Plan result = make_plan(*config, ranks, plan->machine);

@@ -98,7 +98,23 @@ class Train(TrainingTest):
                   for _ in range(2)]
         self.assertEqual((greedy[0].returncode, greedy[0].stdout), (0, greedy[1].stdout))
         self.assertTrue(greedy[0].stdout.startswith("The qui") and len(greedy[0].stdout) == 7 + 12 + 1)
-        self.assertRegex(greedy[0].stderr, r"^prefill 7 tokens, \d+ tokens/s; decode 11 tokens, \d+ tokens/s\n$")
+        self.assertRegex(greedy[0].stderr, r"^prefill 7 tokens, \d+ tokens/s; decode 11 tokens, \d+ tokens/s\n"
+                                           r"memory peak \d+ bytes on cpu\n$")
+        several = program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--prompt", "x", "--n", 2, "--tokens", 12,
+                              "--temperature", 0)
+        texts = several.stdout.split("\n\x1e\n")
+        self.assertEqual((len(texts), texts[0], texts[1] + "\n"), (4, texts[1], greedy[0].stdout), several.stderr)
+        self.assertRegex(several.stderr, "^prefill 8 tokens, ")  # each prompt once
+        end = greedy[0].stdout[12:14]
+        stopped = program.run("sample", "--checkpoint", run, "--prompt", "The qui", "--tokens", 12, "--temperature", 0,
+                              "--stop", "never", "--stop", end)
+        self.assertEqual(stopped.stdout, "The qui" + greedy[0].stdout[7:].split(end)[0] + "\n")
+        planned = program.run("plan", "--sample", "--json", "--config", run / "config.toml", "--train.seq=7")
+        self.assertIn(f"memory peak {json.loads(planned.stdout)['peak_bytes']} bytes", greedy[0].stderr)
+        for option, value, expected in (("--stop", "", 'a text, got ""'), ("--min-p", 2, 'a number from 0 to 1, got "2"'),
+                                        ("--n", 0, 'an integer from 1 to 2147483647, got "0"')):
+            self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", option, value), 2,
+                              f"[usage] {option}: expected {expected}")
         long = program.run("sample", "--checkpoint", run, "--prompt", "x", "--tokens", 700, "--top-k", 3, "--top-p", 0.9)
         self.assertEqual((long.returncode, len(long.stdout)), (0, 1 + 700 + 1), long.stderr)
 

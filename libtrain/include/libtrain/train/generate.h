@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libtrain/data/data.h"
@@ -15,11 +16,14 @@
 namespace lt {
 
 struct SamplingOptions {
-  Size tokens = 200;
-  double temperature = 1.0;  // 0: greedy
-  Size top_k = 0;            // 0: all
-  double top_p = 1.0;        // nucleus (Holtzman et al. 2020)
+  Size tokens = 200;              // of each continuation
+  double temperature = 1.0;       // 0: greedy
+  Size top_k = 0;                 // 0: all
+  double top_p = 1.0;             // nucleus (Holtzman et al. 2020)
+  double min_p = 0;               // tokens at least this likely, relative to the likeliest (Nguyen et al. 2024)
+  double repetition_penalty = 1;  // of tokens in the prompt or the output (Keskar et al. 2019); 1: none
   std::uint64_t seed = 1337;
+  Size continuations = 1;  // of each prompt
 };
 
 struct GenerationTiming {
@@ -27,13 +31,48 @@ struct GenerationTiming {
   double prefill_s = 0, decode_s = 0;
 };
 
-// Continues `prompt` by options.tokens tokens and calls `emit` with each. The model's parameters must be in place. A
-// prompt that leaves no room within max_seq is cut from the left. If generation passes max_seq, the window slides: the
-// last half of the context is read again. An empty prompt starts from token 0.
-// The prompt's tokens must be below the model's vocabulary; otherwise the behaviour is undefined. temperature and top_k
-// must not be negative, and top_p must be in [0, 1]. None of this is checked. Exceptions of `emit` pass through.
-GenerationTiming generate(nn::Transformer& model, const std::vector<std::uint32_t>& prompt,
-                          const SamplingOptions& options, const std::function<void(std::uint32_t)>& emit);
+// Sequences that grow side by side, each with its own length. Row r is continuation r % options.continuations of prompt
+// r / options.continuations. Its random numbers are a function of the seed and these two; its logits do not depend on
+// the other rows where matrix products of several rows give each row the bits that it gets alone: on CUDA up to 8 rows.
+// The keys and values of model.max_seq tokens of each row stay in memory, in the model's dtype. A text that leaves no
+// room is cut from the left. If it passes max_seq, the window slides: its last half is read again.
+// temperature and top_k must not be negative, top_p must be in [0, 1], min_p in [0, 1] and repetition_penalty above 0.
+// None of this is checked. The model's parameters must be in place, and stay there.
+class Generator {
+ public:
+  using Tokens = std::vector<std::uint32_t>;
+
+  Generator(nn::Transformer& model, Size rows, const SamplingOptions& options);
+  ~Generator();
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+
+  // Adds tokens to a row's text. They must be below the model's vocabulary; otherwise the behaviour is undefined.
+  void append(Size row, const Tokens& tokens);
+  // Picks the next token of each row that has not ended, and adds it to the row's text. A row without text begins with
+  // token 0. Returns the tokens of all rows; those of ended rows mean nothing. On a meta device only memory is counted.
+  const Tokens& step();
+  // The row takes no part in later steps.
+  void end(Size row);
+
+  const GenerationTiming& timing() const;
+  Size cache_bytes() const;
+  // The memory of the passes, for display: its size, and the plans by name, with the shapes of the tokens.
+  Size arena_bytes() const;
+  std::vector<std::pair<std::string, Size>> pass_bytes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Continues each prompt `options.continuations` times by at most options.tokens tokens. Calls `emit` with the row of a
+// Generator and each token; a row ends where it returns false. Exceptions of `emit` pass through.
+GenerationTiming generate(nn::Transformer& model, const std::vector<Generator::Tokens>& prompts,
+                          const SamplingOptions& options, const std::function<bool(Size, std::uint32_t)>& emit);
+// The same for one prompt, continued once.
+GenerationTiming generate(nn::Transformer& model, const Generator::Tokens& prompt, const SamplingOptions& options,
+                          const std::function<void(std::uint32_t)>& emit);
 
 // The sample that training draws: 256 tokens at temperature 0.8.
 std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std::uint32_t>& prompt, std::uint64_t seed);

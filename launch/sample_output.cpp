@@ -1,0 +1,51 @@
+// Writes generated texts in their order.
+#include "sample_output.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace lt::launch {
+
+void write_out(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+SampleOutput::SampleOutput(const Tokenizer& tokenizer, const std::vector<std::string>& prompts,
+                           const std::vector<std::string>& stops) {
+  for (const std::string& prompt : prompts) texts_.push_back({TextStream(tokenizer), StopText(stops), prompt});
+  write_ready();
+}
+
+bool SampleOutput::push(Size index, std::uint32_t token) {
+  Text& text = texts_[static_cast<std::size_t>(index)];
+  text.unwritten += text.stop.push(text.stream.push(token));
+  if (text.stop.has_stopped()) end(text);
+  write_ready();
+  return !text.has_ended;
+}
+
+void SampleOutput::finish() {
+  for (Text& text : texts_) {
+    if (!text.has_ended) end(text);
+  }
+  write_ready();
+}
+
+void SampleOutput::end(Text& text) {
+  if (!text.stop.has_stopped()) text.unwritten += text.stop.push(text.stream.finish());
+  if (!text.stop.has_stopped()) text.unwritten += text.stop.finish();
+  text.unwritten += '\n';
+  text.has_ended = true;
+}
+
+void SampleOutput::write_ready() {
+  for (; current_ < texts_.size(); ++current_) {
+    Text& text = texts_[current_];
+    write_out(std::exchange(text.unwritten, {}));
+    if (!text.has_ended) return;
+    if (current_ + 1 < texts_.size()) write_out(kTextSeparator);
+  }
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,253 @@
+// Generates tokens of several sequences with a cache of keys and values. Ids, lengths and random numbers stay on the
+// device. Where all rows read one token, a step is the same work in the same memory, so on CUDA it becomes a graph.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "kernels/pick.h"
+#include "libtrain/device/context.h"
+#include "libtrain/kernels/random.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/tensor/autograd.h"
+#include "libtrain/train/generate.h"
+#include "parallel/step_graph.h"
+#include "parallel/step_memory.h"
+#include "tensor/dispatch.h"
+#include "tensor/host_stage.h"
+#include "train/seconds.h"
+
+namespace lt {
+namespace {
+
+// After two steps every lazily chosen algorithm is cached.
+constexpr int kStepsBeforeGraph = 2;
+
+// On a meta device only the shape.
+Tensor numbers(const std::vector<std::int32_t>& values, const Shape& shape, Device device) {
+  return device.is_meta() ? Tensor::empty(shape, DType::i32, device) : Tensor::from(values, shape, device);
+}
+
+}  // namespace
+
+struct Generator::Impl {
+  // The text of a row, as far as the window reaches.
+  struct RowText {
+    std::vector<std::uint32_t> text;
+    Size held = 0;  // tokens of the text that are in the cache
+    bool has_ended = false;
+    std::vector<std::uint8_t> seen;  // 1 for each token that occurred; empty without a penalty
+
+    Size unread() const { return static_cast<Size>(text.size()) - held; }
+  };
+
+  Impl(nn::Transformer& given, Size rows, const SamplingOptions& sampling)
+      : model(given),
+        options(sampling),
+        like(given.all_parameters().front().parameter->tensor().detach()),
+        device(like.device()),
+        capacity(given.spec().max_seq),
+        texts(static_cast<std::size_t>(rows)),
+        state(given.decode_state(rows, capacity)),
+        ids(Tensor::zeros({rows, 1}, DType::i32, device)),
+        lengths(Tensor::zeros({rows}, DType::i32, device)),
+        picks(Tensor::zeros({rows}, DType::i32, device)),
+        logits(Tensor::empty({rows, 1, given.spec().vocab}, like.dtype(), device)),
+        memory(device),
+        picked(device, ids.bytes()) {
+    if (options.repetition_penalty == 1) return;
+    seen = Tensor::zeros({rows, model.spec().vocab}, DType::u8, device);
+    marks.emplace(device, model.spec().vocab);
+    for (RowText& row : texts) row.seen.resize(static_cast<std::size_t>(model.spec().vocab));
+  }
+
+  Size rows() const { return static_cast<Size>(texts.size()); }
+  RowText& row(Size r) { return texts[static_cast<std::size_t>(r)]; }
+
+  void append(RowText& to, const Tokens& tokens) {
+    to.text.insert(to.text.end(), tokens.begin(), tokens.end());
+    if (to.seen.empty() || device.is_meta()) return;
+    for (const std::uint32_t token : tokens) to.seen[token] = 1;
+  }
+
+  // Rehearses a pass over new tokens on a meta model of the same shape.
+  StepMemory::Rehearsal rehearsal() const {
+    return [this](const std::string& name, const Batch& shapes) {
+      const UncountedMemoryScope no_memory;
+      const Device meta = meta_for(device);
+      const auto twin = nn::make_transformer(model.spec());
+      twin->materialize(meta, like.dtype(), 0);
+      const Size count = shapes.inputs.dim(0);
+      nn::DecodeState on_meta = twin->decode_state(count, capacity);
+      if (shapes.inputs.dim(1) == 1) on_meta.lengths = Tensor::empty({count}, DType::i32, meta);
+      const Tensor to = Tensor::empty({count, 1, model.spec().vocab}, like.dtype(), meta);
+      return record_memory_plan(name, meta, [&] { copy(to, twin->logits(shapes.inputs, &on_meta)); });
+    };
+  }
+
+  // Reads the row's new text into the cache.
+  void read(Size r) {
+    RowText& own = row(r);
+    const Size first = r - r % options.continuations;
+    const Tensor to = logits.narrow(0, r, 1);
+    if (r != first && own.held == 0 && row(first).text == own.text && row(first).unread() == 0) {
+      const nn::DecodeState from = state.row(first), there = state.row(r);
+      const auto length = static_cast<Size>(own.text.size());
+      for (std::size_t i = 0; i < there.layers.size(); ++i) {
+        copy(there.layers[i].k.narrow(1, 0, length), from.layers[i].k.narrow(1, 0, length));
+        copy(there.layers[i].v.narrow(1, 0, length), from.layers[i].v.narrow(1, 0, length));
+      }
+      copy(to, logits.narrow(0, first, 1));
+    } else {
+      const std::vector<std::int32_t> text(own.text.begin() + own.held, own.text.end());
+      const auto count = static_cast<Size>(text.size());
+      const Tensor tokens = numbers(text, {1, count}, device);
+      nn::DecodeState alone = state.row(r);
+      alone.length = own.held;
+      if (count == 1) alone.lengths = numbers({static_cast<std::int32_t>(own.held)}, {1}, device);
+      memory.run("prefill", {tokens, {}}, rehearsal(), [&] { copy(to, model.logits(tokens, &alone)); });
+      timing.prefill_tokens += count;
+    }
+    own.held = static_cast<Size>(own.text.size());
+    if (own.seen.empty() || device.is_meta()) return;
+    std::copy(own.seen.begin(), own.seen.end(), static_cast<std::uint8_t*>(marks->data()));
+    marks->send(seen.narrow(0, r, 1).view({model.spec().vocab}));
+    Stream::compute(device).synchronize();
+  }
+
+  // The last token of each row, through the model.
+  void decode() {
+    memory.run("decode", {ids, {}}, rehearsal(), [this] { copy(logits, model.logits(ids, &state)); });
+  }
+
+  void pick() {
+    const auto values = [](const Tensor& x) { return x.data<std::int32_t>(); };
+    dispatch(device, [&](auto s) {
+      kernels::pick_tokens(s, {.dtype = logits.dtype(),
+                               .R = rows(),
+                               .V = model.spec().vocab,
+                               .logits_RV = logits.data(),
+                               .temperature = options.temperature,
+                               .top_k = options.top_k,
+                               .top_p = options.top_p,
+                               .min_p = options.min_p,
+                               .penalty = options.repetition_penalty,
+                               .key = derive_key(options.seed, "sample"),
+                               .per_prompt = options.continuations,
+                               .ids_R = values(ids),
+                               .picks_R = values(picks),
+                               .lengths_R = values(lengths),
+                               .most_length = capacity - 1,
+                               .seen_RV = seen.defined() ? static_cast<std::uint8_t*>(seen.data()) : nullptr});
+    });
+  }
+
+  // decode() and pick(), all rows with one new token.
+  void decode_and_pick() {
+    const bool may_capture = device.type == DeviceType::cuda && Context::current().timeline == nullptr;
+    if (!may_capture || ++eager_steps <= kStepsBeforeGraph) return decode(), pick();
+    const Stream stream = Stream::compute(device);
+    memory.prepare("decode", {ids, {}}, rehearsal());  // must not happen during the capture
+    memory.reserve();
+    const StepGraph::Key key{"decode", memory.arena_number()};
+    if (!graph || graph->key() != key) {
+      graph.reset();
+      graph.emplace(key, stream, [this] { decode(), pick(); });
+    }
+    graph->launch(stream);
+  }
+
+  const Tokens& step() {
+    const TapeScope no_recording(nullptr);
+    KernelSettings settings = Context::current().kernels;
+    settings.constant_weights = true;
+    const ContextMemberScope<&Context::kernels> kernels(settings);
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<Size> unread;
+    Size decoded = 0, longest = 0;
+    for (Size r = 0; r < rows(); ++r) {
+      RowText& own = row(r);
+      if (own.has_ended) continue;
+      if (own.text.empty()) append(own, {0});
+      if (static_cast<Size>(own.text.size()) > capacity) {
+        own.text.erase(own.text.begin(), own.text.end() - std::max<Size>(1, capacity / 2));
+        own.held = 0;
+      }
+      const bool has_one = own.held > 0 && own.unread() == 1;  // the one that was picked
+      has_one ? static_cast<void>(++decoded) : unread.push_back(r);
+      if (has_one) longest = std::max(longest, own.held);
+    }
+    state.lengths = lengths, state.length = longest;
+    if (decoded > 0 && unread.empty()) {
+      decode_and_pick();
+    } else {
+      if (decoded > 0) decode();
+      for (const Size r : unread) read(r);
+      std::vector<std::int32_t> before;  // pick() counts them up
+      for (const RowText& own : texts) {
+        const bool is_read = own.unread() == 0;
+        before.push_back(static_cast<std::int32_t>(std::max<Size>(0, is_read ? own.held - 1 : own.held)));
+      }
+      copy(lengths, numbers(before, {rows()}, device));
+      pick();
+    }
+    timing.decode_tokens += decoded;
+    receive();
+    (unread.empty() ? timing.decode_s : timing.prefill_s) += seconds_since(start);
+    return tokens;
+  }
+
+  // Adds the picked tokens to the texts.
+  void receive() {
+    picked.receive(ids);
+    Stream::compute(device).synchronize();
+    tokens.assign(texts.size(), 0);
+    for (std::size_t r = 0; r < texts.size(); ++r) {
+      RowText& own = texts[r];
+      if (!device.is_meta()) tokens[r] = static_cast<const std::uint32_t*>(picked.data())[r];
+      if (own.has_ended) continue;
+      own.held = static_cast<Size>(own.text.size());
+      append(own, {tokens[r]});
+    }
+  }
+
+  nn::Transformer& model;
+  SamplingOptions options;
+  Tensor like;
+  Device device;
+  Size capacity;
+  std::vector<RowText> texts;
+  nn::DecodeState state;
+  Tensor ids, lengths, picks, logits, seen;
+  StepMemory memory;
+  HostStage picked;
+  std::optional<HostStage> marks;
+  std::optional<StepGraph> graph;
+  int eager_steps = 0;
+  Tokens tokens;
+  GenerationTiming timing;
+};
+
+Generator::Generator(nn::Transformer& model, Size rows, const SamplingOptions& options)
+    : impl_(std::make_unique<Impl>(model, rows, options)) {}
+Generator::~Generator() = default;
+
+void Generator::append(Size row, const Tokens& tokens) { impl_->append(impl_->row(row), tokens); }
+const Generator::Tokens& Generator::step() { return impl_->step(); }
+void Generator::end(Size row) { impl_->row(row).has_ended = true; }
+const GenerationTiming& Generator::timing() const { return impl_->timing; }
+
+Size Generator::cache_bytes() const {
+  Size bytes = 0;
+  for (const ops::KvCache& cache : impl_->state.layers) bytes += cache.k.bytes() + cache.v.bytes();
+  return bytes;
+}
+
+Size Generator::arena_bytes() const { return impl_->memory.arena_bytes(); }
+
+std::vector<std::pair<std::string, Size>> Generator::pass_bytes() const {
+  std::vector<std::pair<std::string, Size>> passes;
+  for (const auto& [name, plan] : impl_->memory.plans()) passes.emplace_back(plan->name, plan->packing.bytes);
+  return passes;
+}
+
+}  // namespace lt

@@ -1,0 +1,79 @@
+// Plans the memory of generation: the real generator on the meta device.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "libtrain/train/generate.h"
+#include "libtrain/train/planner.h"
+#include "libtrain/train/run_options.h"
+#include "memory/workspace.h"
+#include "record/short_text.h"
+
+namespace lt {
+
+SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
+  const Config config = resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
+  const auto model = nn::make_transformer(model_spec(config));
+  const StepOptions options = step_options(config);
+  const Device device = meta_for(options.device);
+  const nn::TransformerSpec& spec = model->spec();
+  SamplePlan plan;
+  plan.model =
+      fmt::format("{}: {}, width {}, vocab {}", spec.family, counted(spec.layers, "layer"), spec.width, spec.vocab);
+  plan.dtype = config.train.dtype;
+  plan.rows = rows, plan.prompt_tokens = config.train.seq, plan.capacity = spec.max_seq;
+  const Size before = memory_live(device).total;
+  reset_memory_peak(device);
+  model->materialize(device, options.dtype, 0);
+  plan.weight_bytes = memory_live(device).total - before;
+  Generator generator(*model, rows, {});
+  for (Size row = 0; row < rows; ++row) {
+    generator.append(row, Generator::Tokens(static_cast<std::size_t>(config.train.seq)));
+  }
+  for (int pass = 0; pass < 2; ++pass) generator.step();  // reads the prompts, then decodes
+  plan.cache_bytes = generator.cache_bytes(), plan.arena_bytes = generator.arena_bytes();
+  for (const auto& [name, bytes] : generator.pass_bytes()) {
+    (name == "prefill" ? plan.prefill_bytes : plan.decode_bytes) = bytes;
+  }
+  plan.workspace_bytes = cuda::workspace_bytes(target_of(device));
+  plan.peak_bytes = memory_peak(device).total - before + plan.workspace_bytes;
+  return plan;
+}
+
+std::string to_json(const SamplePlan& plan) {
+  return nlohmann::ordered_json{{"model", plan.model},
+                                {"dtype", plan.dtype},
+                                {"rows", plan.rows},
+                                {"prompt_tokens", plan.prompt_tokens},
+                                {"capacity", plan.capacity},
+                                {"weight_bytes", plan.weight_bytes},
+                                {"cache_bytes", plan.cache_bytes},
+                                {"prefill_bytes", plan.prefill_bytes},
+                                {"decode_bytes", plan.decode_bytes},
+                                {"arena_bytes", plan.arena_bytes},
+                                {"workspace_bytes", plan.workspace_bytes},
+                                {"peak_bytes", plan.peak_bytes}}
+      .dump(2);
+}
+
+std::string to_text(const SamplePlan& plan) {
+  const auto line = [](const std::string& name, Size bytes, const std::string& note) {
+    return fmt::format("  {:<11} {:>13.2f} MiB{}{}\n", name, static_cast<double>(bytes) / (1 << 20),
+                       note.empty() ? "" : "  ", note);
+  };
+  const Size rest = plan.peak_bytes - plan.weight_bytes - plan.cache_bytes - plan.arena_bytes - plan.workspace_bytes;
+  std::string text = fmt::format("{}\n{} of {} in {}\n", plan.model, counted(plan.rows, "sequence"),
+                                 counted(plan.prompt_tokens, "prompt token"), plan.dtype);
+  text += line("weights", plan.weight_bytes, "");
+  text += line("cache", plan.cache_bytes, fmt::format("keys and values of {} tokens a sequence", plan.capacity));
+  text += line("arena", plan.arena_bytes, "the larger of the two passes");
+  text += line("  prefill", plan.prefill_bytes, "a prompt at a time");
+  text += line("  decode", plan.decode_bytes, "");
+  if (plan.workspace_bytes > 0) text += line("workspace", plan.workspace_bytes, "");
+  text += line("logits, ids", rest, "");
+  text += line("peak", plan.peak_bytes, "");
+  text.pop_back();
+  return text;
+}
+
+}  // namespace lt

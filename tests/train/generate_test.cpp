@@ -1,0 +1,167 @@
+// Generation: several prompts and continuations at a time give what each gives alone; windows, stop texts, memory.
+#include <algorithm>
+
+#include "libtrain/memory/memory.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/train/generate.h"
+#include "libtrain/train/planner.h"
+#include "libtrain/train/run_options.h"
+#include "test_main/catch.h"
+#include "train/stop_text.h"
+
+using namespace lt;
+using Tokens = Generator::Tokens;
+
+namespace {
+
+nn::TransformerSpec tiny(const std::string& family, Size max_seq = 24) {
+  nn::TransformerSpec spec{.layers = 2, .heads = 4, .width = 32, .vocab = 61, .max_seq = max_seq};
+  spec.family = family;
+  if (family != "gpt2") spec.kv_heads = 2;
+  return spec;
+}
+
+std::unique_ptr<nn::Transformer> model_of(const nn::TransformerSpec& spec, DType dtype = DType::f32) {
+  auto model = nn::make_transformer(spec);
+  model->materialize(kCpu, dtype, 5);
+  for (const nn::NamedParameter& entry : model->all_parameters()) {  // far from uniform logits
+    if (entry.parameter->shape().dims() < 2) continue;
+    const Tensor& values = entry.parameter->tensor();
+    copy(values.detach(), ops::scale(values.detach(), 12));
+  }
+  return model;
+}
+
+std::vector<Tokens> generated(nn::Transformer& model, const std::vector<Tokens>& prompts,
+                              const SamplingOptions& options) {
+  std::vector<Tokens> rows(prompts.size() * static_cast<std::size_t>(options.continuations));
+  generate(model, prompts, options, [&](Size row, std::uint32_t token) {
+    rows[static_cast<std::size_t>(row)].push_back(token);
+    return true;
+  });
+  return rows;
+}
+
+// Greedy tokens without a cache: each step reads the whole text, of which the window slides as documented.
+Tokens without_cache(nn::Transformer& model, Tokens text, Size tokens) {
+  Tokens found;
+  for (Size i = 0; i < tokens; ++i) {
+    const auto capacity = static_cast<std::size_t>(model.spec().max_seq);
+    if (text.size() > capacity) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(capacity / 2));
+    const std::vector<std::int32_t> ids(text.begin(), text.end());
+    const auto count = static_cast<Size>(ids.size());
+    const std::vector<float> logits =
+        model.logits(Tensor::from(ids, {1, count})).narrow(1, count - 1, 1).to_vector<float>();
+    found.push_back(static_cast<std::uint32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+    text.push_back(found.back());
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("generate: greedy tokens are those of the whole text without a cache, beyond the window too", "[train]") {
+  for (const char* const family : {"gpt2", "llama", "qwen3"}) {
+    CAPTURE(family);
+    const auto model = model_of(tiny(family));
+    const std::vector<Tokens> prompts{{1, 2, 3}, {7}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11, 12, 13}};
+    const std::vector<Tokens> rows = generated(*model, prompts, {.tokens = 40, .temperature = 0});
+    for (std::size_t i = 0; i < prompts.size(); ++i) CHECK(rows[i] == without_cache(*model, prompts[i], 40));
+  }
+}
+
+TEST_CASE("generate: continuations differ, are functions of seed, prompt and number, and end on their own", "[train]") {
+  const auto model = model_of(tiny("llama", 64));
+  const SamplingOptions options{
+      .tokens = 20, .temperature = 1.5, .top_p = 0.95, .min_p = 0.01, .repetition_penalty = 1.1, .continuations = 3};
+  const std::vector<Tokens> prompts{{1, 2, 3}, {4, 5}};
+  const std::vector<Tokens> rows = generated(*model, prompts, options);
+  for (std::size_t i = 1; i < rows.size(); ++i) CHECK(rows[i] != rows[0]);
+  CHECK(generated(*model, prompts, options) == rows);
+  // The first prompt alone, and its first continuation alone.
+  const std::vector<Tokens> first = generated(*model, {prompts[0]}, options);
+  CHECK(first == std::vector<Tokens>(rows.begin(), rows.begin() + 3));
+  SamplingOptions one = options;
+  one.continuations = 1;
+  CHECK(generated(*model, {prompts[0]}, one)[0] == rows[0]);
+  Tokens single;
+  generate(*model, prompts[0], one, [&](std::uint32_t token) { single.push_back(token); });
+  CHECK(single == rows[0]);
+  // A row that ends leaves the others as they are.
+  std::vector<Tokens> some(rows.size());
+  generate(*model, prompts, options, [&](Size row, std::uint32_t token) {
+    Tokens& own = some[static_cast<std::size_t>(row)];
+    own.push_back(token);
+    return row != 1 || own.size() < 4;
+  });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CHECK(some[i] == (i == 1 ? Tokens(rows[i].begin(), rows[i].begin() + 4) : rows[i]));
+  }
+}
+
+TEST_CASE("generate: a text may go on after more tokens were added to it", "[train]") {
+  const auto model = model_of(tiny("llama", 64));
+  const SamplingOptions greedy{.temperature = 0};
+  Generator turns(*model, 1, greedy);
+  turns.append(0, {3, 1, 4});
+  Tokens text{3, 1, 4};
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int i = 0; i < 5; ++i) {
+      const Tokens expected = without_cache(*model, text, 1);
+      text.push_back(turns.step()[0]);
+      CHECK(text.back() == expected[0]);
+    }
+    turns.append(0, {1, 5, 9}), text.insert(text.end(), {1, 5, 9});
+  }
+}
+
+TEST_CASE("generate: the penalty makes every token of prompt and output less likely", "[train]") {
+  const auto model = model_of(tiny("llama", 64));
+  const Tokens free = generated(*model, {{1, 2}}, {.tokens = 40, .temperature = 0})[0];
+  const Tokens once = generated(*model, {{1, 2}}, {.tokens = 40, .temperature = 0, .repetition_penalty = 1e5})[0];
+  const auto distinct = [](Tokens tokens) {
+    std::sort(tokens.begin(), tokens.end());
+    return std::unique(tokens.begin(), tokens.end()) - tokens.begin();
+  };
+  CHECK(distinct(free) < 40);
+  CHECK(distinct(once) > distinct(free));
+}
+
+TEST_CASE("generate: the planned peak is that of the run", "[train]") {
+  for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {
+    for (const char* const dtype : {"f32", "bf16"}) {
+      for (const Size rows : {1, 3}) {
+        CAPTURE(preset, dtype, rows);
+        const Config config = load_config("", {{"model.preset", preset}, {"train.dtype", dtype}, {"train.seq", "77"}});
+        const SamplePlan plan = plan_sample(config, rows);
+        const Size before = memory_live(kCpu).total;
+        reset_memory_peak(kCpu);
+        const auto model = nn::make_transformer(model_spec(resolve(config)));
+        model->materialize(kCpu, step_options(resolve(config)).dtype, 5);
+        generated(*model, std::vector<Tokens>(static_cast<std::size_t>(rows), Tokens(77)), {.tokens = 5});
+        CHECK(memory_peak(kCpu).total - before == plan.peak_bytes);
+        const nn::TransformerSpec& spec = model->spec();
+        CHECK(plan.cache_bytes == 2 * spec.layers * rows * spec.max_seq * spec.kv_heads * spec.head_dim *
+                                      dtype_bytes(step_options(resolve(config)).dtype));
+      }
+    }
+  }
+}
+
+TEST_CASE("stop texts: the text ends before the first, and no part of one is shown", "[train]") {
+  const auto shown = [](const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
+    StopText stop(stops);
+    std::string text;
+    for (const std::string& piece : pieces) {
+      text += stop.push(piece) + "|";
+      if (stop.has_stopped()) return text + "stop";
+    }
+    return text + stop.finish();
+  };
+  CHECK(shown({}, {"a", "b"}) == "a|b|");
+  CHECK(shown({"\n\n"}, {"a\n", "b", "\n", "\nc"}) == "a|\nb|||stop");
+  CHECK(shown({"END", "ND!"}, {"xE", "N", "D!"}) == "x|||stop");
+  CHECK(shown({"aab"}, {"a", "a", "a", "b"}) == "||a||stop");
+  CHECK(shown({"ab", "b"}, {"xab"}) == "x|stop");
+  CHECK(shown({"abc"}, {"ab"}) == "|ab");
+}
