@@ -2,10 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <iostream>
+#include <iterator>
 #include <memory>
+#include <optional>
 
 #include "command.h"
+#include "conversation.h"
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "model_options.h"
@@ -18,41 +24,71 @@ namespace {
 struct SampleOptions {
   ModelOptions model;
   std::vector<std::string> prompts, stops;
+  std::string chat;  // a template's name; empty: texts
   SamplingOptions sampling;
 };
 
 double rate(Size tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 
-std::vector<std::uint32_t> tokens_of(const std::string& text, const LoadedModel& loaded) {
-  const std::vector<std::uint32_t> tokens = loaded.tokenizer->encode(text);
-  for (const std::uint32_t token : tokens) {
-    const Size vocab = loaded.model->spec().vocab;
-    if (token < vocab) continue;
-    throw UsageError("usage",
-                     fmt::format("--prompt: expected tokens below the model's vocabulary {}, got {}", vocab, token));
-  }
-  return tokens;
-}
-
-void report_rates(const GenerationTiming& timing, Device device) {
+void report_rates(const GenerationTiming& timing, const LoadedModel& loaded) {
+  const Device device = loaded.model->all_parameters().front().parameter->tensor().device();
   fmt::print(stderr, "prefill {} tokens, {:.0f} tokens/s; decode {} tokens, {:.0f} tokens/s\n", timing.prefill_tokens,
              rate(timing.prefill_tokens, timing.prefill_s), timing.decode_tokens,
              rate(timing.decode_tokens, timing.decode_s));
   fmt::print(stderr, "memory peak {} bytes on {}\n", memory_peak(device).total, to_string(device));
 }
 
-void continue_prompts(const SampleOptions& options, LoadedModel& loaded) {
-  std::vector<std::vector<std::uint32_t>> prompts;
+// Each prompt is a text, or with a chat template the first turn of a user, and the answer its continuation.
+GenerationTiming continue_prompts(const SampleOptions& options, LoadedModel& loaded, const ChatTemplate* chat) {
+  std::vector<Tokenizer::Ids> prompts;
   std::vector<std::string> texts;
   for (const std::string& prompt : options.prompts) {
-    prompts.push_back(tokens_of(prompt, loaded));
-    texts.insert(texts.end(), static_cast<std::size_t>(options.sampling.continuations), prompt);
+    const std::array<ChatMessage, 1> turn{{{"user", prompt}}};
+    prompts.push_back(tokens_of(chat != nullptr ? chat->render(turn, true) : prompt, loaded));
+    texts.insert(texts.end(), static_cast<std::size_t>(options.sampling.continuations),
+                 chat != nullptr ? prompt + "\n" : prompt);
   }
-  SampleOutput output(*loaded.tokenizer, texts, options.stops);
-  const GenerationTiming timing = generate(*loaded.model, prompts, options.sampling,
-                                           [&](Size row, std::uint32_t token) { return output.push(row, token); });
+  std::optional<EndOfTurn> turn;
+  if (chat != nullptr) turn.emplace(*chat, *loaded.tokenizer);
+  SampleOutput output(*loaded.tokenizer, texts, turn ? turn->with_text(options.stops) : options.stops);
+  const GenerationTiming timing =
+      generate(*loaded.model, prompts, options.sampling, [&](Size row, std::uint32_t token) {
+        if (!turn || !turn->is_end(token)) return output.push(row, token);
+        output.end(row);
+        return false;
+      });
   output.finish();
-  report_rates(timing, loaded.model->all_parameters().front().parameter->tensor().device());
+  return timing;
+}
+
+bool reads_input(const std::vector<std::string>& prompts) {
+  return std::find(prompts.begin(), prompts.end(), "-") != prompts.end();
+}
+
+// Standard input is a text, or with a chat template the turns of a conversation.
+void check_options(const SampleOptions& options) {
+  const bool is_chat = !options.chat.empty();
+  if (options.prompts.empty() && !is_chat) {
+    throw UsageError("usage", "--prompt: expected a value, got none", "ltrain sample --help");
+  }
+  if (reads_input(options.prompts) && options.prompts.size() > 1) {
+    throw UsageError("usage", "--prompt -: expected it alone, got it beside other prompts");
+  }
+  if (is_chat && (options.prompts.empty() || reads_input(options.prompts)) && options.sampling.continuations > 1) {
+    throw UsageError("usage", fmt::format("--n: expected 1 in a conversation, got {}", options.sampling.continuations));
+  }
+}
+
+GenerationTiming run_sample(SampleOptions options, LoadedModel& loaded) {
+  std::optional<ChatTemplate> chat;
+  if (!options.chat.empty()) chat.emplace(options.chat, *loaded.tokenizer);
+  if (chat && (options.prompts.empty() || reads_input(options.prompts))) {
+    return converse(loaded, *chat, options.sampling, options.stops);
+  }
+  if (reads_input(options.prompts)) {
+    options.prompts = {{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}};
+  }
+  return continue_prompts(options, loaded, chat ? &*chat : nullptr);
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
@@ -86,11 +122,14 @@ void add_sampling_options(CLI::App& app, SamplingOptions& sampling) {
 Run set_up_sample(CLI::App& app) {
   const auto o = std::make_shared<SampleOptions>();
   add_model_options(app, o->model);
-  app.add_option("--prompt", o->prompts, "text to continue; may be repeated")
-      ->required()
+  app.add_option("--prompt", o->prompts, "text to continue; may be repeated; -: standard input")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->option_text("TEXT (required)");
+      ->option_text("TEXT");
+  app.add_option("--chat", o->chat,
+                 "prompts are a user's turns, in this template; without --prompt each line of standard input is one")
+      ->check(CLI::IsMember(ChatTemplate::names()))
+      ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
   app.add_option("--stop", o->stops, "text that ends a continuation and is not part of it; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -99,12 +138,13 @@ Run set_up_sample(CLI::App& app) {
   add_sampling_options(app, o->sampling);
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
+    check_options(*o);
     LoadedModel loaded = load_model(o->model, invocation.world);
     if (loaded.tokenizer == nullptr) {
       throw DataError("checkpoint", loaded.directory + "/manifest.json: tokenizer: expected one, found none",
                       "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
     }
-    continue_prompts(*o, loaded);
+    report_rates(run_sample(*o, loaded), loaded);
     return ExitCode::ok;
   };
 }

@@ -20,19 +20,24 @@ SampleOutput::SampleOutput(const Tokenizer& tokenizer, const std::vector<std::st
 bool SampleOutput::push(Size index, std::uint32_t token) {
   Text& text = texts_[static_cast<std::size_t>(index)];
   text.unwritten += text.stop.push(text.stream.push(token));
-  if (text.stop.has_stopped()) end(text);
+  if (text.stop.has_stopped()) end_text(text);
   write_ready();
   return !text.has_ended;
 }
 
+void SampleOutput::end(Size index) {
+  end_text(texts_[static_cast<std::size_t>(index)]);
+  write_ready();
+}
+
 void SampleOutput::finish() {
   for (Text& text : texts_) {
-    if (!text.has_ended) end(text);
+    if (!text.has_ended) end_text(text);
   }
   write_ready();
 }
 
-void SampleOutput::end(Text& text) {
+void SampleOutput::end_text(Text& text) {
   if (!text.stop.has_stopped()) text.unwritten += text.stop.push(text.stream.finish());
   if (!text.stop.has_stopped()) text.unwritten += text.stop.finish();
   text.unwritten += '\n';

@@ -24,6 +24,7 @@ class SampleOutput {
 
   // Adds a token to a text. Returns false once a stop text ended it, whose token must not be followed by others.
   bool push(Size text, std::uint32_t token);
+  void end(Size text);
   // Ends all texts.
   void finish();
 
@@ -35,7 +36,7 @@ class SampleOutput {
     bool has_ended = false;
   };
 
-  void end(Text& text);
+  void end_text(Text& text);
   void write_ready();
 
   std::vector<Text> texts_;

@@ -111,6 +111,7 @@ class Train(TrainingTest):
         self.assertEqual(stopped.stdout, "The qui" + greedy[0].stdout[7:].split(end)[0] + "\n")
         planned = program.run("plan", "--sample", "--json", "--config", run / "config.toml", "--train.seq=7")
         self.assertIn(f"memory peak {json.loads(planned.stdout)['peak_bytes']} bytes", greedy[0].stderr)
+        self.check_conversation(run)
         for option, value, expected in (("--stop", "", 'a text, got ""'), ("--min-p", 2, 'a number from 0 to 1, got "2"'),
                                         ("--n", 0, 'an integer from 1 to 2147483647, got "0"')):
             self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", option, value), 2,
@@ -163,6 +164,26 @@ class Train(TrainingTest):
         self.assertIn("rank-00001.h5", broken.stdout)
         self.assertEqual(broken.stderr, f"error: [checkpoint] {run}: expected every byte as it was written, found 1 problem\n")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--data", val).returncode, 3)
+
+    def check_conversation(self, run):
+        """A conversation gives the answers that its text gives, turn by turn."""
+        greedy = ("sample", "--checkpoint", run, "--temperature", 0, "--tokens", 20)
+        done = subprocess.run([program.ltrain(), *map(str, greedy), "--chat", "plain"], input="The qui\n\nbrown\n",
+                              env=program.clean_environment(), capture_output=True, text=True)
+        answers = done.stdout.split("\n")
+        self.assertEqual((done.returncode, len(answers)), (0, 3), done.stderr)
+        text = ""
+        for line, answer in zip(("The qui", "brown"), answers):
+            text += f"user: {line}\nassistant: "
+            self.assertEqual(program.run(*greedy, "--prompt", text, "--stop", "\n").stdout, f"{text}{answer}\n")
+            text += answer + "\n"
+        one = program.run(*greedy, "--chat", "plain", "--prompt", "The qui")
+        self.assertEqual(one.stdout, f"The qui\n{answers[0]}\n")
+        self.assert_error(program.run("sample", "--checkpoint", run), 2, "[usage] --prompt: expected a value, got none")
+        self.assert_error(program.run(*greedy, "--prompt", "-", "--prompt", "x"), 2,
+                          "[usage] --prompt -: expected it alone, got it beside other prompts")
+        self.assert_error(program.run(*greedy, "--chat", "plain", "--n", 2), 2,
+                          "[usage] --n: expected 1 in a conversation, got 2")
 
     def test_bad_input_names_file_field_expected_and_actual(self):
         data = self.folder / "data/train.bin"
