@@ -1,4 +1,5 @@
 // GELU, SiLU and SwiGLU on the GPU. Both activations are x times a sigmoid: one exponential and one division each.
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/map.cuh"
 #include "kernels/elementwise.h"
 
@@ -48,6 +49,7 @@ struct SiluGradient {
 // Rows of F results from rows of 2F inputs. Each thread takes one pack of a row at a time.
 template <int kCount, class T>
 __global__ void swiglu_forward_kernel(T* y_RF, const T* x_R2F, Size R, Size F) {
+  let_next_kernel_start();
   using P = Pack<T, kCount>;
   const Size packs = F / kCount;
   for (Size i = thread_index(); i < R * packs; i += thread_count()) {

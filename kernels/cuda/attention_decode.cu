@@ -8,6 +8,7 @@
 #include "kernels/attention_options.h"
 #include "kernels/cuda/attention_rotation.cuh"
 #include "kernels/cuda/common.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/packed.cuh"
 
 namespace lt::kernels::decode {
@@ -69,6 +70,8 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(Call<T> x, Atten
   for (int d = thread; rotates && d < kHalf; d += kDecodeThreads) {
     x.rotation.angle(position, d, D, cosines[d], sines[d]);
   }
+  wait_for_earlier_kernels();  // past_B is older than the kernel before, which computes qkv
+  let_next_kernel_start();
   __syncthreads();
   const bool appends = split == parts - 1;
   for (int i = thread; i < (kQueries + (appends ? 1 : 0)) * kHalf; i += kDecodeThreads) {
@@ -202,14 +205,13 @@ void launch(CudaStream stream, const AttentionCached& call) {
                   splits};
   const auto run = [&]<int kQueries>() {
     const Size blocks = s.B * s.H / kQueries * splits;
-    decode_kernel<T, kLanes, kQueries><<<static_cast<unsigned>(blocks), kDecodeThreads, 0, stream_of(stream)>>>(x, s);
+    launch_early(stream, decode_kernel<T, kLanes, kQueries>, blocks, kDecodeThreads, x, s);
   };
   switch (cached_queries_at_once(s)) {
     case 4: run.template operator()<4>(); break;
     case 2: run.template operator()<2>(); break;
     default: run.template operator()<1>();
   }
-  check_launch("attention_cached");
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include "kernels/cuda/gemm_few_rows.h"
 
 #include "kernels/cuda/common.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/packed.cuh"
 
 namespace lt::kernels {
@@ -20,13 +21,6 @@ struct FewRows {
   const T *a, *b, *bias, *add;
   int M, N, packs;  // packs of a row
 };
-
-__device__ inline void wait_for_earlier_kernels() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
 
 template <class T, int kRows>
 __global__ void __launch_bounds__(kFewThreads) few_rows_kernel(FewRows<T> x) {
@@ -53,6 +47,7 @@ __global__ void __launch_bounds__(kFewThreads) few_rows_kernel(FewRows<T> x) {
   };
   load_at(lane);
   wait_for_earlier_kernels();
+  let_next_kernel_start();
   for (int at = lane; at < x.packs; at += kLoads * kWarp) {
     Packed<T> w[kLoads][kColumns];
 #pragma unroll
@@ -91,16 +86,8 @@ __global__ void __launch_bounds__(kFewThreads) few_rows_kernel(FewRows<T> x) {
 
 template <class T, int kRows>
 void launch_few_rows(CudaStream stream, const FewRows<T>& x) {
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  const int columns = kFewWarps * kColumns;
-  config.gridDim = dim3(static_cast<unsigned>((x.N + columns - 1) / columns));
-  config.blockDim = dim3(kFewThreads);
-  config.stream = stream_of(stream);
-  config.attrs = &early, config.numAttrs = 1;
-  LT_CUDA(cudaLaunchKernelEx(&config, few_rows_kernel<T, kRows>, x));
+  constexpr int kOfBlock = kFewWarps * kColumns;
+  launch_early(stream, few_rows_kernel<T, kRows>, (x.N + kOfBlock - 1) / kOfBlock, kFewThreads, x);
 }
 
 }  // namespace

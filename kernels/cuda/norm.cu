@@ -3,6 +3,7 @@
 #include "kernels/norm.h"
 
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norm_staged.cuh"
 
 namespace lt::kernels {
@@ -14,6 +15,7 @@ constexpr int kAnyThreads = 128;  // of a block that reads a row more than once
 template <bool kCentred, class T>
 __global__ void any_norm_forward_kernel(T* y_RC, Arithmetic<T>* mean_R, Arithmetic<T>* rstd_R, const T* x_RC,
                                         const T* w_C, const T* b_C, Arithmetic<T> eps, Size C) {
+  let_next_kernel_start();
   using A = Arithmetic<T>;
   const Size r = blockIdx.x;
   const T* const x = x_RC + r * C;

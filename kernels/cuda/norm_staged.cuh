@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/columns.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/staged_rows.cuh"
 #include "memory/workspace.h"
 
@@ -36,6 +37,7 @@ template <class Shape, bool kCentred, class T>
 __global__ void __launch_bounds__(kBlockThreads, kForwardBlocks)
     norm_forward_kernel(T* y_RC, float* mean_R, float* rstd_R, const T* x_RC, const T* w_C, const T* b_C, RowPacks s,
                         float eps) {
+  let_next_kernel_start();
   constexpr int kPacks = Shape::kPacks;
   constexpr bool kHold = kPacks <= 4;  // in registers, from one pass over the row to the next
   constexpr int kHeld = kHold ? kPacks : 1;

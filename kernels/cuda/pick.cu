@@ -81,7 +81,7 @@ __device__ int crossing(const Sum* bins, Sum bound, Sum& before) {
   return bin;
 }
 
-// Where, in the order of falling logits, the sum of weights or the number of tokens reaches `bound`.
+// Where, in the order of falling logits, the sum of weights, or the number of tokens with a weight, reaches `bound`.
 struct Place {
   std::uint32_t key;  // of the tokens there
   Sum before;         // the sum of all with larger logits
@@ -98,11 +98,13 @@ __device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
     __syncthreads();
     for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
       const float x = row.logit(i);
+      const Sum own = row.units(x);
+      if (own == 0) continue;  // most tokens: they would all meet in the last bin
       const int bin = row.linear_bin(x);
       if (shift < 0) {
-        atomicAdd(&bins[bin], counts ? Sum{1} : row.units(x));
+        atomicAdd(&bins[bin], counts ? Sum{1} : own);
       } else if (const std::uint32_t key = key_of(x); bin == linear && (key & known) == place.key) {
-        atomicAdd(&bins[(key >> shift) & digits], counts ? Sum{1} : row.units(x));
+        atomicAdd(&bins[(key >> shift) & digits], counts ? Sum{1} : own);
       }
     }
     __syncthreads();
@@ -156,15 +158,15 @@ __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
   for (Size i = threadIdx.x; i < row.V; i += kPickThreads) largest = fmaxf(largest, row.logit(i));
   row.largest = block_max(largest, -INFINITY);
   if (c.temperature == 0) return token_of(row, key_of(row.largest), 0);
-  Sum all = 0, likely = 0;
+  Sum all = 0, likely = 0, weighed = 0;
   for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
     const float x = row.logit(i);
     const Sum own = row.units(x);
-    all += own;
+    all += own, weighed += own > 0 ? 1 : 0;
     if (row.weight(x) >= c.min_p) likely += own;
   }
-  all = sum_of_block(all), likely = sum_of_block(likely);
-  if (c.top_k > 0 && c.top_k < row.V) {
+  all = sum_of_block(all), likely = sum_of_block(likely), weighed = sum_of_block(weighed);
+  if (c.top_k > 0 && static_cast<Sum>(c.top_k) < weighed) {
     const Place last = select(row, static_cast<Sum>(c.top_k), true, bins);
     Sum larger = 0;
     for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {

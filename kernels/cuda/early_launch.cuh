@@ -1,0 +1,35 @@
+// Programmatic dependent launch, on compute capability 9.0 and above: a kernel begins while the one before it still
+// runs.
+#pragma once
+
+#include "kernels/cuda/common.cuh"
+
+namespace lt::kernels {
+
+// A kernel that is launched with launch_early() may start once all blocks of the kernel before it have called
+// let_next_kernel_start() or have ended. Before wait_for_earlier_kernels(), which every such kernel calls, it may only
+// read what the kernels that still run do not write, such as constant weights. One that lets the next kernel start must
+// have been launched plainly, or have waited: then only these two run.
+__device__ inline void let_next_kernel_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ inline void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+template <class... Parameters, class... Arguments>
+void launch_early(CudaStream stream, void (*kernel)(Parameters...), Size blocks, int threads, Arguments... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks)), config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream_of(stream);
+  config.attrs = &early, config.numAttrs = 1;
+  LT_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+}  // namespace lt::kernels

@@ -1,0 +1,81 @@
+// Generation on a GPU, as eager steps and as a graph, against the CPU. Without a device, the tests report why and check
+// nothing.
+#include "device/cuda.h"
+#include "libtrain/memory/memory.h"
+#include "libtrain/train/planner.h"
+#include "libtrain/train/run_options.h"
+#include "memory/workspace.h"
+#include "test_main/catch.h"
+#include "train/generated.h"
+
+using namespace lt;
+using namespace lt_test;
+using Tokens = Generator::Tokens;
+
+namespace {
+
+constexpr Device kGpu{DeviceType::cuda, 0};
+const std::vector<Tokens> kPrompts{{1, 2, 3}, {7}, {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11, 12, 13}};
+
+bool has_gpu() {
+  static const std::string reason = cuda::why_not(kGpu.index);
+  if (!reason.empty()) WARN("skipped: cuda:0 " << reason);
+  return reason.empty();
+}
+
+nn::TransformerSpec wide(const std::string& family) {  // heads of 64 channels: keys are split
+  nn::TransformerSpec spec = tiny(family, 400);
+  spec.width = 256;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: greedy tokens are those of the CPU, beyond the window too", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const char* const family : {"gpt2", "llama", "qwen3"}) {
+    CAPTURE(family);
+    const SamplingOptions greedy{.tokens = 60, .temperature = 0};
+    for (const nn::TransformerSpec& spec : {tiny(family), wide(family)}) {
+      const auto there = model_of(spec, DType::f32, kGpu), here = model_of(spec);
+      const auto from = here->all_parameters(), to = there->all_parameters();
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        copy(to[i].parameter->tensor().detach(), from[i].parameter->tensor().detach());
+      }
+      CHECK(generated(*there, kPrompts, greedy) == generated(*here, kPrompts, greedy));
+    }
+  }
+}
+
+TEST_CASE("cuda: in bf16 each of several texts is what it is alone", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const char* const family : {"gpt2", "llama", "qwen3"}) {
+    CAPTURE(family);
+    const auto model = model_of(wide(family), DType::bf16, kGpu);
+    for (const double temperature : {0.0, 1.2}) {
+      const SamplingOptions options{.tokens = 300, .temperature = temperature, .top_k = 30, .repetition_penalty = 1.1};
+      const std::vector<Tokens> rows = generated(*model, kPrompts, options);
+      CHECK(rows[0] == generated(*model, {kPrompts[0]}, options)[0]);
+      if (temperature > 0) continue;  // the random numbers of another prompt
+      CHECK(rows[2] == generated(*model, {kPrompts[2]}, options)[0]);
+    }
+  }
+}
+
+TEST_CASE("cuda: the planned peak of generation is that of the run", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {
+    for (const Size rows : {1, 3}) {
+      CAPTURE(preset, rows);
+      const Config config = load_config("", {{"model.preset", preset}, {"train.dtype", "bf16"}, {"train.seq", "77"}});
+      const SamplePlan plan = plan_sample(config, rows, {.device = "h100"});
+      cuda::make_workspace(kGpu.index);
+      const Size before = memory_live(kGpu).total - cuda::workspace_bytes(DeviceType::cuda);
+      reset_memory_peak(kGpu);
+      const auto model = nn::make_transformer(model_spec(resolve(config)));
+      model->materialize(kGpu, DType::bf16, 5);
+      generated(*model, std::vector<Tokens>(static_cast<std::size_t>(rows), Tokens(77)), {.tokens = 9});
+      CHECK(memory_peak(kGpu).total - before == plan.peak_bytes);
+    }
+  }
+}
