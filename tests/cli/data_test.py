@@ -73,6 +73,16 @@ class Data(program.CliTest):
         # A plan needs neither files nor steps.
         self.assertEqual(program.run("plan", *LAYERS, "--data.train=none.bin", "--data.epochs=1").returncode, 0)
 
+    def test_documents_need_a_token_that_ends_them(self):
+        needs = "[config] data.documents: mask needs a tokenizer with an end-of-text token beside data.train, found "
+        mask = (f"--data.train={self.a}", "--data.documents=mask", "--train.steps=1")
+        self.assert_error(self.train(*mask, ranks=2), 2, needs + "bytes, which have no such token",
+                          "docs/data.md lists the names of such tokens")
+        (self.folder / "a/tokenizer.json").unlink()
+        self.assert_error(self.train(*mask), 2, needs + "no tokenizer.json")
+        self.write("a/tokenizer.json", json.dumps({"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
+        self.assert_error(self.train(*mask), 2, needs + "a tokenizer.json without such a token")
+
     def test_bad_sources(self):
         self.assert_error(self.train(self.sources(1), f"--data.train={self.a}"), 2,
                           f"[config] data.train: expected none with data.sources, got {self.a} (from the command line)")

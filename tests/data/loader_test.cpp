@@ -180,6 +180,23 @@ TEST_CASE("TokenLoader: a target that the mask leaves out is ignored, inputs sta
         corpus.folder() / "a.mask: offset 8: expected token count 80, as in the token file, found 85");
 }
 
+TEST_CASE("TokenLoader: with a token that ends documents, batches say where documents begin", "[data]") {
+  const TempFolder folder;
+  // Two blocks: documents end within a block, at its last token and at its first.
+  lt::write_token_file(folder / "a.bin", {1, 9, 2, 3, 9, 9, 4, 9, 9, 5, 6, 7, 8, 5, 4, 3, 2});
+  TokenLoader cross({folder / "a.bin"}, shape_of(2, 1), {.shuffle = false});
+  CHECK_FALSE(cross.next().document_starts.defined());
+  CHECK_FALSE(cross.has_ignored_targets());
+  TokenLoader mask({folder / "a.bin"}, shape_of(2, 1), {.shuffle = false, .document_end = 9});
+  CHECK(mask.has_ignored_targets());
+  const lt::Batch batch = mask.next();
+  CHECK(batch.document_starts.shape() == lt::Shape{2, kSeq});
+  CHECK(values(batch.document_starts) == Tokens{0, 0, 2, 2, 2, 5, 6, 6, 0, 1, 1, 1, 1, 1, 1, 1});
+  const std::int32_t no = lt::kIgnoredTarget;
+  CHECK(values(batch.inputs) == values(cross.next().inputs));
+  CHECK(values(batch.targets) == Tokens{9, no, 3, 9, no, no, 9, no, no, 6, 7, 8, 5, 4, 3, 2});
+}
+
 TEST_CASE("TokenLoader: patterns stand for their matches in byte order", "[data]") {
   const Corpus corpus;
   const auto rows_of = [](const std::vector<std::string>& files, Size count) {

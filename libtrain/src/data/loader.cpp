@@ -49,6 +49,7 @@ TokenLoader::TokenLoader(const BatchShape& shape, std::shared_ptr<const Samples>
   const MemoryScope owner(MemoryOwner::data);
   const Shape tokens{shape.samples(), shape.seq};
   batch_ = {Tensor::empty(tokens, DType::i32), Tensor::empty(tokens, DType::i32)};
+  if (samples_->separates_documents()) batch_.document_starts = Tensor::empty(tokens, DType::i32);
 }
 
 TokenLoader::~TokenLoader() = default;
@@ -70,6 +71,15 @@ Size TokenLoader::samples_per_epoch() const { return samples_->per_epoch(); }
 
 void TokenLoader::read_sample(Size index, std::int32_t* tokens) const { samples_->read(index, tokens); }
 
+void TokenLoader::find_documents() {
+  if (!samples_->separates_documents()) return;
+  const std::int32_t* const inputs = batch_.inputs.data<std::int32_t>();
+  std::int32_t* const starts = batch_.document_starts.data<std::int32_t>();
+  for (Size row = 0; row < shape_.samples(); ++row) {
+    samples_->find_documents(inputs + row * shape_.seq, starts + row * shape_.seq);
+  }
+}
+
 Batch TokenLoader::rows(Size first, Size end) {
   const Size seq = shape_.seq;
   std::vector<std::int32_t> sample(static_cast<std::size_t>(seq + 1));
@@ -82,12 +92,14 @@ Batch TokenLoader::rows(Size first, Size end) {
       std::fill_n(inputs, seq, 0), std::fill_n(targets, seq, kIgnoredTarget);
     }
   }
+  find_documents();
   return batch_;
 }
 
 Batch TokenLoader::next() {
   if (ahead_ == nullptr) ahead_ = std::make_unique<ReadAhead>(samples_, shape_);
   ahead_->take(position_, batch_.inputs.data<std::int32_t>(), batch_.targets.data<std::int32_t>());
+  find_documents();
   position_ += shape_.global_samples();
   return batch_;
 }

@@ -54,7 +54,8 @@ Size Samples::per_epoch() const {
 }
 
 bool Samples::has_ignored_targets() const {
-  return std::any_of(files_.begin(), files_.end(), [](const TokenFile& file) { return file.has_mask(); });
+  const auto has_mask = [](const TokenFile& file) { return file.has_mask(); };
+  return separates_documents() || std::any_of(files_.begin(), files_.end(), has_mask);
 }
 
 Samples::Place Samples::place_of(Size index) const {
@@ -80,6 +81,19 @@ void Samples::read_row(Size index, std::int32_t* inputs, std::int32_t* targets, 
   std::copy_n(tokens, seq_, inputs);
   std::copy_n(tokens + 1, seq_, targets);
   place.file->ignore_masked(place.begin + 1, seq_, targets);
+  for (Size i = 0; separates_documents() && i < seq_; ++i) {
+    if (is_end(inputs[i])) targets[i] = kIgnoredTarget;
+  }
+}
+
+bool Samples::is_end(std::int32_t token) const { return static_cast<std::uint32_t>(token) == options_.document_end; }
+
+void Samples::find_documents(const std::int32_t* inputs, std::int32_t* starts) const {
+  std::int32_t start = 0;
+  for (Size i = 0; i < seq_; ++i) {
+    if (i > 0 && is_end(inputs[i - 1])) start = static_cast<std::int32_t>(i);
+    starts[i] = start;
+  }
 }
 
 Size count_samples(const std::vector<DataSource>& sources, Size seq, TokenFormat format) {

@@ -27,6 +27,9 @@ class Samples {
   void read(Size index, std::int32_t* tokens) const;
   // The same as a row of a batch. `tokens` has room for seq + 1 and is overwritten.
   void read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const;
+  bool separates_documents() const { return options_.document_end.has_value(); }
+  // For each token of a row, the position where its document begins, if documents are separate.
+  void find_documents(const std::int32_t* inputs, std::int32_t* starts) const;
 
  private:
   struct Source {
@@ -38,6 +41,7 @@ class Samples {
     Size begin;  // the first token
   };
   Place place_of(Size index) const;
+  bool is_end(std::int32_t token) const;
 
   Size seq_;
   DataOptions options_;

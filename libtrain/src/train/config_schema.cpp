@@ -84,6 +84,8 @@ std::vector<Key> make_schema() {
     LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),
     LT_KEY(data, val, text(), "the same, for evaluation"),
     LT_KEY(data, sources, any(), "in place of train: tables of files, weight; JSON outside a file"),
+    LT_KEY(data, documents, one_of({"cross", "mask"}),
+           "mask: attention and positions stay inside a document, which ends with the tokenizer's end-of-text token"),
     LT_KEY(data, epochs, at_least(0), "in place of train.steps: passes over all samples; 0: train.steps counts"),
     LT_KEY(data, seed, at_least(0), "seed of the order of samples"),
     LT_KEY(data, shuffle, any(), "false: blocks in file order"),

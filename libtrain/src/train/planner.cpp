@@ -93,7 +93,9 @@ Size copies_on_host(const Config& config, const Plan& plan) {
 
 RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
   const auto batch = [&](Size samples) {
-    return Batch{meta_tokens(samples, shape.seq), meta_tokens(samples, shape.seq)};
+    Batch made{meta_tokens(samples, shape.seq), meta_tokens(samples, shape.seq)};
+    if (config.data.documents == "mask") made.document_starts = meta_tokens(samples, shape.seq);
+    return made;
   };
   RunBatches batches{batch(shape.samples()), {}};
   if (config.train.eval_every > 0) batches.evaluation = batch(shape.micro_batch);

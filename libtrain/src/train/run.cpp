@@ -118,22 +118,20 @@ void Run::require_memory(Device device) const {
 
 void Run::open_data() {
   const TrainConfig& train = config.train;
-  const auto loader = [&](const std::string& key, const std::vector<DataSource>& sources, Size accum, bool shuffle) {
-    return open_loader(config, key, sources, {train.micro_batch, accum, train.seq, world.rank(), world.size()},
-                       {.shuffle = shuffle, .vocab = model->spec().vocab});
-  };
-  if (const std::vector<DataSource> sources = data_sources(config); !sources.empty()) {
-    data = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
-    const auto path = std::filesystem::path(sources[0].files[0]).parent_path() / "tokenizer.json";
-    if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path.string());
-    if (!tokenizer_text.empty()) {
-      tokenizer = train.sample_every > 0 ? tokenizer_from_json(tokenizer_text, path.string())
-                                         : supported_tokenizer(tokenizer_text, path.string());
-    }
-  } else if (train.steps > 0) {
+  const std::vector<DataSource> sources = data_sources(config);
+  if (sources.empty() && train.steps > 0) {
     throw UsageError("config", "data.train: expected token files, got none",
                      "make them with: ltrain prepare --input FILE --tokenizer byte --out data");
   }
+  if (!sources.empty()) open_tokenizer(std::filesystem::path(sources[0].files[0]).parent_path() / "tokenizer.json");
+  DataOptions options{.vocab = model->spec().vocab};
+  if (config.data.documents == "mask" && !sources.empty())
+    options.document_end = end_of_documents(config, tokenizer.get());
+  const auto loader = [&](const std::string& key, const std::vector<DataSource>& from, Size accum, bool shuffle) {
+    options.shuffle = shuffle;
+    return open_loader(config, key, from, {train.micro_batch, accum, train.seq, world.rank(), world.size()}, options);
+  };
+  if (!sources.empty()) data = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
   if (train.eval_every > 0) {
     if (config.data.val.empty()) {
       throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
@@ -146,6 +144,13 @@ void Run::open_data() {
     throw UsageError("config", fmt::format("train.sample_every: expected a tokenizer.json beside {}, found none",
                                            name_of_data(config)));
   }
+}
+
+void Run::open_tokenizer(const std::string& path) {
+  if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path);
+  if (tokenizer_text.empty()) return;
+  const bool is_needed = config.train.sample_every > 0 || config.data.documents == "mask";
+  tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
 }
 
 // The order of samples depends on the number of tokens, so that number must not change.

@@ -60,6 +60,7 @@ struct Run {
   void started(const char* stage);
   void require_memory(Device device) const;
   void open_data();
+  void open_tokenizer(const std::string& path);
   void load_state();
   void load_from(const MemoryRestore& memory);
   void require_same_data() const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
@@ -39,6 +40,19 @@ std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::stri
                                          DataOptions options) {
   options.seed = resolved.data.seed, options.format = format_of(resolved);
   return opened(key, [&] { return std::make_unique<TokenLoader>(TokenLoader::mix(sources, shape, options)); });
+}
+
+std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer) {
+  std::optional<std::uint32_t> end;
+  if (tokenizer != nullptr) end = tokenizer->end_of_text();
+  if (end) return *end;
+  const char* found = tokenizer == nullptr                ? "no tokenizer.json"
+                      : tokenizer->bytes_per_token() == 1 ? "bytes, which have no such token"
+                                                          : "a tokenizer.json without such a token";
+  throw UsageError("config",
+                   fmt::format("data.documents: mask needs a tokenizer with an end-of-text token beside {}, found {}",
+                               name_of_data(config), found),
+                   "docs/data.md lists the names of such tokens");
 }
 
 Config with_steps(Config config, int ranks) {

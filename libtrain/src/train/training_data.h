@@ -1,6 +1,7 @@
 // The data that a configuration names: its loaders, its size, and where it repeats.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ std::string name_of_data(const Config& config);
 std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::string& key,
                                          const std::vector<DataSource>& sources, const BatchShape& shape,
                                          DataOptions options);
+
+// The token that ends a document, for data.documents=mask. `tokenizer` may be null. Throws UsageError if there is none.
+std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer);
 
 // Sets train.steps from data.epochs, if that is given, for this number of ranks: as many whole steps as fit in so many
 // passes over all samples, at least one. Reads the headers of the training files. Throws DataError and UsageError.

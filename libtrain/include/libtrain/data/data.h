@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ struct DataOptions {
   // Tokens must be below it; otherwise DataError. 0: only the range of i32 is checked, and a model that receives a
   // token outside its vocabulary has undefined behaviour.
   Size vocab = 0;
+  // The token that ends a document. With it batches say where documents begin, and a target whose input is this token
+  // is ignored: the first token of the next document is no target.
+  std::optional<std::uint32_t> document_end = {};
 };
 
 // Samples of all files, which is an epoch. Reads headers only.
@@ -106,6 +110,8 @@ class TokenLoader {
 
  private:
   TokenLoader(const BatchShape& shape, std::shared_ptr<const Samples> samples);
+
+  void find_documents();  // of the batch
 
   std::shared_ptr<const Samples> samples_;
   BatchShape shape_;

@@ -27,6 +27,7 @@ struct ModelConfig : nn::TransformerSpec {
 struct DataConfig {
   std::vector<std::string> train, val;
   std::vector<DataSource> sources;  // in place of train
+  std::string documents = "cross";  // mask: attention, positions and targets stay inside a document
   double epochs = 0;                // in place of train.steps, which follows; 0: train.steps counts
   std::uint64_t seed = 1337;
   bool shuffle = true;
