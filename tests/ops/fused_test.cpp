@@ -67,6 +67,47 @@ TEST_CASE("linear equals matmul and add", "[ops]") {
   check_equal(ops::linear(x, w, b, r), ops::add(product, r), 1e-12);
 }
 
+TEST_CASE("adapted_linear: gradients, and values of what it is made of", "[ops]") {
+  struct Sizes {
+    Size M, N, K, rank;
+    std::vector<ops::RowRange> ranges;
+  };
+  for (const auto& [M, N, K, rank, ranges] : {Sizes{1, 1, 1, 1, {{0, 1}}},
+                                              {3, 5, 7, 2, {{0, 5}}},
+                                              {4, 9, 5, 3, {{0, 4}, {6, 3}}},
+                                              {2, 6, 3, 4, {{0, 2}, {2, 2}, {4, 2}}}}) {
+    const ops::LowRank adapter{0.75, ranges};
+    const Size count = static_cast<Size>(ranges.size());
+    Size rows = 0;
+    for (const ops::RowRange& range : ranges) rows += range.size;
+    const Tensor x = normal({M, K}, 1), w = normal({N, K}, 2), bias = normal({N}, 3), residual = normal({M, N}, 4),
+                 a = normal({count * rank, K}, 5), b = normal({rows, rank}, 6);
+    check_gradient([&](auto& t) { return ops::adapted_linear(t[0], t[1], t[2], t[3], t[4], t[5], adapter); },
+                   {x, w, bias, residual, a, b});
+    // The base without gradients, as in a run that trains adapters alone.
+    check_gradient([&](auto& t) { return ops::adapted_linear(x, w, {}, {}, t[0], t[1], adapter); }, {a, b});
+    std::vector<Tensor> columns;
+    Size column = 0, row = 0, block = 0;
+    const auto pad = [&](Size to) {
+      if (to > column) columns.push_back(Tensor::zeros({M, to - column}, DType::f64));
+    };
+    for (const ops::RowRange& range : ranges) {
+      pad(range.begin);
+      const Tensor inner = ops::linear(x, ops::slice(a, 0, block++ * rank, rank));
+      columns.push_back(ops::scale(ops::linear(inner, ops::slice(b, 0, row, range.size)), adapter.scale));
+      row += range.size, column = range.begin + range.size;
+    }
+    pad(N);
+    check_equal(ops::adapted_linear(x, w, bias, residual, a, b, adapter),
+                ops::add(ops::linear(x, w, bias, residual), ops::concat(columns, 1)), 1e-12);
+  }
+  const Tensor x = normal({2, 3}, 1), w = normal({4, 3}, 2), a = normal({4, 3}, 3), b = normal({3, 2}, 4);
+  CHECK_THROWS_WITH(ops::adapted_linear(x, w, {}, {}, a, b, {1, {{2, 1}, {0, 2}}}),
+                    "adapted_linear: ranges: expected ascending rows of [0, 4), got [0, 2)");
+  CHECK_THROWS_WITH(ops::adapted_linear(x, w, {}, {}, a, b, {1, {{0, 2}, {2, 2}}}),
+                    "adapted_linear: b: expected shape [4, 2], got [3, 2]");
+}
+
 TEST_CASE("gelu_ffn: gradients, and values of what it is made of", "[ops]") {
   for (const auto& [M, C, F] : {std::tuple<Size, Size, Size>{1, 1, 1}, {3, 5, 7}, {9, 4, 17}}) {
     const Tensor x = normal({M, C}, 1), up = normal({F, C}, 2), up_bias = normal({F}, 3), down = normal({C, F}, 4),

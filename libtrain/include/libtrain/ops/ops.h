@@ -105,6 +105,21 @@ Tensor dropout(const Tensor& x, float p, std::uint64_t key, std::uint64_t first 
 // is passed on without a copy.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& residual = {});
 
+// Rows [begin, begin + size) of a matrix.
+struct RowRange {
+  Size begin, size;
+};
+// Low-rank adapters of some ranges of a weight's rows, in ascending order (Hu et al. 2021).
+struct LowRank {
+  double scale = 1;
+  std::vector<RowRange> ranges;
+};
+
+// linear(), plus scale (x A_i^T) B_i^T on the columns of y that are range i of the weight's rows. a [ranges * rank, K]
+// holds all A_i [rank, K] one below the other, b [adapted rows, rank] all B_i [range, rank].
+Tensor adapted_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                      const Tensor& a, const Tensor& b, const LowRank& adapter);
+
 // gelu(x [..., K] up[F, K]^T + up_bias [F]) down[N, F]^T + down_bias [N] + residual [..., N]. Biases and residual may
 // be undefined. GELU and its gradient are fused into the products if that is faster.
 Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down, const Tensor& down_bias,
