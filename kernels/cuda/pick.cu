@@ -19,18 +19,35 @@ struct Row {
   const T* logits;
   const std::uint8_t* seen;
   Size V;
-  float penalty, temperature, largest;
+  bool is_aligned;               // V is a whole number of packs
+  float penalty, rate, largest;  // rate: 1 / temperature
 
-  __device__ float logit(Size i) const {
-    float x = static_cast<float>(load(logits[i])) + 0.0f;  // -0 is 0
+  __device__ float penalized(T logit, Size i) const {
+    float x = static_cast<float>(load(logit)) + 0.0f;  // -0 is 0
     if (seen != nullptr && seen[i] != 0) x = (x < 0 ? x * penalty : x / penalty) + 0.0f;
     return x;
   }
+  __device__ float logit(Size i) const { return penalized(logits[i], i); }
+  // Calls visit(token, logit) for the tokens of this thread, 16 bytes at a time where rows are aligned.
+  template <class F>
+  __device__ void for_each(F&& visit) const {
+    constexpr int kCount = kPack<T>;
+    if (!is_aligned) {
+      for (Size i = threadIdx.x; i < V; i += kPickThreads) visit(i, logit(i));
+      return;
+    }
+#pragma unroll 2
+    for (Size at = threadIdx.x * kCount; at < V; at += kPickThreads * kCount) {
+      const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(logits + at);
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) visit(at + k, penalized(pack.values[k], at + k));
+    }
+  }
   // Bins in the order of falling logits.
   __device__ int linear_bin(float x) const {
-    return static_cast<int>(fminf((largest - x) / temperature * kBinsPerNat, static_cast<float>(kBins - 1)));
+    return static_cast<int>(fminf((largest - x) * rate * kBinsPerNat, static_cast<float>(kBins - 1)));
   }
-  __device__ float weight(float x) const { return expf((x - largest) / temperature); }
+  __device__ float weight(float x) const { return expf((x - largest) * rate); }
   __device__ Sum units(float x) const {
     return linear_bin(x) == kBins - 1 ? 0 : static_cast<Sum>(weight(x) * kUnit + 0.5f);
   }
@@ -96,17 +113,16 @@ __device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
     const std::uint32_t digits = shift == 0 ? 1023 : 2047;
     for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kPickThreads) bins[i] = 0;
     __syncthreads();
-    for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
-      const float x = row.logit(i);
+    row.for_each([&](Size, float x) {
       const Sum own = row.units(x);
-      if (own == 0) continue;  // most tokens: they would all meet in the last bin
+      if (own == 0) return;  // most tokens: they would all meet in the last bin
       const int bin = row.linear_bin(x);
       if (shift < 0) {
         atomicAdd(&bins[bin], counts ? Sum{1} : own);
       } else if (const std::uint32_t key = key_of(x); bin == linear && (key & known) == place.key) {
         atomicAdd(&bins[(key >> shift) & digits], counts ? Sum{1} : own);
       }
-    }
+    });
     __syncthreads();
     const int bin = crossing(bins, bound, place.before);
     if (shift < 0) {
@@ -125,9 +141,9 @@ __device__ int token_of(const Row<T>& row, std::uint32_t key, Sum skip) {
   if (threadIdx.x == 0) found = static_cast<int>(row.V);
   __syncthreads();
   if (skip == 0) {
-    for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
-      if (key_of(row.logit(i)) == key) atomicMin(&found, static_cast<int>(i));
-    }
+    row.for_each([&](Size i, float x) {
+      if (key_of(x) == key) atomicMin(&found, static_cast<int>(i));
+    });
   } else {
     Sum passed = 0;
     for (Size base = 0; base < row.V && passed <= skip; base += kPickThreads) {
@@ -155,24 +171,22 @@ struct Choice {
 template <class T>
 __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
   float largest = -INFINITY;
-  for (Size i = threadIdx.x; i < row.V; i += kPickThreads) largest = fmaxf(largest, row.logit(i));
+  row.for_each([&](Size, float x) { largest = fmaxf(largest, x); });
   row.largest = block_max(largest, -INFINITY);
   if (c.temperature == 0) return token_of(row, key_of(row.largest), 0);
   Sum all = 0, likely = 0, weighed = 0;
-  for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
-    const float x = row.logit(i);
+  row.for_each([&](Size, float x) {
     const Sum own = row.units(x);
     all += own, weighed += own > 0 ? 1 : 0;
     if (row.weight(x) >= c.min_p) likely += own;
-  }
+  });
   all = sum_of_block(all), likely = sum_of_block(likely), weighed = sum_of_block(weighed);
   if (c.top_k > 0 && static_cast<Sum>(c.top_k) < weighed) {
     const Place last = select(row, static_cast<Sum>(c.top_k), true, bins);
     Sum larger = 0;
-    for (Size i = threadIdx.x; i < row.V; i += kPickThreads) {
-      const float x = row.logit(i);
+    row.for_each([&](Size, float x) {
       if (key_of(x) < last.key) larger += row.units(x);
-    }
+    });
     all = sum_of_block(larger) + (static_cast<Sum>(c.top_k) - last.before) * row.units(logit_of(last.key));
   }
   if (c.top_p < 1) {
@@ -191,15 +205,17 @@ __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Choice choice) {
+__global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Choice choice, bool is_aligned) {
   __shared__ Sum bins[kBins];
   const Size r = blockIdx.x;
   std::uint8_t* const seen = call.seen_RV == nullptr ? nullptr : call.seen_RV + r * call.V;
+  const float rate = choice.temperature > 0 ? 1 / choice.temperature : 0;
   const Row<T> row{static_cast<const T*>(call.logits_RV) + r * call.V,
                    seen,
                    call.V,
+                   is_aligned,
                    static_cast<float>(call.penalty),
-                   choice.temperature,
+                   rate,
                    0};
   const float uniform =
       pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]));
@@ -220,7 +236,8 @@ void pick_tokens(CudaStream stream, const PickTokens& call) {
   const Choice choice{static_cast<float>(call.temperature), static_cast<float>(call.top_p),
                       static_cast<float>(call.min_p), call.top_k};
   dispatch_float(call.dtype, [&]<class T>() {
-    pick_kernel<T><<<static_cast<unsigned>(call.R), kPickThreads, 0, stream_of(stream)>>>(call, choice);
+    pick_kernel<T><<<static_cast<unsigned>(call.R), kPickThreads, 0, stream_of(stream)>>>(
+        call, choice, call.V % kPack<T> == 0 && aligned(call.logits_RV));
   });
   check_launch("pick_tokens");
 }

@@ -1,9 +1,9 @@
-// Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN, forward, backward and generation, over
+// Attention on CUDA against the CPU's on the same inputs: own kernels and cuDNN, forward and backward, over
 // dtypes, lengths and head groups. Without a device, the tests report why and check nothing.
-#include <array>
 #include <optional>
 
 #include "kernels/attention_options.h"
+#include "kernels/attention_tolerance.h"
 #include "kernels/cuda/attention_cudnn.h"
 #include "kernels/device_array.h"
 #include "kernels/documents.h"
@@ -14,26 +14,15 @@ using namespace lt;
 using kernels::AttentionPath;
 using kernels::AttentionShape;
 using test::Array;
+using test::attention_error;
 using test::DeviceArray;
 using test::gpu_stream;
 using test::has_gpu;
+using test::own_tolerance;
+using test::Tolerance;
 
 namespace {
 
-// The allowed max |x - y| / max |y|.
-struct Tolerance {
-  double out, lse, gradient;
-};
-// The same formula with sums in another order: f64 2^-53 and f32 2^-24 times sums of some hundred terms. In bf16 and
-// f16 the results are rounded once, to 8 bits (2^-9) or 11, occasionally to different sides, and dqkv reads such an
-// output.
-constexpr Tolerance own_tolerance(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return {1e-12, 1e-12, 1e-12};
-    case DType::f32: return {1e-5, 1e-5, 1e-5};
-    default: return {1e-2, 1e-5, 2e-2};
-  }
-}
 // cuDNN also rounds probabilities and the gradients of scores, and its exponential and logarithm are approximate.
 constexpr Tolerance kCudnnTolerance{1e-2, 1e-3, 2e-2};
 
@@ -42,16 +31,6 @@ struct Settings {
   AttentionPath path = AttentionPath::automatic;
   bool deterministic = false;
 };
-
-double error_of(const Array& x, const Array& y) {
-  double largest = 0, worst = 0;
-  for (Size i = 0; i < y.count(); ++i) {
-    const double e = std::fabs(x[i] - y[i]);
-    worst = std::isfinite(e) ? std::max(worst, e) : HUGE_VAL;
-    largest = std::max(largest, std::fabs(y[i]));
-  }
-  return worst == 0 ? 0 : worst / largest;
-}
 
 struct Inputs {
   Array qkv, dout;
@@ -132,9 +111,9 @@ void compare(const AttentionShape& s, DType dtype, const Inputs& in, const Toler
              const Settings& settings) {
   CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype));
   const Outputs expected = on_cpu(s, dtype, in), found = on_cuda(s, dtype, in, settings);
-  CHECK(error_of(found.out, expected.out) <= tolerance.out);
-  CHECK(error_of(found.lse, expected.lse) <= tolerance.lse);
-  CHECK(error_of(found.dqkv, expected.dqkv) <= tolerance.gradient);
+  CHECK(attention_error(found.out, expected.out) <= tolerance.out);
+  CHECK(attention_error(found.lse, expected.lse) <= tolerance.lse);
+  CHECK(attention_error(found.dqkv, expected.dqkv) <= tolerance.gradient);
 }
 
 void compare(const AttentionShape& s, DType dtype, const Tolerance& tolerance, const Settings& settings = {}) {
@@ -247,7 +226,7 @@ TEST_CASE("attention on CUDA: cuDNN in deterministic mode gives the same bits ag
     const Outputs once = on_cuda(s, DType::bf16, in, settings);
     CHECK(once.same_bits(on_cuda(s, DType::bf16, in, settings)));
     const Outputs fast = on_cuda(s, DType::bf16, in, {AttentionPath::cudnn});
-    CHECK(error_of(once.dqkv, fast.dqkv) <= kCudnnTolerance.gradient);
+    CHECK(attention_error(once.dqkv, fast.dqkv) <= kCudnnTolerance.gradient);
   }
 }
 
@@ -313,94 +292,4 @@ TEST_CASE("attention on CUDA: heads of more than 256 channels are refused", "[cu
   if (!has_gpu()) return;
   const AttentionShape s{1, 2, 1, 1, 257};
   CHECK_THROWS_AS(on_cuda(s, DType::f32, Inputs(s, DType::f32), {}), UsageError);
-}
-
-namespace {
-
-// A call on both devices over the same numbers. Compares the results, and what was appended to the caches.
-void compare_cached(const AttentionShape& s, DType dtype, Size past, const std::vector<std::int32_t>& pasts,
-                    double rope_base, bool splits) {
-  const Size capacity = 883, kv = s.G * s.D;
-  CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype), past, pasts.size(), rope_base, splits);
-  Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
-  Array k = Array::random(dtype, s.B * capacity * kv, 2), v = Array::random(dtype, s.B * capacity * kv, 3);
-  Array out(dtype, s.B * s.T * s.H * s.D, 99), found(out.dtype(), out.count(), 99);
-  DeviceArray there(qkv), k_there(k), v_there(v), out_there(found), arrivals(Array(DType::f32, s.B * s.H));
-  DeviceArray workspace(kernels::attention_cached_workspace(DeviceType::cuda, dtype, s));
-  DeviceArray pasts_there(static_cast<Size>(std::max<std::size_t>(1, pasts.size()) * sizeof(std::int32_t)));
-  kernels::AttentionCached call{dtype, s, 0.2, out.data(), qkv.data(), k.data(), v.data(), capacity, past};
-  call.rope_base = rope_base;
-  if (!pasts.empty()) call.past_B = pasts.data();
-  kernels::attention_cached(CpuStream{}, call);
-  call.out_BTHD = out_there.data(), call.qkv = there.data(), call.k_cache = k_there.data();
-  call.v_cache = v_there.data(), call.workspace = workspace.data();
-  if (splits) call.arrivals_BH = static_cast<std::int32_t*>(arrivals.data());
-  if (!pasts.empty()) {
-    cuda::copy(pasts_there.data(), pasts.data(), static_cast<Size>(pasts.size() * sizeof(std::int32_t)), gpu_stream());
-    call.past_B = static_cast<const std::int32_t*>(pasts_there.data());
-  }
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the second call finds the counters as the first one left them
-    if (s.T > 1 && repeat == 1) break;          // its rows are rotated already
-    kernels::attention_cached(gpu_stream(), call);
-    out_there.read(found);
-    CHECK(error_of(found, out) <= own_tolerance(dtype).out);
-  }
-  Array k_found(dtype, k.count()), v_found(dtype, v.count());
-  k_there.read(k_found), v_there.read(v_found);
-  CHECK(error_of(k_found, k) <= own_tolerance(dtype).out);
-  CHECK(v_found.same_bits(v));
-}
-
-}  // namespace
-
-TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[cuda]") {
-  if (!has_gpu()) return;
-  for (const Size D : {4, 20, 64, 100, 128, 256}) {
-    for (const DType dtype : test::kFloats) {
-      for (const auto& [past, count, window] :
-           {std::array<Size, 3>{0, 70, 0}, {82, 1, 0}, {40, 7, 0}, {0, 1, 0}, {40, 7, 5}, {82, 1, 50}, {0, 70, 33}}) {
-        for (const double base : {0.0, 10000.0}) {
-          compare_cached({2, count, 6, 2, D, window}, dtype, past, {}, base, false);
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("attention on CUDA: one token of sequences of any lengths, with split keys", "[cuda]") {
-  if (!has_gpu()) return;
-  for (const DType dtype : test::kFloats) {
-    for (const Size D : {20, 64, 128, 256}) {
-      for (const auto& [H, G] : {std::pair<Size, Size>{8, 2}, {6, 1}, {3, 3}, {16, 2}}) {
-        compare_cached({4, 1, H, G, D}, dtype, 0, {0, 63, 64, 882}, 500000.0, true);
-        compare_cached({1, 1, H, G, D, 70}, dtype, 0, {511}, 10000.0, true);
-      }
-    }
-  }
-}
-
-TEST_CASE("attention on CUDA: a sequence gets the same bits beside others", "[cuda]") {
-  if (!has_gpu()) return;
-  const Size capacity = 700;
-  const AttentionShape one{1, 1, 8, 2, 64}, four{4, 1, 8, 2, 64};
-  CHECK(kernels::cached_splits(one) == 32);
-  const Array row = Array::random(DType::bf16, one.row(), 1), cache = Array::random(DType::bf16, capacity * 128, 2);
-  const auto outputs = [&](const AttentionShape& s) {
-    const auto repeated = [&](const Array& x) {
-      Array all(x.dtype(), s.B * x.count());
-      for (Size i = 0; i < all.count(); ++i) all.set(i, x[i % x.count()]);
-      return all;
-    };
-    DeviceArray qkv(repeated(row)), k(repeated(cache)), v(repeated(cache)), out(s.B * 8 * 64 * 2);
-    DeviceArray arrivals(Array(DType::f32, s.B * s.H)),
-        workspace(kernels::attention_cached_workspace(DeviceType::cuda, DType::bf16, s));
-    kernels::AttentionCached call{DType::bf16, s, 0.2, out.data(), qkv.data(), k.data(), v.data(), capacity, 650};
-    call.workspace = workspace.data(), call.arrivals_BH = static_cast<std::int32_t*>(arrivals.data());
-    kernels::attention_cached(gpu_stream(), call);
-    Array all(DType::bf16, s.B * 8 * 64);
-    out.read(all);
-    return all;
-  };
-  const Array alone = outputs(one), beside = outputs(four);
-  for (Size i = 0; i < beside.count(); ++i) REQUIRE(beside[i] == alone[i % alone.count()]);
 }

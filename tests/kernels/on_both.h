@@ -8,6 +8,7 @@
 #include "kernels/device_array.h"
 #include "kernels/inputs.h"
 #include "kernels/tolerance.h"
+#include "libtrain/kernels/ignored_target.h"
 
 namespace lt::test {
 
