@@ -53,6 +53,22 @@ endif()
 add_library(lt_utf8proc INTERFACE)
 target_link_libraries(lt_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
 
+# For compressed text. The static libraries are preferred here too.
+find_path(ZLIB_INCLUDE_DIR zlib.h)
+find_library(ZLIB_LIBRARY NAMES libz.a z)
+if(NOT ZLIB_INCLUDE_DIR OR NOT ZLIB_LIBRARY)
+  lt_missing("zlib" "zlib1g-dev")
+endif()
+add_library(lt_zlib INTERFACE)
+target_link_libraries(lt_zlib INTERFACE ${ZLIB_LIBRARY})
+find_path(ZSTD_INCLUDE_DIR zstd.h)
+find_library(ZSTD_LIBRARY NAMES libzstd.a zstd)
+if(NOT ZSTD_INCLUDE_DIR OR NOT ZSTD_LIBRARY)
+  lt_missing("zstd" "libzstd-dev")
+endif()
+add_library(lt_zstd INTERFACE)
+target_link_libraries(lt_zstd INTERFACE ${ZSTD_LIBRARY})
+
 set(MPI_DETERMINE_LIBRARY_VERSION ON)  # for version.h
 find_package(MPI QUIET COMPONENTS CXX)
 if(NOT MPI_CXX_FOUND)

@@ -18,6 +18,7 @@ packages=(
   libhdf5-dev                                          # checkpoints
   libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   libpcre2-dev libutf8proc-dev                         # tokenizers
+  zlib1g-dev libzstd-dev                               # compressed text
   catch2
 )
 

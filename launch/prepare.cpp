@@ -2,27 +2,42 @@
 #include "libtrain/data/prepare.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "command.h"
+#include "libtrain/tokenizer/chat.h"
 #include "numbers.h"
+#include "progress_line.h"
 #include "record/short_text.h"
 
 namespace lt::launch {
 
 Run set_up_prepare(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
-  app.add_option("--input", options->inputs, "text files; each line of a .jsonl file is a document")
+  app.add_option("--input", options->inputs,
+                 "text files, or - for standard input; each line of a .jsonl file is a document; .gz and .zst too")
       ->required()
       ->option_text("FILE... (required)");
   app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");
   app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
       ->required()
       ->option_text("DIR (required)");
-  app.add_option("--field", options->field, "of a JSON line, which holds the text")->option_text("= text");
+  app.add_option("--field", options->field, "of a JSON line, which holds the text; - is then read as JSON lines")
+      ->option_text("= text");
+  app.add_option("--text-separator", options->text_separator, "stands between the documents of a text file")
+      ->option_text("TEXT");
+  app.add_option("--chat", options->chat,
+                 "every input has JSON lines of {\"messages\": [{\"role\", \"content\"}, ...]}; the template writes "
+                 "them as text")
+      ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
+  app.add_option("--pack", options->pack,
+                 "packs whole documents into blocks of so many tokens, data.seq of the training")
+      ->check(integer_from(1))
+      ->option_text("SEQ");
   app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation; 0: none")
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
@@ -30,12 +45,19 @@ Run set_up_prepare(CLI::App& app) {
   return [options](const Invocation& invocation) {
     PrepareResult result;
     collectively(invocation.world.group(), [&] {
-      if (invocation.world.rank() == 0) result = prepare(*options);
+      if (invocation.world.rank() != 0) return;
+      ProgressLine line;
+      options->on_progress = [&](const PrepareProgress& progress) { line.show(progress); };
+      result = prepare(*options);
     });
     if (invocation.world.rank() == 0) {
+      if (result.resumed) fmt::print(stderr, "prepare: continued from {}/prepare.tmp\n", options->out);
       fmt::print("{}: {} training tokens, {} validation tokens from {} {} ({} bytes of text)\n", options->out,
                  result.train_tokens, result.val_tokens, result.files, result.files == 1 ? "file" : "files",
                  result.bytes);
+      if (result.masked_tokens > 0) {
+        fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
+      }
       if (options->val_fraction > 0 && result.val_tokens == 0) {
         fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a token: {}/val.bin is empty\n",
                    options->val_fraction, counted(result.train_tokens, "token"), options->out);

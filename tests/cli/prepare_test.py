@@ -1,6 +1,7 @@
 """`ltrain prepare`: its files, output, errors and exit codes; and the help, version and usage errors of `ltrain`."""
 
 import struct
+import subprocess
 
 import program
 
@@ -65,6 +66,38 @@ class Prepare(program.CliTest):
         lines = self.write("a.jsonl", '{"text": "x"}\n{"txt": "x"}\n')
         self.assert_error(self.prepare(lines), 3, f'[data] {lines}:2: field "text": expected a string, found none')
         self.assertIsNone(self.names())
+
+    def test_standard_input_is_text_or_json_lines(self):
+        def fed(data, *options):
+            command = program.launched(program.ltrain(), "prepare", "--input", "-", "--out", self.folder / "out",
+                                       "--val-fraction", "0", *options)
+            return subprocess.run(command, input=data, env=program.clean_environment(), capture_output=True, timeout=60)
+
+        done = fed(b'{"a": 1}\n')
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b'{"a": 1}\n')
+        self.assertEqual(fed(b'{"a": "x"}\n{"a": "y"}', "--field", "a").returncode, 0)
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b"xy")
+        self.assertEqual(fed(b'{"a": "x"}\n', "--field", "text").stderr.decode(),
+                         'error: [data] -:1: field "text": expected a string, found none\n')
+
+    def test_conversations_have_masks(self):
+        lines = self.write("a.jsonl", '{"messages": [{"role": "user", "content": "?"}, '
+                                      '{"role": "assistant", "content": "!"}]}\n')
+        done = self.prepare(lines, options=("--chat", "plain", "--val-fraction", "0"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout,
+                         f"{self.folder}/out: 21 training tokens, 0 validation tokens from 1 file (2 bytes of text)\n"
+                         "19 of the tokens are no targets, as the .mask files say\n")
+        mask = (self.folder / "out/train.mask").read_bytes()
+        self.assertEqual(struct.unpack("<3i", mask[:12]), (20261124, 1, 21))
+        self.assertEqual(mask[1024:], bytes([0, 0, 0b00011000]))
+        self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "train.mask"])
+        bad = self.write("b.jsonl", '\n{"messages": [{"role": "robot", "content": "x"}]}\n')
+        self.assert_error(self.prepare(bad, options=("--chat", "plain")), 3,
+                          f'[data] {bad}:2: field "messages[0].role": expected one of system, user, assistant, found "robot"')
+        self.assert_error(self.prepare(bad, options=("--chat", "alpaca")), 2,
+                          '[tokenizer] chat: expected one of llama3, chatml, plain, got "alpaca"')
 
     def test_one_message_under_ranks(self):
         missing = self.folder / "none.txt"

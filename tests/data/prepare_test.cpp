@@ -1,11 +1,11 @@
 // prepare writes the tokens of all files in order, splits them at the end, and leaves nothing half-written.
 #include "libtrain/data/prepare.h"
 
-#include <cstdio>
 #include <filesystem>
 
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
+#include "prepared.h"
 #include "test_main/catch.h"
 #include "test_main/message_of.h"
 #include "test_main/temp_folder.h"
@@ -18,9 +18,7 @@ using lt_test::TempFolder;
 namespace {
 
 std::string text_of(const std::string& path) {
-  const lt::TokenFile file(path, lt::TokenFormat::automatic);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.tokens()));
-  file.read(0, file.tokens(), tokens.data());
+  const std::vector<std::int32_t> tokens = lt_test::tokens_of(path);
   return {tokens.begin(), tokens.end()};
 }
 
@@ -69,28 +67,14 @@ TEST_CASE("prepare: the text field of JSON lines", "[data]") {
 
 TEST_CASE("prepare: documents of a tokenizer with an end-of-text token end with it", "[data]") {
   const TempFolder folder;
-  // Every byte, "the", and the token that ends a document.
-  std::string vocab;
-  for (int byte = 0, other = 256; byte < 256; ++byte) {
-    const bool itself = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-    char name[16];
-    std::snprintf(name, sizeof name, "\\u%04x", itself ? byte : other++);
-    vocab += "\"" + std::string(name) + "\":" + std::to_string(byte) + ",";
-  }
   const auto tokenizer = [&](const std::string& added) {
-    return folder.write("t.json", "{\"added_tokens\":[" + added +
-                                      "],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                                      "\"model\":{\"type\":\"BPE\",\"vocab\":{" +
-                                      vocab + "\"th\":256,\"the\":257},\"merges\":[\"t h\",\"th e\"]}}");
+    return folder.write("t.json", lt_test::byte_level_tokenizer(added));
   };
   const std::string lines = folder.write("a.jsonl", "{\"body\":\"the a\"}\n{\"body\":\"\"}\n"),
                     text = folder.write("b.txt", "the");
-  const std::string with = tokenizer("{\"id\":300,\"content\":\"<|endoftext|>\",\"special\":true}");
+  const std::string with = tokenizer(lt_test::kEndOfText);
   lt::prepare({.inputs = {lines, text}, .tokenizer = with, .out = folder / "out", .val_fraction = 0, .field = "body"});
-  const lt::TokenFile file(folder / "out/train.bin", lt::TokenFormat::automatic);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.tokens()));
-  file.read(0, file.tokens(), tokens.data());
-  CHECK(tokens == std::vector<std::int32_t>{257, ' ', 'a', 300, 300, 257});
+  CHECK(lt_test::tokens_of(folder / "out/train.bin") == std::vector<std::int32_t>{257, ' ', 'a', 300, 300, 257});
   const std::string without = tokenizer("");
   CHECK(message_of<UsageError>([&] {
           lt::prepare({.inputs = {lines}, .tokenizer = without, .out = folder / "out", .field = "body"});
@@ -145,5 +129,10 @@ TEST_CASE("prepare: wrong options", "[data]") {
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = ""}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = 1}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = -0.1}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .text_separator = ""}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = -1}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = 4}), UsageError);  // no end of text
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .chat = "alpaca"}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .field = "x", .chat = "plain"}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .tokenizer = "bpe", .out = folder / "out"}), UsageError);
 }

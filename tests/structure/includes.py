@@ -44,6 +44,8 @@ THIRD_PARTY = {
     "omp.h": ["kernels"],
     "pcre2": ["tokenizer"],
     "utf8proc": ["tokenizer"],
+    "zlib": ["data"],
+    "zstd": ["data"],
     "catch2/": [],
 }
 

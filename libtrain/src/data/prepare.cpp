@@ -1,118 +1,183 @@
-// Converts text files to token files.
+// Converts text to token files: inputs to the spool, the spool to files.
 #include "libtrain/data/prepare.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
-#include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
+#include "data/document_reader.h"
 #include "data/file_list.h"
-#include "data/token_writer.h"
-#include "io/whole_file.h"
-#include "libtrain/data/data.h"
+#include "data/prepare_files.h"
+#include "data/spool.h"
+#include "device/fault.h"
+#include "io/crc32c.h"
 #include "libtrain/error.h"
 
 namespace lt {
 namespace fs = std::filesystem;
 namespace {
 
-// The field of every line: a document each. Skips blank lines.
-std::vector<std::string> documents_of_json_lines(const std::string& path, std::string_view lines,
-                                                 const std::string& name) {
-  std::vector<std::string> documents;
-  for (Size number = 1; !lines.empty(); ++number) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    if (!json.is_object()) {
-      throw DataError("data", fmt::format("{}:{}: expected a JSON object on one line, found {}", path, number,
-                                          json.is_discarded() ? "broken JSON" : json.type_name()));
-    }
-    const auto field = json.find(name);
-    if (field == json.end() || !field->is_string()) {
-      throw DataError("data", fmt::format("{}:{}: field \"{}\": expected a string, found {}", path, number, name,
-                                          field == json.end() ? "none" : field->type_name()));
-    }
-    documents.push_back(field->get<std::string>());
+constexpr const char* kSpoolFolder = "/prepare.tmp";
+
+void check(const PrepareOptions& options) {
+  const auto refuse = [](const std::string& message) { throw UsageError("data", message); };
+  if (options.inputs.empty()) refuse("input: expected at least one file, got none");
+  if (options.out.empty()) refuse("out: expected a folder, got none");
+  if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
+    refuse(fmt::format("val-fraction: expected a number in [0, 1), got {}", options.val_fraction));
   }
-  return documents;
+  if (options.pack < 0) refuse(fmt::format("pack: expected a number of tokens, got {}", options.pack));
+  if (options.pack >= options.max_file_tokens) {
+    refuse(fmt::format("pack: expected less than {} tokens, got {}", options.max_file_tokens, options.pack));
+  }
+  if (options.text_separator && options.text_separator->empty()) refuse("text-separator: expected text, got none");
+  if (options.chat && options.field) refuse("field: has no effect with chat, whose lines have the field \"messages\"");
+  if (options.chat && options.text_separator) refuse("text-separator: has no effect with chat, which reads JSON lines");
 }
 
-// Appends the tokens of documents to `tokens`, each with the token that ends it. The byte tokenizer has no such token:
-// its documents follow each other with nothing between them.
-void append_documents(const Tokenizer& tokenizer, const std::vector<std::string>& documents,
-                      std::vector<std::uint32_t>& tokens) {
-  const bool separated = tokenizer.bytes_per_token() == 0;
-  if (separated && !tokenizer.end_of_text()) {
-    throw UsageError("data", "tokenizer: expected a token that ends documents, found none in tokenizer.json",
-                     "docs/data.md lists the names of such tokens; text files need none");
+// The size of an input, if it is a regular file.
+std::optional<struct stat> regular_file(const std::string& path) {
+  struct stat status {};
+  if (path == "-" || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return status;
+}
+
+// Everything that the spooled tokens depend on; empty if that cannot be known.
+std::string identity_of(const PrepareOptions& options, const std::vector<std::string>& paths,
+                        const std::string& tokenizer) {
+  nlohmann::json inputs = nlohmann::json::array();
+  for (const std::string& path : paths) {
+    const auto status = regular_file(path);
+    if (!status) return "";
+    inputs.push_back({fs::absolute(path).string(), status->st_size, status->st_mtim.tv_sec, status->st_mtim.tv_nsec});
   }
-  const std::vector<std::string_view> texts(documents.begin(), documents.end());
-  for (const Tokenizer::Ids& ids : tokenizer.encode_each(texts)) {
-    tokens.insert(tokens.end(), ids.begin(), ids.end());
-    if (separated) tokens.push_back(*tokenizer.end_of_text());
+  const auto text = [](const std::optional<std::string>& option) {
+    return option ? nlohmann::json(*option) : nlohmann::json();
+  };
+  const nlohmann::json identity = {1,
+                                   inputs,
+                                   tokenizer.size(),
+                                   crc32c(0, tokenizer.data(), tokenizer.size()),
+                                   text(options.field),
+                                   text(options.text_separator),
+                                   text(options.chat),
+                                   options.pack > 0};
+  // Names of files need not be UTF-8.
+  return identity.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+// Makes the output's folder; removes those that it made unless it is told to keep them.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const std::string& path) {
+    std::error_code error;
+    for (fs::path folder = fs::absolute(path).lexically_normal(); !fs::exists(folder, error);
+         folder = folder.parent_path()) {
+      if (folder.has_filename()) made_.push_back(folder);
+    }
+    fs::create_directories(path, error);
+    if (error) throw DataError("data", fmt::format("{}: cannot create the folder: {}", path, error.message()));
   }
+  ~OutputFolder() {
+    std::error_code ignored;
+    for (const fs::path& folder : made_) fs::remove(folder, ignored);  // only if empty
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<fs::path> made_;
+};
+
+// Removes a folder with its contents. That of the spool goes unless the process is killed: an error would come again.
+class FolderRemover {
+ public:
+  explicit FolderRemover(std::string path) : path_(std::move(path)) {}
+  ~FolderRemover() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  FolderRemover(const FolderRemover&) = delete;
+  FolderRemover& operator=(const FolderRemover&) = delete;
+
+ private:
+  std::string path_;
+};
+
+// Encodes all inputs into the spool.
+void encode(const PrepareOptions& options, const std::vector<std::string>& paths, const Tokenizer& tokenizer,
+            const ChatTemplate* chat, Spool& spool) {
+  using Clock = std::chrono::steady_clock;
+  PrepareProgress progress{.stored_in_all = 0};
+  std::vector<Size> stored_before;  // bytes of the files before each
+  for (const std::string& path : paths) {
+    stored_before.push_back(progress.stored_in_all.value_or(0));
+    const auto status = regular_file(path);
+    if (!status) progress.stored_in_all.reset();
+    if (progress.stored_in_all) *progress.stored_in_all += status->st_size;
+  }
+  DocumentReader reader(options, paths, tokenizer, chat, spool.state().position);
+  const auto report = [&] {
+    const auto input = static_cast<std::size_t>(reader.position().input);
+    progress.stored_bytes =
+        input < paths.size() ? stored_before[input] + reader.stored_offset() : progress.stored_in_all.value_or(0);
+    if (options.on_progress) options.on_progress(progress);
+  };
+  reader.open_current();
+  report();
+  auto saved = Clock::now();
+  EncodedPiece piece;
+  for (Size step = 1; reader.next(piece); ++step) {
+    spool.append(piece);
+    set_fault_step(step);
+    fault_point("prepare");
+    const auto now = Clock::now();
+    if (std::chrono::duration<double>(now - saved).count() >= options.save_seconds) {
+      spool.save(reader.position());
+      saved = now;
+    }
+    progress.text_bytes += piece.bytes;
+    report();
+  }
+  spool.save(reader.position());
 }
 
 }  // namespace
 
 PrepareResult prepare(const PrepareOptions& options) {
-  if (options.inputs.empty()) throw UsageError("data", "input: expected at least one file, got none");
-  if (options.out.empty()) throw UsageError("data", "out: expected a folder, got none");
-  if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
-    throw UsageError("data", fmt::format("val-fraction: expected a number in [0, 1), got {}", options.val_fraction));
-  }
+  check(options);
   const auto tokenizer = make_tokenizer(options.tokenizer);
-
-  PrepareResult result;
-  std::vector<std::uint32_t> tokens;
-  for (const std::string& path : expand_files(options.inputs)) {
-    const std::string text = read_whole_file("data", path);
-    result.files += 1;
-    if (path.ends_with(".jsonl")) {
-      const std::vector<std::string> documents = documents_of_json_lines(path, text, options.field);
-      append_documents(*tokenizer, documents, tokens);
-      for (const std::string& document : documents) result.bytes += static_cast<Size>(document.size());
-    } else {
-      const Tokenizer::Ids ids = tokenizer->encode(text);
-      tokens.insert(tokens.end(), ids.begin(), ids.end());
-      result.bytes += static_cast<Size>(text.size());
-    }
+  const std::optional<ChatTemplate> chat =
+      options.chat ? std::optional<ChatTemplate>(std::in_place, *options.chat, *tokenizer) : std::nullopt;
+  if (options.pack > 0 && !tokenizer->end_of_text()) {
+    throw UsageError("data",
+                     "pack: expected a tokenizer with a token that ends documents, which fills blocks, found none",
+                     "docs/data.md lists the names of such tokens");
   }
-  if (tokens.empty()) {
+  const std::vector<std::string> paths = expand_files(options.inputs);
+  const std::string json = tokenizer->to_json();
+
+  OutputFolder out(options.out);
+  const std::string spool_folder = options.out + kSpoolFolder;
+  Spool spool(spool_folder, identity_of(options, paths, json),
+              {.width = tokenizer->vocab() <= 0x10000 ? 2 : 4,
+               .has_targets = chat.has_value(),
+               .has_documents = options.pack > 0});
+  const FolderRemover remover(spool_folder);  // this process holds the lock
+  PrepareResult result{.files = static_cast<Size>(paths.size()), .resumed = spool.resumed()};
+  encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool);
+  if (spool.state().tokens == 0) {
     throw DataError("data", fmt::format("{}{}: expected text, found none", options.inputs[0],
                                         options.inputs.size() > 1 ? " and the files after it" : ""));
   }
-
-  std::error_code error;
-  fs::create_directories(options.out, error);
-  if (error) throw DataError("data", fmt::format("{}: cannot create the folder: {}", options.out, error.message()));
-
-  // The small term keeps a product such as 0.29 * 100 from rounding down to the next lower integer.
-  const auto val =
-      static_cast<std::size_t>(std::floor(static_cast<double>(tokens.size()) * options.val_fraction + 1e-6));
-  const std::span<const std::uint32_t> all(tokens);
-  const std::string folder = options.out + "/";
-  PendingFile train_file("data", folder + "train.bin"), tokenizer_file("data", folder + "tokenizer.json");
-  std::optional<PendingFile> val_file;
-  write_tokens(train_file, folder + "train.bin", all.first(tokens.size() - val));
-  if (options.val_fraction > 0) {
-    val_file.emplace("data", folder + "val.bin");
-    write_tokens(*val_file, folder + "val.bin", all.last(val));
-  }
-  const std::string json = tokenizer->to_json();
-  tokenizer_file.write(json.data(), json.size());
-  std::vector<PendingFile*> files{&train_file, &tokenizer_file};
-  if (val_file) files.push_back(&*val_file);
-  for (PendingFile* const file : files) file->finish();
-  for (PendingFile* const file : files) file->commit();
-  // An older one would be of other text.
-  if (!val_file) fs::remove(folder + "val.bin", error);
-  result.train_tokens = static_cast<Size>(tokens.size() - val), result.val_tokens = static_cast<Size>(val);
+  result.bytes = spool.state().bytes;
+  set_fault_step(0);
+  write_prepared_files(options, spool, tokenizer->end_of_text(), json, result);
+  out.keep();
   return result;
 }
 

@@ -1,5 +1,6 @@
 // The header of a token file and of a mask: 256 little-endian int32 values. The first three are magic, version and
-// token count; the rest are unused.
+// token count; the rest are unused. A mask then has a bit for each token: bit i % 8, the least significant first, of
+// byte i / 8 is 1 where token i counts as a target.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,6 @@ inline constexpr TokenEncoding kTokenEncodings[] = {
     {20240801, 7, 4},
 };
 
-// Of a mask: bit i % 8, the least significant first, of byte i / 8 after the header is 1 where token i is a target.
 inline constexpr std::int32_t kMaskMagic = 20261124, kMaskVersion = 1;
 
 // Assembled byte by byte, so any alignment and host byte order works.

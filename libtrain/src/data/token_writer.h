@@ -1,15 +1,62 @@
-// Writes token files.
+// Writes token files and their masks (docs/data.md has both formats).
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "io/pending_file.h"
+#include "libtrain/dtype.h"
 
 namespace lt {
 
-// Writes the header and all tokens. Throws DataError if the count does not fit in the header.
-void write_tokens(PendingFile& file, const std::string& path, std::span<const std::uint32_t> tokens);
+// One token file of a length that is known before, and its mask.
+class TokenFileWriter {
+ public:
+  // `stem`: the path without .bin. `narrow`: every token is below 65536. Throws DataError if the count does not fit in
+  // a header.
+  TokenFileWriter(const std::string& stem, Size tokens, bool narrow, bool may_mask);
+
+  // Appends tokens; with `may_mask`, `targets`, of the same length or empty, has 0 for those that are no targets.
+  void write(std::span<const std::uint32_t> tokens, std::span<const std::uint8_t> targets);
+  Size tokens_left() const { return left_; }
+  // The files, with all their bytes on disk; the mask only if a token is no target. Each still has to be committed.
+  std::vector<PendingFile*> finish();
+  // The paths of what finish() returned.
+  std::vector<std::string> paths() const;
+  Size masked() const { return masked_; }
+
+ private:
+  void flush_mask();
+
+  std::string stem_;
+  bool narrow_;
+  Size left_;
+  PendingFile tokens_;
+  std::optional<PendingFile> mask_;
+  Size masked_ = 0;
+  unsigned char bits_ = 0;  // of the byte of the mask that is not complete
+  int bit_ = 0;
+  std::vector<unsigned char> mask_bytes_;
+};
+
+// Writes the tokens of one kind ("train", "val") to files of given lengths: train.bin, train-00001.bin, ...
+class TokenFilesWriter {
+ public:
+  TokenFilesWriter(const std::string& folder, const std::string& kind, const std::vector<Size>& lengths, bool narrow,
+                   bool may_mask);
+
+  void write(std::span<const std::uint32_t> tokens, std::span<const std::uint8_t> targets);
+  std::vector<PendingFile*> finish();
+  std::vector<std::string> paths() const;
+  Size masked() const;
+
+ private:
+  std::vector<std::unique_ptr<TokenFileWriter>> files_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace lt

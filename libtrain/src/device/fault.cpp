@@ -53,6 +53,8 @@ constexpr Point kPoints[] = {
     {"save-rename", kWrites},                   // everything is written, the checkpoint is not yet renamed
     {"save-gc", kWrites},                       // while removing older checkpoints
     {"load", kProcess | set_of(kInputOutput)},  //
+    {"prepare", kProcess},                      // a piece of the text is encoded; its progress is not yet saved
+    {"prepare-rename", kProcess},               // every file is written, none has its name
     {"allocate", set_of(kOom)},                 // a block of device memory
     {"gather", set_of(kDeviceSleep)},           // on the device's stream
     {"reduce", set_of(kDeviceSleep)},           //

@@ -2,6 +2,7 @@
 #include "libtrain/tokenizer/chat.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

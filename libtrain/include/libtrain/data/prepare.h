@@ -1,6 +1,8 @@
 // Converts text to token files, for `ltrain prepare`.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,23 +10,45 @@
 
 namespace lt {
 
+// How far the work is.
+struct PrepareProgress {
+  Size text_bytes = 0;                // encoded since this process began
+  Size stored_bytes = 0;              // of the files that have been read
+  std::optional<Size> stored_in_all;  // unknown with standard input
+};
+
 struct PrepareOptions {
-  std::vector<std::string> inputs;  // paths or glob patterns; a name ending in .jsonl is read as JSON lines
-  std::string tokenizer = "byte";   // or the path of a tokenizer.json
-  std::string out;                  // folder; created if missing
-  double val_fraction = 0.1;        // share of tokens, taken from the end, in [0, 1); 0: no val.bin
-  std::string field = "text";       // of each JSON line
+  // Paths or glob patterns, or "-" for standard input. A name ending in .gz or .zst is read as compressed; a name
+  // ending in .jsonl before that as JSON lines, and so is every input with `chat`, and standard input with `field`.
+  std::vector<std::string> inputs{};
+  std::string tokenizer = "byte";               // or the path of a tokenizer.json
+  std::string out{};                            // folder; created if missing
+  double val_fraction = 0.1;                    // share of tokens, taken from the end, in [0, 1); 0: no val.bin
+  std::optional<std::string> field{};           // of each JSON line; "text" if not given
+  std::optional<std::string> text_separator{};  // between the documents of a text file
+  std::optional<std::string> chat{};            // a template of libtrain/tokenizer/chat.h
+  Size pack = 0;                                // tokens of a block into which documents are packed; 0: none are
+  Size max_file_tokens = 2147483647;            // of an output file
+  Size batch_bytes = Size{16} << 20;            // of text in memory, unless a line or a document is longer
+  double save_seconds = 5;                      // between the states from which a killed run goes on
+  std::function<void(const PrepareProgress&)> on_progress{};  // at the beginning and after each batch
 };
 
 struct PrepareResult {
   Size files = 0, bytes = 0;  // of text
   Size train_tokens = 0, val_tokens = 0;
+  Size masked_tokens = 0;  // of all: those that are no targets
+  bool resumed = false;    // from the state that a killed run left
 };
 
 // Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another. A text file is
-// one text with nothing after it. A JSON line is a document, which ends with the tokenizer's end-of-text token, unless
-// the tokenizer is that of bytes. All files are whole on disk before the first gets its name. Throws UsageError, or
-// DataError that names file, line and field.
+// one text with nothing after it, unless a separator divides it. A document (a JSON line, or what a separator ends)
+// ends with the tokenizer's end-of-text token, unless the tokenizer is that of bytes. train-00001.bin and so on follow
+// where a file would exceed max_file_tokens. Beside a .bin stands a .mask where some of its tokens are no targets.
+//
+// Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed, the
+// next call with the same options and unchanged inputs goes on from there, which gives the same files. All files are
+// whole on disk before the first gets its name. Throws UsageError, or DataError that names file, line and field.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt

@@ -1,0 +1,156 @@
+// Cuts inputs into documents and encodes them on all threads.
+#include "data/document_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/for_each_on_threads.h"
+#include "libtrain/error.h"
+
+namespace lt {
+
+DocumentReader::DocumentReader(const PrepareOptions& options, const std::vector<std::string>& paths,
+                               const Tokenizer& tokenizer, const ChatTemplate* chat, const InputPosition& position)
+    : options_(options), paths_(paths), tokenizer_(tokenizer), chat_(chat), position_(position) {}
+
+bool DocumentReader::next(EncodedPiece& piece) {
+  piece = {};
+  open_current();
+  if (stream_ == nullptr) return false;
+  for (std::size_t wanted = static_cast<std::size_t>(options_.batch_bytes);; wanted = 2 * buffer_.size()) {
+    fill(wanted);
+    const std::size_t done = kind_ == Kind::text        ? encode_text(piece)
+                             : kind_ == Kind::separated ? encode_separated(piece)
+                                                        : encode_lines(piece);
+    position_.offset += static_cast<Size>(done);
+    buffer_.erase(0, done);
+    if (done > 0 || at_end_) break;
+  }
+  if (at_end_ && buffer_.empty()) {
+    position_ = {.input = position_.input + 1};
+    stream_.reset();
+  }
+  return true;
+}
+
+void DocumentReader::open_current() {
+  if (stream_ != nullptr || position_.input == static_cast<Size>(paths_.size())) return;
+  const std::string& path = paths_[static_cast<std::size_t>(position_.input)];
+  const bool has_lines =
+      chat_ != nullptr || is_json_lines(path) || (path == "-" && options_.field && !options_.text_separator);
+  kind_ = has_lines ? Kind::json_lines : options_.text_separator ? Kind::separated : Kind::text;
+  const bool needs_end = kind_ != Kind::text && chat_ == nullptr && tokenizer_.bytes_per_token() == 0;
+  if (needs_end && !tokenizer_.end_of_text()) {
+    throw UsageError("data", "tokenizer: expected a token that ends documents, found none in tokenizer.json",
+                     "docs/data.md lists the names of such tokens; text files need none");
+  }
+  stream_ = open_input(path);
+  stream_->skip(position_.offset);
+  buffer_.clear();
+  at_end_ = false;
+}
+
+void DocumentReader::fill(std::size_t bytes) {
+  std::size_t size = buffer_.size();
+  if (at_end_ || size >= bytes) return;
+  buffer_.resize(bytes);
+  while (size < bytes && !at_end_) {
+    const std::size_t got = stream_->read(buffer_.data() + size, bytes - size);
+    at_end_ = got == 0;
+    size += got;
+  }
+  buffer_.resize(size);
+}
+
+std::size_t DocumentReader::encode_text(EncodedPiece& piece) {
+  const std::size_t done = tokenizer_.encode_front(buffer_, position_.offset > 0, at_end_, piece.ids);
+  piece.bytes += static_cast<Size>(done);
+  position_.tokens += static_cast<Size>(piece.ids.size());
+  // Unpacked, nothing stands between text files.
+  if (options_.pack > 0 && at_end_ && position_.tokens > 0) end_document(position_.tokens, piece);
+  return done;
+}
+
+std::size_t DocumentReader::encode_separated(EncodedPiece& piece) {
+  const std::string& separator = *options_.text_separator;
+  std::vector<std::string_view> texts;
+  std::string_view rest = buffer_;
+  const auto add = [&](std::string_view text) {
+    if (!text.empty()) texts.push_back(text);
+  };
+  for (std::size_t end = rest.find(separator); end != std::string_view::npos; end = rest.find(separator)) {
+    add(rest.substr(0, end));
+    rest.remove_prefix(end + separator.size());
+  }
+  if (at_end_) {
+    add(rest);
+    rest = {};
+  }
+  append_documents(texts, piece);
+  return buffer_.size() - rest.size();
+}
+
+std::size_t DocumentReader::encode_lines(EncodedPiece& piece) {
+  const std::string& path = paths_[static_cast<std::size_t>(position_.input)];
+  std::vector<JsonLine> lines;
+  std::string_view rest = buffer_;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    if (end == std::string_view::npos && !at_end_) break;
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    ++position_.line;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) lines.push_back({line, position_.line});
+  }
+  if (chat_ != nullptr) {
+    append_conversations(lines, piece);
+  } else {
+    std::vector<std::string> documents(lines.size());
+    const std::string field = options_.field.value_or("text");
+    kernels::for_each_on_threads(lines.size(),
+                                 [&](std::size_t i) { documents[i] = document_of(path, lines[i], field); });
+    append_documents({documents.begin(), documents.end()}, piece);
+  }
+  return buffer_.size() - rest.size();
+}
+
+// The byte tokenizer has no token that ends documents: they follow each other with nothing between them.
+void DocumentReader::append_documents(const std::vector<std::string_view>& texts, EncodedPiece& piece) const {
+  const std::vector<Tokenizer::Ids> all = tokenizer_.encode_each(texts);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    piece.ids.insert(piece.ids.end(), all[i].begin(), all[i].end());
+    end_document(static_cast<Size>(all[i].size()), piece);
+    piece.bytes += static_cast<Size>(texts[i].size());
+  }
+}
+
+void DocumentReader::end_document(Size tokens, EncodedPiece& piece) const {
+  // A template whose turns end with this token has ended the conversation with it.
+  const auto end = tokenizer_.end_of_text();
+  if (end && !(chat_ != nullptr && end == chat_->end_of_turn_token())) {
+    piece.ids.push_back(*end);
+    if (chat_ != nullptr) piece.targets.push_back(0);
+    ++tokens;
+  }
+  if (options_.pack > 0) piece.documents.push_back(tokens);
+}
+
+void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, EncodedPiece& piece) const {
+  const std::string& path = paths_[static_cast<std::size_t>(position_.input)];
+  std::vector<ChatTokens> all(lines.size());
+  std::vector<Size> bytes(lines.size());
+  kernels::for_each_on_threads(lines.size(), [&](std::size_t i) {
+    const std::vector<ChatMessage> messages = conversation_of(path, lines[i]);
+    for (const ChatMessage& message : messages) bytes[i] += static_cast<Size>(message.content.size());
+    all[i] = chat_->encode(messages);
+  });
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    piece.ids.insert(piece.ids.end(), all[i].ids.begin(), all[i].ids.end());
+    piece.targets.insert(piece.targets.end(), all[i].trained.begin(), all[i].trained.end());
+    end_document(static_cast<Size>(all[i].ids.size()), piece);
+    piece.bytes += bytes[i];
+  }
+}
+
+}  // namespace lt

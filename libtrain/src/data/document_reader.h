@@ -1,0 +1,71 @@
+// Reads the inputs of `prepare` piece by piece, and encodes them. Invariant: the tokens do not depend on the pieces,
+// and reading can go on from the position behind any piece.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/input_stream.h"
+#include "data/json_documents.h"
+#include "libtrain/data/prepare.h"
+#include "libtrain/tokenizer/chat.h"
+#include "libtrain/tokenizer/tokenizer.h"
+
+namespace lt {
+
+struct InputPosition {
+  Size input = 0;   // its number
+  Size offset = 0;  // bytes of its content that are encoded
+  Size line = 0;    // lines of it that are
+  Size tokens = 0;  // of a text file that is one document, so far
+};
+
+struct EncodedPiece {
+  Tokenizer::Ids ids;
+  std::vector<std::uint8_t> targets;  // of each token: 1 if it counts as a target; empty: all do
+  std::vector<Size> documents;        // with options.pack: tokens of each document that ends in this piece
+  Size bytes = 0;                     // of text
+};
+
+class DocumentReader {
+ public:
+  // `paths` has no patterns. Everything given must outlive the reader. Throws UsageError if documents need an
+  // end-of-text token and the tokenizer has none.
+  DocumentReader(const PrepareOptions& options, const std::vector<std::string>& paths, const Tokenizer& tokenizer,
+                 const ChatTemplate* chat, const InputPosition& position);
+
+  // Reads and encodes about options.batch_bytes; false at the end of the last input. Throws DataError.
+  bool next(EncodedPiece& piece);
+  // Opens the current input, if there is one.
+  void open_current();
+  const InputPosition& position() const { return position_; }
+  // How many bytes of the current file have been read.
+  Size stored_offset() const { return stream_ == nullptr ? 0 : stream_->stored_offset(); }
+
+ private:
+  enum class Kind { text, separated, json_lines };
+
+  void fill(std::size_t bytes);
+  // Encode what is complete in the buffer; return how many bytes of it are done.
+  std::size_t encode_text(EncodedPiece& piece);
+  std::size_t encode_separated(EncodedPiece& piece);
+  std::size_t encode_lines(EncodedPiece& piece);
+  void append_documents(const std::vector<std::string_view>& texts, EncodedPiece& piece) const;
+  void append_conversations(const std::vector<JsonLine>& lines, EncodedPiece& piece) const;
+  // Appends the token that ends a document, whose other tokens are the last `tokens` of the piece and of those before.
+  void end_document(Size tokens, EncodedPiece& piece) const;
+
+  const PrepareOptions& options_;
+  const std::vector<std::string>& paths_;
+  const Tokenizer& tokenizer_;
+  const ChatTemplate* chat_;
+  InputPosition position_;
+  std::unique_ptr<InputStream> stream_;
+  Kind kind_ = Kind::text;
+  std::string buffer_;
+  bool at_end_ = false;  // of the current input
+};
+
+}  // namespace lt

@@ -1,0 +1,76 @@
+// Reads the objects of JSON lines.
+#include "data/json_documents.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what) {
+  throw DataError("data", fmt::format("{}:{}: {}", path, line.number, what));
+}
+
+Json object_of(const std::string& path, const JsonLine& line) {
+  Json json = Json::parse(line.text.begin(), line.text.end(), nullptr, false);
+  if (!json.is_object()) {
+    refuse_line(path, line,
+                fmt::format("expected a JSON object on one line, found {}",
+                            json.is_discarded() ? "broken JSON" : json.type_name()));
+  }
+  return json;
+}
+
+std::string text_of(const std::string& path, const JsonLine& line, const Json& object, const std::string& key,
+                    const std::string& name) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) {
+    refuse_line(path, line,
+                fmt::format("field \"{}\": expected a string, found {}", name,
+                            found == object.end() ? "none" : found->type_name()));
+  }
+  return found->get<std::string>();
+}
+
+}  // namespace
+
+std::string document_of(const std::string& path, const JsonLine& line, const std::string& field) {
+  return text_of(path, line, object_of(path, line), field, field);
+}
+
+std::vector<ChatMessage> conversation_of(const std::string& path, const JsonLine& line) {
+  const Json json = object_of(path, line);
+  const auto list = json.find("messages");
+  if (list == json.end() || !list->is_array() || list->empty()) {
+    refuse_line(path, line,
+                fmt::format("field \"messages\": expected an array of messages, found {}", list == json.end() ? "none"
+                                                                                           : list->is_array()
+                                                                                               ? "an empty one"
+                                                                                               : list->type_name()));
+  }
+  const std::vector<std::string> roles = ChatTemplate::roles();
+  std::vector<ChatMessage> messages;
+  for (const Json& message : *list) {
+    const std::string name = fmt::format("messages[{}]", messages.size());
+    if (!message.is_object()) {
+      refuse_line(path, line, fmt::format("field \"{}\": expected an object, found {}", name, message.type_name()));
+    }
+    messages.push_back({text_of(path, line, message, "role", name + ".role"),
+                        text_of(path, line, message, "content", name + ".content")});
+    if (std::ranges::find(roles, messages.back().role) == roles.end()) {
+      refuse_line(path, line,
+                  fmt::format("field \"{}.role\": expected one of {}, found \"{}\"", name, fmt::join(roles, ", "),
+                              messages.back().role));
+    }
+  }
+  return messages;
+}
+
+}  // namespace lt

@@ -1,0 +1,26 @@
+// Documents and conversations of JSON lines.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libtrain/dtype.h"
+#include "libtrain/tokenizer/chat.h"
+
+namespace lt {
+
+// A line of a file, and its number from 1.
+struct JsonLine {
+  std::string_view text;
+  Size number;
+};
+
+// The functions throw DataError that names file, line and field.
+
+// The text in a field of the line's object.
+std::string document_of(const std::string& path, const JsonLine& line, const std::string& field);
+// The conversation in the field "messages".
+std::vector<ChatMessage> conversation_of(const std::string& path, const JsonLine& line);
+
+}  // namespace lt

@@ -1,0 +1,154 @@
+// Writes and reads the folder of a run of `prepare`.
+#include "data/spool.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/token_header.h"
+#include "io/pending_file.h"
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+constexpr const char *kTokens = "tokens", *kTargets = "targets", *kDocuments = "documents", *kState = "state.json";
+
+// The numbers of a state, with their names.
+template <class State>
+auto numbers_of(State& state) {
+  return std::array<std::pair<const char*, decltype(&state.tokens)>, 8>{{{"input", &state.position.input},
+                                                                         {"offset", &state.position.offset},
+                                                                         {"line", &state.position.line},
+                                                                         {"document_tokens", &state.position.tokens},
+                                                                         {"tokens", &state.tokens},
+                                                                         {"documents", &state.documents},
+                                                                         {"masked", &state.masked},
+                                                                         {"bytes", &state.bytes}}};
+}
+
+Descriptor open_spool_file(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+}
+
+}  // namespace
+
+void Spool::require(bool done, const char* name, const char* what) const {
+  if (!done) throw DataError("data", fmt::format("{}: {}: {}", path(name), what, std::strerror(errno)));
+}
+
+Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& shape)
+    : folder_(folder), identity_(std::move(identity)), shape_(shape) {
+  require(::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST, "", "cannot create the folder");
+  lock_ = open_spool_file(path("lock"));
+  require(lock_.is_open(), "lock", "cannot open");
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    throw UsageError("data", fmt::format("{}: another `prepare` is writing there", folder));
+  }
+  resumed_ = load();
+  if (!resumed_) {
+    state_ = {};
+    ::unlink(path(kState).c_str());
+  }
+  remove_pending(path(kState));
+  const auto open_at = [&](bool wanted, const char* name, Size bytes) {
+    if (!wanted) return Descriptor();
+    Descriptor file = open_spool_file(path(name));
+    require(file.is_open(), name, "cannot open");
+    require(::ftruncate(file.get(), bytes) == 0 && ::lseek(file.get(), 0, SEEK_END) >= 0, name, "cannot truncate");
+    return file;
+  };
+  tokens_ = open_at(true, kTokens, state_.tokens * shape.width);
+  targets_ = open_at(shape.has_targets, kTargets, state_.tokens);
+  documents_ = open_at(shape.has_documents, kDocuments, state_.documents * 8);
+}
+
+// Whether there is a state of the same identity, with its files.
+bool Spool::load() {
+  if (identity_.empty()) return false;
+  const auto json = nlohmann::json::parse(read_file(path(kState), true).text, nullptr, false);
+  if (!json.is_object() || json.value("identity", nlohmann::json()) != identity_) return false;
+  for (const auto& [name, number] : numbers_of(state_)) {
+    const auto found = json.find(name);
+    if (found == json.end() || !found->is_number_unsigned()) return false;
+    *number = found->get<Size>();
+  }
+  state_.highest = json.value("highest", std::uint32_t{0});
+  const auto holds = [&](bool wanted, const char* name, Size bytes) {
+    struct stat status {};
+    return !wanted || (::stat(path(name).c_str(), &status) == 0 && status.st_size >= bytes);
+  };
+  return holds(true, kTokens, state_.tokens * shape_.width) && holds(shape_.has_targets, kTargets, state_.tokens) &&
+         holds(shape_.has_documents, kDocuments, state_.documents * 8);
+}
+
+void Spool::append(const EncodedPiece& piece) {
+  bytes_.clear();
+  bytes_.reserve(piece.ids.size() * static_cast<std::size_t>(shape_.width));
+  for (const std::uint32_t id : piece.ids) {
+    for (int b = 0; b < shape_.width; ++b) bytes_.push_back(static_cast<unsigned char>(id >> (8 * b)));
+    state_.highest = std::max(state_.highest, id);
+  }
+  require(tokens_.write(bytes_.data(), bytes_.size()), kTokens, "cannot write");
+  if (shape_.has_targets) {
+    require(targets_.write(piece.targets.data(), piece.targets.size()), kTargets, "cannot write");
+    state_.masked += std::count(piece.targets.begin(), piece.targets.end(), 0);
+  }
+  if (shape_.has_documents) {
+    const std::vector<std::uint64_t> lengths(piece.documents.begin(), piece.documents.end());
+    require(documents_.write(lengths.data(), lengths.size() * 8), kDocuments, "cannot write");
+  }
+  state_.tokens += static_cast<Size>(piece.ids.size());
+  state_.documents += static_cast<Size>(piece.documents.size());
+  state_.bytes += piece.bytes;
+}
+
+void Spool::save(const InputPosition& position) {
+  state_.position = position;
+  const auto flush = [&](const Descriptor& file, const char* name) {
+    if (file.is_open()) require(::fdatasync(file.get()) == 0, name, "cannot fsync");
+  };
+  flush(tokens_, kTokens), flush(targets_, kTargets), flush(documents_, kDocuments);
+  nlohmann::json json = {{"identity", identity_}, {"highest", state_.highest}};
+  for (const auto& [name, number] : numbers_of(state_)) json[name] = *number;
+  write_whole_file("data", path(kState), json.dump() + "\n");
+}
+
+void Spool::read(const Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got =
+        ::pread(file.get(), static_cast<char*>(to) + done, bytes - done, offset + static_cast<Size>(done));
+    if (got < 0 && errno == EINTR) continue;
+    require(got >= 0, name, "cannot read");
+    if (got == 0) throw DataError("data", fmt::format("{}: was shortened while it was in use", path(name)));
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+void Spool::read_tokens(Size begin, std::span<std::uint32_t> to) const {
+  std::vector<unsigned char> bytes(to.size() * static_cast<std::size_t>(shape_.width));
+  read(tokens_, kTokens, begin * shape_.width, bytes.data(), bytes.size());
+  const unsigned char* from = bytes.data();
+  for (std::uint32_t& token : to) token = shape_.width == 2 ? load_u16(from) : load_u32(from), from += shape_.width;
+}
+
+void Spool::read_targets(Size begin, std::span<std::uint8_t> to) const {
+  if (!shape_.has_targets) return std::fill(to.begin(), to.end(), std::uint8_t{1});
+  read(targets_, kTargets, begin, to.data(), to.size());
+}
+
+void Spool::read_documents(Size begin, std::span<std::uint64_t> to) const {
+  read(documents_, kDocuments, begin * 8, to.data(), to.size() * 8);
+}
+
+}  // namespace lt

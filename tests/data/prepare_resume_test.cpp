@@ -1,0 +1,132 @@
+// A run of prepare that was killed goes on, and its files are those of an undisturbed one.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "device/fault.h"
+#include "libtrain/data/prepare.h"
+#include "libtrain/error.h"
+#include "prepared.h"
+#include "test_main/catch.h"
+#include "test_main/message_of.h"
+
+using lt_test::names_in;
+using lt_test::TempFolder;
+
+namespace {
+
+struct Case {
+  const char* name;
+  lt::PrepareOptions options;
+};
+
+std::vector<Case> cases(const TempFolder& folder) {
+  std::string text, lines, chats;
+  for (int i = 0; i < 1500; ++i) {
+    const std::string number = std::to_string(i * 7919 % 10007);
+    text += "the " + number + " and so on, which makes a longer text in a line" + (i % 5 == 0 ? "\n" : ", other ");
+    lines += "{\"text\":\"the " + number + "\"}\n";
+    chats += R"({"messages":[{"role":"user","content":"the )" + number +
+             R"("},{"role":"assistant","content":"no"}]})"
+             "\n";
+  }
+  const std::string tokenizer = folder.write("t.json", lt_test::byte_level_tokenizer(lt_test::kEndOfText));
+  const std::string a = folder.write("a.txt", text), b = folder.write("b.jsonl", lines),
+                    c = folder.write("c.jsonl", chats);
+  const lt::PrepareOptions base{.tokenizer = tokenizer, .batch_bytes = 16384, .save_seconds = 0};
+  lt::PrepareOptions documents = base, packed = base, chat = base;
+  documents.inputs = {a, b, a};
+  packed.inputs = {b, a}, packed.pack = 64;
+  chat.inputs = {c}, chat.chat = "plain";
+  return {{"documents", documents}, {"packed", packed}, {"chat", chat}};
+}
+
+// The contents of a folder's files.
+std::vector<std::string> contents(const std::string& folder) {
+  std::vector<std::string> all;
+  for (const std::string& name : names_in(folder)) all.push_back(name + "\n" + lt_test::read_text(folder + "/" + name));
+  return all;
+}
+
+// Runs the test case below in a process of its own. Returns the signal that ended it.
+int signal_of_child(const TempFolder& folder, const std::string& name, const std::string& fault) {
+  ::setenv("LTRAIN_FAULT", fault.c_str(), 1);
+  ::setenv("LT_PREPARE_FOLDER", folder.text().c_str(), 1);
+  ::setenv("LT_PREPARE_CASE", name.c_str(), 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/proc/self/exe", "data_test", "prepare: in a process of its own", static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::unsetenv("LTRAIN_FAULT");
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+}  // namespace
+
+TEST_CASE("prepare: in a process of its own", "[.][data]") {
+  if (std::getenv("LT_PREPARE_FOLDER") == nullptr) return;
+  const TempFolder files;
+  const std::string folder = std::getenv("LT_PREPARE_FOLDER"), name = std::getenv("LT_PREPARE_CASE");
+  lt::arm_fault(0);
+  for (Case& each : cases(files)) {
+    if (each.name != name) continue;
+    for (std::string& input : each.options.inputs) input = folder + "/" + input.substr(input.rfind('/') + 1);
+    each.options.tokenizer = folder + "/t.json";
+    each.options.out = folder + "/killed";
+    lt::prepare(each.options);
+  }
+}
+
+TEST_CASE("prepare: a killed run goes on and writes what an undisturbed one does", "[data]") {
+  for (const char* const fault : {"prepare:0:1:kill", "prepare:0:3:kill", "prepare-rename:0:0:kill"}) {
+    const TempFolder folder;
+    for (Case& each : cases(folder)) {
+      INFO(each.name << ", " << fault);
+      each.options.out = folder / "whole";
+      each.options.save_seconds = 60;
+      CHECK_FALSE(lt::prepare(each.options).resumed);
+      REQUIRE(signal_of_child(folder, each.name, fault) == SIGKILL);
+      CHECK(std::filesystem::exists(folder / "killed/prepare.tmp"));
+      CHECK_FALSE(std::filesystem::exists(folder / "killed/train.bin"));
+      each.options.out = folder / "killed";
+      const lt::PrepareResult result = lt::prepare(each.options);
+      CHECK(result.resumed == (std::string(fault) != "prepare:0:1:kill"));
+      CHECK(names_in(folder / "killed") == names_in(folder / "whole"));
+      CHECK((contents(folder / "killed") == contents(folder / "whole")));
+      std::filesystem::remove_all(folder / "killed");
+      std::filesystem::remove_all(folder / "whole");
+    }
+  }
+}
+
+TEST_CASE("prepare: other options and changed inputs begin anew", "[data]") {
+  const TempFolder folder;
+  Case first = cases(folder)[0];
+  first.options.out = folder / "killed";
+  const auto resumed_after = [&](auto&& change) {
+    REQUIRE(signal_of_child(folder, first.name, "prepare:0:3:kill") == SIGKILL);
+    lt::PrepareOptions options = first.options;
+    change(options);
+    return lt::prepare(options).resumed;
+  };
+  CHECK(resumed_after([](lt::PrepareOptions&) {}));
+  CHECK(
+      resumed_after([](lt::PrepareOptions& options) { options.val_fraction = 0; }));  // the same tokens, cut elsewhere
+  CHECK_FALSE(resumed_after([](lt::PrepareOptions& options) { options.pack = 32; }));
+  CHECK_FALSE(resumed_after([](lt::PrepareOptions& options) { options.inputs.pop_back(); }));
+  CHECK_FALSE(resumed_after([](lt::PrepareOptions& options) { options.tokenizer = "byte"; }));
+  CHECK_FALSE(resumed_after([&](lt::PrepareOptions&) { folder.write("a.txt", "changed"); }));
+}
+
+TEST_CASE("prepare: an error leaves no state behind", "[data]") {
+  const TempFolder folder;
+  const std::string lines = folder.write("a.jsonl", "{\"text\":\"x\"}\n{\"text\":1}\n");
+  CHECK_THROWS_AS(lt::prepare({.inputs = {lines}, .out = folder / "out/deep", .batch_bytes = 1, .save_seconds = 0}),
+                  lt::DataError);
+  CHECK_FALSE(std::filesystem::exists(folder / "out"));
+}
