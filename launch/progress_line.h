@@ -9,7 +9,7 @@
 
 namespace lt::launch {
 
-// "1.25 GB of text, 34.1 MB/s, 42%, 1m38s left", or without the end where the size of the input is unknown. `first`:
+// "1.25GB of text, 34.1MB/s, 42%, 1m38s left", or without the end where the size of the input is unknown. `first`:
 // the first report of this process, `seconds` before.
 std::string progress_text(const PrepareProgress& first, const PrepareProgress& now, double seconds);
 

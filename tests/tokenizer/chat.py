@@ -1,13 +1,18 @@
-"""Chat templates as transformers renders and tokenizes them: writes chat.json beside this file, for chat_test.cpp.
+"""`ltrain prepare --chat` against transformers: the same ids and the same trained tokens.
 
-    python3 chat.py --write-fixtures
+    python3 chat.py LTRAIN
+    python3 chat.py --write-fixtures      chat.json beside this file, for chat_test.cpp
 
 The tokenizers are those of fixtures.json with the marks of the templates added. Each case holds the conversation, its
 text, ids and the tokens that `apply_chat_template(return_assistant_tokens_mask=True)` marks."""
 
 import json
 import pathlib
+import random
+import struct
+import subprocess
 import sys
+import tempfile
 
 try:
     import tokenizers
@@ -60,22 +65,23 @@ def reference(described, template, messages, add_generation_prompt):
             "trained": list(tokens["assistant_masks"])}
 
 
-def with_marks(described):
-    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(described))
-    tokenizer.add_special_tokens(MARKS)
-    return json.loads(tokenizer.to_str())
+def described_tokenizers():
+    """Name and tokenizer.json of each kind. Tokenizers that put a space before text behind any added token are left out:
+    transformers loses the line feed of `plain` behind one, or marks all that follows."""
+    for entry in json.loads((FOLDER / "fixtures.json").read_text())["cases"]:
+        if entry["name"] in KINDS:
+            tokenizer = tokenizers.Tokenizer.from_str(json.dumps(entry["tokenizer"]))
+            tokenizer.add_special_tokens(MARKS)
+            yield entry["name"], json.loads(tokenizer.to_str())
 
 
 def write_fixtures():
     cases = []
-    for entry in json.loads((FOLDER / "fixtures.json").read_text())["cases"]:
-        if entry["name"] not in KINDS:
-            continue
-        described = with_marks(entry["tokenizer"])
+    for kind, described in described_tokenizers():
         for template in TEMPLATES:
             for i, messages in enumerate(CONVERSATIONS):
                 prompt = messages[-1]["role"] == "user" or i == 0
-                cases.append({"tokenizer": entry["name"], "template": template, "messages": messages, "prompt": prompt,
+                cases.append({"tokenizer": kind, "template": template, "messages": messages, "prompt": prompt,
                               **reference(described, template, messages, prompt)})
     path = FOLDER / "chat.json"
     path.write_text(json.dumps({"package": f"transformers {transformers.__version__}", "marks": MARKS, "cases": cases},
@@ -83,7 +89,49 @@ def write_fixtures():
     print(f"{path}: {len(cases)} cases, {path.stat().st_size} bytes")
 
 
+def random_conversations(count):
+    """Messages made of what is met at the borders of words, tokens and normalization."""
+    rng = random.Random(7)
+    pieces = ["a", "word", " ", "  ", "\n", "\n\n", "\t", ".", "'s", "12345", "\u00e9", "e\u0301", "\u0301", "\u4e16\u754c", "\U0001F600",
+              "\u2581", "<|im_end|>", "<|eot_id|>", "<|im_start|>user\n", "assistant: ", "\u3000", "x" * 60]
+    for _ in range(count):
+        yield [{"role": rng.choice(["system", "user", "assistant", "assistant"]),
+                "content": "".join(rng.choice(pieces) for _ in range(rng.randint(0, 7)))} for _ in range(rng.randint(1, 5))]
+
+
+def values(path, code):
+    data = path.read_bytes()
+    return list(struct.unpack_from(f"<{struct.unpack_from('<3i', data)[2]}{code}", data, 1024))
+
+
+def compare(ltrain):
+    failed = 0
+    conversations = CONVERSATIONS + list(random_conversations(100))
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "chats.jsonl").write_text("".join(json.dumps({"messages": each}) + "\n" for each in conversations))
+        for kind, described in described_tokenizers():
+            (folder / "tokenizer.json").write_text(json.dumps(described))
+            end = next(token["id"] for token in described["added_tokens"] if token["content"] == "<|end_of_text|>")
+            for template in TEMPLATES:
+                ids, trained = [], []
+                for messages in conversations:
+                    expected = reference(described, template, messages, False)
+                    ids += expected["ids"] + [end]
+                    trained += expected["trained"] + [0]
+                subprocess.run([ltrain, "prepare", "--input", folder / "chats.jsonl", "--chat", template, "--tokenizer",
+                                folder / "tokenizer.json", "--out", folder / "out", "--val-fraction", "0"], check=True,
+                               stdout=subprocess.DEVNULL)
+                found = values(folder / "out/train.bin", "H")
+                bits = (folder / "out/train.mask").read_bytes()[1024:]
+                mask = [bits[i // 8] >> i % 8 & 1 for i in range(len(found))]
+                same = found == ids and mask == trained
+                failed += not same
+                print(f"{kind}, {template}: {len(ids)} tokens, {sum(trained)} trained: {'the same' if same else 'DIFFERENT'}")
+    return 1 if failed else 0
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] != ["--write-fixtures"]:
+    if len(sys.argv) != 2:
         sys.exit(__doc__)
-    write_fixtures()
+    sys.exit(write_fixtures() if sys.argv[1] == "--write-fixtures" else compare(sys.argv[1]))
