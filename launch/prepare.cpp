@@ -19,23 +19,21 @@ namespace lt::launch {
 Run set_up_prepare(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
   app.add_option("--input", options->inputs,
-                 "text files, or - for standard input; each line of a .jsonl file is a document; .gz and .zst too")
+                 "text files, - for standard input; each line of a .jsonl file is a document; also .gz and .zst")
       ->required()
       ->option_text("FILE... (required)");
   app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");
   app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
       ->required()
       ->option_text("DIR (required)");
-  app.add_option("--field", options->field, "of a JSON line, which holds the text; - is then read as JSON lines")
+  app.add_option("--field", options->field, "of a JSON line, which holds the text; standard input is then JSON lines")
       ->option_text("= text");
   app.add_option("--text-separator", options->text_separator, "stands between the documents of a text file")
       ->option_text("TEXT");
   app.add_option("--chat", options->chat,
-                 "every input has JSON lines of {\"messages\": [{\"role\", \"content\"}, ...]}; the template writes "
-                 "them as text")
+                 "each line of every input is a conversation: {\"messages\": [{\"role\": ..., \"content\": ...}, ...]}")
       ->option_text(fmt::format("{}", fmt::join(ChatTemplate::names(), "|")));
-  app.add_option("--pack", options->pack,
-                 "packs whole documents into blocks of so many tokens, data.seq of the training")
+  app.add_option("--pack", options->pack, "packs whole documents into blocks of so many tokens, which is train.seq")
       ->check(integer_from(1))
       ->option_text("SEQ");
   app.add_option("--val-fraction", options->val_fraction, "share of the tokens, the last ones, for validation; 0: none")
@@ -47,8 +45,9 @@ Run set_up_prepare(CLI::App& app) {
     collectively(invocation.world.group(), [&] {
       if (invocation.world.rank() != 0) return;
       ProgressLine line;
-      options->on_progress = [&](const PrepareProgress& progress) { line.show(progress); };
-      result = prepare(*options);
+      PrepareOptions shown = *options;
+      shown.on_progress = [&](const PrepareProgress& progress) { line.show(progress); };
+      result = prepare(shown);
     });
     if (invocation.world.rank() == 0) {
       if (result.resumed) fmt::print(stderr, "prepare: continued from {}/prepare.tmp\n", options->out);

@@ -131,6 +131,8 @@ TEST_CASE("prepare: wrong options", "[data]") {
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = -0.1}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .text_separator = ""}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = -1}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .max_file_tokens = 0}), UsageError);
+  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .batch_bytes = 0}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = 4}), UsageError);  // no end of text
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .chat = "alpaca"}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .field = "x", .chat = "plain"}), UsageError);

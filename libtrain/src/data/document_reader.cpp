@@ -46,7 +46,10 @@ void DocumentReader::open_current() {
                      "docs/data.md lists the names of such tokens; text files need none");
   }
   stream_ = open_input(path);
-  stream_->skip(position_.offset);
+  if (const Size skipped = stream_->skip(position_.offset); skipped < position_.offset) {
+    throw DataError("data", fmt::format("{}: expected {} bytes of content, which were read before, found {}", path,
+                                        position_.offset, skipped));
+  }
   buffer_.clear();
   at_end_ = false;
 }

@@ -23,9 +23,7 @@ class PlainInput final : public InputStream {
  public:
   explicit PlainInput(std::unique_ptr<StoredBytes> file) : file_(std::move(file)) {}
   std::size_t read(char* to, std::size_t bytes) override { return file_->read(to, bytes); }
-  void skip(Size bytes) override {
-    if (!file_->seek(bytes)) InputStream::skip(bytes);
-  }
+  Size skip(Size bytes) override { return file_->seek(bytes) ? bytes : InputStream::skip(bytes); }
   Size stored_offset() const override { return file_->offset(); }
 
  private:
@@ -63,13 +61,15 @@ bool StoredBytes::seek(Size bytes) {
   return true;
 }
 
-void InputStream::skip(Size bytes) {
+Size InputStream::skip(Size bytes) {
   std::vector<char> unused(std::size_t{1} << 20);
-  while (bytes > 0) {
-    const std::size_t got = read(unused.data(), std::min(unused.size(), static_cast<std::size_t>(bytes)));
-    if (got == 0) throw DataError("data", fmt::format("expected {} more bytes of a file, found its end", bytes));
-    bytes -= static_cast<Size>(got);
+  Size skipped = 0;
+  while (skipped < bytes) {
+    const std::size_t got = read(unused.data(), std::min(unused.size(), static_cast<std::size_t>(bytes - skipped)));
+    if (got == 0) break;
+    skipped += static_cast<Size>(got);
   }
+  return skipped;
 }
 
 std::unique_ptr<InputStream> open_input(const std::string& path) {

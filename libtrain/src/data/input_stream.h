@@ -36,8 +36,8 @@ class InputStream {
   virtual ~InputStream() = default;
   // Reads up to `bytes` bytes of content; 0 at the end. Throws DataError that names file and offset.
   virtual std::size_t read(char* to, std::size_t bytes) = 0;
-  // Leaves out the next bytes of content. Throws DataError if there are fewer.
-  virtual void skip(Size bytes);
+  // Leaves out the next bytes of content; returns how many of them there were.
+  virtual Size skip(Size bytes);
   // How many bytes of the file have been read.
   virtual Size stored_offset() const = 0;
 };

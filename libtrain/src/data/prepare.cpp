@@ -29,6 +29,11 @@ void check(const PrepareOptions& options) {
   if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
     refuse(fmt::format("val-fraction: expected a number in [0, 1), got {}", options.val_fraction));
   }
+  constexpr Size kMostTokens = 2147483647;
+  if (options.max_file_tokens < 1 || options.max_file_tokens > kMostTokens) {
+    refuse(fmt::format("max_file_tokens: expected 1 to {}, got {}", kMostTokens, options.max_file_tokens));
+  }
+  if (options.batch_bytes < 1) refuse(fmt::format("batch_bytes: expected at least 1, got {}", options.batch_bytes));
   if (options.pack < 0) refuse(fmt::format("pack: expected a number of tokens, got {}", options.pack));
   if (options.pack >= options.max_file_tokens) {
     refuse(fmt::format("pack: expected less than {} tokens, got {}", options.max_file_tokens, options.pack));

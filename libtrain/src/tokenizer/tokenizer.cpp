@@ -47,6 +47,13 @@ std::vector<Tokenizer::Ids> Tokenizer::encode_each(std::span<const std::string_v
   return all;
 }
 
+std::size_t Tokenizer::encode_front(std::string_view text, bool /*continues*/, bool ends, Ids& ids) const {
+  if (!ends) return 0;
+  const Ids all = encode(text);
+  ids.insert(ids.end(), all.begin(), all.end());
+  return text.size();
+}
+
 // For tokens whose bytes one after another are the text.
 Tokenizer::Located Tokenizer::encode_located(std::string_view text, std::span<const std::size_t> positions) const {
   Located located{encode(text), {}};

@@ -25,8 +25,9 @@ class Tokenizer {
   virtual std::vector<Ids> encode_each(std::span<const std::string_view> texts) const;
   // Appends the tokens of the front of a text that goes on behind `text`, and returns how many bytes of it they stand
   // for: 0 if that needs more text. `continues`: `text` follows what an earlier call returned. The tokens of all calls
-  // are those of the whole text. `ends`: nothing goes on, so all of it is encoded.
-  virtual std::size_t encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const = 0;
+  // are those of the whole text. `ends`: nothing goes on, so all of it is encoded. By default a text is encoded when
+  // all of it is there.
+  virtual std::size_t encode_front(std::string_view text, bool continues, bool ends, Ids& ids) const;
   // The tokens of one text, valid UTF-8, and for each of the byte positions, in rising order, the number of the token
   // that holds that byte. Normalization must not join what is before a position with what follows.
   struct Located {
