@@ -50,7 +50,6 @@ Run set_up_prepare(CLI::App& app) {
       result = prepare(shown);
     });
     if (invocation.world.rank() == 0) {
-      if (result.resumed) fmt::print(stderr, "prepare: continued from {}/prepare.tmp\n", options->out);
       fmt::print("{}: {} training tokens, {} validation tokens from {} {} ({} bytes of text)\n", options->out,
                  result.train_tokens, result.val_tokens, result.files, result.files == 1 ? "file" : "files",
                  result.bytes);

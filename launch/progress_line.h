@@ -1,5 +1,5 @@
-// Tells on standard error how far `prepare` is: nothing in the first seconds, then a line that a terminal shows in
-// place, and elsewhere a line now and then.
+// Tells on standard error how far `prepare` is: at once whether it continues a killed run; after a few seconds a line,
+// which a terminal shows in place, and elsewhere comes now and then.
 #pragma once
 
 #include <chrono>

@@ -117,7 +117,7 @@ class FolderRemover {
 void encode(const PrepareOptions& options, const std::vector<std::string>& paths, const Tokenizer& tokenizer,
             const ChatTemplate* chat, Spool& spool) {
   using Clock = std::chrono::steady_clock;
-  PrepareProgress progress{.stored_in_all = 0};
+  PrepareProgress progress{.resumed = spool.resumed(), .stored_in_all = 0};
   std::vector<Size> stored_before;  // bytes of the files before each
   for (const std::string& path : paths) {
     stored_before.push_back(progress.stored_in_all.value_or(0));

@@ -12,7 +12,8 @@ namespace lt {
 
 // How far the work is.
 struct PrepareProgress {
-  Size text_bytes = 0;                // encoded since this process began
+  bool resumed = false;               // this process continues another's work
+  Size text_bytes = 0;                // encoded since it began
   Size stored_bytes = 0;              // of the files that have been read
   std::optional<Size> stored_in_all;  // unknown with standard input
 };
