@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "command.h"
+#include "device/fault.h"
 #include "libtrain/tokenizer/chat.h"
 #include "numbers.h"
 #include "progress_line.h"
@@ -44,6 +45,7 @@ Run set_up_prepare(CLI::App& app) {
     PrepareResult result;
     collectively(invocation.world.group(), [&] {
       if (invocation.world.rank() != 0) return;
+      arm_fault(0);
       ProgressLine line;
       PrepareOptions shown = *options;
       shown.on_progress = [&](const PrepareProgress& progress) { line.show(progress); };

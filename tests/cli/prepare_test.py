@@ -1,5 +1,6 @@
 """`ltrain prepare`: its files, output, errors and exit codes; and the help, version and usage errors of `ltrain`."""
 
+import signal
 import struct
 import subprocess
 
@@ -98,6 +99,18 @@ class Prepare(program.CliTest):
                           f'[data] {bad}:2: field "messages[0].role": expected one of system, user, assistant, found "robot"')
         self.assert_error(self.prepare(bad, options=("--chat", "alpaca")), 2,
                           '[tokenizer] chat: expected one of llama3, chatml, plain, got "alpaca"')
+
+    def test_a_killed_run_is_continued_and_says_so(self):
+        text = self.write("a.txt", "0123456789")
+        arguments = ("prepare", "--input", text, "--out", self.folder / "out")
+        killed = program.run(*arguments, environment={"LTRAIN_FAULT": "prepare-rename:0:0:kill"})
+        self.assertEqual((killed.returncode, killed.stdout), (-signal.SIGKILL, ""))
+        self.assertIn("prepare.tmp", self.names())
+        self.assertNotIn("train.bin", self.names())
+        done = program.run(*arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, "prepare: continues what a killed run has done\n"))
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b"012345678")
+        self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
 
     def test_one_message_under_ranks(self):
         missing = self.folder / "none.txt"

@@ -2,7 +2,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cstdlib>
+#include <algorithm>
 
 #include "libtrain/data/prepare.h"
 #include "libtrain/error.h"

@@ -1,7 +1,9 @@
 // What `prepare` wrote, for its tests.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <string>
