@@ -79,4 +79,12 @@ inline void check_gradient(const Operation& op, std::vector<Tensor> inputs) {
   }
 }
 
+inline void check_equal(const Tensor& a, const Tensor& b, double tolerance) {
+  REQUIRE(a.shape() == b.shape());
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
+  CHECK(worst <= tolerance);
+}
+
 }  // namespace lt_test

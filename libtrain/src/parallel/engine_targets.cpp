@@ -1,0 +1,43 @@
+// Which targets of a step count: checks them, and finds their number over all ranks.
+#include <algorithm>
+#include <string>
+
+#include "kernels/loss.h"
+#include "libtrain/error.h"
+#include "parallel/engine_impl.h"
+#include "profile/activity_clock.h"
+#include "tensor/dispatch.h"
+
+namespace lt {
+
+void Engine::Impl::require_targets(const Tensor& targets) const {
+  const bool are_ids = targets.defined() && targets.dtype() == DType::i32;
+  if (options.ignored_targets && !are_ids) {
+    throw UsageError("engine", "batch.targets: expected i32 with StepOptions::ignored_targets, got " +
+                                   (targets.defined() ? std::string(dtype_name(targets.dtype())) : "none"));
+  }
+  if (options.ignored_targets || !are_ids || targets.device() != kCpu || !targets.is_contiguous()) return;
+  const std::int32_t *const begin = targets.data<std::int32_t>(), *const end = begin + targets.elements();
+  if (std::find(begin, end, kIgnoredTarget) == end) return;
+  throw UsageError("engine", "batch.targets: expected targets that all count, found kIgnoredTarget (-100)",
+                   "StepOptions::ignored_targets allows it");
+}
+
+Tensor Engine::Impl::count_targets(const Tensor& own) {
+  if (!options.ignored_targets) return {};
+  const ActivityScope activity(Activity::reduce_exposed);
+  const Tensor counts = scalars.losses, own_count = counts.narrow(0, control.rank() * options.accum, options.accum);
+  const Tensor weight = scalars.outcome.member(&StepOutcome::target_weight);
+  fill(own_count, 0);
+  dispatch(options.device, [&](auto stream) {
+    kernels::count_targets(stream, own_count.template data<float>(), own.template data<std::int32_t>(), own.elements());
+  });
+  control.all_gather("targets", counts, own_count).wait();
+  dispatch(options.device, [&](auto stream) {
+    kernels::target_weight(stream, weight.template data<float>(), counts.template data<float>(), counts.elements(),
+                           static_cast<double>(own.elements() * control.size()));
+  });
+  return weight;
+}
+
+}  // namespace lt
