@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains small models with `ltrain` and compares them with PyTorch: 50 steps with AdamW, 20 with Muon and of further
-families.
+"""Trains small models with `ltrain` and compares them with PyTorch: 50 steps with AdamW, 20 with Muon, of further
+families and with targets that do not count.
 
     parity.py --ltrain build/ltrain --work DIR                  # against the committed fixtures
     parity.py --ltrain build/ltrain --work DIR --twin PYTHON    # and with the twin, run by a Python that has torch
@@ -16,6 +16,7 @@ import argparse
 import importlib.util
 import os
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -27,11 +28,26 @@ CASES = (("gpt-tiny", "gpt-tiny", {}), ("llama-tiny", "llama-tiny", {}),
          ("gpt-tiny-muon", "gpt-tiny", {"optim.name": "muon", "train.steps": 20}),
          ("llama-tiny-muon", "llama-tiny", {"optim.name": "muon", "train.steps": 20}),
          ("mistral", "llama-tiny", {"model.family": "mistral", "model.window": 40, "train.steps": 20}),
-         ("qwen3", "llama-tiny", {"model.family": "qwen3", "model.head_dim": 48, "train.steps": 20}))
+         ("qwen3", "llama-tiny", {"model.family": "qwen3", "model.head_dim": 48, "train.steps": 20}),
+         ("masked", "llama-tiny", {"train.z_loss": 1e-3, "train.label_smoothing": 0.1, "train.steps": 20}))
 # Of both programs: `--section.key=value` for ltrain, the last part with dashes for the twin.
 SETTINGS = {"train.seq": 128, "train.micro_batch": 4, "train.accum": 2, "train.steps": 50, "optim.lr": 1e-3,
             "optim.min_lr": 1e-4, "optim.warmup": 5, "optim.schedule": "cosine", "optim.beta1": 0.9,
             "optim.beta2": 0.95, "optim.eps": 1e-8, "optim.weight_decay": 0.1, "optim.clip": 1.0, "optim.name": "adamw", "optim.momentum": 0.95}
+
+
+def masked(data, folder):
+    """A copy of a token file in which runs of 37 targets count, with runs of 74 between them that do not."""
+    os.makedirs(folder)
+    copy = shutil.copyfile(data, os.path.join(folder, "train.bin"))
+    with open(data, "rb") as file:
+        count = struct.unpack("<3i", file.read(12))[2]
+    bits = bytearray((count + 7) // 8)
+    for i in range(count):
+        bits[i // 8] |= (i // 37 % 3 == 0) << i % 8
+    with open(os.path.join(folder, "train.mask"), "wb") as file:
+        file.write(struct.pack("<256i", 20261124, 1, count, *[0] * 253) + bits)
+    return copy
 
 
 def run(*command):
@@ -41,6 +57,8 @@ def run(*command):
 
 def check_case(o, name, model, different, data):
     common = {**SETTINGS, **different}
+    if name == "masked":
+        data = masked(data, os.path.join(o.work, name, "data"))
     if o.dtype != "f32":
         common["train.steps"] = 10  # roundings grow with the steps
     steps = common["train.steps"]

@@ -4,7 +4,7 @@ lines.
 
 The twin starts from the weights that `ltrain checkpoint export DIR --format safetensors --out HF` wrote and reads the
 same token file in file order (libtrain runs with --data.shuffle=false). Everything else follows docs/numerics.md: the
-loss is the mean over all tokens of the global batch, grad_norm the global L2 norm before clipping.
+loss is the mean over the counted tokens of the global batch, grad_norm the global L2 norm before clipping.
 
     twin.py --hf HF --train train.bin --seq 128 --micro-batch 4 --steps 50 --lr 1e-3 --warmup 10 --out twin.jsonl
     twin.py --hf HF --check-hf      # own logits against those of `transformers` for the same folder
@@ -41,6 +41,15 @@ def read_tokens(path, raw16):
     return tokens.astype(np.int64)
 
 
+def read_targets(path, tokens):
+    """The tokens as targets: -100 where the mask beside the file says that they do not count."""
+    mask = os.path.splitext(path)[0] + ".mask"
+    if not os.path.exists(mask):
+        return tokens
+    counted = np.unpackbits(np.fromfile(mask, "u1", offset=1024), count=len(tokens), bitorder="little")
+    return np.where(counted == 1, tokens, -100)
+
+
 class Blocks:
     """Sample i of an unbroken run over the epochs: block i mod count, files in order, seq + 1 tokens."""
 
@@ -49,13 +58,15 @@ class Blocks:
         self.rows = []
         for path in files:
             tokens = read_tokens(path, raw16)
-            self.rows += [tokens[i * seq : (i + 1) * seq + 1] for i in range((len(tokens) - 1) // seq)]
+            targets = read_targets(path, tokens)
+            for begin in range(0, (len(tokens) - 1) // seq * seq, seq):
+                self.rows.append((tokens[begin : begin + seq], targets[begin + 1 : begin + seq + 1]))
         if not self.rows:
             raise SystemExit(f"{files}: shorter than one sequence of {seq} tokens")
 
     def batch(self, first, count):
-        rows = np.stack([self.rows[i % len(self.rows)] for i in range(first, first + count)])
-        return torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, 1:].copy())
+        rows = [self.rows[i % len(self.rows)] for i in range(first, first + count)]
+        return tuple(torch.from_numpy(np.stack(part)) for part in zip(*rows))
 
 
 def learning_rate(o, n):
@@ -116,12 +127,16 @@ def optimizer_step(o, parameters, moments, n, shape):
 
 
 def loss_of(o, model, inputs, targets):
-    """In bf16 the products take rounded copies of the f32 parameters, and the loss is f32."""
+    """The sum over the counted targets. In bf16 the products take rounded copies of the f32 parameters; the loss is f32."""
     if o.dtype == "f32":
-        return model(inputs, targets)
-    rounded = {name: p.bfloat16() for name, p in model.named_parameters()}
-    logits = torch.func.functional_call(model, rounded, (inputs,), tie_weights=True)
-    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        logits = model(inputs).flatten(0, 1)
+    else:
+        rounded = {name: p.bfloat16() for name, p in model.named_parameters()}
+        logits = torch.func.functional_call(model, rounded, (inputs,), tie_weights=True).float().flatten(0, 1)
+    loss = torch.nn.functional.cross_entropy(logits, targets.flatten(), reduction="sum", label_smoothing=o.label_smoothing)
+    if o.z_loss > 0:
+        loss = loss + o.z_loss * logits[targets.flatten() != -100].logsumexp(-1).square().sum()
+    return loss
 
 
 def train(o, model, out):
@@ -133,9 +148,10 @@ def train(o, model, out):
     for n in range(1, o.steps + 1):
         loss = 0.0
         model.zero_grad(set_to_none=True)
-        for i in range(micro_batches):
-            inputs, targets = blocks.batch((n - 1) * batch + i * o.micro_batch, o.micro_batch)
-            part = loss_of(o, model, inputs.to(o.device), targets.to(o.device)) / micro_batches
+        parts = [blocks.batch((n - 1) * batch + i * o.micro_batch, o.micro_batch) for i in range(micro_batches)]
+        counted = sum(int((targets != -100).sum()) for _, targets in parts)
+        for inputs, targets in parts:
+            part = loss_of(o, model, inputs.to(o.device), targets.to(o.device)) / counted
             part.backward()
             loss += part.item()
         norm = optimizer_step(o, parameters, moments, n, model.shape)
@@ -164,7 +180,8 @@ def options():
     for name, default in (("seq", None), ("micro-batch", 8), ("accum", 1), ("ranks", 1), ("steps", 50), ("warmup", 0)):
         p.add_argument(f"--{name}", type=int, default=default)
     for name, default in (("lr", 3e-4), ("min-lr", None), ("beta1", 0.9), ("beta2", 0.95), ("eps", 1e-8),
-                          ("weight-decay", 0.1), ("clip", 1.0), ("momentum", 0.95)):
+                          ("weight-decay", 0.1), ("clip", 1.0), ("momentum", 0.95), ("z-loss", 0.0),
+                          ("label-smoothing", 0.0)):
         p.add_argument(f"--{name}", type=float, default=default)
     p.add_argument("--name", choices=("adamw", "muon"), default="adamw", help="optimizer")
     p.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
