@@ -20,9 +20,8 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
     throw UsageError("model", "sequence: expected at most model.max_seq " + std::to_string(spec_.max_seq) +
                                   " tokens, got " + std::to_string(first + tokens.dim(1)));
   }
-  Place place{.first = first,
-              .positions = state != nullptr ? state->lengths : Tensor(),
-              .document_starts = document_starts};
+  Place place{
+      .first = first, .positions = state != nullptr ? state->lengths : Tensor(), .document_starts = document_starts};
   Tensor x = run(*embed_, [=, this] { return embed_->forward(tokens, place); });
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     Block* block = blocks_[i];

@@ -32,9 +32,11 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   std::vector<ValidationSet> sets;
   collectively(group, [&] {
     if (files.empty()) throw UsageError("data", "expected at least one token file, got none");
+    DataOptions options{.shuffle = false, .format = format, .vocab = loaded.model->spec().vocab};
+    if (loaded.separates_documents && loaded.tokenizer != nullptr)
+      options.document_end = loaded.tokenizer->end_of_text();
     for (const std::string& entry : files) {
       const BatchShape shape{micro_batch, 1, seq, group.rank(), group.size()};
-      const DataOptions options{.shuffle = false, .format = format, .vocab = loaded.model->spec().vocab};
       sets.push_back({entry, std::make_unique<TokenLoader>(std::vector<std::string>{entry}, shape, options)});
     }
   });

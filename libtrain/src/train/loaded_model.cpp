@@ -36,12 +36,12 @@ Tensor on_device(const Tensor& values, Device device) {
   return there;
 }
 
-// train.dtype of the run. Programs may save any text as their configuration, and an imported folder has none.
-DType dtype_of(const checkpoint::RunState& state) {
+// The run's configuration; the default where it is not known: programs may save any text, and an imported folder none.
+Config config_of(const checkpoint::RunState& state) {
   try {
-    return find_state_dtype(config_from_toml(state.config, "manifest.json").train.dtype).value_or(DType::f32);
+    return config_from_toml(state.config, "manifest.json");
   } catch (const UsageError&) {
-    return DType::f32;
+    return {};
   }
 }
 
@@ -57,7 +57,8 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   }
   checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
-  const DType dtype = options.dtype ? *options.dtype : dtype_of(state);
+  const DType dtype =
+      options.dtype ? *options.dtype : find_state_dtype(config_of(state).train.dtype).value_or(DType::f32);
   const MemoryScope owner(MemoryOwner::parameters);
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor tensor = Tensor::empty(entry.parameter->shape(), dtype, options.device);
@@ -83,6 +84,7 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
   if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
   const std::string& tokenizer = found.state.tokenizer;
   if (!tokenizer.empty()) loaded.tokenizer = supported_tokenizer(tokenizer, found.folder + "/manifest.json");
+  loaded.separates_documents = config_of(found.state).data.documents == "mask";
   loaded.step = found.state.step;
   loaded.directory = found.folder;
   return loaded;

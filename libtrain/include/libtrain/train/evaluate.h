@@ -23,10 +23,11 @@ struct EvaluationResult {
   std::vector<FileLoss> files;  // one for each entry
 };
 
-// Evaluates blocks of `seq` tokens (0: as trained), micro_batch of them at a time. The ranks of `group` share the
-// blocks, and the result is the same at any number of ranks; all of them must call it with the same model. Throws
-// DataError for a file that is not a whole token file, is shorter than seq + 1 tokens or holds a token outside the
-// vocabulary. Throws UsageError without files, for a seq above the model's max_seq, and for numbers below 1.
+// Evaluates blocks of `seq` tokens (0: as trained), micro_batch of them at a time, with documents apart if the model
+// was trained so. The ranks of `group` share the blocks, and the result is the same at any number of ranks; all of them
+// must call it with the same model. Throws DataError for a file that is not a whole token file, is shorter than seq + 1
+// tokens or holds a token outside the vocabulary. Throws UsageError without files, for a seq above the model's max_seq,
+// and for numbers below 1.
 EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::string>& files, Size seq, Size micro_batch,
                                 TokenFormat format, const Group& group = {});
 

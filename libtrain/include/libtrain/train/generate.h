@@ -83,6 +83,7 @@ struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the checkpoint has none that this version reads
   Size step = 0, seq = 0;
+  bool separates_documents = false;  // trained with data.documents=mask
   std::string directory;
   std::vector<std::string> passed_over;  // invalid newer checkpoints, with reasons
 };

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# A whole fine-tuning: a Hugging Face folder, conversations, training on several ranks with ZeRO-3, evaluation, a chat, and
+# the result as a Hugging Face folder that transformers loads.
+#
+#   bash examples/finetune/finetune.sh OUT [options of ltrain train]...
+#
+# BASE is the folder to tune, with a tokenizer.json that has the marks of ChatML; without it make_base.py makes a small one
+# of random weights. CONVERSATIONS is a file of JSON lines (those of conversations.py), LTRAIN the program
+# (build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION what the chat asks,
+# PYTHON an interpreter with torch, transformers and tokenizers (python3), MPIRUN the launcher (mpirun --oversubscribe).
+# Under five minutes on two processor cores.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:?expected a folder for everything that is made: bash examples/finetune/finetune.sh OUT}
+shift
+ltrain=${LTRAIN:-$here/../../build/cpu/ltrain} python=${PYTHON:-python3} ranks=${RANKS:-2} seq=${SEQ:-128}
+question=${QUESTION:-Which country is Cori in?}
+read -ra mpirun <<< "${MPIRUN:-mpirun --oversubscribe}"
+mkdir -p "$out"
+"$python" -c 'import tokenizers, torch, transformers' || { echo "skipped: $python lacks one of them"; exit 77; }
+
+conversations=${CONVERSATIONS:-$out/conversations.jsonl}
+[ -n "${CONVERSATIONS:-}" ] || "$python" "$here/conversations.py" > "$conversations"
+base=${BASE:-$out/base}
+[ -n "${BASE:-}" ] || "$python" "$here/make_base.py" --text "$conversations" --out "$base"
+
+echo "== conversations to tokens, packed into rows of $seq; only the assistant's words are trained"
+"$ltrain" prepare --input "$conversations" --chat chatml --pack "$seq" --tokenizer "$base/tokenizer.json" --out "$out/data" \
+  --val-fraction 0
+
+echo "== fine-tuning on $ranks ranks: ZeRO-3, documents kept apart"
+"${mpirun[@]}" -n "$ranks" "$ltrain" train --model.from="$base" --data.train="$out/data/train*.bin" --data.documents=mask \
+  --train.seq="$seq" --train.micro_batch=4 --train.steps=150 --optim.lr=3e-3 --optim.warmup=10 --optim.weight_decay=0 \
+  --parallel.strategy=zero3 --record.every=50 --run.dir="$out/run" "$@"
+
+echo "== evaluation: the loss on the assistant's words"
+"${mpirun[@]}" -n "$ranks" "$ltrain" eval --checkpoint "$out/run" --data "$out/data/train.bin"
+
+echo "== chat"
+echo "user: $question"
+answer=$("$ltrain" sample --checkpoint "$out/run" --chat chatml --prompt "$question" --tokens 64 --temperature 0 2> "$out/sample.log")
+answer=${answer#"$question"$'\n'}
+echo "assistant: $answer"
+
+echo "== export"
+rm -rf "$out/tuned"
+"$ltrain" checkpoint export "$out/run" --out "$out/tuned"
+"$python" "$here/check_export.py" "$out/tuned" "$question" "$answer"
