@@ -4,17 +4,21 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base_weights.h"
 #include "files.h"
+#include "hf_adapters.h"
 #include "hf_config.h"
 #include "hf_names.h"
 #include "layout.h"
 #include "libtrain/tokenizer/tokenizer.h"
 #include "manifest.h"
 #include "model_json.h"
+#include "nn/lora.h"
 #include "read_ranges.h"
 #include "safetensors.h"
 #include "tokenizer/tokenizer_json.h"
@@ -45,6 +49,22 @@ void check_parameters(const Manifest& manifest, const std::vector<HfTensor>& ten
                                               "that name",
                                               name));
   }
+}
+
+// Throws unless the checkpoint has the adapters of the model and nothing else.
+void check_adapters(const Manifest& manifest, const nn::TransformerSpec& model) {
+  if (model.layers > static_cast<Size>(manifest.parameters.size())) {
+    throw DataError("checkpoint",
+                    fmt::format("manifest.json: model.layers: expected at most as many as parameters, {}, "
+                                "found {}",
+                                manifest.parameters.size(), model.layers));
+  }
+  std::vector<ParameterInfo> adapters;
+  const auto whole = nn::make_transformer(model);
+  for (const auto& [name, parameter] : whole->all_parameters()) {
+    if (nn::is_adapter(name)) adapters.push_back({name, parameter->shape()});
+  }
+  require_parameters(manifest, adapters);
 }
 
 // out[c, r] = in[r, c].
@@ -100,22 +120,52 @@ struct Exported {
   Manifest manifest;
   std::unordered_map<std::string, std::string> kinds;  // by parameter
   std::vector<HfTensor> tensors;
-  std::string config;
+  nn::TransformerSpec model;
+  std::optional<BaseWeights> base;  // if the model has adapters
+
+  AdapterSource adapters() const { return {step, manifest, kinds, model.lora}; }
 };
+
+// `with_base`: opens the base of adapters.
+Exported read_exported(const fs::path& step, const HfExportOptions& options, bool with_base) {
+  return within(step, [&] {
+    Exported read{step, read_manifest(step), {}, {}, {}, {}};
+    const RunState& state = read.manifest.state;
+    read.kinds = weight_kinds(read.manifest, options.weights);
+    read.model = model_from_json(state.model).spec;
+    read.tensors = hf_tensors(read.model);
+    if (!nn::has_adapters(read.model)) return check_parameters(read.manifest, read.tensors), std::move(read);
+    check_adapters(read.manifest, read.model);
+    if (with_base) read.base.emplace(base_of(state, read.model));
+    return read;
+  });
+}
+
+std::vector<float> read_values(const Exported& from, const HfTensor& tensor) {
+  const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  Transfer on_host;
+  if (!from.base) {
+    within(from.step, [&] {
+      read_ranges(from.step, from.manifest,
+                  {{tensor.ours, from.kinds.at(tensor.ours), begin, begin + count, values.data()}}, on_host);
+    });
+    return values;
+  }
+  const Tensor base = Tensor::empty({count}, DType::f32);
+  from.base->read({{tensor.ours, kMaster, begin, begin + count, base}}, on_host);
+  std::copy_n(base.data<float>(), count, values.begin());
+  if (tensor.is_adapted()) add_adapter(from.adapters(), tensor, values);
+  return values;
+}
 
 void write_tensors(const fs::path& file, const Exported& from, const std::vector<HfTensor>& tensors, DType dtype) {
   std::vector<ParameterInfo> announced;
   for (const HfTensor& tensor : tensors) announced.push_back({tensor.theirs, tensor.their_shape()});
   SafetensorsWriter writer(file, announced, dtype);
   for (const HfTensor& tensor : tensors) {
-    const Size columns = tensor.columns(), begin = tensor.row_begin * columns, count = tensor.rows * columns;
-    std::vector<float> values(static_cast<std::size_t>(count));
-    within(from.step, [&] {
-      Transfer on_host;
-      read_ranges(from.step, from.manifest,
-                  {{tensor.ours, from.kinds.at(tensor.ours), begin, begin + count, values.data()}}, on_host);
-    });
-    writer.write(tensor.transposed ? transpose(values, tensor.rows, columns) : values);
+    const std::vector<float> values = read_values(from, tensor);
+    writer.write(tensor.transposed ? transpose(values, tensor.rows, tensor.columns()) : values);
   }
   writer.finish();
 }
@@ -130,38 +180,17 @@ std::string generation_config_text(const std::string& tokenizer) {
   return config.dump(2) + "\n";
 }
 
-}  // namespace
-
-void export_hf(const std::string& step_directory, const std::string& out_directory, const HfExportOptions& options) {
+// Writes `out_directory` under another name, then renames it.
+template <class Body>
+void write_folder(const std::string& out_directory, Body&& body) {
   fs::path out = fs::absolute(out_directory).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
   require_new_or_empty(out);
-  const fs::path step = fs::absolute(step_directory);  // absolute, so within(temporary) below keeps it in messages
   fs::path temporary = out;
   temporary += ".tmp-" + draw_run_id();
   try {
-    const Exported from = within(step, [&] {
-      Exported read{step, read_manifest(step), {}, {}, {}};
-      read.kinds = weight_kinds(read.manifest, options.weights);
-      const nn::TransformerSpec spec = model_from_json(read.manifest.state.model).spec;
-      read.config = hf_config_text(spec, options.dtype);
-      read.tensors = hf_tensors(spec);
-      check_parameters(read.manifest, read.tensors);
-      return read;
-    });
+    body(temporary);
     within(temporary, [&] {
-      make_folders_durably(temporary);
-      write_durably(temporary / "config.json", from.config);
-      write_durably(temporary / "generation_config.json", generation_config_text(from.manifest.state.tokenizer));
-      if (is_hugging_face_tokenizer(from.manifest.state.tokenizer)) {
-        write_durably(temporary / "tokenizer.json", from.manifest.state.tokenizer);
-      }
-      const auto files = files_of(from.tensors, options.dtype, options.file_bytes);
-      const std::vector<std::string> names = names_of(files);
-      if (files.size() > 1) {
-        write_durably(temporary / "model.safetensors.index.json", index_text(files, names, options.dtype));
-      }
-      for (std::size_t i = 0; i < files.size(); ++i) write_tensors(temporary / names[i], from, files[i], options.dtype);
       sync_folder(temporary);
       rename_durably(temporary, out);
     });
@@ -170,6 +199,48 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
     fs::remove_all(temporary, ignored);
     throw;
   }
+}
+
+// Absolute, so that within() of the folder that is written keeps it in messages.
+fs::path step_path(const std::string& step_directory) { return fs::absolute(step_directory); }
+
+}  // namespace
+
+void export_hf(const std::string& step_directory, const std::string& out_directory, const HfExportOptions& options) {
+  write_folder(out_directory, [&](const fs::path& folder) {
+    const Exported from = read_exported(step_path(step_directory), options, true);
+    nn::TransformerSpec merged = from.model;
+    merged.lora = {};
+    const std::string config = within(from.step, [&] { return hf_config_text(merged, options.dtype); });
+    within(folder, [&] {
+      make_folders_durably(folder);
+      write_durably(folder / "config.json", config);
+      const std::string& tokenizer = from.manifest.state.tokenizer;
+      write_durably(folder / "generation_config.json", generation_config_text(tokenizer));
+      if (is_hugging_face_tokenizer(tokenizer)) write_durably(folder / "tokenizer.json", tokenizer);
+      const auto files = files_of(from.tensors, options.dtype, options.file_bytes);
+      const std::vector<std::string> names = names_of(files);
+      if (files.size() > 1) {
+        write_durably(folder / "model.safetensors.index.json", index_text(files, names, options.dtype));
+      }
+      for (std::size_t i = 0; i < files.size(); ++i) write_tensors(folder / names[i], from, files[i], options.dtype);
+    });
+  });
+}
+
+void export_adapters(const std::string& step_directory, const std::string& out_directory,
+                     const HfExportOptions& options) {
+  write_folder(out_directory, [&](const fs::path& folder) {
+    const Exported from = read_exported(step_path(step_directory), options, false);
+    if (!nn::has_adapters(from.model)) {
+      throw DataError("checkpoint", from.step.string() + "/manifest.json: model.lora: expected adapters, found none",
+                      "without --adapter the export writes the whole model");
+    }
+    within(folder, [&] {
+      make_folders_durably(folder);
+      write_adapters(from.adapters(), from.tensors, folder, options.dtype);
+    });
+  });
 }
 
 }  // namespace lt::checkpoint

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
-#include "libtrain/error.h"
+#include "nn/lora.h"
 #include "nn/model_family.h"
 
 namespace lt::checkpoint {
@@ -15,47 +14,20 @@ namespace {
 
 using Row = nn::HfTensorRow;
 
-Size size_of(char letter, const nn::TransformerSpec& model) {
-  switch (letter) {
-    case 'C': return model.width;
-    case 'V': return model.vocab;
-    case 'P': return model.max_seq;
-    case 'F': return model.ffn;
-    case 'D': return model.head_dim;
-    case 'q': return model.heads * model.head_dim;
-    case 'g': return model.kv_heads * model.head_dim;
-  }
-  throw InternalError("checkpoint", fmt::format("name table: unknown size {}", letter));
-}
-
-Shape shape_of(const char* text, const nn::TransformerSpec& model) {
-  std::vector<Size> sizes(1, 0);
-  for (; *text != '\0'; ++text) {
-    if (*text == ',') sizes.push_back(0);
-    if (*text != ',' && *text != '+') sizes.back() += size_of(*text, model);
-  }
-  return Shape(std::span<const Size>(sizes));
-}
-
-// First row and number of rows.
-std::pair<Size, Size> rows_of(Row::Rows rows, const Shape& whole, const nn::TransformerSpec& model) {
-  const Size q = size_of('q', model), g = size_of('g', model), f = model.ffn;
-  switch (rows) {
-    case Row::Rows::all: return {0, whole[0]};
-    case Row::Rows::q: return {0, q};
-    case Row::Rows::k: return {q, g};
-    case Row::Rows::v: return {q + g, g};
-    case Row::Rows::gate: return {0, f};
-    case Row::Rows::up: return {f, f};
-  }
-  return {0, 0};
-}
-
 HfTensor tensor_of(const Row& row, Size layer, const nn::TransformerSpec& model) {
-  const Shape shape = shape_of(row.shape, model);
-  const auto [begin, count] = rows_of(row.rows, shape, model);
-  return {fmt::format(fmt::runtime(row.ours), layer),  shape, begin, count, row.transposed,
+  const auto [begin, count] = nn::rows_of(row, model);
+  return {fmt::format(fmt::runtime(row.ours), layer),  nn::shape_of(row, model), begin, count, row.transposed,
           fmt::format(fmt::runtime(row.theirs), layer)};
+}
+
+// Places the blocks of the last tensor's adapter behind those of the same parameter's earlier tensors.
+void place_adapter(std::vector<HfTensor>& tensors, Size rank) {
+  HfTensor& last = tensors.back();
+  last.lora_a_begin = last.lora_b_begin = 0;
+  for (auto earlier = tensors.rbegin() + 1; earlier != tensors.rend() && earlier->ours == last.ours; ++earlier) {
+    if (!earlier->is_adapted()) continue;
+    last.lora_a_begin += rank, last.lora_b_begin += earlier->rows;
+  }
 }
 
 bool is_there(const Row& row, const nn::TransformerSpec& model) {
@@ -70,6 +42,17 @@ bool is_there(const Row& row, const nn::TransformerSpec& model) {
 
 }  // namespace
 
+namespace {
+
+std::string adapter_name(const std::string& ours, std::string_view name) {
+  return ours.substr(0, ours.rfind('.')) + std::string(name);
+}
+
+}  // namespace
+
+std::string HfTensor::lora_a() const { return adapter_name(ours, nn::kLoraA); }
+std::string HfTensor::lora_b() const { return adapter_name(ours, nn::kLoraB); }
+
 Shape HfTensor::their_shape() const {
   if (our_shape.dims() == 1) return {rows};
   return transposed ? Shape{columns(), rows} : Shape{rows, columns()};
@@ -83,7 +66,9 @@ std::vector<HfTensor> hf_tensors(const nn::TransformerSpec& model) {
   std::vector<HfTensor> tensors;
   const auto add = [&](auto begin, auto end, Size layer) {
     for (auto row = begin; row != end; ++row) {
-      if (is_there(*row, model)) tensors.push_back(tensor_of(*row, layer, model));
+      if (!is_there(*row, model)) continue;
+      tensors.push_back(tensor_of(*row, layer, model));
+      if (nn::is_adapted(model, *row)) place_adapter(tensors, model.lora.rank);
     }
   };
   add(table.begin(), blocks, 0);

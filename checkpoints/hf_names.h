@@ -17,12 +17,18 @@ struct HfTensor {
   Size row_begin, rows;
   bool transposed;  // theirs is [in, out]
   std::string theirs;
+  // Where the blocks of its adapter begin, in rows of the parameters lora_a() and lora_b(); negative: it has none.
+  Size lora_a_begin = -1, lora_b_begin = -1;
 
+  bool is_adapted() const { return lora_a_begin >= 0; }
+  std::string lora_a() const;
+  std::string lora_b() const;
   Size columns() const { return our_shape.dims() == 2 ? our_shape[1] : 1; }
   Shape their_shape() const;
 };
 
-// All tensors of a model, in the order of the Hugging Face implementation. They cover each of our parameters once.
+// All tensors of a model, in the order of the Hugging Face implementation. They cover each of our parameters once,
+// adapters not counted.
 std::vector<HfTensor> hf_tensors(const nn::TransformerSpec& model);
 
 }  // namespace lt::checkpoint

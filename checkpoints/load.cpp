@@ -27,7 +27,9 @@ using RequestIndex = std::unordered_map<std::string, std::vector<const RangeRequ
 
 std::string key_of(const std::string& kind, const std::string& parameter) { return kind + "/" + parameter; }
 
-void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& model) {
+}  // namespace
+
+void require_parameters(const Manifest& manifest, const std::vector<ParameterInfo>& model) {
   std::unordered_map<std::string, Shape> saved;
   for (const auto& [name, shape] : manifest.parameters) saved.emplace(name, shape);
   const auto fail = [](const std::string& name, const std::string& expected, const std::string& found) {
@@ -45,6 +47,8 @@ void check_shapes(const Manifest& manifest, const std::vector<ParameterInfo>& mo
     if (saved.contains(name)) fail(name, "no such parameter in the model", "shape " + lt::to_string(shape));
   }
 }
+
+namespace {
 
 // Keys of the partial kinds in the manifest. A consistent manifest has all of every parameter's kind, but may have
 // nothing of a partial kind for a parameter.
@@ -174,7 +178,7 @@ void read_ranges(const std::filesystem::path& folder, const Manifest& manifest,
 }
 
 void require_parameters(const std::string& step_directory, const std::vector<ParameterInfo>& model) {
-  within(step_directory, [&] { check_shapes(read_manifest(step_directory), model); });
+  within(step_directory, [&] { require_parameters(read_manifest(step_directory), model); });
 }
 
 std::unordered_map<std::string, std::string> weight_kinds(const std::string& step_directory,
@@ -186,7 +190,7 @@ namespace {
 
 // Throws DataError if the checkpoint is of another model or optimizer.
 void check_fits(const Manifest& manifest, const ShardMap& shards) {
-  check_shapes(manifest, shards.parameters);
+  require_parameters(manifest, shards.parameters);
   check_kinds(manifest, requests_of(shards));
 }
 

@@ -63,6 +63,9 @@ const StateKind* find_kind(const std::vector<StateKind>& kinds, const std::strin
 // See weight_kinds() in libtrain/checkpoints/checkpoint.h.
 std::unordered_map<std::string, std::string> weight_kinds(const Manifest& manifest, const std::string& weights);
 
+// Throws DataError, which names the first difference, unless the checkpoint's parameters are these.
+void require_parameters(const Manifest& manifest, const std::vector<ParameterInfo>& parameters);
+
 // Throws DataError unless the manifest is consistent in itself.
 void check_consistent(const Manifest& manifest);
 

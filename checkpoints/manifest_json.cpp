@@ -237,6 +237,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("world_size", Json(manifest.world_size).dump());
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
+    if (!state.base_digest.empty()) add("base", Json{{"from", state.base}, {"digest", state.base_digest}}.dump());
     add("parameters", lines_of(manifest.parameters, "  ", parameter_text));
     add("files", lines_of(manifest.files, "  ", file_text));
     add("config", Json(state.config).dump());
@@ -288,6 +289,9 @@ Manifest detail::parse_object(const std::string& text) {
     const Json& model = field(json, "model");
     if (!model.is_object()) fail_field("model", "an object", model.type_name());
     state.model = model.empty() ? "" : model.dump();
+    if (json.contains("base")) {
+      state.base = text_of(json["base"], "from"), state.base_digest = text_of(json["base"], "digest");
+    }
     for (const Json& parameter : array_of(json, "parameters", kMaxParameters)) {
       manifest.parameters.push_back(parameter_from(parameter));
     }

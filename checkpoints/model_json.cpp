@@ -46,6 +46,26 @@ void read(const Fields& value, const nn::SpecField& field, std::optional<bool>& 
   to = value.get<bool>();
 }
 
+void read(const Fields& value, const nn::SpecField& field, nn::Lora& to) {
+  const auto require = [&](bool holds, const char* expected) {
+    if (!holds) refuse(field.name, expected, value);
+  };
+  require(value.is_object(), "an object");
+  const Fields &rank = value.at("rank"), &alpha = value.at("alpha"), &targets = value.at("targets");
+  require(rank.is_number_integer() && rank >= 1 && rank < (1 << 28), "a rank of at least 1");
+  require(alpha.is_number(), "a number alpha");
+  require(targets.is_array() && targets.size() <= 64, "at most 64 targets");
+  rank.get_to(to.rank), alpha.get_to(to.alpha);
+  for (const Fields& target : targets) {
+    require(target.is_string(), "targets that are texts");
+    to.targets.push_back(target.get<std::string>());
+  }
+}
+
+nlohmann::ordered_json json_of(const nn::Lora& lora) {
+  if (lora.rank == 0) return nlohmann::ordered_json::object();
+  return {{"rank", lora.rank}, {"alpha", lora.alpha}, {"targets", lora.targets}};
+}
 template <class T>
 nlohmann::ordered_json json_of(const T& value) {
   return value;

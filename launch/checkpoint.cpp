@@ -44,6 +44,11 @@ ExitCode inspect(const std::string& path) {
   for (const ParameterInfo& parameter : parameters) total += parameter.shape.elements();
   fmt::print("{}\nrun {}, parent {}\n", folder, or_none(state.run), or_none(state.parent));
   if (state.eval_loss) fmt::print("evaluation loss {:.4f}\n", *state.eval_loss);
+  if (!state.base_digest.empty()) {
+    fmt::print("adapters of {}, digest {}\n",
+               state.base.empty() ? fmt::format("the initial weights of seed {}", state.seed) : state.base,
+               state.base_digest);
+  }
   fmt::print("step {}, {} samples, seed {}, written by {}, config {}\nmodel {}\n{} parameters in {} tensors:\n",
              state.step, state.samples, state.seed, counted(checkpoint::read_world_size(folder), "rank"),
              state.config_hash, or_none(state.model), total, parameters.size());
@@ -81,6 +86,7 @@ ExitCode free_memory(const std::string& run_dir) {
 Run set_up_checkpoint(CLI::App& app) {
   struct Options {
     std::string path, format = "safetensors", out, weights = kMaster, dtype = "f32";
+    bool adapter = false;
   };
   const auto o = std::make_shared<Options>();
   using Action = std::function<ExitCode(const Options&)>;
@@ -103,7 +109,9 @@ Run set_up_checkpoint(CLI::App& app) {
   CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
     const std::string folder = newest(options.path);
     const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-    checkpoint::export_hf(folder, options.out, {.weights = options.weights, .dtype = dtype});
+    const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype};
+    options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
+                    : checkpoint::export_hf(folder, options.out, chosen);
     fmt::print("{}: exported {}\n", options.out, folder);
     return ExitCode::ok;
   });
@@ -112,6 +120,7 @@ Run set_up_checkpoint(CLI::App& app) {
   to->add_option("--dtype", o->dtype, "of the tensors")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->option_text("f32|bf16 = f32");
+  to->add_flag("--adapter", o->adapter, "of a run with model.lora: the adapters alone, as PEFT's folder");
   add_weights_option(*to, o->weights);
   CLI::App* from = add(
       "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",

@@ -36,7 +36,7 @@ bool read_field(const RunData& run, const nn::SpecField& field, nn::TransformerS
         } else if constexpr (std::is_same_v<T, Size>) {
           if (!(number > 0 && number < 1e9)) return field.optional;
           value = static_cast<T>(number);
-        } else {
+        } else if constexpr (std::is_floating_point_v<T>) {
           if (number > 0) value = static_cast<T>(number);
         }
         return true;

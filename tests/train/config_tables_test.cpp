@@ -84,7 +84,7 @@ TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config
         {R"([{"files": ["a", ""]}])", R"(files: expected text or a list of texts, got ["a", ""])"},
         {R"([{"files": 1}])", "files: expected text or a list of texts, got 1"},
         {R"([{"files": "a", "weight": 0}])", "weight: expected a number above 0, got 0"},
-        {R"([{"files": "a", "weight": -1}])", "weight: expected a number of at least 0, got -1"},
+        {R"([{"files": "a", "weight": -1}])", "weight: expected a number above 0, got -1"},
         {R"([{"files": "a"}, {"file": "b"}])", "unknown field data.sources[1].file"}}) {
     INFO(text);
     const std::string message = of_command_line({{"data.sources", text}}).message;

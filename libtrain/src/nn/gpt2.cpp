@@ -8,10 +8,12 @@ namespace {
 
 struct Ffn : Module {
   explicit Ffn(const TransformerSpec& spec)
-      : up(add<Linear>("up", spec.width, spec.ffn, true, kInit)),
-        down(add<Linear>("down", spec.ffn, spec.width, true, residual_init(spec))) {}
+      : up(add<Linear>("up", spec.width, spec.ffn, true, kInit, std::vector<Size>(), adapter_of(spec, "ffn.up"))),
+        down(add<Linear>("down", spec.ffn, spec.width, true, residual_init(spec), std::vector<Size>(),
+                         adapter_of(spec, "ffn.down"))) {}
 
   Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
+    if (up.is_adapted() || down.is_adapted()) return down(ops::gelu(up(x)), residual);
     return ops::gelu_ffn(x, up.weight(), up.bias(), down.weight(), down.bias(), residual);
   }
 

@@ -10,8 +10,10 @@ namespace {
 
 struct GatedFfn : Module {
   explicit GatedFfn(const TransformerSpec& spec)
-      : gate_up(add<Linear>("gate_up", spec.width, 2 * spec.ffn, false, kInit, std::vector{spec.ffn, spec.ffn})),
-        down(add<Linear>("down", spec.ffn, spec.width, false, residual_init(spec))) {}
+      : gate_up(add<Linear>("gate_up", spec.width, 2 * spec.ffn, false, kInit, std::vector{spec.ffn, spec.ffn},
+                            adapter_of(spec, "ffn.gate_up"))),
+        down(add<Linear>("down", spec.ffn, spec.width, false, residual_init(spec), std::vector<Size>(),
+                         adapter_of(spec, "ffn.down"))) {}
 
   Linear &gate_up, &down;
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "libtrain/nn/transformer_spec.h"
+#include "libtrain/ops/ops.h"
 #include "nn/spec_fields.h"
 
 namespace lt::nn {
@@ -36,6 +37,10 @@ struct HfTensorRow {
   bool transposed = false;  // theirs is [in, out], as in GPT-2's Conv1D
   Where where = Where::always;
 };
+
+// The shape of the whole parameter of a row, and the rows of it that are the row's tensor.
+Shape shape_of(const HfTensorRow& row, const TransformerSpec& complete);
+ops::RowRange rows_of(const HfTensorRow& row, const TransformerSpec& complete);
 
 struct HfFormat {
   const char *architecture, *model_type;

@@ -17,7 +17,7 @@ namespace lt::nn {
 struct SpecField {
   std::string_view name;
   std::variant<std::string TransformerSpec::*, Size TransformerSpec::*, float TransformerSpec::*,
-               double TransformerSpec::*, std::optional<bool> TransformerSpec::*>
+               double TransformerSpec::*, std::optional<bool> TransformerSpec::*, Lora TransformerSpec::*>
       member;
   double low, high;
   std::string_view help;

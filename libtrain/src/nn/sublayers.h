@@ -8,6 +8,7 @@
 
 #include "libtrain/nn/layers.h"
 #include "libtrain/nn/models.h"
+#include "nn/lora.h"
 
 namespace lt::nn {
 
@@ -27,8 +28,10 @@ struct QkvAttention : Module {
   QkvAttention(const TransformerSpec& spec, bool proj_bias)
       : heads{spec.heads, spec.kv_heads, spec.head_dim},
         window(spec.window),
-        qkv(add<Linear>("qkv", spec.width, heads.row(), spec.has_qkv_bias(), kInit, rows_of(heads))),
-        proj(add<Linear>("proj", spec.heads * spec.head_dim, spec.width, proj_bias, residual_init(spec))),
+        qkv(add<Linear>("qkv", spec.width, heads.row(), spec.has_qkv_bias(), kInit, rows_of(heads),
+                        adapter_of(spec, "attention.qkv"))),
+        proj(add<Linear>("proj", spec.heads * spec.head_dim, spec.width, proj_bias, residual_init(spec),
+                         std::vector<Size>(), adapter_of(spec, "attention.proj"))),
         q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
         k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
 

@@ -3,7 +3,7 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/tensor/autograd.h"
-#include "nn/model_family.h"
+#include "nn/lora.h"
 
 namespace lt::nn {
 
@@ -77,15 +77,20 @@ DecodeState DecodeState::row(Size b) const {
 }
 
 double Transformer::flops_per_token(Size seq) const {
-  double weights = 0;
+  double weights = 0, frozen = 0;
   for (const Block* block : blocks_) {
     for (const NamedParameter& entry : block->parameters()) {
-      if (entry.parameter->shape().dims() == 2) weights += static_cast<double>(entry.parameter->shape().elements());
+      if (entry.parameter->shape().dims() != 2) continue;
+      const auto elements = static_cast<double>(entry.parameter->shape().elements());
+      weights += elements;
+      if (has_adapters(spec_) && !is_adapter(entry.name)) frozen += elements;
     }
   }
   const double seen = ops::visible_pairs(seq, spec_.window) / static_cast<double>(seq);  // keys per query on average
-  return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen +
-              2 * static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab));
+  const double head = static_cast<double>(spec_.width) * static_cast<double>(spec_.vocab);
+  if (has_adapters(spec_)) frozen += head;
+  return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen + 2 * head) -
+         2 * frozen;
 }
 
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec) {

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <type_traits>
 
 #include "libtrain/error.h"
+#include "nn/lora.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 
@@ -24,6 +26,7 @@ constexpr double kMostLayers = Size{1} << 16;
 
 void require_in_range(const std::string&, const SpecField&) {}
 void require_in_range(const std::optional<bool>&, const SpecField&) {}
+void require_in_range(const Lora&, const SpecField&) {}  // see require_whole()
 
 template <class Number>
 void require_in_range(Number value, const SpecField& field) {
@@ -32,6 +35,17 @@ void require_in_range(Number value, const SpecField& field) {
   const auto text = [](double bound) { return fmt::format("{}", static_cast<Number>(bound)); };
   refuse(fmt::format("model.{}: expected {}, got {}", field.name,
                      !(number >= field.low) ? "at least " + text(field.low) : "at most " + text(field.high), value));
+}
+
+void require_whole(const Lora& lora, const ModelFamily& family) {
+  if (lora == Lora()) return;
+  if (lora.rank < 1 || static_cast<double>(lora.rank) > kMostChannels) {
+    refuse(fmt::format("model.lora: rank: expected 1 to {}, got {}", kMostChannels, lora.rank));
+  }
+  if (!(lora.alpha > 0) || !std::isfinite(lora.alpha)) {
+    refuse(fmt::format("model.lora: alpha: expected a number above 0, got {}", lora.alpha));
+  }
+  for (const std::string& target : lora.targets) require_projection(family, target);
 }
 
 }  // namespace
@@ -67,6 +81,8 @@ const std::vector<SpecField>& spec_fields() {
       {"qk_norm", &T::qk_norm, 0, 0, "RMSNorm of each query and key head; auto: the family's", true},
       {"qkv_bias", &T::qkv_bias, 0, 0, "biases of queries, keys and values; auto: the family's", true},
       {"window", &T::window, 0, kMostChannels, "positions that a token sees; 0: the preset's, or all", true},
+      {"lora", &T::lora, 0, 0,
+       "low-rank adapters, which alone are trained: a table of rank, alpha, targets; JSON outside a file", true, false},
       {"dropout", &T::dropout, 0, 1, "probability of dropping a value in training", false, false},
   };
   // clang-format on
@@ -100,6 +116,8 @@ TransformerSpec with_defaults(TransformerSpec spec) {
   if (spec.kv_heads == 0) spec.kv_heads = spec.heads;
   if (spec.ffn == 0) spec.ffn = family.gated_ffn ? (spec.width * 8 / 3 + 31) / 32 * 32 : 4 * spec.width;
   spec.rope_scaling = to_string(parse_rope_scaling(spec.rope_scaling));  // one text for one meaning
+  if (spec.lora.rank > 0 && spec.lora.alpha == 0) spec.lora.alpha = static_cast<double>(spec.lora.rank);
+  if (spec.lora.rank > 0 && spec.lora.targets.empty()) spec.lora.targets = projection_names(family);
   if (spec.head_dim == 0 && spec.heads > 0 && spec.width % spec.heads == 0) spec.head_dim = spec.width / spec.heads;
   return spec;
 }
@@ -125,6 +143,7 @@ void validate(const TransformerSpec& spec) {
   }
   if (!(spec.dropout >= 0 && spec.dropout < 1))
     refuse("model.dropout: expected a number in [0, 1), got " + std::to_string(spec.dropout));
+  require_whole(spec.lora, family);
   if (family.check != nullptr) family.check(spec);
 }
 

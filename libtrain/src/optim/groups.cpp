@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kGroups = "optim.groups";
 constexpr const char* kFreeze = "model.freeze";
+constexpr const char* kTrained = "trained parameters";
 
 [[noreturn]] void fail_for(const char* key, const std::string& what, const std::string& hint = "") {
   throw UsageError("config", std::string(key) + ": " + what, hint);
@@ -58,6 +59,7 @@ void require_whole(const OptimizerGroups& groups, const std::vector<GroupMember>
   }
   for (const OptimizerGroup& group : groups.groups) require_match(kGroups, group.match, parameters);
   for (const std::string& pattern : groups.frozen) require_match(kFreeze, pattern, parameters);
+  for (const std::string& pattern : groups.trained) require_match(kTrained, pattern, parameters);
   const auto frozen = [&](const GroupMember& parameter) { return is_frozen(groups, parameter.name); };
   if (std::all_of(parameters.begin(), parameters.end(), frozen))
     fail_for(kFreeze, "expected a parameter that is not frozen, found none");
@@ -102,8 +104,11 @@ DType weight_dtype(const OptimizerGroups& groups, DType compute) {
 }
 
 bool is_frozen(const OptimizerGroups& groups, const std::string& parameter) {
-  return std::any_of(groups.frozen.begin(), groups.frozen.end(),
-                     [&](const std::string& pattern) { return matches(pattern, parameter); });
+  const auto is_in = [&](const std::vector<std::string>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return matches(pattern, parameter); });
+  };
+  return is_in(groups.frozen) || (!groups.trained.empty() && !is_in(groups.trained));
 }
 
 std::size_t group_of(const OptimizerGroups& groups, const GroupMember& parameter) {

@@ -45,6 +45,7 @@ Rule rule_of(const nn::SpecField& field) {
   if (std::holds_alternative<std::optional<bool> nn::TransformerSpec::*>(field.member)) {
     return one_of({"auto", "true", "false"});
   }
+  if (std::holds_alternative<nn::Lora nn::TransformerSpec::*>(field.member)) return any();
   return {0, field.high, false, true};
 }
 

@@ -24,12 +24,13 @@ struct Unsupported {
 // A table without nested tables.
 using Scalar = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, Unsupported>;
 using Table = std::vector<std::pair<std::string, Scalar>>;
-using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<Table>,
-                           Unsupported>;
+using Value = std::variant<Text, bool, std::int64_t, double, std::string, std::vector<std::string>, Table,
+                           std::vector<Table>, Unsupported>;
 
 // Where a Key's value lives; the type of the pointer is the type of the key.
-using Field = std::variant<bool*, std::optional<bool>*, Size*, std::uint64_t*, float*, double*, std::string*,
-                           std::vector<std::string>*, std::vector<DataSource>*, std::vector<OptimGroupConfig>*>;
+using Field =
+    std::variant<bool*, std::optional<bool>*, Size*, std::uint64_t*, float*, double*, std::string*,
+                 std::vector<std::string>*, std::vector<DataSource>*, std::vector<OptimGroupConfig>*, nn::Lora*>;
 
 // The values that a key accepts. Members that do not fit the key's type are ignored.
 struct Rule {

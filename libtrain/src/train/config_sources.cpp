@@ -16,8 +16,7 @@ void set(DataSource& source, const TableFields& fields, const std::string& field
   if (field == "files") {
     source.files = fields.texts(field, value);
   } else if (field == "weight") {
-    source.weight = fields.number(field, value);
-    if (source.weight == 0) fields.fail(field, "a number above 0", value);
+    source.weight = fields.positive(field, value);
   } else {
     fields.refuse(field, {"files", "weight"});
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -31,29 +32,27 @@ Scalar scalar_of(const Json& json) {
   return Unsupported{json.type_name()};
 }
 
-// Returns nullopt if the text is not an array of objects.
-std::optional<std::vector<Table>> tables_of(const std::string& text) {
-  if (json_depth(text) > kMaxJsonDepth) return std::nullopt;
-  const Json json = Json::parse(text, nullptr, false);
+Json json_of(const std::string& text) {
+  return json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+}
+
+// Both return nullopt if the JSON is something else.
+std::optional<Table> table_of(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  Table table;
+  for (const auto& [name, value] : json.items()) table.emplace_back(name, scalar_of(value));
+  return table;
+}
+
+std::optional<std::vector<Table>> tables_of(const Json& json) {
   if (!json.is_array()) return std::nullopt;
   std::vector<Table> tables;
   for (const Json& element : json) {
-    if (!element.is_object()) return std::nullopt;
-    Table& table = tables.emplace_back();
-    for (const auto& [name, value] : element.items()) table.emplace_back(name, scalar_of(value));
+    const std::optional<Table> table = table_of(element);
+    if (!table) return std::nullopt;
+    tables.push_back(*table);
   }
   return tables;
-}
-
-std::optional<std::vector<Table>> tables_of(const Value& value) {
-  if (const auto* text = std::get_if<Text>(&value)) {
-    return text->text.empty() ? std::vector<Table>{} : tables_of(text->text);
-  }
-  if (const auto* tables = std::get_if<std::vector<Table>>(&value)) return *tables;
-  if (const auto* list = std::get_if<std::vector<std::string>>(&value); list != nullptr && list->empty()) {
-    return std::vector<Table>{};
-  }
-  return std::nullopt;
 }
 
 std::string text_of(const Scalar& value) {
@@ -72,16 +71,44 @@ std::string text_of(const Scalar& value) {
       value);
 }
 
+// NaN if the value is no finite number.
+double number_of(const Scalar& value) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const auto* integer = std::get_if<std::int64_t>(&value);
+  const auto* real = std::get_if<double>(&value);
+  const double given = integer != nullptr ? static_cast<double>(*integer) : real != nullptr ? *real : kNone;
+  return std::isfinite(given) ? given : kNone;
+}
+
+[[noreturn]] void refuse_value(const Value& value, const std::string& key, const std::string& source,
+                               const char* expected, const char* example, const std::string& hint) {
+  const auto* text = std::get_if<Text>(&value);
+  throw UsageError("config",
+                   fmt::format("{}: expected {}, got {} ({})", key, expected,
+                               text != nullptr ? "'" + text->text + "'" : "another value", source),
+                   text != nullptr ? fmt::format("as JSON: '{}'", example) : hint);
+}
+
 }  // namespace
 
 std::vector<Table> tables_from(const Value& value, const std::string& key, const std::string& source,
                                const char* example) {
-  if (auto tables = tables_of(value)) return *tables;
-  const auto* text = std::get_if<Text>(&value);
-  throw UsageError("config",
-                   fmt::format("{}: expected tables, got {} ({})", key,
-                               text != nullptr ? "'" + text->text + "'" : "another value", source),
-                   text != nullptr ? fmt::format("as JSON: '{}'", example) : fmt::format("[[{}]] begins each", key));
+  if (const auto* text = std::get_if<Text>(&value)) {
+    if (text->text.empty()) return {};
+    if (auto tables = tables_of(json_of(text->text))) return *std::move(tables);
+  }
+  if (const auto* tables = std::get_if<std::vector<Table>>(&value)) return *tables;
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value); list != nullptr && list->empty()) return {};
+  refuse_value(value, key, source, "tables", example, fmt::format("[[{}]] begins each", key));
+}
+
+Table table_from(const Value& value, const std::string& key, const std::string& source, const char* example) {
+  if (const auto* text = std::get_if<Text>(&value)) {
+    if (text->text.empty()) return {};
+    if (auto table = table_of(json_of(text->text))) return *std::move(table);
+  }
+  if (const auto* table = std::get_if<Table>(&value)) return *table;
+  refuse_value(value, key, source, "a table", example, fmt::format("[{}] begins it", key));
 }
 
 TableFields::TableFields(const std::string& key, std::size_t element, std::string source)
@@ -105,11 +132,23 @@ std::vector<std::string> TableFields::texts(const std::string& field, const Scal
 }
 
 double TableFields::number(const std::string& field, const Scalar& value) const {
-  const auto* integer = std::get_if<std::int64_t>(&value);
-  const auto* real = std::get_if<double>(&value);
-  const double given = integer != nullptr ? static_cast<double>(*integer) : real != nullptr ? *real : -1;
-  if (!(given >= 0) || !std::isfinite(given)) fail(field, "a number of at least 0", value);
+  const double given = number_of(value);
+  if (!(given >= 0)) fail(field, "a number of at least 0", value);
   return given;
+}
+
+double TableFields::positive(const std::string& field, const Scalar& value) const {
+  const double given = number_of(value);
+  if (!(given > 0)) fail(field, "a number above 0", value);
+  return given;
+}
+
+Size TableFields::count(const std::string& field, const Scalar& value) const {
+  const auto* given = std::get_if<std::int64_t>(&value);
+  if (given == nullptr || *given < 1 || *given > std::numeric_limits<std::int32_t>::max()) {
+    fail(field, "an integer of at least 1", value);
+  }
+  return *given;
 }
 
 void TableFields::fail(const std::string& field, const std::string& expected, const Scalar& value) const {

@@ -1,27 +1,32 @@
-// Reads keys whose value is a list of tables: TOML tables, or JSON text outside a file.
+// Reads keys whose value is a table or a list of tables: TOML tables, or JSON text outside a file.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/config_schema.h"
 
 namespace lt::config {
 
-// Throws UsageError, whose hint has `example` where JSON was expected: "<key>: expected tables, got ... (<source>)".
+// Both throw UsageError, whose hint has `example` where JSON was expected: "<key>: expected tables, got ...
+// (<source>)". Empty text is no tables, and an empty table.
 std::vector<Table> tables_from(const Value& value, const std::string& key, const std::string& source,
                                const char* example);
+Table table_from(const Value& value, const std::string& key, const std::string& source, const char* example);
 
 // Reads the fields of one table. Errors name it and the field: "<key>[1].lr_scale: expected ..., got ... (<source>)".
 class TableFields {
  public:
-  TableFields(const std::string& key, std::size_t element, std::string source);
+  TableFields(std::string name, std::string source) : name_(std::move(name)), source_(std::move(source)) {}
+  TableFields(const std::string& key, std::size_t element, std::string source);  // of name "<key>[1]"
 
-  const std::string& name() const { return name_; }  // "<key>[1]"
   std::string text(const std::string& field, const Scalar& value) const;
   // One text, or a list of texts. None may be empty.
   std::vector<std::string> texts(const std::string& field, const Scalar& value) const;
-  double number(const std::string& field, const Scalar& value) const;  // at least 0
+  double number(const std::string& field, const Scalar& value) const;    // at least 0
+  double positive(const std::string& field, const Scalar& value) const;  // above 0
+  Size count(const std::string& field, const Scalar& value) const;       // from 1 to 2^31 - 1
   [[noreturn]] void fail(const std::string& field, const std::string& expected, const Scalar& value) const;
   // For a field of no known name.
   [[noreturn]] void refuse(const std::string& field, const std::vector<std::string>& known) const;

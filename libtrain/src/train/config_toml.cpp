@@ -59,6 +59,7 @@ Value value_of(const toml::node& node) {
     for (const toml::node& element : *array) tables.push_back(table_of(*element.as_table()));
     return tables;
   }
+  if (const toml::table* table = node.as_table()) return table_of(*table);
   return std::visit([](auto&& value) { return Value(std::forward<decltype(value)>(value)); }, scalar_of(node));
 }
 

@@ -12,6 +12,7 @@
 #include "io/utf8.h"
 #include "libtrain/error.h"
 #include "train/config_groups.h"
+#include "train/config_lora.h"
 #include "train/config_schema.h"
 #include "train/config_sources.h"
 
@@ -84,6 +85,13 @@ std::string toml(const std::vector<DataSource>& sources) {
   }
   return text + "]";
 }
+std::string toml(const nn::Lora& lora) {
+  if (lora == nn::Lora()) return "{}";
+  const std::string alpha = lora.alpha == 0 ? "" : ", alpha = " + toml(lora.alpha);
+  const std::string targets = lora.targets.empty() ? "" : ", targets = " + toml(lora.targets);
+  return fmt::format("{{rank = {}{}{}}}", lora.rank, alpha, targets);
+}
+std::string toml(const Table&) { return "a table"; }
 std::string toml(const std::vector<Table>&) { return "tables"; }
 std::string toml(const Text& value) { return in_quotes(value.text); }
 std::string toml(const Unsupported& value) { return value.text; }
@@ -209,6 +217,8 @@ void assign(Config& config, const Key& key, const Value& value, const std::strin
           *field = groups_from(value, key.full_name(), source);
         } else if constexpr (std::is_same_v<T, std::vector<DataSource>>) {
           *field = sources_from(value, key.full_name(), source);
+        } else if constexpr (std::is_same_v<T, nn::Lora>) {
+          *field = lora_from(value, key.full_name(), source);
         } else {
           auto given = convert<T>(key.rule, value);
           if (!given || !satisfies(key.rule, *given)) {

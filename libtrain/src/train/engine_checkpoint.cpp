@@ -1,11 +1,14 @@
 // Saves and loads an engine by passing its shard map to the checkpoint format.
+#include <algorithm>
 #include <cstdio>
 
+#include "base_weights.h"
 #include "hf_folder.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/train/engine_checkpoint.h"
 #include "model_json.h"
+#include "nn/lora.h"
 #include "train/engine_checkpoint.h"
 #include "transfer.h"
 
@@ -21,7 +24,40 @@ checkpoint::Loaded load_ranges(Engine& engine, const ShardMap& shards,
   return loaded;
 }
 
+bool has_adapters(const std::vector<ParameterInfo>& parameters) {
+  return std::ranges::any_of(parameters, nn::is_adapter, &ParameterInfo::name);
+}
+
+// Only a run knows the base of its adapters.
+void require_no_adapters(const Engine& engine, const char* what) {
+  if (!has_adapters(engine.shard_map().parameters)) return;
+  throw UsageError("checkpoint", std::string(what) + ": expected a model without adapters, which train() saves");
+}
+
 }  // namespace
+
+ShardMap saved_state(const Engine& engine) {
+  ShardMap map = engine.shard_map();
+  const auto is_base = [](const std::string& parameter) { return !nn::is_adapter(parameter); };
+  if (!has_adapters(map.parameters)) return map;
+  std::erase_if(map.parameters, [&](const ParameterInfo& parameter) { return is_base(parameter.name); });
+  for (std::vector<StateRange>* ranges : {&map.owned, &map.needed}) {
+    std::erase_if(*ranges, [&](const StateRange& range) { return is_base(range.parameter); });
+  }
+  return map;
+}
+
+void load_base(Engine& engine, const checkpoint::BaseWeights& base, const Group& group) {
+  const PhaseScope phase(Phase::load);
+  std::vector<StateRange> ranges = engine.shard_map().needed;
+  std::erase_if(ranges, [](const StateRange& r) { return nn::is_adapter(r.parameter) || r.begin == r.end; });
+  collectively(group, [&] {
+    checkpoint::Transfer transfer(engine.options().device);
+    base.read(ranges, transfer);
+    transfer.finish();
+  });
+  engine.parameters_changed();
+}
 
 checkpoint::RunState state_of(const Engine& engine) {
   const LossScale scale = engine.loss_scale();
@@ -38,7 +74,7 @@ void restore_loss_scale(Engine& engine, const LossScale& scale) {
 
 checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                std::vector<std::string>* notes) {
-  checkpoint::Loaded loaded = load_ranges(engine, engine.shard_map(), candidates, group, notes);
+  checkpoint::Loaded loaded = load_ranges(engine, saved_state(engine), candidates, group, notes);
   if (loaded.folder.empty()) return loaded;
   const checkpoint::RunState& state = loaded.state;
   engine.set_progress(state.step, state.samples);
@@ -69,6 +105,7 @@ void load_hf_weights(Engine& engine, const std::string& folder, const Group& gro
 
 std::string save(Engine& engine, const std::string& directory, const Group& group, int keep,
                  const std::string& tokenizer) {
+  require_no_adapters(engine, "save");
   if (engine.run().id.empty()) engine.set_run({group.broadcast_bytes(checkpoint::draw_run_id(), 0), ""});
   checkpoint::RunState state = state_of(engine);
   state.seed = engine.options().seed;
@@ -81,6 +118,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
 }
 
 bool load(Engine& engine, const std::string& directory, const Group& group) {
+  require_no_adapters(engine, "load");
   std::vector<checkpoint::Listing> candidates;
   collectively(group, [&] {
     if (group.rank() == 0) candidates = checkpoint::candidates(directory, checkpoint::kAnyRun);

@@ -7,7 +7,14 @@
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/parallel/engine.h"
 
+namespace lt::checkpoint {
+class BaseWeights;
+}
+
 namespace lt {
+
+// What a checkpoint of the engine holds: the whole shard map, or of a model with adapters their part alone.
+ShardMap saved_state(const Engine& engine);
 
 // The part of a run's state that the engine knows: ids, step, data position, loss scale.
 checkpoint::RunState state_of(const Engine& engine);
@@ -24,6 +31,9 @@ checkpoint::Loaded load_engine(Engine& engine, const std::vector<checkpoint::Lis
 // Loads the masters only.
 checkpoint::Loaded load_weights(Engine& engine, const std::vector<checkpoint::Listing>& candidates, const Group& group,
                                 std::vector<std::string>* notes);
+
+// Fills the weights beneath the adapters; each rank reads what it holds. All ranks of `group` must call it.
+void load_base(Engine& engine, const checkpoint::BaseWeights& base, const Group& group);
 
 // Fills the masters from a folder in Hugging Face's format; each rank reads what it holds. All ranks of `group` must
 // call it. Throws DataError if the folder is broken or of another model.

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "base_weights.h"
 #include "files.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
@@ -12,7 +14,9 @@
 #include "libtrain/train/config.h"
 #include "libtrain/train/generate.h"
 #include "model_json.h"
+#include "nn/lora.h"
 #include "train/loaded_model.h"
+#include "transfer.h"
 
 namespace lt {
 
@@ -51,19 +55,32 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   const checkpoint::ModelDescription description = description_of(step_directory, state);
   loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
   loaded.model = nn::make_transformer(description.spec);
+  const bool has_base = nn::has_adapters(description.spec);
+  const auto is_saved = [&](const std::string& name) { return !has_base || nn::is_adapter(name); };
   ShardMap map;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
-    map.parameters.push_back({entry.name, entry.parameter->shape()});
+    if (is_saved(entry.name)) map.parameters.push_back({entry.name, entry.parameter->shape()});
   }
   checkpoint::require_parameters(step_directory, map.parameters);  // before they are allocated
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
+  std::optional<checkpoint::BaseWeights> base;
+  if (has_base) base.emplace(checkpoint::base_of(state, description.spec));
   const DType dtype =
       options.dtype ? *options.dtype : find_state_dtype(config_of(state).train.dtype).value_or(DType::f32);
   const MemoryScope owner(MemoryOwner::parameters);
+  std::vector<StateRange> beneath;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
     const Tensor tensor = Tensor::empty(entry.parameter->shape(), dtype, options.device);
     entry.parameter->bind(tensor);
-    map.needed.push_back({entry.name, kinds.at(entry.name), 0, tensor.elements(), tensor.view({tensor.elements()})});
+    const bool saved = is_saved(entry.name);
+    (saved ? map.needed : beneath)
+        .push_back({entry.name, saved ? kinds.at(entry.name) : kMaster, 0, tensor.elements(),
+                    tensor.view({tensor.elements()})});
+  }
+  if (base) {
+    checkpoint::Transfer transfer(options.device);
+    base->read(beneath, transfer);
+    transfer.finish();
   }
   return map;
 }

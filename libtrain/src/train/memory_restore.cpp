@@ -148,7 +148,7 @@ std::vector<const MemoryCopy*> MemoryRestore::copies_here() const {
 
 checkpoint::CopySeal MemoryRestore::load(Engine& engine) const {
   const Device device = engine.options().device;
-  const std::vector<StateRange> needed = engine.shard_map().needed;
+  const std::vector<StateRange> needed = saved_state(engine).needed;
   StateParts counted(device, needed), parts(device, needed);
   const std::vector<const MemoryCopy*> here = copies_here();
   for (const MemoryCopy* copy : here) counted.take(copy->layout(), 0, copy->payload_bytes(), nullptr);

@@ -14,6 +14,7 @@
 #include "model_json.h"
 #include "record/short_text.h"
 #include "train/copy_slots.h"
+#include "train/engine_checkpoint.h"
 #include "train/origin.h"
 #include "train/state_copy.h"
 #include "train/step_clock.h"
@@ -151,7 +152,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   // Only rank 0 generates samples.
   plan.per_rank.assign(static_cast<std::size_t>(ranks), stepping_bytes + fixed_bytes);
   plan.per_rank[0] = plan.peak_bytes;
-  plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(engine.shard_map().owned);
+  plan.host_bytes = copies_on_host(config, plan) * state_copy_bytes(saved_state(engine).owned);
   plan.arena_bytes = engine.arena_bytes();
   for (const MemoryPlan* memory : engine.memory_plans()) {
     if (memory->name == "step") plan.step_memory = *memory;

@@ -5,11 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "base_weights.h"
 #include "hf_folder.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
 #include "model_json.h"
+#include "nn/lora.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/open_fields.h"
@@ -29,7 +31,10 @@ std::optional<nn::TransformerSpec> described_by(const std::string& from) {
     const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
     const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
     if (newest == nullptr) return std::nullopt;
-    return checkpoint::model_from_json(checkpoint::read_state(newest->path).model).spec;
+    const nn::TransformerSpec spec = checkpoint::model_from_json(checkpoint::read_state(newest->path).model).spec;
+    if (!nn::has_adapters(spec)) return spec;
+    throw UsageError("config", fmt::format("model.from {}: expected a whole model, found adapters", from),
+                     "`ltrain checkpoint export` adds them to their base; checkpoint.resume goes on with them");
   } catch (const DataError&) {
     return std::nullopt;
   }
@@ -67,6 +72,8 @@ nn::TransformerSpec spec_of(const Config& config) {
 }
 
 void fill_in(Config& config, DeviceType automatic) {
+  const std::string& from = config.model.from;
+  if (nn::has_adapters(config.model) && !from.empty()) checkpoint::find_base(from);  // here it is an error of its own
   const nn::TransformerSpec base = base_of(config), spec = completed(base, config.model);
   nn::validate(spec);
   ModelConfig& model = config.model;
@@ -154,7 +161,7 @@ void fill_in(Config& config, DeviceType automatic) {
                                  config.data.epochs, config.train.steps));
   }
   const std::string& resume = config.checkpoint.resume;
-  if (!model.from.empty() && resume != "auto" && resume != "never") {
+  if (!model.from.empty() && !nn::has_adapters(spec) && resume != "auto" && resume != "never") {
     throw UsageError("config",
                      fmt::format("model.from: expected none with checkpoint.resume={}, whose weights count, got {}",
                                  resume, model.from),
@@ -247,6 +254,7 @@ OptimizerGroups optimizers_of(const Config& resolved) {
   }
   add(optim.name, "*", optim.weight_decay, 1);
   made.frozen = resolved.model.freeze;
+  if (nn::has_adapters(resolved.model)) made.trained = {"*" + std::string(nn::kLoraA), "*" + std::string(nn::kLoraB)};
   if (optim.ema > 0) {
     for (OptimizerGroup& group : made.groups) group.optimizer = averaged(std::move(group.optimizer), optim.ema);
   }

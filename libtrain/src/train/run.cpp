@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base_weights.h"
 #include "device/cuda.h"
 #include "hf_folder.h"
 #include "io/entropy.h"
@@ -14,6 +15,7 @@
 #include "libtrain/error.h"
 #include "libtrain/train/planner.h"
 #include "libtrain/version.h"
+#include "nn/lora.h"
 #include "record/short_text.h"
 #include "record/system_memory.h"
 #include "train/engine_checkpoint.h"
@@ -181,6 +183,7 @@ void Run::load_state() {
   if (memory && memory->step() > steps_done()) load_from(*memory);
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
   if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
+  if (nn::has_adapters(model->spec())) return load_base_of_adapters();
   if (start.memory_step > 0 || !start.checkpoint.folder.empty() || config.model.from.empty()) return;
   const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
   if (control.broadcast_bytes(is_hf ? "hf" : "", 0) == "hf") {
@@ -200,6 +203,33 @@ void Run::load_state() {
     });
   }
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());
+}
+
+// A run that goes on takes the base that its checkpoint names, because model.from may name a folder of checkpoints that
+// has a newer one now.
+void Run::load_base_of_adapters() {
+  checkpoint::RunState state = start.checkpoint.state;
+  collectively(control, [&] {
+    if (world.rank() != 0) return;
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
+    if (start.memory_step > 0 && newest != nullptr) state = checkpoint::read_state(newest->path);
+    if (config.checkpoint.resume == "auto" && !state.base.empty()) {
+      base = checkpoint::find_base(state.base);
+    } else if (!config.model.from.empty()) {
+      base = std::filesystem::absolute(checkpoint::find_base(config.model.from)).lexically_normal();
+    }
+  });
+  base = control.broadcast_bytes(base, 0);
+  std::optional<checkpoint::BaseWeights> weights;
+  collectively(control, [&] { weights.emplace(base, model->spec(), config.train.seed); });
+  collectively(control, [&] {
+    if (world.rank() != 0) return;
+    if (!state.base_digest.empty()) weights->require_digest(state);
+    base_digest = weights->digest();
+  });
+  base_digest = control.broadcast_bytes(base_digest, 0);
+  if (!base.empty()) load_base(*engine, *weights, control);
+  start.weights = base;
 }
 
 void Run::load_from(const MemoryRestore& memory) {
@@ -263,7 +293,8 @@ void announce(Run& run, const std::string& command) {
   for (const std::string& line : run.start.notes) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
-  if (!run.start.weights.empty()) say("initial weights from {}", run.start.weights);
+  if (!run.start.weights.empty())
+    say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.start.weights);
   if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
     say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
         config.train.steps);

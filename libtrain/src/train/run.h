@@ -49,6 +49,7 @@ struct Run {
   std::unique_ptr<KernelProfile> kernels;  // null without record.profile_steps
   std::string tokenizer_text;              // the tokenizer.json beside the training data; empty if missing
   std::unique_ptr<Tokenizer> tokenizer;    // null if missing or unreadable for this version
+  std::string base, base_digest;           // as in checkpoint::RunState
   RunStart start;
   RunLog log;
   std::vector<StartStage> start_stages;
@@ -63,6 +64,7 @@ struct Run {
   void open_tokenizer(const std::string& path);
   void load_state();
   void load_from(const MemoryRestore& memory);
+  void load_base_of_adapters();
   void require_same_data() const;
 
   double dense_flops_ = 0;  // the device's dense peak in FLOP/s; 0: unknown

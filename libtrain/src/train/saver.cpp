@@ -39,6 +39,7 @@ checkpoint::RunState state_of_run(const Run& run) {
   state.config = to_toml(run.config), state.config_hash = config_hash(run.config);
   state.model = checkpoint::model_to_json(run.model->spec(), run.config.train.seq);
   state.tokenizer = run.tokenizer_text;
+  state.base = run.base, state.base_digest = run.base_digest;
   state.eval_loss = run.eval_loss;
   return state;
 }
@@ -46,7 +47,7 @@ checkpoint::RunState state_of_run(const Run& run) {
 std::unique_ptr<StateCopy> state_copy_for(Run& run) {
   const CheckpointConfig& config = run.config.checkpoint;
   if (!config.async && config.memory_every == 0) return nullptr;
-  return std::make_unique<StateCopy>(*run.engine, run.engine->shard_map().owned);
+  return std::make_unique<StateCopy>(*run.engine, saved_state(*run.engine).owned);
 }
 
 // Syncs the rows that led to a checkpoint to disk before the checkpoint. A busy disk takes a second for them, so this
@@ -144,7 +145,7 @@ SaveOutcome Saver::save_now(Size step) {
   SaveOutcome outcome{step, {}, {}};
   run_.log.sync();  // the rows that led to the checkpoint
   try {
-    outcome.path = checkpoint::save(run_.config.checkpoint.dir, run_.engine->shard_map(), state_of_run(run_),
+    outcome.path = checkpoint::save(run_.config.checkpoint.dir, saved_state(*run_.engine), state_of_run(run_),
                                     run_.control, save_options(run_.config));
   } catch (const DataError& error) {
     outcome.error = error;
@@ -175,7 +176,7 @@ void Saver::save_in_background(Size step) {
   if (!background_->started || background_->started->step != step) start_copy();
   const auto begin = Clock::now();
   const StartedCopy copy = *std::exchange(background_->started, std::nullopt);
-  ShardMap map = run_.engine->shard_map();
+  ShardMap map = saved_state(*run_.engine);
   map.owned = copy_->ranges_in(copy.buffer), map.needed.clear();
   checkpoint::RunState state = state_of_run(run_);  // in f16 this waits for the loss scale of the step
   const double stall_seconds = copy.stall_seconds + seconds_since(begin);

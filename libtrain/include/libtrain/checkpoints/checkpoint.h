@@ -32,6 +32,9 @@ struct RunState {
   std::string config_hash;
   std::string model;      // the model's description for export and sample: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
+  // Of a run that saves adapters alone: the absolute path of the weights beneath them (empty: the initial weights of
+  // `seed`), and a digest of these weights, which is empty for any other run.
+  std::string base = {}, base_digest = {};
   // The run's evaluation loss of this very state; nullopt if it was not evaluated at this step.
   std::optional<double> eval_loss = std::nullopt;
 };
@@ -142,6 +145,7 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
 // if there is no step folder.
 std::vector<std::string> verify(const std::string& path);
 
+// Of a checkpoint of adapters, export_hf() writes the base with the adapters added.
 struct HfExportOptions {
   std::string weights = kMaster;                   // or kAverage
   DType dtype = DType::f32;                        // of the tensors: f32 or bf16
@@ -154,6 +158,11 @@ struct HfExportOptions {
 // the checkpoint is damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
 void export_hf(const std::string& step_directory, const std::string& out_directory,
                const HfExportOptions& options = {});
+
+// Writes the adapters of a checkpoint as PEFT's folder, adapter_config.json and adapter_model.safetensors. Does not
+// read the base. Throws DataError as export_hf() does, and if the checkpoint has no adapters.
+void export_adapters(const std::string& step_directory, const std::string& out_directory,
+                     const HfExportOptions& options = {});
 
 // Makes a checkpoint `step-00000000` under `out_directory` of a folder in Hugging Face's format, with its weights in
 // f32, its model and its tokenizer, and without optimizer states. A file of it has `weights_at_once` weights, which are

@@ -1,6 +1,7 @@
 // Layers with parameters: thin modules over ops.
 #pragma once
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -9,24 +10,47 @@
 
 namespace lt::nn {
 
+// The low-rank adapters of a linear layer; rank 0: none.
+struct Adapter {
+  Size rank = 0;
+  ops::LowRank shape = {};
+};
+
 // y = x W^T + b + residual; weight [out, in], bias [out]. If W holds several matrices, `parts` lists the rows of each.
+// An adapter adds its term to y. Its parameters are lora_A, with the deviation of PEFT's initial values (Kaiming,
+// sqrt(5)), and lora_B, which begins at 0.
 class Linear : public Module {
  public:
-  Linear(Size in, Size out, bool bias, Init init, std::vector<Size> parts = {})
+  Linear(Size in, Size out, bool bias, Init init, std::vector<Size> parts = {}, Adapter adapter = {})
       : weight_(add_parameter("weight", {out, in}, init)),
-        bias_(bias ? &add_parameter("bias", {out}, Init::constant(0)) : nullptr) {
+        bias_(bias ? &add_parameter("bias", {out}, Init::constant(0)) : nullptr),
+        adapter_(std::move(adapter.shape)) {
     weight_.set_matrix_rows(std::move(parts));
+    if (adapter.rank == 0) return;
+    std::vector<Size> rows;
+    Size adapted = 0;
+    for (const ops::RowRange& range : adapter_.ranges) rows.push_back(range.size), adapted += range.size;
+    const auto count = static_cast<Size>(rows.size());
+    lora_a_ =
+        &add_parameter("lora_A", {count * adapter.rank, in}, Init::normal(1 / std::sqrt(3 * static_cast<float>(in))));
+    lora_b_ = &add_parameter("lora_B", {adapted, adapter.rank}, Init::constant(0));
+    lora_a_->set_matrix_rows(std::vector<Size>(rows.size(), adapter.rank));
+    lora_b_->set_matrix_rows(std::move(rows));
   }
 
   Tensor operator()(const Tensor& x, const Tensor& residual = {}) const {
-    return ops::linear(x, weight(), bias(), residual);
+    if (!is_adapted()) return ops::linear(x, weight(), bias(), residual);
+    return ops::adapted_linear(x, weight(), bias(), residual, lora_a_->tensor(), lora_b_->tensor(), adapter_);
   }
+  bool is_adapted() const { return lora_a_ != nullptr; }
   const Tensor& weight() const { return weight_.tensor(); }
   Tensor bias() const { return bias_ != nullptr ? bias_->tensor() : Tensor(); }  // undefined if there is none
 
  private:
   Parameter& weight_;
   Parameter* bias_;
+  Parameter *lora_a_ = nullptr, *lora_b_ = nullptr;  // null if it has no adapter
+  ops::LowRank adapter_;
 };
 
 class LayerNorm : public Module {

@@ -36,7 +36,8 @@ class Transformer : public Model {
   DecodeState decode_state(Size batch, Size capacity) const;
 
   // FLOPs of training on one token of a sequence of `seq`: 3 * (2 * matmul weights of all blocks + 2 * layers * seq *
-  // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term.
+  // heads * head_dim + 2 * width * vocab). A window reduces seq in the second term. With adapters, the other weights
+  // and the head count 2 times and not 3, because they have no gradient.
   double flops_per_token(Size seq) const;
 
   // Where the tokens of a forward pass are.

@@ -10,6 +10,15 @@
 
 namespace lt::nn {
 
+// Low-rank adapters of the projections in all blocks (Hu et al. 2021): W + alpha / rank B A. Only they are trained.
+struct Lora {
+  Size rank = 0;                     // 0: the model has no adapters
+  double alpha = 0;                  // 0: rank
+  std::vector<std::string> targets;  // projections, by Hugging Face's names ("q_proj", "attn.c_proj"); empty: all
+
+  bool operator==(const Lora&) const = default;
+};
+
 // A member that is zero, empty or unset takes the default of the family (model_family.h).
 struct TransformerSpec {
   std::string family = "gpt2";
@@ -28,6 +37,7 @@ struct TransformerSpec {
   std::optional<bool> qk_norm = std::nullopt;  // RMSNorm of each query and key head
   std::optional<bool> qkv_bias = std::nullopt;
   Size window = 0;  // keys that a query sees, its own included; 0: all up to its own
+  Lora lora = {};
 
   // Only for complete descriptions.
   bool tied() const { return tie_embeddings.value(); }

@@ -31,9 +31,10 @@ struct OptimizerGroups {
   OptimizerGroups(const T& one) : groups{{"*", one}}, lr(groups[0].optimizer.lr), clip(groups[0].optimizer.clip) {}
 
   std::vector<OptimizerGroup> groups;
-  std::vector<std::string> frozen = {};  // patterns of parameters that are not trained
-  double lr;                             // until Engine::set_learning_rate()
-  double clip;                           // bound of the global L2 norm of the mean gradient, 0 = off
+  std::vector<std::string> frozen = {};   // patterns of parameters that are not trained
+  std::vector<std::string> trained = {};  // patterns of the only parameters that are trained; empty: all
+  double lr;                              // until Engine::set_learning_rate()
+  double clip;                            // bound of the global L2 norm of the mean gradient, 0 = off
 };
 
 // A group of an engine, and how much of the model it trains. The engine must outlive it.

@@ -9,7 +9,7 @@
 namespace lt {
 
 // Both use the format of docs/checkpoint-format.md, as train() does. All ranks of `group`, which is the engine's, must
-// call them. Both throw DataError.
+// call them. Both throw DataError, and UsageError for a model with adapters (model.lora), which train() saves.
 // save() returns the step's folder and keeps the newest `keep` (at least 2) checkpoints of this run. The run is the one
 // that load() found, or a new one that begins with the first save. Checkpoints of version 1, which have no id, count as
 // its own. If the folder holds another run's, it throws UsageError before anything is written. `tokenizer` is the text

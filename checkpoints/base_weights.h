@@ -1,0 +1,48 @@
+// The weights beneath adapters. A run with model.lora saves its adapters alone; its checkpoints name their base and
+// hold a digest of it. The base is a folder in Hugging Face's format, a checkpoint, or the initial weights of a seed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hf_folder.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/nn/models.h"
+#include "manifest.h"
+#include "transfer.h"
+
+namespace lt::checkpoint {
+
+// The folder that `path` means as a base: itself in Hugging Face's format, else its newest valid step. Throws DataError
+// that names it if it is neither.
+std::string find_base(const std::string& path);
+
+class BaseWeights {
+ public:
+  // `folder` is one of find_base(), or empty for the initial weights of `seed`. Throws DataError that names it unless
+  // it holds `model`, whose adapters do not count.
+  BaseWeights(const std::string& folder, const nn::TransformerSpec& model, std::uint64_t seed);
+
+  // Fills the ranges, of masters, on the transfer's device, converted to their dtypes.
+  void read(const std::vector<StateRange>& ranges, Transfer& transfer) const;
+  // 16 hex digits from names, shapes and the first and last 512 values of every parameter. Equal weights in another
+  // format have the same.
+  std::string digest() const;
+  // Throws DataError that names the folder unless the digest is the one that `state` holds.
+  void require_digest(const RunState& state) const;
+
+ private:
+  std::string folder_;
+  std::uint64_t seed_;
+  std::unique_ptr<nn::Transformer> model_;  // without adapters; has no tensors
+  std::unique_ptr<HfFolder> hf_;
+  std::optional<Manifest> manifest_;
+};
+
+// Opens the base of a checkpoint's adapters and checks its digest.
+BaseWeights base_of(const RunState& state, const nn::TransformerSpec& model);
+
+}  // namespace lt::checkpoint
