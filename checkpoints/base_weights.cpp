@@ -43,9 +43,10 @@ std::string find_base(const std::string& path) {
 }
 
 BaseWeights::BaseWeights(const std::string& folder, const nn::TransformerSpec& model, std::uint64_t seed)
-    : folder_(folder), seed_(seed), model_(nn::make_transformer(without_adapters(model))) {
+    : folder_(folder.empty() ? "" : find_base(folder)),
+      seed_(seed),
+      model_(nn::make_transformer(without_adapters(model))) {
   if (folder_.empty()) return;
-  if (find_base(folder_) != folder_) throw InternalError("checkpoint", folder_ + ": expected a folder of find_base()");
   const std::vector<ParameterInfo> parameters = parameters_of(*model_);
   if (is_hf_folder(folder_)) {
     hf_ = std::make_unique<HfFolder>(folder_);

@@ -22,8 +22,8 @@ std::string find_base(const std::string& path);
 
 class BaseWeights {
  public:
-  // `folder` is one of find_base(), or empty for the initial weights of `seed`. Throws DataError that names it unless
-  // it holds `model`, whose adapters do not count.
+  // Opens find_base(folder); if it is empty, the initial weights of `seed`. Throws DataError that names the folder
+  // unless it holds `model`, whose adapters do not count.
   BaseWeights(const std::string& folder, const nn::TransformerSpec& model, std::uint64_t seed);
 
   // Fills the ranges, of masters, on the transfer's device, converted to their dtypes.

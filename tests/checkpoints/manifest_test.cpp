@@ -4,6 +4,7 @@
 #include "checkpoints/fixture.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
+#include "model_json.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -48,6 +49,11 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   evaluated.state.parent = "20230501T165500Z-0f3c2a10b4d5e6f7", evaluated.state.eval_loss = 2.5;
   CHECK(parse_manifest(manifest_text(evaluated)).state.parent == evaluated.state.parent);
   CHECK(parse_manifest(manifest_text(evaluated)).state.eval_loss == 2.5);
+  CHECK(read.state.base_digest.empty());
+  Manifest of_adapters = written;
+  of_adapters.state.base = "/models/\"llama\"", of_adapters.state.base_digest = "0123456789abcdef";
+  const RunState state = parse_manifest(manifest_text(of_adapters)).state;
+  CHECK((state.base == of_adapters.state.base && state.base_digest == of_adapters.state.base_digest));
   CHECK(read.state.seed == 0xfedcba9876543210ull);
   CHECK(read.state.loss_scale == 65536.0 / 3.0);
   CHECK(read.state.config == written.state.config);
@@ -206,4 +212,32 @@ TEST_CASE("manifest: text with a right checksum and wrong fields is refused by f
              ContainsSubstring("field skipped: expected at most"));
   CHECK_THAT(error_with("\"loss_scale\": 2", "\"loss_scale\": -2"),
              ContainsSubstring("field loss_scale: expected a positive"));
+}
+
+TEST_CASE("manifest: the model's adapters are read, and nothing impossible", "[checkpoints]") {
+  nn::TransformerSpec spec = nn::with_defaults(nn::preset("gpt-tiny"));
+  CHECK(model_to_json(spec, 8).find("lora") == std::string::npos);
+  spec.lora = {4, 2.5, {"c_attn", "mlp.c_proj"}};
+  const std::string text = model_to_json(spec, 8);
+  CHECK(model_from_json(text).spec.lora == spec.lora);
+  const auto error_with = [&](const std::string& lora) {
+    std::string changed = text;
+    const std::size_t begin = changed.find("{\"rank\""), end = changed.find('}', begin) + 1;
+    changed.replace(begin, end - begin, lora);
+    try {
+      model_from_json(changed);
+    } catch (const DataError& e) {
+      return std::string(e.what());
+    }
+    return std::string("none");
+  };
+  CHECK(error_with(R"({"rank":1,"alpha":1,"targets":["c_fc"]})") == "none");
+  CHECK(error_with("7") == "manifest.json: model.lora: expected an object, found 7");
+  CHECK(error_with(R"({"rank":0,"alpha":1,"targets":[]})") ==
+        "manifest.json: model.lora: expected a rank of at least 1, found object");
+  CHECK(error_with(R"({"rank":4,"alpha":-1,"targets":[]})") ==
+        "manifest.json: model.lora: alpha: expected a number above 0, got -1");
+  CHECK(error_with(R"({"rank":4,"alpha":1,"targets":["q_proj"]})") ==
+        "manifest.json: model.lora: targets: expected projections of gpt2 (c_attn, c_proj, c_fc), got \"q_proj\"");
+  CHECK(error_with(R"({"rank":4,"alpha":1})").starts_with("manifest.json: model: "));
 }

@@ -54,8 +54,6 @@ class Lora(training.TrainingTest):
 
     def test_a_run_goes_on_from_its_adapters_and_the_base(self):
         base = self.base()
-        self.tune(base, "--checkpoint.every=3")
-        whole = [(row["step"], row["loss_hex"]) for row in self.rows()]
         # On other ranks' files, saved in the background.
         self.tune(base, "--parallel.strategy=zero3", "--checkpoint.async=true", "--optim.schedule=constant", run="half",
                   steps=3)
@@ -64,8 +62,7 @@ class Lora(training.TrainingTest):
         self.tune(base, "--optim.schedule=constant", run="through")
         self.assertEqual([row["loss_hex"] for row in self.rows("half")],
                          [row["loss_hex"] for row in self.rows("through")])
-        self.assertEqual(len(whole), 6)
-        inspected = program.run("checkpoint", "inspect", self.folder / "run").stdout
+        inspected = program.run("checkpoint", "inspect", self.folder / "half").stdout
         self.assertIn(f"adapters of {base}, digest ", inspected)
         self.assertNotIn("weight", inspected)
         # A run of its own that begins from the adapters.

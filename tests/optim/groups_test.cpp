@@ -87,6 +87,17 @@ TEST_CASE("optim.groups: what no engine takes is refused", "[optim]") {
   CHECK(refusal_of(frozen) == "model.freeze: \"head*\": expected parameters of that name, found none");
   frozen.frozen = {"*"};
   CHECK(refusal_of(frozen) == "model.freeze: expected a parameter that is not frozen, found none");
+  OptimizerGroups some = AdamW{};
+  some.trained = {"blocks.*"};
+  CHECK(refusal_of(some) == "none");
+  CHECK(state_kinds(some, kParameters)[0].partial);
+  for (const GroupMember& parameter : kParameters) {
+    CHECK(is_frozen(some, parameter.name) == !parameter.name.starts_with("blocks."));
+  }
+  some.frozen = {"blocks.*"};
+  CHECK(refusal_of(some) == "model.freeze: expected a parameter that is not frozen, found none");
+  some.frozen = {}, some.trained = {"*.lora_A"};
+  CHECK(refusal_of(some) == "trained parameters: \"*.lora_A\": expected parameters of that name, found none");
   CHECK(refusal_of(with({{"blocks.*", AdamW{.masters = false}}, {"*", AdamW{}}})) ==
         "optim.groups: expected masters in all of them or in none, found both");
   CHECK(refusal_of(with({{"blocks.*", AdamW{.state_dtype = DType::bf16}}, {"*", AdamW{}}})) ==

@@ -1,4 +1,4 @@
-// Keys whose values are lists of tables: groups of optimizers, sources of data.
+// Keys whose values are tables: groups of optimizers, sources of data, adapters.
 #include "libtrain/train/config.h"
 #include "libtrain/train/run_options.h"
 #include "test_main/catch.h"
@@ -93,4 +93,27 @@ TEST_CASE("config: sources of data from TOML, JSON and their own text", "[config
   const Config both = load_config("", {{"data.sources", json}, {"data.train", "x.bin"}});
   CHECK(refusal([&] { lt::resolve(both, lt::DeviceType::cpu); }).message ==
         "data.train: expected none with data.sources, got x.bin (from the command line)");
+}
+
+TEST_CASE("config: adapters from TOML, JSON and their own text", "[config]") {
+  const Config given = load_config("", {{"model.lora", R"({"rank": 4, "alpha": 8, "targets": ["q_proj", "v_proj"]})"}});
+  CHECK(given.model.lora == lt::nn::Lora{4, 8, {"q_proj", "v_proj"}});
+  CHECK(lt::flatten(from_file("[model.lora]\nrank = 4\nalpha = 8.0\ntargets = [\"q_proj\", \"v_proj\"]\n")) ==
+        lt::flatten(given));
+  CHECK(lt::flatten(from_file(lt::to_toml(given))) == lt::flatten(given));
+  for (const char* none : {"", "{}"}) CHECK(load_config("", {{"model.lora", none}}).model.lora == lt::nn::Lora());
+  CHECK(from_file("[model]\nlora = {rank = 1, targets = []}\n").model.lora == lt::nn::Lora{1, 0, {}});
+  for (const auto& [text, expected] :
+       {std::pair<const char*, const char*>{"8", "model.lora: expected a table, got '8'"},
+        {"[]", "model.lora: expected a table, got '[]'"},
+        {R"({"alpha": 2})", "model.lora.rank: expected an integer of at least 1, got none"},
+        {R"({"rank": 1.5})", "model.lora.rank: expected an integer of at least 1, got 1.5"},
+        {R"({"rank": 1, "alpha": 0})", "model.lora.alpha: expected a number above 0, got 0"},
+        {R"({"rank": 1, "targets": "q"})", "model.lora.targets: expected a list of projections, got \"q\""},
+        {R"({"rank": 1, "targets": [""]})", "model.lora.targets: expected text or a list of texts, got [\"\"]"},
+        {R"({"rank": 1, "ranks": 2})", "unknown field model.lora.ranks"}}) {
+    INFO(text);
+    const std::string message = of_command_line({{"model.lora", text}}).message;
+    CHECK(message.find(expected) == 0);
+  }
 }

@@ -1,5 +1,5 @@
-// Assigns an optimizer to each parameter: that of the first group with a matching pattern. Frozen parameters have none:
-// no gradient, no state, no reduction.
+// Assigns an optimizer to each parameter: that of the first group with a matching pattern. Frozen parameters, and those
+// outside of `trained`, have none: no gradient, no state, no reduction.
 #pragma once
 
 #include <concepts>
