@@ -127,16 +127,20 @@ struct Exported {
 };
 
 // `with_base`: opens the base of adapters.
-Exported read_exported(const fs::path& step, const HfExportOptions& options, bool with_base) {
+Exported read_exported(const std::string& step_directory, const HfExportOptions& options, bool with_base) {
+  const fs::path step = fs::absolute(step_directory);  // so that within() of the folder to write keeps it in messages
   return within(step, [&] {
     Exported read{step, read_manifest(step), {}, {}, {}, {}};
     const RunState& state = read.manifest.state;
     read.kinds = weight_kinds(read.manifest, options.weights);
     read.model = model_from_json(state.model).spec;
     read.tensors = hf_tensors(read.model);
-    if (!nn::has_adapters(read.model)) return check_parameters(read.manifest, read.tensors), std::move(read);
-    check_adapters(read.manifest, read.model);
-    if (with_base) read.base.emplace(base_of(state, read.model));
+    if (nn::has_adapters(read.model)) {
+      check_adapters(read.manifest, read.model);
+      if (with_base) read.base.emplace(base_of(state, read.model));
+    } else {
+      check_parameters(read.manifest, read.tensors);
+    }
     return read;
   });
 }
@@ -201,14 +205,11 @@ void write_folder(const std::string& out_directory, Body&& body) {
   }
 }
 
-// Absolute, so that within() of the folder that is written keeps it in messages.
-fs::path step_path(const std::string& step_directory) { return fs::absolute(step_directory); }
-
 }  // namespace
 
 void export_hf(const std::string& step_directory, const std::string& out_directory, const HfExportOptions& options) {
   write_folder(out_directory, [&](const fs::path& folder) {
-    const Exported from = read_exported(step_path(step_directory), options, true);
+    const Exported from = read_exported(step_directory, options, true);
     nn::TransformerSpec merged = from.model;
     merged.lora = {};
     const std::string config = within(from.step, [&] { return hf_config_text(merged, options.dtype); });
@@ -231,7 +232,7 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
 void export_adapters(const std::string& step_directory, const std::string& out_directory,
                      const HfExportOptions& options) {
   write_folder(out_directory, [&](const fs::path& folder) {
-    const Exported from = read_exported(step_path(step_directory), options, false);
+    const Exported from = read_exported(step_directory, options, false);
     if (!nn::has_adapters(from.model)) {
       throw DataError("checkpoint", from.step.string() + "/manifest.json: model.lora: expected adapters, found none",
                       "without --adapter the export writes the whole model");

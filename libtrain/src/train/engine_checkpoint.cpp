@@ -38,11 +38,10 @@ void require_no_adapters(const Engine& engine, const char* what) {
 
 ShardMap saved_state(const Engine& engine) {
   ShardMap map = engine.shard_map();
-  const auto is_base = [](const std::string& parameter) { return !nn::is_adapter(parameter); };
   if (!has_adapters(map.parameters)) return map;
-  std::erase_if(map.parameters, [&](const ParameterInfo& parameter) { return is_base(parameter.name); });
+  std::erase_if(map.parameters, [](const ParameterInfo& parameter) { return !nn::is_adapter(parameter.name); });
   for (std::vector<StateRange>* ranges : {&map.owned, &map.needed}) {
-    std::erase_if(*ranges, [&](const StateRange& range) { return is_base(range.parameter); });
+    std::erase_if(*ranges, [](const StateRange& range) { return !nn::is_adapter(range.parameter); });
   }
   return map;
 }
