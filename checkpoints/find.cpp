@@ -98,7 +98,7 @@ std::string hint_for_no_checkpoint(const std::filesystem::path& path) {
                             std::filesystem::exists(path / "model.safetensors.index.json", ignored) ||
                             (std::filesystem::exists(path / "config.json", ignored) &&
                              std::filesystem::exists(path / "pytorch_model.bin", ignored));
-  return hugging_face ? "this is a Hugging Face folder; import of them is not in this version"
+  return hugging_face ? "this is a Hugging Face folder: ltrain checkpoint import makes a checkpoint of it"
                       : "a step's folder, a checkpoints folder or a run's folder is expected";
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -174,12 +175,19 @@ void write_tensors(const fs::path& file, const Exported& from, const std::vector
   writer.finish();
 }
 
-// The token that ends a text, where the tokenizer says it: generation stops there.
+// The tokens that end a text or a turn, where the tokenizer has them: generation stops there.
 std::string generation_config_text(const std::string& tokenizer) {
   Json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
   if (is_hugging_face_tokenizer(tokenizer)) {
     const auto supported = supported_tokenizer(tokenizer, "manifest.json: tokenizer");
-    if (supported != nullptr && supported->end_of_text()) config["eos_token_id"] = *supported->end_of_text();
+    std::vector<std::uint32_t> ends;
+    if (supported != nullptr && supported->end_of_text()) ends.push_back(*supported->end_of_text());
+    for (const char* const turn : {"<|im_end|>", "<|eot_id|>"}) {
+      const auto id = supported != nullptr ? supported->added_token(turn) : std::nullopt;
+      if (id && std::ranges::find(ends, *id) == ends.end()) ends.push_back(*id);
+    }
+    if (ends.size() == 1) config["eos_token_id"] = ends[0];
+    if (ends.size() > 1) config["eos_token_id"] = ends;
   }
   return config.dump(2) + "\n";
 }

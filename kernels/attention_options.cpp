@@ -88,7 +88,8 @@ Size cached_queries_at_once(const AttentionShape& s) {
 
 Size cached_splits(const AttentionShape& s) {
   constexpr Size kBlocks = 264, kMostSplits = 32;  // two for each multiprocessor of an H100
-  const Size heads = std::max<Size>(1, s.B * s.H / cached_queries_at_once(s));
+  // Not of B, so that a sequence gets the same bits beside others.
+  const Size heads = std::max<Size>(1, s.H / cached_queries_at_once(s));
   return std::clamp<Size>(kBlocks / heads, 1, kMostSplits);
 }
 

@@ -60,7 +60,7 @@ Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded) {
     const Size vocab = loaded.model->spec().vocab;
     if (token < vocab) continue;
     throw UsageError("usage",
-                     fmt::format("--prompt: expected tokens below the model's vocabulary {}, got {}", vocab, token));
+                     fmt::format("text: expected tokens below the model's vocabulary {}, got {}", vocab, token));
   }
   return tokens;
 }

@@ -29,13 +29,18 @@ auto in_words_of_options(Body&& body) {
     }
     return text;
   };
+  const auto rethrow = [](auto ours, const Error& theirs) {
+    if (theirs.shared()) ours.set_shared(theirs.rank());
+    throw ours;
+  };
   try {
     return body();
   } catch (const DataError& e) {
-    throw DataError(e.component(), std::string("--data ") + e.what(), translated(e.hint()));
+    rethrow(DataError(e.component(), std::string("--data ") + e.what(), translated(e.hint())), e);
   } catch (const UsageError& e) {
-    throw UsageError(e.component(), translated(e.what()), translated(e.hint()));
+    rethrow(UsageError(e.component(), translated(e.what()), translated(e.hint())), e);
   }
+  throw InternalError("eval", "unreachable");
 }
 
 void print(const EvaluationResult& result, const std::string& checkpoint) {

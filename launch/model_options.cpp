@@ -36,7 +36,9 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
   LoadedModel loaded = lt::load_model(
       options.checkpoint,
       {.weights = options.weights, .device = world.device(type), .dtype = find_state_dtype(options.dtype)});
-  for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
+  if (world.rank() == 0) {
+    for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
+  }
   if (!options.tokenizer.empty()) loaded.tokenizer = make_tokenizer(options.tokenizer);
   return loaded;
 }

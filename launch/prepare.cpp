@@ -59,8 +59,9 @@ Run set_up_prepare(CLI::App& app) {
         fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
       }
       if (options->val_fraction > 0 && result.val_tokens == 0) {
-        fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a token: {}/val.bin is empty\n",
-                   options->val_fraction, counted(result.train_tokens, "token"), options->out);
+        fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
+                   options->val_fraction, counted(result.train_tokens, "token"), options->pack > 0 ? "block" : "token",
+                   options->out);
       }
     }
     return ExitCode::ok;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -42,7 +43,7 @@ class Falling {
 
 std::uint32_t pick(const std::vector<double>& logits, const PickTokens& call, float uniform) {
   const auto largest = std::max_element(logits.begin(), logits.end());
-  if (call.temperature == 0) return static_cast<std::uint32_t>(largest - logits.begin());
+  if (call.temperature == 0 || std::isinf(*largest)) return static_cast<std::uint32_t>(largest - logits.begin());
   const auto weight = [&](std::uint32_t token) { return std::exp((logits[token] - *largest) / call.temperature); };
   Falling order(logits);
   std::size_t kept = logits.size();
@@ -90,6 +91,9 @@ void pick_tokens(CpuStream, const PickTokens& call) {
       const auto penalty = static_cast<float>(call.penalty),
                  own = static_cast<float>(logits[static_cast<std::size_t>(i)]);
       logits[static_cast<std::size_t>(i)] = own < 0 ? own * penalty : own / penalty;
+    }
+    for (double& logit : logits) {
+      if (std::isnan(logit)) logit = -std::numeric_limits<double>::infinity();  // NaN has no order
     }
     const float uniform =
         pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]++));

@@ -2,7 +2,7 @@
 // so each key is read once for all of them, and a single sequence fills the device. kLanes threads hold a key, 16 bytes
 // each. Every group of kLanes threads has its own running softmax (Milakov & Gimelshein 2018). They are joined in the
 // warp, in the block, and, by the block of a head that finishes last, over all parts; always in the same order. The
-// number of keys alone decides the parts, so a sequence gets the same bits in every batch of one size.
+// numbers of keys and heads decide the parts, so a sequence gets the same bits in every batch.
 #include "kernels/cuda/attention_decode.h"
 
 #include "kernels/attention_options.h"

@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Cho
   __shared__ Sum bins[kBins];
   const Size r = blockIdx.x;
   std::uint8_t* const seen = call.seen_RV == nullptr ? nullptr : call.seen_RV + r * call.V;
-  const float rate = choice.temperature > 0 ? 1 / choice.temperature : 0;
+  const float rate = choice.temperature > 0 ? fminf(1 / choice.temperature, 1e38f) : 0;
   const Row<T> row{static_cast<const T*>(call.logits_RV) + r * call.V,
                    seen,
                    call.V,

@@ -23,7 +23,7 @@ struct Shape {
 
 // A block takes s.tokens positions of some sequences. It computes their angles in shared memory, once for all sequences
 // and heads, or, with documents, for each sequence. A thread rotates kCount neighbouring pairs at a time.
-template <class T, int kCount, bool kAdd>
+template <class T, int kCount, bool kAdd, bool kDocuments>
 __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s) {
   using A = Arithmetic<T>;
   using P = Pack<T, kCount>;
@@ -31,24 +31,24 @@ __global__ void rope_kernel(T* y_BTrow, const T* x_BTrow, Shape s) {
   const Size half = s.D / 2, begin = static_cast<Size>(blockIdx.x) * s.tokens;
   const Size tokens = begin + s.tokens < s.T ? s.tokens : s.T - begin;
   A *const cosines = reinterpret_cast<A*>(angles), *const sines = cosines + s.tokens * half;
-  const auto compute_angles = [&](const std::int32_t* starts_T) {
+  const auto compute_angles = [&](Size b) {
     for (Size i = threadIdx.x; i < tokens * half; i += blockDim.x) {
       const double rate =
           s.scaling.scaled(pow(s.base, -2.0 * static_cast<double>(i % half) / static_cast<double>(s.D)));
-      const Size t = begin + i / half, position = starts_T == nullptr ? s.first + t : t - starts_T[t];
+      const Size t = begin + i / half, position = kDocuments ? t - s.starts_BT[b * s.T + t] : s.first + t;
       double c, n;
       sincos(static_cast<double>(position) * rate, &n, &c);
       cosines[i] = static_cast<A>(c), sines[i] = static_cast<A>(s.direction * n);
     }
     __syncthreads();
   };
-  if (s.starts_BT == nullptr) compute_angles(nullptr);
+  if constexpr (!kDocuments) compute_angles(0);
   const int packs = static_cast<int>(half / kCount), of_token = static_cast<int>(s.heads) * packs;
   const int all = static_cast<int>(tokens) * of_token;
   for (Size b = blockIdx.y; b < s.B; b += gridDim.y) {
-    if (s.starts_BT != nullptr) {
+    if constexpr (kDocuments) {
       __syncthreads();  // the angles of the sequence before are no longer read
-      compute_angles(s.starts_BT + b * s.T);
+      compute_angles(b);
     }
     const T* const x = x_BTrow + (b * s.T + begin) * s.row;
     T* const y = y_BTrow + (b * s.T + begin) * s.row;
@@ -94,10 +94,21 @@ void rope(CudaStream stream, const Rope& rope) {
       dispatch_flag(rope.accumulate, [&](auto add) {
         const dim3 grid(static_cast<unsigned>((T + tokens - 1) / tokens), static_cast<unsigned>(B < 64 ? B : 64));
         const std::size_t shared = static_cast<std::size_t>(tokens * D) * sizeof(Arithmetic<E>);
-        rope_kernel<E, whole.value ? kPack<E> : 1, add.value><<<grid, kThreads, shared, stream_of(stream)>>>(
-            y, x,
-            Shape{B, T, rope.row, rope.heads, D, tokens, rope.base, rope.scaling, rope.first, rope.inverse ? -1.0 : 1.0,
-                  rope.starts_BT});
+        const Shape shape{B,
+                          T,
+                          rope.row,
+                          rope.heads,
+                          D,
+                          tokens,
+                          rope.base,
+                          rope.scaling,
+                          rope.first,
+                          rope.inverse ? -1.0 : 1.0,
+                          rope.starts_BT};
+        dispatch_flag(rope.starts_BT != nullptr, [&](auto documents) {
+          rope_kernel<E, whole.value ? kPack<E> : 1, add.value, documents.value>
+              <<<grid, kThreads, shared, stream_of(stream)>>>(y, x, shape);
+        });
       });
     });
   });

@@ -95,7 +95,7 @@ TEST_CASE("newest: a hint names what is expected if nothing of that kind exists,
   CHECK(hint() == "a step's folder, a checkpoints folder or a run's folder is expected");
   write_text(temp.path() / "config.json", "{}");
   write_text(temp.path() / "model.safetensors", "");
-  CHECK(hint() == "this is a Hugging Face folder; import of them is not in this version");
+  CHECK(hint() == "this is a Hugging Face folder: ltrain checkpoint import makes a checkpoint of it");
   const fs::path damaged = save_alone(temp.path(), 1, shards_of(small_model(), 0, 1));
   fs::resize_file(damaged / "manifest.json", 0);
   CHECK(hint().empty());

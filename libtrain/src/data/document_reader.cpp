@@ -35,7 +35,7 @@ bool DocumentReader::next(EncodedPiece& piece) {
 }
 
 void DocumentReader::open_current() {
-  if (stream_ != nullptr || position_.input == static_cast<Size>(paths_.size())) return;
+  if (stream_ != nullptr || position_.input >= static_cast<Size>(paths_.size())) return;
   const std::string& path = paths_[static_cast<std::size_t>(position_.input)];
   const bool has_lines =
       chat_ != nullptr || is_json_lines(path) || (path == "-" && options_.field && !options_.text_separator);

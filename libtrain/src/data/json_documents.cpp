@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "io/json_depth.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -19,11 +20,14 @@ using Json = nlohmann::json;
 }
 
 Json object_of(const std::string& path, const JsonLine& line) {
-  Json json = Json::parse(line.text.begin(), line.text.end(), nullptr, false);
+  const bool is_deep = json_depth(line.text) > kMaxJsonDepth;
+  Json json =
+      is_deep ? Json(Json::value_t::discarded) : Json::parse(line.text.begin(), line.text.end(), nullptr, false);
   if (!json.is_object()) {
     refuse_line(path, line,
-                fmt::format("expected a JSON object on one line, found {}",
-                            json.is_discarded() ? "broken JSON" : json.type_name()));
+                fmt::format("expected a JSON object on one line, found {}", is_deep ? "too deeply nested JSON"
+                                                                            : json.is_discarded() ? "broken JSON"
+                                                                                                  : json.type_name()));
   }
   return json;
 }

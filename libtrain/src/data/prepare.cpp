@@ -43,7 +43,7 @@ void check(const PrepareOptions& options) {
   if (options.chat && options.text_separator) refuse("text-separator: has no effect with chat, which reads JSON lines");
 }
 
-// The size of an input, if it is a regular file.
+// The status of an input, if it is a regular file.
 std::optional<struct stat> regular_file(const std::string& path) {
   struct stat status {};
   if (path == "-" || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
@@ -98,7 +98,7 @@ class OutputFolder {
   std::vector<fs::path> made_;
 };
 
-// Removes a folder with its contents. That of the spool goes unless the process is killed: an error would come again.
+// Removes the spool when prepare() returns or throws. A killed process leaves it, and the next call goes on from it.
 class FolderRemover {
  public:
   explicit FolderRemover(std::string path) : path_(std::move(path)) {}

@@ -85,7 +85,7 @@ class BlockWriter {
       spool_.read_targets(piece.begin, std::span(targets_).subspan(at, count));
       at += count;
     }
-    // The token before it is the last of another block.
+    // The last token of another block would predict the block's first token, so that is no target.
     if (!continues || in_file_ == 0) targets_[0] = 0;
     to_.write(tokens_, targets_);
     in_file_ += block_tokens_;

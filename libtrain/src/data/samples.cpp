@@ -18,7 +18,7 @@ std::vector<double> weights_of(const std::vector<DataSource>& sources) {
   return weights;
 }
 
-// The key of the order of a source's epoch. That of a first source alone is the same.
+// The key of the order of a source's epoch. The first source has the key of data.train.
 std::uint64_t order_key(std::uint64_t seed, Size source, Size epoch) {
   return derive_key(
       seed, source == 0 ? fmt::format("data.epoch.{}", epoch) : fmt::format("data.source.{}.epoch.{}", source, epoch));

@@ -52,7 +52,11 @@ Spool::Spool(const std::string& folder, std::string identity, const SpoolShape& 
   require(::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST, "", "cannot create the folder");
   lock_ = open_spool_file(path("lock"));
   require(lock_.is_open(), "lock", "cannot open");
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+  // Another process may have removed the folder between the opening and the lock.
+  struct stat held {
+  }, there{};
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(lock_.get(), &held) != 0 ||
+      ::stat(path("lock").c_str(), &there) != 0 || held.st_ino != there.st_ino || held.st_dev != there.st_dev) {
     throw UsageError("data", fmt::format("{}: another `prepare` is writing there", folder));
   }
   resumed_ = load();
@@ -80,10 +84,12 @@ bool Spool::load() {
   if (!json.is_object() || json.value("identity", nlohmann::json()) != identity_) return false;
   for (const auto& [name, number] : numbers_of(state_)) {
     const auto found = json.find(name);
-    if (found == json.end() || !found->is_number_unsigned()) return false;
+    if (found == json.end() || !found->is_number_unsigned() || found->get<Size>() < 0) return false;
     *number = found->get<Size>();
   }
-  state_.highest = json.value("highest", std::uint32_t{0});
+  const auto highest = json.find("highest");
+  if (highest == json.end() || !highest->is_number_unsigned()) return false;
+  state_.highest = highest->get<std::uint32_t>();
   const auto holds = [&](bool wanted, const char* name, Size bytes) {
     struct stat status {};
     return !wanted || (::stat(path(name).c_str(), &status) == 0 && status.st_size >= bytes);

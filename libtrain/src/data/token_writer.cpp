@@ -85,7 +85,7 @@ std::vector<PendingFile*> TokenFileWriter::finish() {
   if (bit_ > 0) mask_bytes_.push_back(bits_);
   flush_mask();
   mask_->finish();
-  return {&tokens_, &*mask_};
+  return {&*mask_, &tokens_};  // the mask first: a token file never lacks its own
 }
 
 std::vector<std::string> TokenFileWriter::paths() const {

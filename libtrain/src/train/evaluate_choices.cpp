@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/json_depth.h"
 #include "io/lines.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -22,7 +23,9 @@ struct Question {
 };
 
 Question question_of(std::string_view line, const std::string& where) {
-  const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+  const bool is_deep = json_depth(line) > kMaxJsonDepth;
+  const auto json = is_deep ? nlohmann::json(nlohmann::json::value_t::discarded)
+                            : nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
   if (!json.is_object()) {
     throw DataError("data", fmt::format("{}: expected a JSON object on one line, found {}", where,
                                         json.is_discarded() ? "broken JSON" : json.type_name()));
@@ -31,7 +34,9 @@ Question question_of(std::string_view line, const std::string& where) {
     const auto found = json.find(name);
     if (found != json.end() && is_good(*found)) return *found;
     throw DataError("data", fmt::format("{}: field \"{}\": expected {}, found {}", where, name, expected,
-                                        found == json.end() ? "none" : found->dump()));
+                                        found == json.end()          ? std::string("none")
+                                        : found->is_number_integer() ? found->dump()
+                                                                     : std::string(found->type_name())));
   };
   const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
   const auto is_list = [&](const nlohmann::json& value) {

@@ -1,4 +1,6 @@
 // The loss of a loaded model on token files.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,14 +14,16 @@
 namespace lt {
 namespace {
 
-// The bytes of text that the counted targets stand for. The token that ends a text stands for none.
+// The bytes of text that the counted targets stand for. Added tokens, such as the marks of a chat and the token that
+// ends a text, stand for none.
 Size bytes_of_targets(const Tensor& targets, const Tokenizer& tokenizer) {
   Size bytes = 0;
   const std::int32_t* const ids = targets.data<std::int32_t>();
   for (Size i = 0; i < targets.elements(); ++i) {
     const auto id = static_cast<std::uint32_t>(ids[i]);
-    if (ids[i] == kIgnoredTarget || id == tokenizer.end_of_text()) continue;
-    bytes += static_cast<Size>(tokenizer.bytes_of(id).size());
+    if (ids[i] == kIgnoredTarget) continue;
+    const std::string text = tokenizer.bytes_of(id);
+    if (tokenizer.added_token(text) != id) bytes += static_cast<Size>(text.size());
   }
   return bytes;
 }
@@ -33,8 +37,17 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
   collectively(group, [&] {
     if (files.empty()) throw UsageError("data", "expected at least one token file, got none");
     DataOptions options{.shuffle = false, .format = format, .vocab = loaded.model->spec().vocab};
-    if (loaded.separates_documents && loaded.tokenizer != nullptr)
-      options.document_end = loaded.tokenizer->end_of_text();
+    if (loaded.separates_documents) {
+      if (loaded.tokenizer != nullptr) options.document_end = loaded.tokenizer->end_of_text();
+      if (!options.document_end) {
+        throw UsageError(
+            "data", "documents: the run kept them apart, which needs a tokenizer with an end-of-text token, found none",
+            "--tokenizer FILE.json");
+      }
+    }
+    if (const Size most = loaded.model->spec().max_seq; seq > most) {
+      throw UsageError("data", fmt::format("train.seq: expected at most model.max_seq {}, got {}", most, seq));
+    }
     for (const std::string& entry : files) {
       const BatchShape shape{micro_batch, 1, seq, group.rank(), group.size()};
       sets.push_back({entry, std::make_unique<TokenLoader>(std::vector<std::string>{entry}, shape, options)});
@@ -47,6 +60,12 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
         if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch.targets, *loaded.tokenizer);
         return gather_losses(loss_of(*loaded.model, batch), group);
       });
+  if (found.loss.counted() == 0) {
+    DataError error("data", files[0] + (files.size() > 1 ? " and the files after it" : "") +
+                                ": expected targets that count, found none: masks exclude them all");
+    error.set_shared(0);
+    throw error;
+  }
   EvaluationResult result;
   result.loss = found.loss.value();
   result.tokens = static_cast<Size>(found.loss.counted()), result.blocks = found.samples;

@@ -24,7 +24,7 @@ bool decides_the_run(const std::string& key) {
 }
 
 // Keys outside [model] that older configurations lack.
-constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources"};
+constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "train.label_smoothing", "train.z_loss"};
 
 }  // namespace
 

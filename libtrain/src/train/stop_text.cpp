@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace lt {
 
@@ -15,7 +16,8 @@ std::string StopText::push(const std::string& piece) {
       shown = std::min(shown, at);
     }
   }
-  for (const std::string& stop : has_stopped_ ? std::vector<std::string>() : stops_) {
+  if (has_stopped_) return std::exchange(pending_, {}).substr(0, shown);
+  for (const std::string& stop : stops_) {
     for (std::size_t length = std::min(stop.size() - 1, pending_.size()); length > 0; --length) {
       if (!std::string_view(pending_).ends_with(std::string_view(stop).substr(0, length))) continue;
       shown = std::min(shown, pending_.size() - length);
@@ -23,7 +25,7 @@ std::string StopText::push(const std::string& piece) {
     }
   }
   std::string text = pending_.substr(0, shown);
-  has_stopped_ ? pending_.clear() : static_cast<void>(pending_.erase(0, shown));
+  pending_.erase(0, shown);
   return text;
 }
 

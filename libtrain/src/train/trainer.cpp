@@ -204,7 +204,7 @@ class Trainer {
     const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
                                            [&](const Batch& batch) { return run_.engine->evaluate(batch); });
     const double loss = result.loss.value();
-    run_.eval_loss = loss;
+    if (result.loss.counted() > 0) run_.eval_loss = loss;
     nlohmann::ordered_json event = {{"event", "eval"},
                                     {"step", steps_done()},
                                     {"loss", loss},

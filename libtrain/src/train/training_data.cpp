@@ -45,8 +45,10 @@ std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::stri
 std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer) {
   std::optional<std::uint32_t> end;
   if (tokenizer != nullptr) end = tokenizer->end_of_text();
-  if (end) return *end;
-  const char* found = tokenizer == nullptr                ? "no tokenizer.json"
+  const bool ends_turns = end && end == tokenizer->added_token("<|im_end|>");
+  if (end && !ends_turns) return *end;
+  const char* found = ends_turns             ? "only <|im_end|>, which also ends the turns of a conversation"
+                      : tokenizer == nullptr ? "no tokenizer.json"
                       : tokenizer->bytes_per_token() == 1 ? "bytes, which have no such token"
                                                           : "a tokenizer.json without such a token";
   throw UsageError("config",

@@ -22,9 +22,9 @@ struct PrepareOptions {
   // Paths or glob patterns, or "-" for standard input. A name ending in .gz or .zst is read as compressed; a name
   // ending in .jsonl before that as JSON lines, and so is every input with `chat`, and standard input with `field`.
   std::vector<std::string> inputs{};
-  std::string tokenizer = "byte";               // or the path of a tokenizer.json
-  std::string out{};                            // folder; created if missing
-  double val_fraction = 0.1;                    // share of tokens, taken from the end, in [0, 1); 0: no val.bin
+  std::string tokenizer = "byte";  // or the path of a tokenizer.json
+  std::string out{};               // folder; created if missing
+  double val_fraction = 0.1;       // share of tokens, or with `pack` of blocks, from the end, in [0, 1); 0: no val.bin
   std::optional<std::string> field{};           // of each JSON line; "text" if not given
   std::optional<std::string> text_separator{};  // between the documents of a text file
   std::optional<std::string> chat{};            // a template of libtrain/tokenizer/chat.h
