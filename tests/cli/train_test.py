@@ -91,6 +91,17 @@ class Train(TrainingTest):
         self.assertEqual(self.losses("from"), self.losses("same"))
         self.assertNotEqual(self.losses("from"), self.losses("seeded"))
 
+    def test_an_evaluation_does_not_depend_on_the_ranks(self):
+        evaluated = []
+        for ranks in (1, 3):  # the weights stay the initial ones
+            self.trained("--optim.lr=0", "--train.eval_every=1", "--train.eval_tokens=600", "--parallel.strategy=zero3",
+                         f"--data.val={self.folder}/data/val.bin,{self.folder}/data/train.bin", steps=1, ranks=ranks,
+                         run=f"ranks-{ranks}")
+            evaluated += [line for line in self.lines(f"ranks-{ranks}") if line.get("event") == "eval"]
+        self.assertEqual(evaluated[0], evaluated[1])
+        self.assertEqual((evaluated[0]["tokens"], len(evaluated[0]["sets"])), (608, 2))  # whole samples of 16
+        self.assertEqual(sum(files["tokens"] for files in evaluated[0]["sets"]), 608)
+
     def test_sample_eval_report_and_checkpoint_commands(self):
         self.trained("--optim.lr=0.01", steps=40, ranks=2)
         run = self.folder / "run"
