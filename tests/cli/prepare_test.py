@@ -62,6 +62,8 @@ class Prepare(program.CliTest):
         self.assert_error(self.prepare(self.folder), 3, f"[data] {self.folder}: expected a readable file, found: a folder")
         self.assert_error(self.prepare(self.folder / "*.md"), 3,
                           f"[data] {self.folder}/*.md: expected at least one file, the pattern matches none")
+        self.assert_error(self.prepare(self.write("empty.jsonl", '{"text": "a"}\n{"text": ""}\n')), 3,
+                          f'[data] {self.folder}/empty.jsonl:2: field "text": expected text, found an empty document')
         self.assert_error(self.prepare(self.write("empty.txt", "")), 3,
                           f"[data] {self.folder}/empty.txt: expected text, found none")
         lines = self.write("a.jsonl", '{"text": "x"}\n{"txt": "x"}\n')

@@ -58,8 +58,7 @@ TEST_CASE("prepare: the fraction is a share of the tokens, 0 leaves no val.bin",
 
 TEST_CASE("prepare: the text field of JSON lines", "[data]") {
   const TempFolder folder;
-  const std::string lines =
-      folder.write("a.jsonl", "{\"text\":\"one\\n\"}\r\n\n  \n{\"id\":4,\"text\":\"tw\\u00f6\"}\n{\"text\":\"\"}");
+  const std::string lines = folder.write("a.jsonl", "{\"text\":\"one\\n\"}\r\n\n  \n{\"id\":4,\"text\":\"tw\\u00f6\"}");
   const auto result = lt::prepare({.inputs = {lines}, .out = folder / "out", .val_fraction = 0});
   CHECK(text_of(folder / "out/train.bin") == "one\ntw\xC3\xB6");
   CHECK(result.bytes == 8);
@@ -70,11 +69,11 @@ TEST_CASE("prepare: documents of a tokenizer with an end-of-text token end with 
   const auto tokenizer = [&](const std::string& added) {
     return folder.write("t.json", lt_test::byte_level_tokenizer(added));
   };
-  const std::string lines = folder.write("a.jsonl", "{\"body\":\"the a\"}\n{\"body\":\"\"}\n"),
+  const std::string lines = folder.write("a.jsonl", "{\"body\":\"the a\"}\n{\"body\":\"a\"}\n"),
                     text = folder.write("b.txt", "the");
   const std::string with = tokenizer(lt_test::kEndOfText);
   lt::prepare({.inputs = {lines, text}, .tokenizer = with, .out = folder / "out", .val_fraction = 0, .field = "body"});
-  CHECK(lt_test::tokens_of(folder / "out/train.bin") == std::vector<std::int32_t>{257, ' ', 'a', 300, 300, 257});
+  CHECK(lt_test::tokens_of(folder / "out/train.bin") == std::vector<std::int32_t>{257, ' ', 'a', 300, 'a', 300, 257});
   const std::string without = tokenizer("");
   CHECK(message_of<UsageError>([&] {
           lt::prepare({.inputs = {lines}, .tokenizer = without, .out = folder / "out", .field = "body"});
@@ -92,6 +91,7 @@ TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[da
     return message.substr(path.size());
   };
   CHECK(refusal("{\"text\":\"x\"}\n{\"text\":") == ":2: expected a JSON object on one line, found broken JSON");
+  CHECK(refusal("{\"text\":\"x\"}\n{\"text\":\"\"}") == ":2: field \"text\": expected text, found an empty document");
   CHECK(refusal("[1]\n") == ":1: expected a JSON object on one line, found array");
   CHECK(refusal("\n{\"txt\":\"x\"}\n") == ":2: field \"text\": expected a string, found none");
   CHECK(refusal("{\"text\":[\"x\"]}\n") == ":1: field \"text\": expected a string, found array");

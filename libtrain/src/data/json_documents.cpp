@@ -46,7 +46,9 @@ std::string text_of(const std::string& path, const JsonLine& line, const Json& o
 }  // namespace
 
 std::string document_of(const std::string& path, const JsonLine& line, const std::string& field) {
-  return text_of(path, line, object_of(path, line), field, field);
+  std::string text = text_of(path, line, object_of(path, line), field, field);
+  if (text.empty()) refuse_line(path, line, fmt::format("field \"{}\": expected text, found an empty document", field));
+  return text;
 }
 
 std::vector<ChatMessage> conversation_of(const std::string& path, const JsonLine& line) {
