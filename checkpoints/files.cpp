@@ -50,16 +50,11 @@ Size OpenFile::bytes() const {
 }
 
 void OpenFile::read_at(void* data, Size bytes, Size offset) const {
-  for (char* p = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t n = ::pread(file_.get(), p, static_cast<std::size_t>(bytes), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot read");
-    if (n == 0) {
-      throw DataError("checkpoint",
-                      fmt::format("{}: expected {} more bytes at {}, found its end", name_, bytes, offset));
-    }
-    p += n, offset += n, bytes -= n;
-  }
+  const auto got = static_cast<Size>(file_.read_at(data, static_cast<std::size_t>(bytes), offset));
+  if (got == bytes) return;
+  if (errno != 0) fail("cannot read");
+  throw DataError("checkpoint",
+                  fmt::format("{}: expected {} more bytes at {}, found its end", name_, bytes - got, offset + got));
 }
 
 void OpenFile::write(const void* data, std::size_t bytes) const {

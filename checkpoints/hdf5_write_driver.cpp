@@ -74,16 +74,9 @@ herr_t set_eoa(H5FD_t* base, H5FD_mem_t, haddr_t address) {
 // Bytes that were never written read as zeros.
 herr_t read(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t bytes, void* buffer) {
   File& file = as_file(base);
-  for (auto* p = static_cast<char*>(buffer); bytes > 0;) {
-    const ssize_t n = ::pread(file.descriptor.get(), p, bytes, static_cast<off_t>(address));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) file.failure->keep("read");
-    if (n <= 0) {
-      std::memset(p, 0, bytes);
-      break;
-    }
-    p += n, address += static_cast<haddr_t>(n), bytes -= static_cast<std::size_t>(n);
-  }
+  const std::size_t got = file.descriptor.read_at(buffer, bytes, static_cast<std::int64_t>(address));
+  if (got < bytes && errno != 0) file.failure->keep("read");
+  std::memset(static_cast<char*>(buffer) + got, 0, bytes - got);
   return 0;
 }
 

@@ -38,9 +38,7 @@ bool answer(Generator& generator, const Tokenizer& tokenizer, const EndOfTurn& e
     text += piece;
     write_out(stop.push(piece));
   }
-  if (!stop.has_stopped()) write_out(stop.push(stream.finish()));
-  if (!stop.has_stopped()) write_out(stop.finish());
-  write_out("\n");
+  write_out(stop.finish(stream) + "\n");
   return is_closed || text.find(end.text()) != text.npos;
 }
 

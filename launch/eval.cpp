@@ -29,18 +29,17 @@ auto in_words_of_options(Body&& body) {
     }
     return text;
   };
-  const auto rethrow = [](auto ours, const Error& theirs) {
+  const auto shared_as = [](auto ours, const Error& theirs) {
     if (theirs.shared()) ours.set_shared(theirs.rank());
-    throw ours;
+    return ours;
   };
   try {
     return body();
   } catch (const DataError& e) {
-    rethrow(DataError(e.component(), std::string("--data ") + e.what(), translated(e.hint())), e);
+    throw shared_as(DataError(e.component(), std::string("--data ") + e.what(), translated(e.hint())), e);
   } catch (const UsageError& e) {
-    rethrow(UsageError(e.component(), translated(e.what()), translated(e.hint())), e);
+    throw shared_as(UsageError(e.component(), translated(e.what()), translated(e.hint())), e);
   }
-  throw InternalError("eval", "unreachable");
 }
 
 void print(const EvaluationResult& result, const std::string& checkpoint) {

@@ -38,9 +38,7 @@ void SampleOutput::finish() {
 }
 
 void SampleOutput::end_text(Text& text) {
-  if (!text.stop.has_stopped()) text.unwritten += text.stop.push(text.stream.finish());
-  if (!text.stop.has_stopped()) text.unwritten += text.stop.finish();
-  text.unwritten += '\n';
+  text.unwritten += text.stop.finish(text.stream) + '\n';
   text.has_ended = true;
 }
 

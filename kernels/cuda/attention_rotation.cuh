@@ -10,7 +10,7 @@ struct Rotation {
   double base;  // 0: none
   RopeScaling scaling;
 
-  // Of pair d of a head of D channels.
+  // The angle of pair d of a head with D channels.
   template <class A>
   __device__ void angle(Size position, Size d, Size D, A& cosine, A& sine) const {
     const double rate = scaling.scaled(pow(base, -2.0 * static_cast<double>(d) / static_cast<double>(D)));

@@ -33,7 +33,7 @@ class Data(program.CliTest):
 
     def test_sources_are_mixed_and_a_resumed_run_goes_on_exactly(self):
         out = self.trained(self.sources(3), "--train.steps=30", run="whole")
-        # Of 4 samples a step 3 are of a and 1 of b. Sample 56 of a is in step 19, sample 26 of b in step 27.
+        # A step has 3 samples of a and 1 of b. Sample 56 of a is in step 19, sample 26 of b in step 27.
         self.assertEqual([line for line in out.splitlines() if line.startswith("warning: ")],
                          ["warning: data.sources[0] repeats from step 19 on",
                           "warning: data.sources[1] repeats from step 27 on"])

@@ -43,7 +43,7 @@ class Lora(training.TrainingTest):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             return json.loads(done.stdout)["ledger"]
 
-        # Of a layer: q and v share A of 2 * 3 rows; B has the 32 rows of q and the 32 of v (LAYERS leaves 2 kv_heads).
+        # In a layer q and v share A with 2 * 3 rows; B has the 32 rows of q and the 32 of v (LAYERS leaves 2 kv_heads).
         per_layer = 6 * 32 + 64 * 3 + 3 * 48 + 32 * 3
         padded = 2 * sum(-(-part // 64) * 64 for part in (6 * 32, 64 * 3, 3 * 48, 32 * 3))
         self.assertGreaterEqual(padded, 2 * per_layer)

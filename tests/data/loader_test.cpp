@@ -150,7 +150,7 @@ TEST_CASE("TokenLoader: seek goes on where another run stopped, whatever its bat
 
 TEST_CASE("TokenLoader: a target that the mask leaves out is ignored, inputs stay", "[data]") {
   const Corpus corpus;
-  // Of a.bin the multiples of 3 count; b.bin has no mask.
+  // The multiples of 3 count in a.bin; b.bin has no mask.
   std::string mask;
   for (const std::int32_t value : {20261124, 1, static_cast<std::int32_t>(10 * kSeq + 5)}) {
     for (int byte = 0; byte < 4; ++byte) mask += static_cast<char>(value >> 8 * byte);

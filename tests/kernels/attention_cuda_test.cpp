@@ -130,7 +130,7 @@ constexpr AttentionShape kCudnnShapes[] = {{2, 64, 2, 2, 64},      {2, 65, 4, 2,
                                            {5, 128, 3, 3, 8},      {2, 257, 8, 2, 128, 100}, {1, 200, 2, 1, 64, 1},
                                            {1, 300, 4, 4, 64, 64}, {1, 300, 4, 4, 64, 300}};
 
-// Of one token, at and beside the edges of tiles, longer than tiles, of all tokens of a sequence.
+// Documents have one token, end at and beside the edges of tiles, are longer than tiles, or are the whole sequence.
 const std::vector<Size> kLengths[] = {{1}, {5, 1, 30}, {64, 1, 63}, {150, 7}, {1000}};
 
 // False, with a printed reason, without a device or if cuDNN refuses a plain shape.

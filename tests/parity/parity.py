@@ -30,7 +30,7 @@ CASES = (("gpt-tiny", "gpt-tiny", {}), ("llama-tiny", "llama-tiny", {}),
          ("mistral", "llama-tiny", {"model.family": "mistral", "model.window": 40, "train.steps": 20}),
          ("qwen3", "llama-tiny", {"model.family": "qwen3", "model.head_dim": 48, "train.steps": 20}),
          ("masked", "llama-tiny", {"train.z_loss": 1e-3, "train.label_smoothing": 0.1, "train.steps": 20}))
-# Of both programs: `--section.key=value` for ltrain, the last part with dashes for the twin.
+# Both programs take them: `--section.key=value` for ltrain, the last part with dashes for the twin.
 SETTINGS = {"train.seq": 128, "train.micro_batch": 4, "train.accum": 2, "train.steps": 50, "optim.lr": 1e-3,
             "optim.min_lr": 1e-4, "optim.warmup": 5, "optim.schedule": "cosine", "optim.beta1": 0.9,
             "optim.beta2": 0.95, "optim.eps": 1e-8, "optim.weight_decay": 0.1, "optim.clip": 1.0, "optim.name": "adamw", "optim.momentum": 0.95}

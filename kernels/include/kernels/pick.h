@@ -13,8 +13,8 @@ namespace lt::kernels {
 // exp((logit_i - largest) / temperature). In the order of falling logits, and of ids where they are equal, the choice
 // is among the first top_k (0: all), of these the fewest whose weights are at least top_p of the sum (Holtzman et al.
 // 2020), of these the ones with a weight of at least min_p (Nguyen et al. 2024). The first is always among them. The
-// token is the first whose sum of weights, up to its own, is above u times the sum of all choices. Of logits that are
-// NaN some token of the row is taken. u is number picks_R[r] of the stream (key, prompt r / per_prompt, continuation r
+// token is the first whose sum of weights, up to its own, is above u times the sum of all choices. A row of NaN
+// yields some token of the vocabulary. u is number picks_R[r] of the stream (key, prompt r / per_prompt, continuation r
 // % per_prompt). No row is sorted as a whole. On CUDA, weights are counted in multiples of 2^-40, so the order of sums
 // does not matter.
 struct PickTokens {

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,18 +25,12 @@ DataFile::DataFile(std::string path, const char* kind, const char* hint) : path_
 }
 
 void DataFile::read(Size offset, Size bytes, void* out) const {
-  auto* to = static_cast<char*>(out);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(file_.get(), to, static_cast<std::size_t>(bytes), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(offset, "expected {} bytes, found: {}", bytes, std::strerror(errno));
-    if (got == 0) {
-      struct stat status {};
-      const Size now = ::fstat(file_.get(), &status) == 0 ? status.st_size : offset;
-      fail(std::min(size_, now), "the file changed while it was in use: expected {} bytes, found {}", size_, now);
-    }
-    to += got, offset += got, bytes -= got;
-  }
+  const auto got = static_cast<Size>(file_.read_at(out, static_cast<std::size_t>(bytes), offset));
+  if (got == bytes) return;
+  if (errno != 0) fail(offset + got, "expected {} bytes, found: {}", bytes - got, std::strerror(errno));
+  struct stat status {};
+  const Size now = ::fstat(file_.get(), &status) == 0 ? status.st_size : offset + got;
+  fail(std::min(size_, now), "the file changed while it was in use: expected {} bytes, found {}", size_, now);
 }
 
 void DataFile::require_size(Size bytes, const std::string& what) const {

@@ -7,30 +7,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "io/json_depth.h"
 #include "libtrain/error.h"
 
 namespace lt {
 namespace {
 
 using Json = nlohmann::json;
-
-[[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what) {
-  throw DataError("data", fmt::format("{}:{}: {}", path, line.number, what));
-}
-
-Json object_of(const std::string& path, const JsonLine& line) {
-  const bool is_deep = json_depth(line.text) > kMaxJsonDepth;
-  Json json =
-      is_deep ? Json(Json::value_t::discarded) : Json::parse(line.text.begin(), line.text.end(), nullptr, false);
-  if (!json.is_object()) {
-    refuse_line(path, line,
-                fmt::format("expected a JSON object on one line, found {}", is_deep ? "too deeply nested JSON"
-                                                                            : json.is_discarded() ? "broken JSON"
-                                                                                                  : json.type_name()));
-  }
-  return json;
-}
 
 std::string text_of(const std::string& path, const JsonLine& line, const Json& object, const std::string& key,
                     const std::string& name) {

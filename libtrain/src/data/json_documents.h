@@ -2,19 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "libtrain/dtype.h"
+#include "data/json_line.h"
 #include "libtrain/tokenizer/chat.h"
 
 namespace lt {
-
-// A line of a file, and its number from 1.
-struct JsonLine {
-  std::string_view text;
-  Size number;
-};
 
 // The functions throw DataError that names file, line and field.
 

@@ -8,7 +8,7 @@
 
 namespace lt {
 
-// The chairman assignment of Tijdeman (1980). Of the first n samples, each source has n times its share, less or more
+// The chairman assignment of Tijdeman (1980). Each source has n times its share among the first n samples, less or more
 // by less than one sample. The shares are ratios of integers, so the assignment is periodic, and one period is a table.
 class Mixture {
  public:

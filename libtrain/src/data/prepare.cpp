@@ -12,6 +12,7 @@
 #include "data/file_list.h"
 #include "data/prepare_files.h"
 #include "data/spool.h"
+#include "data/token_header.h"
 #include "device/fault.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
@@ -29,7 +30,6 @@ void check(const PrepareOptions& options) {
   if (!(options.val_fraction >= 0 && options.val_fraction < 1)) {
     refuse(fmt::format("val-fraction: expected a number in [0, 1), got {}", options.val_fraction));
   }
-  constexpr Size kMostTokens = 2147483647;
   if (options.max_file_tokens < 1 || options.max_file_tokens > kMostTokens) {
     refuse(fmt::format("max_file_tokens: expected 1 to {}, got {}", kMostTokens, options.max_file_tokens));
   }

@@ -2,13 +2,13 @@
 #include "data/prepare_files.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <vector>
 
 #include "data/packing.h"
 #include "data/token_writer.h"
+#include "data/whole_part.h"
 #include "device/fault.h"
 #include "io/readable.h"
 
@@ -20,11 +20,6 @@ namespace fs = std::filesystem;
 constexpr Size kChunk = Size{1} << 20;          // tokens copied at a time
 constexpr Size kWindowTokens = Size{16} << 20;  // packed at a time
 constexpr std::size_t kDocumentsAtATime = 1u << 16;
-
-// The small term keeps a product such as 0.29 * 100 from rounding down to the next lower integer.
-Size share(Size all, double fraction) {
-  return static_cast<Size>(std::floor(static_cast<double>(all) * fraction + 1e-6));
-}
 
 // Lengths of the files that hold `count` units of `unit` tokens, and `extra` more tokens in each.
 std::vector<Size> file_lengths(Size count, Size unit, Size extra, Size most) {
@@ -149,7 +144,8 @@ void write_prepared_files(const PrepareOptions& options, const Spool& spool, std
     pack(spool, options.pack, [&](const Packer::Block&, bool) { ++units; });
     highest = std::max(highest, *end_of_text);
   }
-  const Size val = share(units, options.val_fraction), train = units - val, unit = is_packed ? options.pack : 1;
+  const auto val = static_cast<Size>(whole_part(static_cast<double>(units) * options.val_fraction));
+  const Size train = units - val, unit = is_packed ? options.pack : 1;
   const Size extra = is_packed ? 1 : 0;
   const bool narrow = highest <= 0xffff, may_mask = is_packed || spool.state().masked > 0;
   const std::vector<Size> train_lengths = file_lengths(train, unit, extra, options.max_file_tokens);

@@ -99,11 +99,11 @@ bool Spool::load() {
 }
 
 void Spool::append(const EncodedPiece& piece) {
-  bytes_.clear();
-  bytes_.reserve(piece.ids.size() * static_cast<std::size_t>(shape_.width));
-  for (const std::uint32_t id : piece.ids) {
-    for (int b = 0; b < shape_.width; ++b) bytes_.push_back(static_cast<unsigned char>(id >> (8 * b)));
-    state_.highest = std::max(state_.highest, id);
+  const auto width = static_cast<std::size_t>(shape_.width);
+  bytes_.resize(piece.ids.size() * width);
+  for (std::size_t i = 0; i < piece.ids.size(); ++i) {
+    store_uint(bytes_.data() + i * width, piece.ids[i], shape_.width);
+    state_.highest = std::max(state_.highest, piece.ids[i]);
   }
   require(tokens_.write(bytes_.data(), bytes_.size()), kTokens, "cannot write");
   if (shape_.has_targets) {
@@ -131,14 +131,9 @@ void Spool::save(const InputPosition& position) {
 }
 
 void Spool::read(const Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const {
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t got =
-        ::pread(file.get(), static_cast<char*>(to) + done, bytes - done, offset + static_cast<Size>(done));
-    if (got < 0 && errno == EINTR) continue;
-    require(got >= 0, name, "cannot read");
-    if (got == 0) throw DataError("data", fmt::format("{}: was shortened while it was in use", path(name)));
-    done += static_cast<std::size_t>(got);
-  }
+  if (file.read_at(to, bytes, offset) == bytes) return;
+  require(errno == 0, name, "cannot read");
+  throw DataError("data", fmt::format("{}: was shortened while it was in use", path(name)));
 }
 
 void Spool::read_tokens(Size begin, std::span<std::uint32_t> to) const {

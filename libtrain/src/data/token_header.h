@@ -11,6 +11,7 @@
 namespace lt {
 
 inline constexpr Size kTokenHeaderBytes = 1024;
+inline constexpr Size kMostTokens = 2147483647;  // of a file: the count in a header is an int32
 
 struct TokenEncoding {
   std::int32_t magic, version;
@@ -26,5 +27,8 @@ inline constexpr std::int32_t kMaskMagic = 20261124, kMaskVersion = 1;
 // Assembled byte by byte, so any alignment and host byte order works.
 inline std::uint32_t load_u16(const unsigned char* p) { return static_cast<std::uint32_t>(p[0] | p[1] << 8); }
 inline std::uint32_t load_u32(const unsigned char* p) { return load_u16(p) | load_u16(p + 2) << 16; }
+inline void store_uint(unsigned char* p, std::uint32_t value, int width) {
+  for (int b = 0; b < width; ++b) p[b] = static_cast<unsigned char>(value >> (8 * b));
+}
 
 }  // namespace lt

@@ -13,18 +13,12 @@ namespace lt {
 namespace {
 
 constexpr std::size_t kChunkTokens = std::size_t{1} << 18;
-constexpr Size kMostTokens = 2147483647;  // the count in a header is an int32
-
-void store(std::vector<unsigned char>& bytes, std::size_t at, std::uint32_t value, int width) {
-  for (int b = 0; b < width; ++b)
-    bytes[at + static_cast<std::size_t>(b)] = static_cast<unsigned char>(value >> (8 * b));
-}
 
 void write_header(PendingFile& file, std::int32_t magic, std::int32_t version, Size tokens) {
   std::vector<unsigned char> bytes(kTokenHeaderBytes, 0);
-  store(bytes, 0, static_cast<std::uint32_t>(magic), 4);
-  store(bytes, 4, static_cast<std::uint32_t>(version), 4);
-  store(bytes, 8, static_cast<std::uint32_t>(tokens), 4);
+  store_uint(bytes.data(), static_cast<std::uint32_t>(magic), 4);
+  store_uint(bytes.data() + 4, static_cast<std::uint32_t>(version), 4);
+  store_uint(bytes.data() + 8, static_cast<std::uint32_t>(tokens), 4);
   file.write(bytes.data(), bytes.size());
 }
 
@@ -43,7 +37,9 @@ void write_tokens(PendingFile& file, std::span<const std::uint32_t> tokens, bool
   for (std::size_t begin = 0; begin < tokens.size(); begin += kChunkTokens) {
     const std::span<const std::uint32_t> chunk = tokens.subspan(begin, std::min(kChunkTokens, tokens.size() - begin));
     bytes.resize(chunk.size() * static_cast<std::size_t>(width));
-    for (std::size_t i = 0; i < chunk.size(); ++i) store(bytes, i * static_cast<std::size_t>(width), chunk[i], width);
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      store_uint(bytes.data() + i * static_cast<std::size_t>(width), chunk[i], width);
+    }
     file.write(bytes.data(), bytes.size());
   }
 }

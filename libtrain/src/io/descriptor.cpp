@@ -1,4 +1,4 @@
-// The calls on descriptors that every writer needs.
+// The calls on descriptors that every reader and writer needs.
 #include "io/descriptor.h"
 
 #include <unistd.h>
@@ -20,6 +20,19 @@ bool Descriptor::write(const void* data, std::size_t bytes) const {
     p += written, bytes -= static_cast<std::size_t>(written);
   }
   return true;
+}
+
+std::size_t Descriptor::read_at(void* data, std::size_t bytes, std::int64_t offset) const {
+  std::size_t done = 0;
+  while (done < bytes) {
+    errno = 0;
+    const ssize_t got =
+        ::pread(fd_, static_cast<char*>(data) + done, bytes - done, offset + static_cast<std::int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
 }
 
 }  // namespace lt

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace lt {
@@ -25,6 +26,9 @@ class Descriptor {
   bool close();
   // Repeats write(2) until everything is written. On failure returns false and sets errno.
   bool write(const void* data, std::size_t bytes) const;
+  // Repeats pread(2) until `bytes` bytes from `offset` on are read. Returns how many there are. Fewer than `bytes`: the
+  // file ends there if errno is 0; otherwise reading failed there, and errno has the reason.
+  std::size_t read_at(void* data, std::size_t bytes, std::int64_t offset) const;
 
  private:
   int fd_;

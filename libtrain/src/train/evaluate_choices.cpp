@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
-#include "io/json_depth.h"
+#include "data/json_line.h"
 #include "io/lines.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -22,21 +21,16 @@ struct Question {
   std::size_t answer = 0;
 };
 
-Question question_of(std::string_view line, const std::string& where) {
-  const bool is_deep = json_depth(line) > kMaxJsonDepth;
-  const auto json = is_deep ? nlohmann::json(nlohmann::json::value_t::discarded)
-                            : nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-  if (!json.is_object()) {
-    throw DataError("data", fmt::format("{}: expected a JSON object on one line, found {}", where,
-                                        json.is_discarded() ? "broken JSON" : json.type_name()));
-  }
+Question question_of(const std::string& path, const JsonLine& line) {
+  const nlohmann::json json = object_of(path, line);
   const auto field = [&](const char* name, const char* expected, auto&& is_good) -> const nlohmann::json& {
     const auto found = json.find(name);
     if (found != json.end() && is_good(*found)) return *found;
-    throw DataError("data", fmt::format("{}: field \"{}\": expected {}, found {}", where, name, expected,
-                                        found == json.end()          ? std::string("none")
-                                        : found->is_number_integer() ? found->dump()
-                                                                     : std::string(found->type_name())));
+    refuse_line(path, line,
+                fmt::format("field \"{}\": expected {}, found {}", name, expected,
+                            found == json.end()          ? std::string("none")
+                            : found->is_number_integer() ? found->dump()
+                                                         : std::string(found->type_name())));
   };
   const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
   const auto is_list = [&](const nlohmann::json& value) {
@@ -98,7 +92,7 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
     for (const std::string& line : split_lines(text)) {
       const std::string where = fmt::format("{}:{}", path, ++number);
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const Question question = question_of(line, where);
+      const Question question = question_of(path, {line, number});
       if (index++ % group.size() != group.rank()) continue;
       std::vector<double> sums, normalized;
       for (const std::string& choice : question.choices) {

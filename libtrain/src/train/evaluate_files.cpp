@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "libtrain/error.h"
-#include "libtrain/tensor/autograd.h"
 #include "libtrain/train/evaluate.h"
 #include "train/evaluation.h"
 #include "train/loaded_model.h"
@@ -53,19 +52,17 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
       sets.push_back({entry, std::make_unique<TokenLoader>(std::vector<std::string>{entry}, shape, options)});
     }
   });
-  const TapeScope no_recording(nullptr);
   Size bytes = 0;
   const Evaluation found =
       evaluate(sets, std::numeric_limits<Size>::max(), group.rank(), group.size(), [&](const Batch& batch) {
         if (loaded.tokenizer != nullptr) bytes += bytes_of_targets(batch.targets, *loaded.tokenizer);
         return gather_losses(loss_of(*loaded.model, batch), group);
       });
-  if (found.loss.counted() == 0) {
-    DataError error("data", files[0] + (files.size() > 1 ? " and the files after it" : "") +
+  collectively(group, [&] {
+    if (found.loss.counted() > 0) return;
+    throw DataError("data", files[0] + (files.size() > 1 ? " and the files after it" : "") +
                                 ": expected targets that count, found none: masks exclude them all");
-    error.set_shared(0);
-    throw error;
-  }
+  });
   EvaluationResult result;
   result.loss = found.loss.value();
   result.tokens = static_cast<Size>(found.loss.counted()), result.blocks = found.samples;

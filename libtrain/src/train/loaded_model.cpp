@@ -53,7 +53,9 @@ Config config_of(const checkpoint::RunState& state) {
 ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, const LoadOptions& options) {
   const checkpoint::RunState state = checkpoint::read_state(step_directory);
   const checkpoint::ModelDescription description = description_of(step_directory, state);
+  const Config config = config_of(state);
   loaded.seq = description.seq == 0 ? description.spec.max_seq : description.seq;
+  loaded.separates_documents = config.data.documents == "mask";
   loaded.model = nn::make_transformer(description.spec);
   const bool has_base = nn::has_adapters(description.spec);
   const auto is_saved = [&](const std::string& name) { return !has_base || nn::is_adapter(name); };
@@ -65,8 +67,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   const auto kinds = checkpoint::weight_kinds(step_directory, options.weights);
   std::optional<checkpoint::BaseWeights> base;
   if (has_base) base.emplace(checkpoint::base_of(state, description.spec));
-  const DType dtype =
-      options.dtype ? *options.dtype : find_state_dtype(config_of(state).train.dtype).value_or(DType::f32);
+  const DType dtype = options.dtype ? *options.dtype : find_state_dtype(config.train.dtype).value_or(DType::f32);
   const MemoryScope owner(MemoryOwner::parameters);
   std::vector<StateRange> beneath;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {
@@ -101,7 +102,6 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
   if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
   const std::string& tokenizer = found.state.tokenizer;
   if (!tokenizer.empty()) loaded.tokenizer = supported_tokenizer(tokenizer, found.folder + "/manifest.json");
-  loaded.separates_documents = config_of(found.state).data.documents == "mask";
   loaded.step = found.state.step;
   loaded.directory = found.folder;
   return loaded;

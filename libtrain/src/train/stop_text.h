@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/tokenizer/tokenizer.h"
+
 namespace lt {
 
 class StopText {
@@ -17,6 +19,12 @@ class StopText {
   std::string push(const std::string& piece);
   // The text ended by itself: returns what was held back.
   std::string finish() { return std::exchange(pending_, {}); }
+  // The same where tokens made the text: with what `stream` still holds. Empty once the text has stopped.
+  std::string finish(TextStream& stream) {
+    if (has_stopped_) return {};
+    std::string text = push(stream.finish());
+    return has_stopped_ ? text : text + finish();
+  }
   bool has_stopped() const { return has_stopped_; }
 
  private:

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 
+#include "data/whole_part.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
 #include "train/origin.h"
@@ -68,8 +68,7 @@ Config with_steps(Config config, int ranks) {
   const Size samples =
       opened(name_of_data(config), [&] { return count_samples(sources, config.train.seq, format_of(config)); });
   const Size batch = ranks * config.train.micro_batch * config.train.accum;
-  // The small term keeps a product such as 0.29 * 100 from rounding down to the next lower integer.
-  const double steps = std::floor(epochs * static_cast<double>(samples) / static_cast<double>(batch) + 1e-6);
+  const double steps = whole_part(epochs * static_cast<double>(samples) / static_cast<double>(batch));
   constexpr Size kMostSteps = std::numeric_limits<std::int32_t>::max();  // as of train.steps
   name_origin(config, [&] {
     if (steps <= static_cast<double>(kMostSteps)) return;

@@ -32,8 +32,8 @@ struct RunState {
   std::string config_hash;
   std::string model;      // the model's description for export and sample: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
-  // Of a run that saves adapters alone: the absolute path of the weights beneath them (empty: the initial weights of
-  // `seed`), and a digest of these weights, which is empty for any other run.
+  // A run that saves adapters alone has here the absolute path of the weights beneath them (empty: the initial weights
+  // of `seed`) and a digest of these weights. The digest of any other run is empty.
   std::string base = {}, base_digest = {};
   // The run's evaluation loss of this very state; nullopt if it was not evaluated at this step.
   std::optional<double> eval_loss = std::nullopt;
@@ -145,7 +145,7 @@ std::vector<float> read_tensor(const std::string& step_directory, const std::str
 // if there is no step folder.
 std::vector<std::string> verify(const std::string& path);
 
-// Of a checkpoint of adapters, export_hf() writes the base with the adapters added.
+// If a checkpoint holds adapters, export_hf() adds them to the base and writes the sum.
 struct HfExportOptions {
   std::string weights = kMaster;                   // or kAverage
   DType dtype = DType::f32;                        // of the tensors: f32 or bf16

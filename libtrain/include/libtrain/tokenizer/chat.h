@@ -18,7 +18,7 @@ struct ChatMessage {
 
 struct ChatTokens {
   Tokenizer::Ids ids;
-  // Of each token: whether it has a byte of an assistant's content or of what ends the turn.
+  // Whether each token has a byte of an assistant's content or of what ends the turn.
   std::vector<bool> trained;
 };
 

@@ -1,0 +1,23 @@
+// One object of JSON lines, and errors that name its place.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "libtrain/dtype.h"
+
+namespace lt {
+
+// A line of a file, and its number from 1.
+struct JsonLine {
+  std::string_view text;
+  Size number;
+};
+
+// Throws DataError: "<path>:<number>: <what>".
+[[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what);
+// The object of a line. Throws DataError for anything else, and for JSON nested more deeply than kMaxJsonDepth.
+nlohmann::json object_of(const std::string& path, const JsonLine& line);
+
+}  // namespace lt
