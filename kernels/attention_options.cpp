@@ -86,19 +86,12 @@ Size cached_queries_at_once(const AttentionShape& s) {
   return queries % 4 == 0 ? 4 : queries % 2 == 0 ? 2 : 1;
 }
 
-Size cached_splits(const AttentionShape& s) {
-  constexpr Size kBlocks = 264, kMostSplits = 32;  // two for each multiprocessor of an H100
-  // Not of B, so that a sequence gets the same bits beside others.
-  const Size heads = std::max<Size>(1, s.H / cached_queries_at_once(s));
-  return std::clamp<Size>(kBlocks / heads, 1, kMostSplits);
-}
-
 Size attention_cached_workspace(DeviceType target, DType dtype, const AttentionShape& s) {
   switch (target) {
     case DeviceType::cpu: return 0;
     case DeviceType::cuda:
       return dtype_bytes(gradient_dtype(dtype)) *
-             (s.T > 1 ? s.B * s.H * s.T : s.B * s.H * cached_splits(s) * (s.D + 2));
+             (s.T > 1 ? s.B * s.H * s.T : s.B * s.H * kCachedParts * (s.D + 2));
     case DeviceType::meta: break;
   }
   throw InternalError("attention", "expected the device that a plan is for, found meta");

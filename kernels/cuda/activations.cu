@@ -1,13 +1,11 @@
 // GELU, SiLU and SwiGLU on the GPU. Both activations are x times a sigmoid: one exponential and one division each.
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/map.cuh"
+#include "kernels/cuda/sigmoid.cuh"
 #include "kernels/elementwise.h"
 
 namespace lt::kernels {
 namespace {
-
-__device__ inline float sigmoid(float z) { return 1.0f / (1.0f + __expf(-z)); }
-__device__ inline double sigmoid(double z) { return 1.0 / (1.0 + exp(-z)); }
 
 constexpr double kSqrt2OverPi = 0.7978845608028653558798921198687637369517;
 constexpr double kCubic = 0.044715;

@@ -1,8 +1,9 @@
 // Attention of one new token of each sequence. A block takes kQueries query heads of a group and one part of the keys:
-// so each key is read once for all of them, and a single sequence fills the device. kLanes threads hold a key, 16 bytes
-// each. Every group of kLanes threads has its own running softmax (Milakov & Gimelshein 2018). They are joined in the
-// warp, in the block, and, by the block of a head that finishes last, over all parts; always in the same order. The
-// numbers of keys and heads decide the parts, so a sequence gets the same bits in every batch.
+// so each key is read once for all of them, and a single sequence occupies many multiprocessors. kLanes threads hold a
+// key, 16 bytes each. Every group of kLanes threads has its own running softmax (Milakov & Gimelshein 2018). They are
+// joined in the warp, in the block, and over the parts, always in the same order. The blocks of a head are a cluster,
+// which joins them through shared memory; where there are no clusters, a second kernel does. The numbers of keys and
+// heads decide the parts, so a sequence gets the same bits in every batch.
 #include "kernels/cuda/attention_decode.h"
 
 #include "kernels/attention_options.h"
@@ -10,13 +11,16 @@
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/packed.cuh"
+#include "kernels/cuda/row_parts.cuh"
 
 namespace lt::kernels::decode {
 namespace {
 
-constexpr int kDecodeThreads = 128, kDecodeWarps = kDecodeThreads / kWarp;
-constexpr int kKeysAtOnce = 4;     // per group of lanes, so that their loads overlap
-constexpr int kLeastKeys = 64;     // of a part, if there is more than one
+constexpr int kDecodeThreads = 256, kDecodeWarps = kDecodeThreads / kWarp;
+constexpr int kKeysAtOnce = 2;  // per group of lanes, so that their loads overlap
+constexpr int kLeastKeys = 64;  // of a part, if there is more than one
+constexpr int kParts = kCachedParts;
+using Parts = RowParts<kParts>;
 constexpr float kHidden = -1e30f;  // finite: a thread may see no key
 
 template <class T>
@@ -28,9 +32,7 @@ struct Call {
   const std::int32_t* past_B;
   float scale;
   Rotation rotation;
-  float* parts;  // [B, H, splits, D + 2]: the maximum, the sum of exponentials, the weighted sum of values
-  std::int32_t* arrivals;
-  int splits;
+  float* parts;  // [B, H / kQueries, kParts, kQueries, D + 2]: Part of each block; without clusters only
 };
 
 // A softmax over some keys: the maximum of their scores, and sums relative to it.
@@ -46,22 +48,54 @@ struct Running {
   }
 };
 
-template <class T, int kLanes, int kQueries>
-__global__ void __launch_bounds__(kDecodeThreads) decode_kernel(Call<T> x, AttentionShape s) {
+// The softmax of a block: for each query its maximum, its sum and the weighted sums of the values.
+template <int kQueries, int D>
+using Part = float[kQueries][D + 2];
+
+// Output i of [kQueries, D] from all parts.
+template <int kQueries, int D, class OfPart>
+__device__ float joined(int i, const OfPart& of_part) {
+  const int q = i / D, d = i % D;
+  float maxima[kParts], sums[kParts], values[kParts], highest = kHidden, sum = 0, value = 0;
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) {
+    const float* const row = of_part(p) + q * (D + 2);
+    maxima[p] = row[0], sums[p] = row[1], values[p] = row[2 + d];
+    highest = fmaxf(highest, maxima[p]);
+  }
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) {
+    const float scale = expf(maxima[p] - highest);
+    sum += scale * sums[p], value += scale * values[p];
+  }
+  return value / sum;
+}
+
+// A block for each group of queries.
+template <class T, int D, int kQueries>
+__global__ void __launch_bounds__(kDecodeThreads) join_kernel(T* out_BHD, const float* parts) {
+  const float* const own = parts + static_cast<Size>(blockIdx.x) * kParts * kQueries * (D + 2);
+  T* const out = out_BHD + static_cast<Size>(blockIdx.x) * kQueries * D;
+  for (int i = static_cast<int>(threadIdx.x); i < kQueries * D; i += kDecodeThreads) {
+    out[i] = store<T>(joined<kQueries, D>(i, [&](int p) { return own + p * kQueries * (D + 2); }));
+  }
+}
+
+template <class T, int kLanes, int kQueries, bool kClusters>
+__global__ void __launch_bounds__(kDecodeThreads, 2) decode_kernel(Call<T> x, AttentionShape s) {
   constexpr int kCount = kPack<T>, D = kLanes * kCount, kHalf = D / 2, kGroups = kDecodeThreads / kLanes;
   __shared__ float queries[kQueries][D], cosines[kHalf], sines[kHalf];
   __shared__ float maxima[kDecodeWarps][kQueries], sums[kDecodeWarps][kQueries], outs[kDecodeWarps][kQueries][D];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kLanes, group = thread / kLanes;
   const int warp = thread / kWarp;
-  const int chunks = static_cast<int>(s.H) / kQueries, split = static_cast<int>(blockIdx.x) % x.splits;
-  const int chunk = static_cast<int>(blockIdx.x) / x.splits % chunks;
-  const Size b = static_cast<Size>(blockIdx.x) / x.splits / chunks;
+  const int chunks = static_cast<int>(s.H) / kQueries, split = static_cast<int>(blockIdx.x) % kParts;
+  const int chunk = static_cast<int>(blockIdx.x) / kParts % chunks;
+  const Size b = static_cast<Size>(blockIdx.x) / kParts / chunks;
   const Size first_head = static_cast<Size>(chunk) * kQueries, kv_head = first_head * s.G / s.H;
   const Size position = x.past_B != nullptr ? x.past_B[b] : x.past, first = s.first_seen(position);
-  const Size keys = position + 1 - first, even = (keys + x.splits - 1) / x.splits;
-  const Size part = even > kLeastKeys ? even : kLeastKeys, parts = (keys + part - 1) / part;
-  if (split >= parts) return;
-  const Size begin = first + split * part, end = begin + part < position + 1 ? begin + part : position + 1;
+  const Size keys = position + 1 - first, even = (keys + kParts - 1) / kParts;
+  const Size length = even > kLeastKeys ? even : kLeastKeys, last_part = (keys - 1) / length;
+  const Size begin = first + split * length, end = begin + length < position + 1 ? begin + length : position + 1;
   const Size row = s.G * D, head = b * x.capacity * row + kv_head * D;
 
   // The last part writes the new key and value before it reads them.
@@ -70,10 +104,23 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(Call<T> x, Atten
   for (int d = thread; rotates && d < kHalf; d += kDecodeThreads) {
     x.rotation.angle(position, d, D, cosines[d], sines[d]);
   }
-  wait_for_earlier_kernels();  // past_B is older than the kernel before, which computes qkv
   let_next_kernel_start();
+  wait_for_earlier_kernels();  // past_B is older than the kernel before, which computes qkv
+  // Fetches keys and values, either the new token's or the others.
+  Packed<T> k[kKeysAtOnce], v[kKeysAtOnce];
+  const auto fetch = [&](Size base, bool of_new_token) {
+#pragma unroll
+    for (int j = 0; j < kKeysAtOnce; ++j) {
+      const Size wanted = base + j * kGroups + group, key = wanted < end ? wanted : end - 1;
+      if ((key == position) != of_new_token) continue;
+      const Size at = head + key * row + lane * kCount;
+      k[j] = *reinterpret_cast<const Packed<T>*>(x.k_cache + at);
+      v[j] = *reinterpret_cast<const Packed<T>*>(x.v_cache + at);
+    }
+  };
+  if (begin < end) fetch(begin, false);  // under way while the query is rotated
   __syncthreads();
-  const bool appends = split == parts - 1;
+  const bool appends = split == last_part;
   for (int i = thread; i < (kQueries + (appends ? 1 : 0)) * kHalf; i += kDecodeThreads) {
     const int q = i / kHalf, d = i % kHalf;
     const T* const from = token + (q < kQueries ? first_head + q : s.H + kv_head) * D + d;
@@ -96,14 +143,8 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(Call<T> x, Atten
 
   Running<kCount> running[kQueries];
   for (Size base = begin; base < end; base += kGroups * kKeysAtOnce) {
-    Packed<T> k[kKeysAtOnce], v[kKeysAtOnce];
-#pragma unroll
-    for (int j = 0; j < kKeysAtOnce; ++j) {
-      const Size key = base + j * kGroups + group;
-      const Size at = head + (key < end ? key : end - 1) * row + lane * kCount;
-      k[j] = *reinterpret_cast<const Packed<T>*>(x.k_cache + at);
-      v[j] = *reinterpret_cast<const Packed<T>*>(x.v_cache + at);
-    }
+    if (base > begin) fetch(base, false);
+    fetch(base, true);
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
       float score[kKeysAtOnce], highest = running[q].max;
@@ -150,47 +191,43 @@ __global__ void __launch_bounds__(kDecodeThreads) decode_kernel(Call<T> x, Atten
     for (int c = 0; c < kCount; ++c) outs[warp][q][lane * kCount + c] = running[q].out[c];
   }
   __syncthreads();
-  T* const out = x.out_BHD + (b * s.H + first_head) * D;
-  float* const own = x.parts + (b * s.H + first_head) * x.splits * (D + 2);  // of the first head
+  __shared__ Part<kQueries, D> part;
   for (int i = thread; i < kQueries * D; i += kDecodeThreads) {
     const int q = i / D, d = i % D;
     Running<1> all;
     for (int w = 0; w < kDecodeWarps; ++w) all.join(maxima[w][q], sums[w][q], &outs[w][q][d]);
-    if (parts == 1) {
-      out[i] = store<T>(all.out[0] / all.sum);
-      continue;
-    }
-    float* const to = own + (static_cast<Size>(q) * x.splits + split) * (D + 2);
-    if (d == 0) to[0] = all.max, to[1] = all.sum;
-    to[2 + d] = all.out[0];
+    if (d == 0) part[q][0] = all.max, part[q][1] = all.sum;
+    part[q][2 + d] = all.out[0];
   }
-  if (parts == 1) return;
-
-  __shared__ bool is_last;
-  __threadfence();
-  __syncthreads();
-  if (thread == 0) {
-    auto* const counter = reinterpret_cast<unsigned*>(x.arrivals + b * s.H + first_head);
-    is_last = atomicInc(counter, static_cast<unsigned>(parts - 1)) == static_cast<unsigned>(parts - 1);  // then it is 0
-  }
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
-  for (int i = thread; i < kQueries * D; i += kDecodeThreads) {
-    const float* from = own + static_cast<Size>(i / D) * x.splits * (D + 2);
-    Running<1> all;
-    for (Size p = 0; p < parts; ++p, from += D + 2) {
-      const float value = __ldcg(from + 2 + i % D);
-      all.join(__ldcg(from), __ldcg(from + 1), &value);
-    }
-    out[i] = store<T>(all.out[0] / all.sum);
+  if constexpr (kClusters) {
+    Parts::synchronize();
+    T* const out = x.out_BHD + (b * s.H + first_head) * D;
+    const int i = thread * kParts + split;  // the blocks share the outputs
+    if (i < kQueries * D) out[i] = store<T>(joined<kQueries, D>(i, [&](int p) { return Parts::of(&part[0][0], p); }));
+    Parts::synchronize();  // others may still read this block's part
+  } else {
+    __syncthreads();
+    float* const to = x.parts + static_cast<Size>(blockIdx.x) * kQueries * (D + 2);
+    for (int i = thread; i < kQueries * (D + 2); i += kDecodeThreads) to[i] = (&part[0][0])[i];
   }
 }
 
+template <class T, int kLanes, int kQueries>
+void launch(CudaStream stream, const Call<T>& x, const AttentionShape& s) {
+  constexpr int D = kLanes * kPack<T>;
+  static_assert(kQueries * D <= kParts * kDecodeThreads);
+  const Size groups = s.B * s.H / kQueries;
+  const auto clustered = decode_kernel<T, kLanes, kQueries, true>;
+  if (takes_clusters(stream, clustered))
+    return launch_in_parts<kParts>(stream, clustered, groups, kDecodeThreads, x, s);
+  launch_early(stream, decode_kernel<T, kLanes, kQueries, false>, groups * kParts, kDecodeThreads, x, s);
+  join_kernel<T, D, kQueries>
+      <<<static_cast<unsigned>(groups), kDecodeThreads, 0, stream_of(stream)>>>(x.out_BHD, x.parts);
+  check_launch("attention_join");
+}
+
 template <class T, int kLanes>
-void launch(CudaStream stream, const AttentionCached& call) {
-  const AttentionShape& s = call.shape;
-  const auto splits = static_cast<int>(call.arrivals_BH != nullptr ? cached_splits(s) : 1);
+void launch_for_queries(CudaStream stream, const AttentionCached& call) {
   const Call<T> x{static_cast<T*>(call.out_BTHD),
                   static_cast<const T*>(call.qkv),
                   static_cast<T*>(call.k_cache),
@@ -200,26 +237,20 @@ void launch(CudaStream stream, const AttentionCached& call) {
                   call.past_B,
                   static_cast<float>(call.scale),
                   {call.rope_base, call.rope_scaling},
-                  static_cast<float*>(call.workspace),
-                  call.arrivals_BH,
-                  splits};
-  const auto run = [&]<int kQueries>() {
-    const Size blocks = s.B * s.H / kQueries * splits;
-    launch_early(stream, decode_kernel<T, kLanes, kQueries>, blocks, kDecodeThreads, x, s);
-  };
-  switch (cached_queries_at_once(s)) {
-    case 4: run.template operator()<4>(); break;
-    case 2: run.template operator()<2>(); break;
-    default: run.template operator()<1>();
+                  static_cast<float*>(call.workspace)};
+  switch (cached_queries_at_once(call.shape)) {
+    case 4: return launch<T, kLanes, 4>(stream, x, call.shape);
+    case 2: return launch<T, kLanes, 2>(stream, x, call.shape);
+    default: launch<T, kLanes, 1>(stream, x, call.shape);
   }
 }
 
 template <class T>
 bool launch_for_head(CudaStream stream, const AttentionCached& call) {
   switch (call.shape.D / kPack<T>) {
-    case 8: return launch<T, 8>(stream, call), true;
-    case 16: return launch<T, 16>(stream, call), true;
-    case 32: return launch<T, 32>(stream, call), true;
+    case 8: return launch_for_queries<T, 8>(stream, call), true;
+    case 16: return launch_for_queries<T, 16>(stream, call), true;
+    case 32: return launch_for_queries<T, 32>(stream, call), true;
     default: return false;
   }
 }

@@ -7,9 +7,10 @@
 namespace lt::kernels {
 
 // A kernel that is launched with launch_early() may start once all blocks of the kernel before it have called
-// let_next_kernel_start() or have ended. Before wait_for_earlier_kernels(), which every such kernel calls, it may only
-// read what the kernels that still run do not write, such as constant weights. One that lets the next kernel start must
-// have been launched plainly, or have waited: then only these two run.
+// let_next_kernel_start() or have ended. Before wait_for_earlier_kernels(), which at least one of its blocks calls, it
+// may only read what the kernels that still run do not write, such as constant weights. The wait is for the end of the
+// kernel before, which has waited likewise, so everything enqueued earlier has ended then. A kernel may let the next
+// one start before it waits itself: several kernels in a row then fetch their weights at the same time.
 __device__ inline void let_next_kernel_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
@@ -20,11 +21,15 @@ __device__ inline void wait_for_earlier_kernels() {
   cudaGridDependencySynchronize();
 #endif
 }
-template <class... Parameters, class... Arguments>
-void launch_early(CudaStream stream, void (*kernel)(Parameters...), Size blocks, int threads, Arguments... arguments) {
+inline cudaLaunchAttribute early_attribute() {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
+  return early;
+}
+template <class... Parameters, class... Arguments>
+void launch_early(CudaStream stream, void (*kernel)(Parameters...), Size blocks, int threads, Arguments... arguments) {
+  cudaLaunchAttribute early = early_attribute();
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks)), config.blockDim = dim3(static_cast<unsigned>(threads));
   config.stream = stream_of(stream);

@@ -14,8 +14,8 @@
 #include "device/cuda_error.h"
 #include "kernels/cuda/algorithm_file.h"
 #include "kernels/cuda/cublas_handle.h"
-#include "kernels/cuda/gemm_few_rows.h"
 #include "kernels/elementwise.h"
+#include "kernels/few_rows.h"
 #include "kernels/gemm_in_passes.h"
 #include "memory/workspace.h"
 
@@ -332,12 +332,24 @@ void gemm_with_passes(CudaStream stream, const Gemm& g) {
       [&] { gemm_in_passes(stream, g); });
 }
 
+// Generation's products. Returns false, and does nothing, for others.
+bool multiply_few_rows(CudaStream stream, const Gemm& g) {
+  const bool is_plain = g.settings.constant_weights && g.transpose_b && !g.transpose_a && !g.accumulate && !g.pinned &&
+                        g.batch == 1 && g.alpha == 1 && g.out == g.dtype && !has_passes(g);
+  const bool is_contiguous =
+      (g.lda == 0 || g.lda == g.K) && (g.ldb == 0 || g.ldb == g.K) && (g.ldd == 0 || g.ldd == g.N);
+  const bool is_aligned = alignment_of(g.a) >= 16 && alignment_of(g.b) >= 16;
+  if (!is_plain || !is_contiguous || !is_aligned || !can_multiply_few_rows(g.dtype, g.M, g.K)) return false;
+  multiply_few_rows(stream, FewRows{g.dtype, g.M, g.N, g.K, g.d, g.a, g.b, g.bias_N, g.add_MN});
+  return true;
+}
+
 }  // namespace
 
 template <>
 void gemm(CudaStream stream, const Gemm& g) {
   require_plain_factor(g);
-  if (g.M == 0 || g.N == 0 || g.batch == 0 || gemm_few_rows(stream, g)) return;
+  if (g.M == 0 || g.N == 0 || g.batch == 0 || multiply_few_rows(stream, g)) return;
   if (g.settings.constant_weights && g.M <= kMostFewRows && g.gelu_input_MN != nullptr)
     return gemm_in_passes(stream, g);
   if (has_passes(g)) return gemm_with_passes(stream, g);

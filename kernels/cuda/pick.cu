@@ -1,15 +1,20 @@
-// Picks tokens on the GPU, one block for each row. A row lies in the L2 cache and is read several times instead of
-// being sorted: each pass narrows down, by a histogram, where a sum of weights or a number of tokens crosses a bound.
-// First the distance from the largest logit is divided linearly, which spreads the tokens over the bins; then the bits
-// of the logit, and among equal logits the ids, decide.
+// Picks tokens on the GPU. A row lies in the L2 cache and is read several times instead of being sorted: each pass
+// narrows down, by a histogram, where a sum of weights or a number of tokens crosses a bound. First the distance from
+// the largest logit is divided linearly, which spreads the tokens over the bins; then the bits of the logit, and among
+// equal logits the ids, decide. A long row is cut into parts, one for each block of a cluster (compute capability 9.0
+// and above). Sums are of integers, so their order does not matter.
 #include "kernels/pick.h"
 
 #include "kernels/cuda/common.cuh"
+#include "kernels/cuda/early_launch.cuh"
+#include "kernels/cuda/row_parts.cuh"
 
 namespace lt::kernels {
 namespace {
 
 constexpr int kPickThreads = 1024, kBins = 2 * kPickThreads;
+constexpr int kParts = 8;             // the largest cluster that every such device takes
+constexpr Size kLongRow = 16384;      // tokens from which a row is cut
 constexpr float kUnit = 0x1p40f;      // the weight of the largest logit
 constexpr float kBinsPerNat = 72.0f;  // beyond the last bin weights round to 0
 using Sum = unsigned long long;
@@ -19,6 +24,7 @@ struct Row {
   const T* logits;
   const std::uint8_t* seen;
   Size V;
+  Size begin, end;               // the tokens of this block
   bool is_aligned;               // V is a whole number of packs
   float penalty, rate, largest;  // rate: 1 / temperature
 
@@ -28,16 +34,17 @@ struct Row {
     return x;
   }
   __device__ float logit(Size i) const { return penalized(logits[i], i); }
-  // Calls visit(token, logit) for the tokens of this thread, 16 bytes at a time where rows are aligned.
+  // Calls visit(token, logit) for the tokens of this thread in ascending order, 16 bytes at a time where rows are
+  // aligned.
   template <class F>
   __device__ void for_each(F&& visit) const {
     constexpr int kCount = kPack<T>;
     if (!is_aligned) {
-      for (Size i = threadIdx.x; i < V; i += kPickThreads) visit(i, logit(i));
+      for (Size i = begin + threadIdx.x; i < end; i += kPickThreads) visit(i, logit(i));
       return;
     }
 #pragma unroll 2
-    for (Size at = threadIdx.x * kCount; at < V; at += kPickThreads * kCount) {
+    for (Size at = begin + threadIdx.x * kCount; at < end; at += kPickThreads * kCount) {
       const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(logits + at);
 #pragma unroll
       for (int k = 0; k < kCount; ++k) visit(at + k, penalized(pack.values[k], at + k));
@@ -60,24 +67,44 @@ __device__ std::uint32_t key_of(float x) {
 }
 __device__ float logit_of(std::uint32_t key) { return __uint_as_float((key >> 31) != 0 ? key : ~key & 0x7fffffffu); }
 
-__device__ Sum sum_of_block(Sum x) {
-  __shared__ Sum parts[kWarp];
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+// f over the values of all threads of a block.
+template <class V, class F>
+__device__ V over_block(V x, const F& f) {
+  __shared__ V parts[kWarp];
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x = f(x, V(__shfl_xor_sync(0xffffffffu, x, offset)));
   __syncthreads();
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
   __syncthreads();
-  Sum all = 0;
-  for (int w = 0; w < kPickThreads / kWarp; ++w) all += parts[w];
+  V all = parts[0];
+  for (int w = 1; w < kPickThreads / kWarp; ++w) all = f(all, parts[w]);
   return all;
+}
+// The same over all blocks of a row.
+template <class Parts>
+__device__ Sum sum_of_row(Sum x) {
+  const auto add = [](Sum a, Sum b) { return a + b; };
+  return Parts::over_parts(over_block(x, add), add);
+}
+template <class Parts>
+__device__ Sum least_of_row(Sum x) {
+  const auto least = [](Sum a, Sum b) { return a < b ? a : b; };
+  return Parts::over_parts(over_block(x, least), least);
 }
 
 // Finds the first bin at which `before` plus the sum of all bins up to it is at least `bound`, and adds the bins before
-// it to `before`. The same result in every thread.
+// it to `before`. A bin is the sum of those of all blocks. The same result in every thread.
+template <class Parts>
 __device__ int crossing(const Sum* bins, Sum bound, Sum& before) {
   __shared__ Sum parts[kWarp], found_before;
   __shared__ int found;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
-  const Sum first = bins[2 * thread], second = bins[2 * thread + 1];
+  Sum first = 0, second = 0;
+  Parts::synchronize();
+#pragma unroll
+  for (int p = 0; p < Parts::kCount; ++p) {
+    const Sum* const of_part = Parts::of(bins, p);
+    first += of_part[2 * thread], second += of_part[2 * thread + 1];
+  }
   Sum up_to = first + second;
   for (int offset = 1; offset < kWarp; offset *= 2) {
     const Sum other = __shfl_up_sync(0xffffffffu, up_to, offset);
@@ -94,7 +121,7 @@ __device__ int crossing(const Sum* bins, Sum bound, Sum& before) {
   __syncthreads();
   before = found_before;
   const int bin = found;
-  __syncthreads();
+  Parts::synchronize();  // the bins may change now
   return bin;
 }
 
@@ -104,7 +131,7 @@ struct Place {
   Sum before;         // the sum of all with larger logits
 };
 
-template <class T>
+template <class Parts, class T>
 __device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
   Place place{0, 0};
   int linear = -1;
@@ -123,8 +150,7 @@ __device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
         atomicAdd(&bins[(key >> shift) & digits], counts ? Sum{1} : own);
       }
     });
-    __syncthreads();
-    const int bin = crossing(bins, bound, place.before);
+    const int bin = crossing<Parts>(bins, bound, place.before);
     if (shift < 0) {
       linear = bin;
     } else {
@@ -135,32 +161,32 @@ __device__ Place select(const Row<T>& row, Sum bound, bool counts, Sum* bins) {
 }
 
 // The token number `skip` of those with this key, in the order of ids.
-template <class T>
+template <class Parts, class T>
 __device__ int token_of(const Row<T>& row, std::uint32_t key, Sum skip) {
-  __shared__ int found;
-  if (threadIdx.x == 0) found = static_cast<int>(row.V);
-  __syncthreads();
+  Sum found = static_cast<Sum>(row.V), passed = 0;
   if (skip == 0) {
     row.for_each([&](Size i, float x) {
-      if (key_of(x) == key) atomicMin(&found, static_cast<int>(i));
+      if (key_of(x) == key && static_cast<Sum>(i) < found) found = static_cast<Sum>(i);
     });
   } else {
-    Sum passed = 0;
-    for (Size base = 0; base < row.V && passed <= skip; base += kPickThreads) {
+    Sum matches = 0;
+    row.for_each([&](Size, float x) { matches += key_of(x) == key ? 1 : 0; });
+    matches = over_block(matches, [](Sum a, Sum b) { return a + b; });
+    passed = Parts::before_part(matches);
+    for (Size base = row.begin; base < row.end && passed <= skip && matches > 0; base += kPickThreads) {
       const Size i = base + threadIdx.x;
-      const bool is_match = i < row.V && key_of(row.logit(i)) == key;
+      const bool is_match = i < row.end && key_of(row.logit(i)) == key;
       const auto count = static_cast<Sum>(__syncthreads_count(is_match));
       if (passed + count > skip && is_match) {  // few: count those before this one
         Sum own = passed;
         for (Size j = base; j < i; ++j) own += key_of(row.logit(j)) == key ? 1 : 0;
-        if (own == skip) found = static_cast<int>(i);
+        if (own == skip) found = static_cast<Sum>(i);
       }
       passed += count;
     }
   }
-  __syncthreads();
-  const int token = found;
-  return token < row.V ? token : 0;
+  const auto token = static_cast<Size>(least_of_row<Parts>(found));
+  return token < row.V ? static_cast<int>(token) : 0;
 }
 
 struct Choice {
@@ -168,64 +194,81 @@ struct Choice {
   Size top_k;
 };
 
-template <class T>
+template <class Parts, class T>
 __device__ int choose(Row<T> row, const Choice& c, float uniform, Sum* bins) {
   float largest = -INFINITY;
-  row.for_each([&](Size, float x) { largest = fmaxf(largest, x); });
-  row.largest = block_max(largest, -INFINITY);
-  if (c.temperature == 0) return token_of(row, key_of(row.largest), 0);
+  Size first = row.V;  // with the largest logit
+  row.for_each([&](Size i, float x) {
+    if (x > largest) largest = x, first = i;
+  });
+  const Sum best = least_of_row<Parts>(static_cast<Sum>(key_of(largest)) << 32 | static_cast<Sum>(first));
+  if (c.temperature == 0) return static_cast<Size>(best & 0xffffffffu) < row.V ? static_cast<int>(best) : 0;
+  row.largest = logit_of(static_cast<std::uint32_t>(best >> 32));
   Sum all = 0, likely = 0, weighed = 0;
   row.for_each([&](Size, float x) {
     const Sum own = row.units(x);
     all += own, weighed += own > 0 ? 1 : 0;
     if (row.weight(x) >= c.min_p) likely += own;
   });
-  all = sum_of_block(all), likely = sum_of_block(likely), weighed = sum_of_block(weighed);
+  all = sum_of_row<Parts>(all), likely = sum_of_row<Parts>(likely), weighed = sum_of_row<Parts>(weighed);
   if (c.top_k > 0 && static_cast<Sum>(c.top_k) < weighed) {
-    const Place last = select(row, static_cast<Sum>(c.top_k), true, bins);
+    const Place last = select<Parts>(row, static_cast<Sum>(c.top_k), true, bins);
     Sum larger = 0;
     row.for_each([&](Size, float x) {
       if (key_of(x) < last.key) larger += row.units(x);
     });
-    all = sum_of_block(larger) + (static_cast<Sum>(c.top_k) - last.before) * row.units(logit_of(last.key));
+    all = sum_of_row<Parts>(larger) + (static_cast<Sum>(c.top_k) - last.before) * row.units(logit_of(last.key));
   }
   if (c.top_p < 1) {
     const auto share = static_cast<Sum>(ceil(static_cast<double>(c.top_p) * static_cast<double>(all)));
     const Sum bound = share < 1 ? 1 : share > all ? all : share;
-    const Place last = select(row, bound, false, bins);
+    const Place last = select<Parts>(row, bound, false, bins);
     const Sum own = row.units(logit_of(last.key));
     if (own > 0) all = last.before + (bound - last.before + own - 1) / own * own;
   }
   if (likely < all) all = likely;
   const auto reached = static_cast<Sum>(static_cast<double>(uniform) * static_cast<double>(all)) + 1;
   const Sum bound = reached > all ? all : reached;
-  const Place place = select(row, bound, false, bins);
+  const Place place = select<Parts>(row, bound, false, bins);
   const Sum own = row.units(logit_of(place.key));
-  return token_of(row, place.key, own > 0 ? (bound - place.before - 1) / own : 0);
+  return token_of<Parts>(row, place.key, own > 0 ? (bound - place.before - 1) / own : 0);
 }
 
-template <class T>
+template <class T, int kBlocks>
 __global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Choice choice, bool is_aligned) {
+  using Parts = RowParts<kBlocks>;
   __shared__ Sum bins[kBins];
-  const Size r = blockIdx.x;
+  let_next_kernel_start();
+  wait_for_earlier_kernels();
+  const Size r = blockIdx.x / kBlocks, part = blockIdx.x % kBlocks;
+  const Size even = (call.V + kBlocks - 1) / kBlocks, length = (even + kPack<T> - 1) / kPack<T> * kPack<T>;
+  const Size begin = part * length < call.V ? part * length : call.V;
   std::uint8_t* const seen = call.seen_RV == nullptr ? nullptr : call.seen_RV + r * call.V;
   const float rate = choice.temperature > 0 ? fminf(1 / choice.temperature, 1e38f) : 0;
   const Row<T> row{static_cast<const T*>(call.logits_RV) + r * call.V,
                    seen,
                    call.V,
+                   begin,
+                   begin + length < call.V ? begin + length : call.V,
                    is_aligned,
                    static_cast<float>(call.penalty),
                    rate,
                    0};
   const float uniform =
       pick_number(call.key, r / call.per_prompt, r % call.per_prompt, static_cast<std::uint64_t>(call.picks_R[r]));
-  const int token = choose(row, choice, uniform, bins);
-  __syncthreads();  // all have read picks_R and seen
-  if (threadIdx.x != 0) return;
+  const int token = choose<Parts>(row, choice, uniform, bins);
+  Parts::synchronize();  // all have read picks_R and seen
+  if (threadIdx.x != 0 || part != 0) return;
   call.ids_R[r] = token;
   ++call.picks_R[r];
   if (seen != nullptr) seen[token] = 1;
   if (call.lengths_R[r] < call.most_length) ++call.lengths_R[r];
+}
+
+template <class T, int kBlocks>
+void launch_pick(CudaStream stream, const PickTokens& call, const Choice& choice) {
+  const bool is_aligned = call.V % kPack<T> == 0 && aligned(call.logits_RV);
+  launch_in_parts<kBlocks>(stream, pick_kernel<T, kBlocks>, call.R, kPickThreads, call, choice, is_aligned);
 }
 
 }  // namespace
@@ -236,8 +279,8 @@ void pick_tokens(CudaStream stream, const PickTokens& call) {
   const Choice choice{static_cast<float>(call.temperature), static_cast<float>(call.top_p),
                       static_cast<float>(call.min_p), call.top_k};
   dispatch_float(call.dtype, [&]<class T>() {
-    pick_kernel<T><<<static_cast<unsigned>(call.R), kPickThreads, 0, stream_of(stream)>>>(
-        call, choice, call.V % kPack<T> == 0 && aligned(call.logits_RV));
+    const bool cuts = call.V >= kLongRow && takes_clusters(stream, pick_kernel<T, kParts>);
+    cuts ? launch_pick<T, kParts>(stream, call, choice) : launch_pick<T, 1>(stream, call, choice);
   });
   check_launch("pick_tokens");
 }

@@ -16,14 +16,14 @@ namespace {
 
 // A call on both devices over the same numbers. Compares the results, and what was appended to the caches.
 void compare_cached(const AttentionShape& s, DType dtype, Size past, const std::vector<std::int32_t>& pasts,
-                    double rope_base, bool splits) {
+                    double rope_base) {
   const Size capacity = 883, kv = s.G * s.D;
-  CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype), past, pasts.size(), rope_base, splits);
+  CAPTURE(s.B, s.T, s.H, s.G, s.D, s.window, dtype_name(dtype), past, pasts.size(), rope_base);
   Array qkv = Array::random(dtype, s.B * s.T * s.row(), 1);
   Array k = Array::random(dtype, s.B * capacity * kv, 2), v = Array::random(dtype, s.B * capacity * kv, 3);
   Array out(dtype, s.B * s.T * s.H * s.D, 99), found(out.dtype(), out.count(), 99);
   const Array rows = Array::random(dtype, qkv.count(), 1);  // the call may rotate its own
-  DeviceArray k_there(k), v_there(v), out_there(found), arrivals(Array(DType::f32, s.B * s.H));
+  DeviceArray k_there(k), v_there(v), out_there(found);
   DeviceArray workspace(kernels::attention_cached_workspace(DeviceType::cuda, dtype, s));
   DeviceArray pasts_there(static_cast<Size>(std::max<std::size_t>(1, pasts.size()) * sizeof(std::int32_t)));
   kernels::AttentionCached call{dtype, s, 0.2, out.data(), qkv.data(), k.data(), v.data(), capacity, past};
@@ -32,18 +32,15 @@ void compare_cached(const AttentionShape& s, DType dtype, Size past, const std::
   kernels::attention_cached(CpuStream{}, call);
   call.out_BTHD = out_there.data(), call.k_cache = k_there.data();
   call.v_cache = v_there.data(), call.workspace = workspace.data();
-  if (splits) call.arrivals_BH = static_cast<std::int32_t*>(arrivals.data());
   if (!pasts.empty()) {
     cuda::copy(pasts_there.data(), pasts.data(), static_cast<Size>(pasts.size() * sizeof(std::int32_t)), gpu_stream());
     call.past_B = static_cast<const std::int32_t*>(pasts_there.data());
   }
-  for (int repeat = 0; repeat < 2; ++repeat) {  // the second call finds the counters as the first one left them
-    DeviceArray there(rows);
-    call.qkv = there.data();
-    kernels::attention_cached(gpu_stream(), call);
-    out_there.read(found);
-    CHECK(test::attention_error(found, out) <= test::own_tolerance(dtype).out);
-  }
+  DeviceArray there(rows);
+  call.qkv = there.data();
+  kernels::attention_cached(gpu_stream(), call);
+  out_there.read(found);
+  CHECK(test::attention_error(found, out) <= test::own_tolerance(dtype).out);
   Array k_found(dtype, k.count()), v_found(dtype, v.count());
   k_there.read(k_found), v_there.read(v_found);
   CHECK(test::attention_error(k_found, k) <= test::own_tolerance(dtype).out);
@@ -59,7 +56,7 @@ TEST_CASE("attention on CUDA: generation from a cache agrees with the CPU's", "[
       for (const auto& [past, count, window] :
            {std::array<Size, 3>{0, 70, 0}, {82, 1, 0}, {40, 7, 0}, {0, 1, 0}, {40, 7, 5}, {82, 1, 50}, {0, 70, 33}}) {
         for (const double base : {0.0, 10000.0}) {
-          compare_cached({2, count, 6, 2, D, window}, dtype, past, {}, base, false);
+          compare_cached({2, count, 6, 2, D, window}, dtype, past, {}, base);
         }
       }
     }
@@ -71,8 +68,8 @@ TEST_CASE("attention on CUDA: one token of sequences of any lengths, with split 
   for (const DType dtype : test::kFloats) {
     for (const Size D : {20, 64, 128, 256}) {
       for (const auto& [H, G] : {std::pair<Size, Size>{8, 2}, {6, 1}, {3, 3}, {16, 2}}) {
-        compare_cached({4, 1, H, G, D}, dtype, 0, {0, 63, 64, 882}, 500000.0, true);
-        compare_cached({1, 1, H, G, D, 70}, dtype, 0, {511}, 10000.0, true);
+        compare_cached({4, 1, H, G, D}, dtype, 0, {0, 63, 64, 882}, 500000.0);
+        compare_cached({1, 1, H, G, D, 70}, dtype, 0, {511}, 10000.0);
       }
     }
   }
@@ -82,7 +79,6 @@ TEST_CASE("attention on CUDA: a sequence gets the same bits beside others", "[cu
   if (!has_gpu()) return;
   const Size capacity = 700;
   const AttentionShape one{1, 1, 8, 2, 64}, four{4, 1, 8, 2, 64};
-  CHECK(kernels::cached_splits(one) == 32);
   const Array row = Array::random(DType::bf16, one.row(), 1), cache = Array::random(DType::bf16, capacity * 128, 2);
   const auto outputs = [&](const AttentionShape& s) {
     const auto repeated = [&](const Array& x) {
@@ -91,10 +87,9 @@ TEST_CASE("attention on CUDA: a sequence gets the same bits beside others", "[cu
       return all;
     };
     DeviceArray qkv(repeated(row)), k(repeated(cache)), v(repeated(cache)), out(s.B * 8 * 64 * 2);
-    DeviceArray arrivals(Array(DType::f32, s.B * s.H)),
-        workspace(kernels::attention_cached_workspace(DeviceType::cuda, DType::bf16, s));
+    DeviceArray workspace(kernels::attention_cached_workspace(DeviceType::cuda, DType::bf16, s));
     kernels::AttentionCached call{DType::bf16, s, 0.2, out.data(), qkv.data(), k.data(), v.data(), capacity, 650};
-    call.workspace = workspace.data(), call.arrivals_BH = static_cast<std::int32_t*>(arrivals.data());
+    call.workspace = workspace.data();
     kernels::attention_cached(gpu_stream(), call);
     Array all(DType::bf16, s.B * 8 * 64);
     out.read(all);

@@ -1,6 +1,8 @@
 // Generation's kernels on CUDA against the CPU's: picking tokens, and products of few rows with constant weights.
 #include <array>
+#include <cmath>
 
+#include "kernels/few_rows.h"
 #include "kernels/gemm.h"
 #include "kernels/on_both.h"
 #include "kernels/pick.h"
@@ -26,6 +28,27 @@ PickTokens call_of(const PickCase& c, DType dtype, Size R, Size V, const void* l
   call.picks_R = call.ids_R + R, call.lengths_R = call.ids_R + 2 * R;
   if (c.penalty != 1) call.seen_RV = reinterpret_cast<std::uint8_t*>(seen);
   return call;
+}
+
+// norm(a) b^T as FewRows describes it, in f64.
+std::vector<double> normed_product(const FewRows& p, const Array& a, const Array& b, const Array& norm_w,
+                                   const Array& bias) {
+  std::vector<double> d;
+  for (Size m = 0; m < p.M; ++m) {
+    double squares = 0;
+    for (Size k = 0; k < p.K; ++k) squares += a[m * p.K + k] * a[m * p.K + k];
+    const double rstd = 1 / std::sqrt(squares / static_cast<double>(p.K) + static_cast<double>(p.norm_eps));
+    const auto dot = [&](Size n) {
+      double sum = 0;
+      for (Size k = 0; k < p.K; ++k) sum += a[m * p.K + k] * rstd * norm_w[k] * b[n * p.K + k];
+      return sum;
+    };
+    for (Size n = 0; n < p.N; ++n) {
+      const double x = dot(n);
+      d.push_back(p.gated ? x / (1 + std::exp(-x)) * dot(p.N + n) : x + bias[n]);
+    }
+  }
+  return d;
 }
 
 }  // namespace
@@ -131,5 +154,39 @@ TEST_CASE("cuda: products of few rows with constant weights, and each row alone"
     gemm(gpu_stream(), row);
     one.read(alone);
     for (Size n = 0; n < N; ++n) REQUIRE(together[m * N + n] == alone[n]);
+  }
+}
+
+TEST_CASE("cuda: products of few rows that begin with a norm, and gated ones, and each row alone", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Size pack = 16 / dtype_bytes(dtype);
+    for (const Size M : {1, 2, 3, 8}) {
+      for (const auto& [N, packs] : {std::pair<Size, Size>{1, 1}, {7, 33}, {130, 128}, {33, 300}}) {
+        for (const bool gated : {false, true}) {
+          CAPTURE(M, N, packs, gated, dtype_name(dtype));
+          const Size K = packs * pack, rows = gated ? 2 * N : N;
+          const Array a = Array::random(dtype, M * K, 1), b = Array::random(dtype, rows * K, 2),
+                      norm_w = Array::random(dtype, K, 3), bias = Array::random(dtype, N, 4);
+          DeviceArray a_there(a), b_there(b), norm_there(norm_w), bias_there(bias), d_there(M * N * dtype_bytes(dtype));
+          FewRows p{dtype, M, N, K, d_there.data(), a_there.data(), b_there.data()};
+          p.bias_N = gated ? nullptr : bias_there.data(), p.norm_w_K = norm_there.data(), p.norm_eps = 0.01f;
+          p.gated = gated;
+          multiply_few_rows(gpu_stream(), p);
+          Array d(dtype, M * N), alone(dtype, N);
+          d_there.read(d);
+          CHECK(error_by_row(d, normed_product(p, a, b, norm_w, bias), N > 16 ? N : M * N) <= 2 * tolerance(dtype));
+          for (Size m = 0; m < M; ++m) {
+            FewRows row = p;
+            row.M = 1, row.a_MK = static_cast<std::byte*>(a_there.data()) + m * K * dtype_bytes(dtype);
+            DeviceArray one(N * dtype_bytes(dtype));
+            row.d_MN = one.data();
+            multiply_few_rows(gpu_stream(), row);
+            one.read(alone);
+            for (Size n = 0; n < N; ++n) CHECK(alone[n] == d[m * N + n]);
+          }
+        }
+      }
+    }
   }
 }

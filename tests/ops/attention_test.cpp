@@ -108,12 +108,12 @@ TEST_CASE("attention_cached refuses a cache that does not fit", "[ops]") {
     }
     return "none";
   };
-  CHECK(refusal({{}, room, 0, {}, {}}) == "attention_cached: cache.k: expected a tensor, got none");
-  CHECK(refusal({Tensor::zeros({1, 8, 4}, DType::bf16), room, 0, {}, {}}) ==
+  CHECK(refusal({{}, room, 0, {}}) == "attention_cached: cache.k: expected a tensor, got none");
+  CHECK(refusal({Tensor::zeros({1, 8, 4}, DType::bf16), room, 0, {}}) ==
         "attention_cached: cache.k: expected f32, got bf16");
-  CHECK(refusal({room, Tensor::zeros({1, 7, 4}, DType::f32), 0, {}, {}}) ==
+  CHECK(refusal({room, Tensor::zeros({1, 7, 4}, DType::f32), 0, {}}) ==
         "attention_cached: cache.v: expected shape [1, 8, 4], got [1, 7, 4]");
-  CHECK(refusal({Tensor::zeros({1, 8, 5}, DType::f32), room, 0, {}, {}}) ==
+  CHECK(refusal({Tensor::zeros({1, 8, 5}, DType::f32), room, 0, {}}) ==
         "attention_cached: cache.k: expected shape [1, 8, 4], got [1, 8, 5]");
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("attention_cached gives what attention gives, token by token or in par
   for (const double base : {0.0, 100.0}) {
     const Tensor expected = ops::attention(base > 0 ? ops::rope(qkv, heads, base) : qkv, heads);
     for (const std::vector<Size>& parts : {std::vector<Size>(11, 1), {11}, {3, 1, 1, 6}}) {
-      ops::KvCache cache{Tensor::zeros({2, 16, kv}, DType::f64), Tensor::zeros({2, 16, kv}, DType::f64), 0, {}, {}};
+      ops::KvCache cache{Tensor::zeros({2, 16, kv}, DType::f64), Tensor::zeros({2, 16, kv}, DType::f64), 0, {}};
       for (const Size count : parts) {
         const Tensor part = ops::slice(qkv, 1, cache.length, count), before = ops::scale(part, 1);
         check_equal(ops::attention_cached(part, heads, cache, 0, base), ops::slice(expected, 1, cache.length, count),
@@ -139,7 +139,7 @@ TEST_CASE("attention_cached gives what attention gives, token by token or in par
 TEST_CASE("attention_cached: each sequence has its own length", "[ops]") {
   const ops::Heads heads{2, 1, 6};
   const Tensor qkv = normal({2, 9, heads.row()}, 1), expected = ops::attention(ops::rope(qkv, heads, 100), heads);
-  ops::KvCache cache{Tensor::zeros({2, 9, 6}, DType::f64), Tensor::zeros({2, 9, 6}, DType::f64), 0, {}, {}};
+  ops::KvCache cache{Tensor::zeros({2, 9, 6}, DType::f64), Tensor::zeros({2, 9, 6}, DType::f64), 0, {}};
   const std::vector<std::int32_t> lengths{3, 8};
   const auto rows = [](const Tensor& x, Size b, Size begin, Size count) {
     return x.narrow(0, b, 1).narrow(1, begin, count);
@@ -147,7 +147,7 @@ TEST_CASE("attention_cached: each sequence has its own length", "[ops]") {
   const Tensor last = Tensor::empty({2, 1, heads.row()}, DType::f64);
   for (Size b = 0; b < 2; ++b) {
     const Size length = lengths[static_cast<std::size_t>(b)];
-    ops::KvCache own{cache.k.narrow(0, b, 1), cache.v.narrow(0, b, 1), 0, {}, {}};
+    ops::KvCache own{cache.k.narrow(0, b, 1), cache.v.narrow(0, b, 1), 0, {}};
     const Tensor prompt = Tensor::empty({1, length, heads.row()}, DType::f64);
     copy(prompt, rows(qkv, b, 0, length));
     ops::attention_cached(prompt, heads, own, 0, 100);

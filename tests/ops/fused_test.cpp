@@ -139,6 +139,19 @@ TEST_CASE("swiglu and rope: gradients and values", "[ops]") {
   }
 }
 
+TEST_CASE("rms_norm_linear and rms_norm_swiglu: gradients, values of the separate operations, and refusals", "[ops]") {
+  const Tensor x = normal({3, 8}, 1), norm = normal({8}, 2), weight = normal({6, 8}, 3), bias = normal({6}, 4);
+  check_gradient([](auto& t) { return ops::rms_norm_linear(t[0], t[1], 1e-3f, t[2], t[3]); }, {x, norm, weight, bias});
+  check_gradient([](auto& t) { return ops::rms_norm_swiglu(t[0], t[1], 1e-3f, t[2]); }, {x, norm, weight});
+  const Tensor normed = ops::rms_norm(x, norm, 1e-3f);
+  check_equal(ops::rms_norm_linear(x, norm, 1e-3f, weight, bias), ops::linear(normed, weight, bias), 0);
+  check_equal(ops::rms_norm_swiglu(x, norm, 1e-3f, weight), ops::swiglu(ops::linear(normed, weight)), 0);
+  CHECK_THROWS_WITH(ops::rms_norm_linear(x, bias, 1e-3f, weight),
+                    "rms_norm_linear: norm_weight: expected shape [8], got [6]");
+  CHECK_THROWS_WITH(ops::rms_norm_swiglu(x, norm, 1e-3f, normal({5, 8}, 3)),
+                    "swiglu: x: expected an even last size [gate | up], got [3, 5]");
+}
+
 TEST_CASE("qk_norm: gradients, and values beside rms_norm", "[ops]") {
   const ops::Heads heads{4, 2, 6};
   const Tensor qkv = normal({2, 3, heads.row()}, 1), wq = normal({6}, 2), wk = normal({6}, 3);

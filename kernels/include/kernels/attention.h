@@ -91,9 +91,7 @@ struct AttentionCached {
   const std::int32_t* past_B = nullptr;  // given for T = 1: each sequence's own number, in place of `past`
   double rope_base = 0;                  // 0: no rotation
   RopeScaling rope_scaling{};
-  // CUDA: attention_cached_workspace() bytes, and one counter for each sequence and head, zero before the first call.
-  void* workspace = nullptr;
-  std::int32_t* arrivals_BH = nullptr;
+  void* workspace = nullptr;  // CUDA: attention_cached_workspace() bytes
 };
 template <class S>
 void attention_cached(S stream, const AttentionCached& call);

@@ -39,6 +39,6 @@ DocumentWorkspace document_workspace(const AttentionShape& shape);
 bool is_whole_prompt(const AttentionCached& call);
 // One new token: how many query heads of a group a block takes, and into how many parts the keys are split at most.
 Size cached_queries_at_once(const AttentionShape& shape);
-Size cached_splits(const AttentionShape& shape);
+inline constexpr int kCachedParts = 8;
 
 }  // namespace lt::kernels

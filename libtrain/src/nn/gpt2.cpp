@@ -30,7 +30,7 @@ struct GptBlock final : Transformer::Block {
         site(name) {}
 
   Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
-    const Tensor a = attention.attend(attention.packed(norm1(x)), place);
+    const Tensor a = attention.attend(attention.packed(norm1, x), place);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
     const Tensor n = norm2(y);
     return dropout_p == 0 ? ffn(n, y) : ops::add(y, dropout(ffn(n), dropout_p, site + ".ffn"));

@@ -15,6 +15,12 @@ struct GatedFfn : Module {
         down(add<Linear>("down", spec.ffn, spec.width, false, residual_init(spec), std::vector<Size>(),
                          adapter_of(spec, "ffn.down"))) {}
 
+  // Returns swiglu(gate_up(norm(x))).
+  Tensor gated(const RmsNorm& norm, const Tensor& x) const {
+    if (gate_up.is_adapted()) return ops::swiglu(gate_up(norm(x)));
+    return ops::rms_norm_swiglu(x, norm.weight(), norm.eps(), gate_up.weight());
+  }
+
   Linear &gate_up, &down;
 };
 
@@ -30,9 +36,9 @@ struct LlamaBlock final : Transformer::Block {
         site(name) {}
 
   Tensor forward(const Tensor& x, const Transformer::Place& place) const override {
-    const Tensor a = attention.attend(attention.packed(norm1(x)), place, rope_base, rope_scaling);
+    const Tensor a = attention.attend(attention.packed(norm1, x), place, rope_base, rope_scaling);
     const Tensor y = add_residual(attention.proj, a, x, dropout_p, site + ".attention");
-    return add_residual(ffn.down, ops::swiglu(ffn.gate_up(norm2(y))), y, dropout_p, site + ".ffn");
+    return add_residual(ffn.down, ffn.gated(norm2, y), y, dropout_p, site + ".ffn");
   }
 
   RmsNorm& norm1;

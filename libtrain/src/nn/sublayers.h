@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,16 @@ inline std::vector<Size> rows_of(const ops::Heads& heads) {
   return {heads.heads * heads.head_dim, keys, keys};
 }
 
+// Returns norm(x) weight^T + bias.
+template <class Norm>
+Tensor linear_of_norm(const Norm& norm, const Tensor& x, const Tensor& weight, const Tensor& bias = {}) {
+  if constexpr (std::is_same_v<Norm, RmsNorm>) {
+    return ops::rms_norm_linear(x, norm.weight(), norm.eps(), weight, bias);
+  } else {
+    return ops::linear(norm(x), weight, bias);
+  }
+}
+
 struct QkvAttention : Module {
   QkvAttention(const TransformerSpec& spec, bool proj_bias)
       : heads{spec.heads, spec.kv_heads, spec.head_dim},
@@ -35,9 +46,10 @@ struct QkvAttention : Module {
         q_norm(spec.has_qk_norm() ? &add<RmsNorm>("q_norm", spec.head_dim, spec.norm_eps) : nullptr),
         k_norm(spec.has_qk_norm() ? &add<RmsNorm>("k_norm", spec.head_dim, spec.norm_eps) : nullptr) {}
 
-  // Returns the packed rows [B, T, heads.row()] of x [B, T, width].
-  Tensor packed(const Tensor& x) const {
-    Tensor rows = qkv(x);
+  // Returns the packed rows [B, T, heads.row()] of norm(x), x [B, T, width].
+  template <class Norm>
+  Tensor packed(const Norm& norm, const Tensor& x) const {
+    Tensor rows = qkv.is_adapted() ? qkv(norm(x)) : linear_of_norm(norm, x, qkv.weight(), qkv.bias());
     return q_norm == nullptr ? rows : ops::qk_norm(rows, heads, q_norm->weight(), k_norm->weight(), q_norm->eps());
   }
   Tensor attend(const Tensor& rows, const Transformer::Place& place) const {
@@ -74,6 +86,7 @@ struct LmHead final : Transformer::Head {
         lm(spec.tied() ? nullptr : &add<Embedding>("lm", spec.vocab, spec.width, kInit)) {}
 
   Tensor norm(const Tensor& x) const override { return final_norm(x); }
+  Tensor logits(const Tensor& x, const Tensor& table) const override { return linear_of_norm(final_norm, x, table); }
   Tensor weight() const override { return lm != nullptr ? lm->weight() : Tensor(); }
 
   Norm& final_norm;

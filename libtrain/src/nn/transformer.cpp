@@ -31,12 +31,13 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
   return x;
 }
 
+Tensor Transformer::head_table() const { return spec_.tied() ? embed_->table() : head_->weight(); }
+
 Tensor Transformer::loss(const Batch& batch) {
   const Tensor x = hidden(batch.inputs, nullptr, batch.document_starts);
   const Tensor targets = batch.targets;
   return run(*head_, [=, this] {
-    const Tensor weight = spec_.tied() ? embed_->table() : head_->weight();
-    return ops::head_cross_entropy(head_->norm(x), weight, targets, ForwardContext::current().loss);
+    return ops::head_cross_entropy(head_->norm(x), head_table(), targets, ForwardContext::current().loss);
   });
 }
 
@@ -50,18 +51,16 @@ Tensor Transformer::logits(const Tensor& tokens, DecodeState* state) {
     state->length += tokens.dim(1);
     if (tokens.dim(1) > 1) x = ops::slice(x, 1, tokens.dim(1) - 1, 1);
   }
-  return run(*head_,
-             [=, this] { return ops::linear(head_->norm(x), spec_.tied() ? embed_->table() : head_->weight()); });
+  return run(*head_, [=, this] { return head_->logits(x, head_table()); });
 }
 
 DecodeState Transformer::decode_state(Size batch, Size capacity) const {
   DecodeState state;
   const Tensor& like = embed_->table();
   const Shape shape{batch, capacity, spec_.kv_heads * spec_.head_dim};
-  const Tensor arrivals = Tensor::zeros({batch, spec_.heads}, DType::i32, like.device());  // layers take turns
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     state.layers.push_back({Tensor::empty(shape, like.dtype(), like.device()),
-                            Tensor::empty(shape, like.dtype(), like.device()), 0, Tensor(), arrivals});
+                            Tensor::empty(shape, like.dtype(), like.device()), 0, Tensor()});
   }
   return state;
 }
@@ -69,8 +68,7 @@ DecodeState Transformer::decode_state(Size batch, Size capacity) const {
 DecodeState DecodeState::row(Size b) const {
   DecodeState state;
   for (const ops::KvCache& cache : layers) {
-    state.layers.push_back({cache.k.narrow(0, b, 1), cache.v.narrow(0, b, 1), length, Tensor(),
-                            cache.arrivals.defined() ? cache.arrivals.narrow(0, b, 1) : Tensor()});
+    state.layers.push_back({cache.k.narrow(0, b, 1), cache.v.narrow(0, b, 1), length, Tensor()});
   }
   state.length = length;
   return state;

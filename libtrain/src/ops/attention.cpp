@@ -144,8 +144,7 @@ Tensor attention_cached(Tensor qkv, const Heads& heads, KvCache& cache, Size win
                                   .past_B = numbers(cache.lengths),
                                   .rope_base = rope_base,
                                   .rope_scaling = scaling,
-                                  .workspace = workspace.data(),
-                                  .arrivals_BH = numbers(cache.arrivals)});
+                                  .workspace = workspace.data()});
   });
   return out;
 }

@@ -70,6 +70,13 @@ void require_document_starts(std::string_view op, const Tensor& document_starts,
   if (first != 0) fail(op, "first", "0 with document_starts", std::to_string(first));
 }
 
+void check_norm(std::string_view op, std::string_view weight_name, const Tensor& x, const Tensor& weight) {
+  require_float(op, "x", x);
+  require_min_dims(op, "x", x, 1);
+  require_like(op, weight_name, weight, x);
+  require_shape(op, weight_name, weight, {x.dim(-1)});
+}
+
 int require_dim(std::string_view op, const Tensor& tensor, int dim) {
   const int index = dim < 0 ? dim + tensor.dims() : dim;
   if (index < 0 || index >= tensor.dims()) {

@@ -36,6 +36,9 @@ inline const std::int32_t* starts_of(const Tensor& document_starts) {
   return document_starts.defined() ? document_starts.data<std::int32_t>() : nullptr;
 }
 
+// x [..., C], a norm's weight [C].
+void check_norm(std::string_view op, std::string_view weight_name, const Tensor& x, const Tensor& weight);
+
 // Returns the index of a dimension, counting from the end if `dim` is negative. Throws if it is out of range.
 int require_dim(std::string_view op, const Tensor& tensor, int dim);
 

@@ -117,17 +117,10 @@ struct RmsNorm final : Function {
   }
 };
 
-void check_norm(std::string_view op, const Tensor& x, const Tensor& weight) {
-  require_float(op, "x", x);
-  require_min_dims(op, "x", x, 1);
-  require_like(op, "weight", weight, x);
-  require_shape(op, "weight", weight, {x.dim(-1)});
-}
-
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps) {
-  check_norm("layer_norm", x, weight);
+  check_norm("layer_norm", "weight", x, weight);
   if (bias.defined()) {
     require_like("layer_norm", "bias", bias, x);
     require_shape("layer_norm", "bias", bias, {x.dim(-1)});
@@ -136,7 +129,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, flo
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) {
-  check_norm("rms_norm", x, weight);
+  check_norm("rms_norm", "weight", x, weight);
   return record<RmsNorm>(x, weight, eps);
 }
 

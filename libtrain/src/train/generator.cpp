@@ -1,6 +1,9 @@
 // Generates tokens of several sequences with a cache of keys and values. Ids, lengths and random numbers stay on the
-// device. Where all rows read one token, a step is the same work in the same memory, so on CUDA it becomes a graph.
+// device. Where all rows read one token, a step is the same work in the same memory, so on CUDA it becomes a graph, and
+// the device begins the next step before the host has read this one's tokens. If the texts then change, that step is
+// taken back.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 
@@ -39,6 +42,11 @@ struct Generator::Impl {
 
     Size unread() const { return static_cast<Size>(text.size()) - held; }
   };
+  // The tokens of a step on the host.
+  struct Picked {
+    HostStage ids;
+    Event is_there;
+  };
 
   Impl(nn::Transformer& given, Size rows, const SamplingOptions& sampling)
       : model(given),
@@ -53,11 +61,17 @@ struct Generator::Impl {
         picks(Tensor::zeros({rows}, DType::i32, device)),
         logits(Tensor::empty({rows, 1, given.spec().vocab}, like.dtype(), device)),
         memory(device),
-        picked(device, ids.bytes()) {
+        picked{Picked{HostStage(device, ids.bytes()), {}}, Picked{HostStage(device, ids.bytes()), {}}} {
     if (options.repetition_penalty == 1) return;
     seen = Tensor::zeros({rows, model.spec().vocab}, DType::u8, device);
     marks.emplace(device, model.spec().vocab);
     for (RowText& row : texts) row.seen.resize(static_cast<std::size_t>(model.spec().vocab));
+  }
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    if (enqueued > received) Stream::compute(device).synchronize();
   }
 
   Size rows() const { return static_cast<Size>(texts.size()); }
@@ -108,6 +122,11 @@ struct Generator::Impl {
       timing.prefill_tokens += count;
     }
     own.held = static_cast<Size>(own.text.size());
+    send_seen(r);
+  }
+
+  void send_seen(Size r) {
+    const RowText& own = row(r);
     if (own.seen.empty() || device.is_meta()) return;
     std::copy(own.seen.begin(), own.seen.end(), static_cast<std::uint8_t*>(marks->data()));
     marks->send(seen.narrow(0, r, 1).view({model.spec().vocab}));
@@ -141,7 +160,7 @@ struct Generator::Impl {
     });
   }
 
-  // decode() and pick(), all rows with one new token.
+  // All rows with one new token.
   void decode_and_pick() {
     const bool may_capture = device.type == DeviceType::cuda && Context::current().timeline == nullptr;
     if (!may_capture || ++eager_steps <= kStepsBeforeGraph) return decode(), pick();
@@ -154,6 +173,29 @@ struct Generator::Impl {
       graph.emplace(key, stream, [this] { decode(), pick(); });
     }
     graph->launch(stream);
+  }
+
+  // The tokens that pick() has written come to the host.
+  void send_picked() {
+    Picked& to = picked[static_cast<std::size_t>(enqueued++ % 2)];
+    to.ids.receive(ids);
+    to.is_there.record(Stream::compute(device));
+  }
+
+  // Takes back the step that the device is ahead. The next one writes its keys and values again.
+  void take_back() {
+    if (enqueued == received) return;
+    enqueued = received;
+    std::vector<std::int32_t> last, held;
+    for (const RowText& own : texts) {
+      last.push_back(own.text.empty() ? 0 : static_cast<std::int32_t>(own.text.back()));
+      held.push_back(static_cast<std::int32_t>(own.held));
+    }
+    copy(ids, numbers(last, ids.shape(), device));
+    copy(lengths, numbers(held, lengths.shape(), device));
+    copy(picks,
+         numbers(std::vector<std::int32_t>(texts.size(), static_cast<std::int32_t>(received)), picks.shape(), device));
+    for (Size r = 0; r < rows(); ++r) send_seen(r);
   }
 
   const Tokens& step() {
@@ -176,10 +218,16 @@ struct Generator::Impl {
       has_one ? static_cast<void>(++decoded) : unread.push_back(r);
       if (has_one) longest = std::max(longest, own.held);
     }
-    state.lengths = lengths, state.length = longest;
+    state.lengths = lengths;
     if (decoded > 0 && unread.empty()) {
-      decode_and_pick();
+      do {
+        state.length = longest;
+        decode_and_pick();
+        send_picked();
+      } while (graph && enqueued < received + 2);
     } else {
+      take_back();
+      state.length = longest;
       if (decoded > 0) decode();
       for (const Size r : unread) read(r);
       std::vector<std::int32_t> before;  // pick() counts them up
@@ -189,6 +237,7 @@ struct Generator::Impl {
       }
       copy(lengths, numbers(before, {rows()}, device));
       pick();
+      send_picked();
     }
     timing.decode_tokens += decoded;
     receive();
@@ -196,14 +245,14 @@ struct Generator::Impl {
     return tokens;
   }
 
-  // Adds the picked tokens to the texts.
+  // Adds the oldest picked tokens to the texts.
   void receive() {
-    picked.receive(ids);
-    Stream::compute(device).synchronize();
+    const Picked& from = picked[static_cast<std::size_t>(received++ % 2)];
+    from.is_there.synchronize();
     tokens.assign(texts.size(), 0);
     for (std::size_t r = 0; r < texts.size(); ++r) {
       RowText& own = texts[r];
-      if (!device.is_meta()) tokens[r] = static_cast<const std::uint32_t*>(picked.data())[r];
+      if (!device.is_meta()) tokens[r] = static_cast<const std::uint32_t*>(from.ids.data())[r];
       if (own.has_ended) continue;
       own.held = static_cast<Size>(own.text.size());
       append(own, {tokens[r]});
@@ -219,7 +268,8 @@ struct Generator::Impl {
   nn::DecodeState state;
   Tensor ids, lengths, picks, logits, seen;
   StepMemory memory;
-  HostStage picked;
+  std::array<Picked, 2> picked;     // by steps in turn
+  Size enqueued = 0, received = 0;  // steps
   std::optional<HostStage> marks;
   std::optional<StepGraph> graph;
   int eager_steps = 0;

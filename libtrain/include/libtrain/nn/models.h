@@ -57,6 +57,7 @@ class Transformer : public Model {
   };
   struct Head : Module {
     virtual Tensor norm(const Tensor& x) const = 0;
+    virtual Tensor logits(const Tensor& x, const Tensor& table) const = 0;  // norm(x) table^T
     // Undefined if the head uses the embedding's table.
     virtual Tensor weight() const = 0;
   };
@@ -67,6 +68,7 @@ class Transformer : public Model {
  private:
   // Without a `state`, the tokens may be of several documents.
   Tensor hidden(const Tensor& tokens, DecodeState* state, const Tensor& document_starts = {});
+  Tensor head_table() const;
 
   TransformerSpec spec_;
   Embed* embed_ = nullptr;

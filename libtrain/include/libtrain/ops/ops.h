@@ -128,6 +128,13 @@ Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const 
 // silu(x[..., :F]) * x[..., F:] for x [..., 2F] (Shazeer 2020).
 Tensor swiglu(const Tensor& x);
 
+// linear(rms_norm(x, norm_weight, eps), weight, bias), and swiglu(linear(rms_norm(x, norm_weight, eps), gate_up)). With
+// KernelSettings::constant_weights, on CUDA and without a tape, one kernel does it for up to eight rows, and rounds only
+// its result.
+Tensor rms_norm_linear(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& weight,
+                       const Tensor& bias = {});
+Tensor rms_norm_swiglu(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& gate_up);
+
 // In the operations below, `document_starts` (i32 [B, T], may be undefined) is Batch::document_starts: the position in
 // its row where each token's document begins. Starts rise along a row, and none is larger than its token's place;
 // otherwise the behaviour is undefined. Then positions count from there, t - start, `first` must be 0, and attention
@@ -166,7 +173,6 @@ struct KvCache {
   Tensor k, v;      // [B, capacity, kv_heads * head_dim]
   Size length = 0;  // tokens held, or the most of them; advanced by the caller after all layers ran
   Tensor lengths;   // i32 [B], for calls with one token: the tokens held by each sequence; undefined: `length`
-  Tensor arrivals;  // i32 [B, heads], zero; undefined: on CUDA a sequence's keys are not split over blocks
 };
 // Like attention() after rope() (`rope_base` 0: without it), for T new tokens after those of the cache; appends their
 // keys and values. Positions of `lengths` are not checked. Records no gradient.

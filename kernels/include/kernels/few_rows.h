@@ -1,0 +1,32 @@
+// Products of few rows with a matrix of constant weights, as generation needs them for each token. Reading the matrix
+// bounds their speed, so the norm before them and the activation behind them are part of the product. On CUDA only.
+#pragma once
+
+#include "kernels/common.h"
+
+namespace lt::kernels {
+
+inline constexpr Size kMostFewRows = 8;
+
+// d_MN = norm(a)_MK b_NK^T + bias_N + add_MN, or with `gated` silu(gate) * up, where [gate | up] is norm(a) b^T and b
+// has 2N rows. norm is the RMSNorm of a's rows with the weights norm_w_K, or nothing. Sums are f32 and rounded once,
+// where separate operations would round after the norm and before the activation. A row gets the same bits whatever M
+// is.
+struct FewRows {
+  DType dtype;
+  Size M, N, K;
+  void* d_MN;
+  const void *a_MK, *b;
+  const void *bias_N = nullptr, *add_MN = nullptr;  // may be null; not with `gated`
+  const void* norm_w_K = nullptr;
+  float norm_eps = 0;
+  bool gated = false;  // with a norm only
+};
+// Whether the kernel takes such a product. Rows of K elements must be whole packs of 16 bytes.
+constexpr bool can_multiply_few_rows(DType dtype, Size M, Size K) {
+  return M <= kMostFewRows && K > 0 && dtype != DType::f64 && K * dtype_bytes(dtype) % 16 == 0;
+}
+// All pointers to matrices and norm_w_K must be aligned to 16 bytes.
+void multiply_few_rows(CudaStream stream, const FewRows& product);
+
+}  // namespace lt::kernels
