@@ -227,6 +227,10 @@ void export_hf(const std::string& step_directory, const std::string& out_directo
       const std::string& tokenizer = from.manifest.state.tokenizer;
       write_durably(folder / "generation_config.json", generation_config_text(tokenizer));
       if (is_hugging_face_tokenizer(tokenizer)) write_durably(folder / "tokenizer.json", tokenizer);
+      for (const auto& [path, bytes] : from.manifest.state.tokenizer_files) {
+        if (fs::path(path).has_parent_path()) make_folders_durably((folder / path).parent_path());
+        write_durably(folder / path, bytes);
+      }
       const auto files = files_of(from.tensors, options.dtype, options.file_bytes);
       const std::vector<std::string> names = names_of(files);
       if (files.size() > 1) {

@@ -13,6 +13,7 @@
 #include "io/json_depth.h"
 #include "layout.h"
 #include "libtrain/error.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
@@ -130,6 +131,10 @@ void HfFolder::match_tensors() {
 std::string HfFolder::tokenizer() const {
   if (!fs::exists(path_ / kTokenizer)) return "";
   return within(path_, [&] { return read_text(path_ / kTokenizer, kMostTextBytes); });
+}
+
+std::map<std::string, std::string> HfFolder::tokenizer_files() const {
+  return read_tokenizer_files("checkpoint", path_.string());
 }
 
 std::vector<ParameterInfo> HfFolder::parameters() const {

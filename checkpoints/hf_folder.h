@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,6 +34,8 @@ class HfFolder {
   std::vector<ParameterInfo> parameters() const;
   // The text of tokenizer.json; empty if there is none.
   std::string tokenizer() const;
+  // The files of the tokenizer beside it: bytes by path in the folder.
+  std::map<std::string, std::string> tokenizer_files() const;
   // Throws DataError, which names the first difference, unless the folder's parameters are these.
   void require_parameters(const std::vector<ParameterInfo>& parameters) const;
   // Fills the ranges, of masters, with the weights, on the transfer's device, converted to their dtypes.

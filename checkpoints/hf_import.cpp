@@ -25,6 +25,7 @@ std::string import_hf(const std::string& hf_directory, const std::string& out_di
   state.run = draw_run_id();
   state.model = model_to_json(folder.spec(), folder.spec().max_seq);
   state.tokenizer = folder.tokenizer();
+  state.tokenizer_files = folder.tokenizer_files();
   // One rank's file after another, as if as many ranks had saved.
   std::vector<std::vector<StateRange>> files(1);
   Size room = weights_at_once;

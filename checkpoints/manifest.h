@@ -14,6 +14,7 @@ namespace lt::checkpoint {
 
 // Limits of a manifest. No text can make a reader take more memory or stack than the text's own size explains.
 inline constexpr Size kMaxManifestBytes = Size{1} << 30;
+inline constexpr Size kMaxTokenizerFiles = Size{1} << 10;
 inline constexpr Size kMaxParameters = Size{1} << 20;
 inline constexpr Size kMaxFiles = Size{1} << 20;
 inline constexpr Size kMaxDatasets = Size{1} << 20;  // per file

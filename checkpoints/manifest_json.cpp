@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "io/base64.h"
 #include "io/crc32c.h"
 #include "io/json_depth.h"
+#include "io/utf8.h"
 #include "libtrain/error.h"
 #include "manifest.h"
 #include "run_id.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace lt::checkpoint {
 namespace {
@@ -114,9 +117,9 @@ DatasetEntry dataset_from(const Json& json) {
 
 // An array with one element per line.
 template <class T, class Text>
-std::string lines_of(const std::vector<T>& elements, const std::string& indent, Text&& text_of_element) {
+std::string lines_of(const T& elements, const std::string& indent, Text&& text_of_element) {
   std::string text = "[";
-  for (const T& element : elements) text += (text.size() > 1 ? ",\n" : "\n") + indent + text_of_element(element);
+  for (const auto& element : elements) text += (text.size() > 1 ? ",\n" : "\n") + indent + text_of_element(element);
   return text + "]";
 }
 
@@ -198,6 +201,24 @@ ParameterInfo parameter_from(const Json& json) {
   return {text_of(json, "name"), Shape(std::span<const Size>(sizes))};
 }
 
+// Files that are not UTF-8, such as a SentencePiece model, are in base64.
+std::string tokenizer_file_text(const std::pair<const std::string, std::string>& file) {
+  const auto& [name, bytes] = file;
+  Json json = {{"name", name}};
+  is_utf8(bytes) ? json["text"] = bytes : json["base64"] = to_base64(bytes);
+  return json.dump();
+}
+
+// Names are those of a table, because export_hf() writes files of these names.
+std::pair<std::string, std::string> tokenizer_file_from(const Json& json) {
+  const std::string name = text_of(json, "name");
+  if (!is_tokenizer_file(name)) fail_field("tokenizer_files", "the name of a tokenizer's file", name);
+  if (json.contains("text")) return {name, text_of(json, "text")};
+  const auto bytes = from_base64(text_of(json, "base64"));
+  if (!bytes) fail_field("tokenizer_files", name + " in base64", "other text");
+  return {name, *bytes};
+}
+
 // Rethrows the JSON library's errors as DataError.
 template <class Body>
 auto translated(Body&& body) {
@@ -242,6 +263,8 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("files", lines_of(manifest.files, "  ", file_text));
     add("config", Json(state.config).dump());
     add("tokenizer", Json(state.tokenizer).dump());
+    if (!state.tokenizer_files.empty())
+      add("tokenizer_files", lines_of(state.tokenizer_files, "  ", tokenizer_file_text));
     return text;
   });
 }
@@ -286,6 +309,10 @@ Manifest detail::parse_object(const std::string& text) {
     state.config_hash = text_of(json, "config_hash");
     state.config = text_of(json, "config");
     state.tokenizer = text_of(json, "tokenizer");
+    if (json.contains("tokenizer_files")) {
+      for (const Json& file : array_of(json, "tokenizer_files", kMaxTokenizerFiles))
+        state.tokenizer_files.insert(tokenizer_file_from(file));
+    }
     const Json& model = field(json, "model");
     if (!model.is_object()) fail_field("model", "an object", model.type_name());
     state.model = model.empty() ? "" : model.dump();

@@ -125,6 +125,10 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
     const std::string tokenizer =
         R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[{"id":1,"content":"</s>"}]})";
     write_text(hf / "tokenizer.json", tokenizer);
+    write_text(hf / "tokenizer_config.json", "{\"tokenizer_class\": \"GPT2Tokenizer\"}\n");
+    write_text(hf / "tokenizer.model", std::string("\x0a\xff\x00", 3));
+    fs::create_directory(hf / "additional_chat_templates");
+    write_text(hf / "additional_chat_templates/tool.jinja", "{{ tools }}");
     const std::string step = import_hf(hf.string(), out.string(), 1000);
     INFO(item.name);
     CHECK(step == (out / "step-00000000").string());
@@ -147,7 +151,10 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
           }).ends_with("expected a new name or an empty folder, found a folder that holds files"));
     const fs::path again = temp.path() / item.name / "again";
     export_hf(step, again.string());
-    CHECK(read_text(again / "tokenizer.json") == tokenizer);
+    for (const char* const name : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+                                   "additional_chat_templates/tool.jinja", "config.json"}) {
+      CHECK(read_text(again / name) == read_text(hf / name));
+    }
     CHECK(nlohmann::json::parse(read_text(again / "generation_config.json")).at("eos_token_id") == 1);
     CHECK(read_text(again / "model.safetensors") == read_text(hf / "model.safetensors"));
     fs::remove(hf / "model.safetensors");

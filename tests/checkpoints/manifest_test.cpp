@@ -59,10 +59,27 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   CHECK(read.state.config == written.state.config);
   CHECK(read.state.model == written.state.model);
   CHECK(read.state.tokenizer == written.state.tokenizer);
+  CHECK(read.state.tokenizer_files.empty());
+  CHECK_THAT(text, !ContainsSubstring("tokenizer_files"));
+  Manifest with_files = written;
+  with_files.state.tokenizer_files = {{"tokenizer_config.json", "{\"a\": \"\xc3\xa9\"}\r\n"},
+                                      {"additional_chat_templates/a b.jinja", ""},
+                                      {"tokenizer.model", std::string("\x0a\xff\x00\x01", 4)}};
+  CHECK(parse_manifest(manifest_text(with_files)).state.tokenizer_files == with_files.state.tokenizer_files);
   CHECK(read.files[1].crc == 0xabcdef01u);
   CHECK(read.files[1].crc_metadata == 9);
   CHECK(read.files[1].datasets[2].begin == 4);
   CHECK(parse_file_entry(file_entry_text(written.files[0])).datasets[0].blocks == std::vector<std::uint32_t>{17u});
+}
+
+TEST_CASE("manifest: only files of a tokenizer are read as such", "[checkpoints]") {
+  for (const char* const name : {"config.json", "../tokenizer_config.json", "/etc/passwd", "tokenizer.json", "",
+                                 "additional_chat_templates/../a.jinja", "additional_chat_templates/.jinja"}) {
+    Manifest manifest = two_files();
+    manifest.state.tokenizer_files = {{name, "text"}};
+    CHECK(error_of(manifest) ==
+          std::string("manifest.json: field tokenizer_files: expected the name of a tokenizer's file, found ") + name);
+  }
 }
 
 TEST_CASE("manifest: its checksum is that of all bytes before the last field's line", "[checkpoints]") {

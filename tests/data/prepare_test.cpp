@@ -138,3 +138,37 @@ TEST_CASE("prepare: wrong options", "[data]") {
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .field = "x", .chat = "plain"}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .tokenizer = "bpe", .out = folder / "out"}), UsageError);
 }
+
+TEST_CASE("prepare: the files beside a tokenizer.json are copied as they are", "[data]") {
+  const TempFolder folder;
+  const std::string text = folder.write("a.txt", "the a");
+  std::filesystem::create_directories(folder / "model/additional_chat_templates");
+  const std::pair<const char*, std::string> files[] = {
+      {"tokenizer_config.json", "{\"tokenizer_class\": \"GPT2Tokenizer\"}"},
+      {"chat_template.jinja", "{{ messages }}\r\n"},
+      {"additional_chat_templates/tool.jinja", "{{ tools }}"},
+      {"tokenizer.model", std::string("\x0a\xff\x00\x01", 4)}};
+  for (const auto& [name, bytes] : files) folder.write(std::string("model/") + name, bytes);
+  folder.write("model/config.json", "{}");
+  folder.write("model/notes.txt", "");
+  const std::string json = folder.write("model/tokenizer.json", lt_test::byte_level_tokenizer(""));
+  const auto prepare = [&](const std::string& tokenizer, const char* out) {
+    lt::prepare({.inputs = {text}, .tokenizer = tokenizer, .out = folder / out, .val_fraction = 0});
+    return lt_test::names_in(folder / out);
+  };
+  using Names = std::vector<std::string>;
+  for (int call = 0; call < 2; ++call) {
+    CHECK(prepare(json, "out") == Names{"additional_chat_templates", "chat_template.jinja", "tokenizer.json",
+                                        "tokenizer.model", "tokenizer_config.json", "train.bin"});
+    for (const auto& [name, bytes] : files) CHECK(folder.read(std::string("out/") + name) == bytes);
+  }
+  CHECK(prepare(folder / "out/tokenizer.json", "out").size() == 6);  // from where they are
+  CHECK(prepare("byte", "bytes") == Names{"tokenizer.json", "train.bin"});
+  // A file of another name is no folder of a model, and what the earlier tokenizer left is not its own.
+  const std::string alone = folder.write("model/alone.json", lt_test::byte_level_tokenizer(""));
+  CHECK(prepare(alone, "alone") == Names{"tokenizer.json", "train.bin"});
+  CHECK(message_of<UsageError>([&] { prepare(alone, "out"); }) ==
+        "out: " + (folder / "out") +
+            "/additional_chat_templates/tool.jinja: expected no file of another tokenizer than " + alone +
+            ", found one");
+}

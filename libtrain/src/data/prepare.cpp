@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/document_reader.h"
@@ -16,6 +17,7 @@
 #include "device/fault.h"
 #include "io/crc32c.h"
 #include "libtrain/error.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace lt {
 namespace fs = std::filesystem;
@@ -72,6 +74,23 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
                                    options.pack > 0};
   // Names of files need not be UTF-8.
   return identity.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+// The files beside a model's tokenizer.json. Throws UsageError if `out` has one that is not among them: it would pass
+// for a file of this tokenizer.
+std::map<std::string, std::string> files_beside(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  if (tokenizer.bytes_per_token() == 1) return {};
+  const fs::path json = options.tokenizer;
+  std::map<std::string, std::string> files;
+  if (json.filename() == "tokenizer.json") files = read_tokenizer_files("data", json.parent_path());
+  for (const auto& [path, bytes] : read_tokenizer_files("data", options.out)) {
+    if (files.contains(path)) continue;
+    throw UsageError("data",
+                     fmt::format("out: {}/{}: expected no file of another tokenizer than {}, found one", options.out,
+                                 path, options.tokenizer),
+                     "another --out, or remove that file: with train.bin it would belong to the tokenizer");
+  }
+  return files;
 }
 
 // Makes the output's folder; removes those that it made unless it is told to keep them.
@@ -165,6 +184,7 @@ PrepareResult prepare(const PrepareOptions& options) {
   }
   const std::vector<std::string> paths = expand_files(options.inputs);
   const std::string json = tokenizer->to_json();
+  std::map<std::string, std::string> tokenizer_files = files_beside(options, *tokenizer);
 
   OutputFolder out(options.out);
   const std::string spool_folder = options.out + kSpoolFolder;
@@ -181,7 +201,8 @@ PrepareResult prepare(const PrepareOptions& options) {
   }
   result.bytes = spool.state().bytes;
   set_fault_step(0);
-  write_prepared_files(options, spool, tokenizer->end_of_text(), json, result);
+  tokenizer_files["tokenizer.json"] = json;
+  write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result);
   out.keep();
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -102,7 +103,7 @@ class BlockWriter {
   std::vector<std::uint8_t> targets_;
 };
 
-// Whether a file could be an output of `prepare` other than tokenizer.json.
+// Whether a file could be a token file or a mask.
 bool is_output(std::string name) {
   if (!name.ends_with(".bin") && !name.ends_with(".mask")) return false;
   name.resize(name.rfind('.'));
@@ -117,9 +118,19 @@ bool is_output(std::string name) {
 void remove_temporary(const std::string& folder) {
   for (const fs::path& path : readable_entries(folder)) {
     const std::string name = path.filename().string(), final_name = name.substr(0, name.find(".tmp-"));
-    if (final_name != name && (is_output(final_name) || final_name == "tokenizer.json"))
-      remove_pending(folder + "/" + final_name);
+    if (final_name != name && is_output(final_name)) remove_pending(folder + "/" + final_name);
   }
+}
+
+// A file with all its bytes on disk, which still has to be committed.
+std::unique_ptr<PendingFile> pending_file(const std::string& path, const std::string& bytes) {
+  std::error_code ignored;  // opening says what is wrong
+  fs::create_directory(fs::path(path).parent_path(), ignored);
+  remove_pending(path);
+  auto file = std::make_unique<PendingFile>("data", path);
+  file->write(bytes.data(), bytes.size());
+  file->finish();
+  return file;
 }
 
 // Removes the outputs of earlier calls, which are of other text.
@@ -134,7 +145,7 @@ void remove_others(const std::string& folder, const std::set<std::string>& writt
 }  // namespace
 
 void write_prepared_files(const PrepareOptions& options, const Spool& spool, std::optional<std::uint32_t> end_of_text,
-                          const std::string& tokenizer_json, PrepareResult& result) {
+                          const std::map<std::string, std::string>& tokenizer_files, PrepareResult& result) {
   remove_temporary(options.out);
   const bool is_packed = options.pack > 0, has_val = options.val_fraction > 0;
   Size units = spool.state().tokens;
@@ -164,11 +175,12 @@ void write_prepared_files(const PrepareOptions& options, const Spool& spool, std
     copy_tokens(spool, 0, train, train_files);
     copy_tokens(spool, train, units, val_files);
   }
-  PendingFile tokenizer_file("data", options.out + "/tokenizer.json");
-  tokenizer_file.write(tokenizer_json.data(), tokenizer_json.size());
-  tokenizer_file.finish();
   std::vector<PendingFile*> files = train_files.finish();
-  files.push_back(&tokenizer_file);
+  std::vector<std::unique_ptr<PendingFile>> of_tokenizer;
+  for (const auto& [path, bytes] : tokenizer_files) {
+    of_tokenizer.push_back(pending_file(options.out + "/" + path, bytes));
+    files.push_back(of_tokenizer.back().get());
+  }
   for (PendingFile* const file : val_files.finish()) files.push_back(file);
   fault_point("prepare-rename");
   for (PendingFile* const file : files) file->commit();

@@ -1,6 +1,7 @@
 // The last step of `prepare`: from the spool to the files that it is asked for.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -9,9 +10,9 @@
 
 namespace lt {
 
-// Writes token files, masks and tokenizer.json, and removes those that earlier calls left and this one does not write.
-// `end_of_text` fills packed blocks.
+// Writes token files, masks and `tokenizer_files` (bytes by path in the folder), and removes the token files and masks
+// that earlier calls left and this one does not write. `end_of_text` fills packed blocks.
 void write_prepared_files(const PrepareOptions& options, const Spool& spool, std::optional<std::uint32_t> end_of_text,
-                          const std::string& tokenizer_json, PrepareResult& result);
+                          const std::map<std::string, std::string>& tokenizer_files, PrepareResult& result);
 
 }  // namespace lt

@@ -18,6 +18,7 @@
 #include "nn/lora.h"
 #include "record/short_text.h"
 #include "record/system_memory.h"
+#include "tokenizer/tokenizer_files.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
@@ -153,6 +154,8 @@ void Run::open_tokenizer(const std::string& path) {
   if (tokenizer_text.empty()) return;
   const bool is_needed = config.train.sample_every > 0 || config.data.documents == "mask";
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
+  const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
+  if (!is_bytes) tokenizer_files = read_tokenizer_files("data", std::filesystem::path(path).parent_path());
 }
 
 // The order of samples depends on the number of tokens, so that number must not change.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,12 +45,13 @@ struct Run {
   const std::unique_ptr<nn::Transformer> model;
   Plan plan;
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<TokenLoader> data;       // null if the configuration names no files
-  std::vector<ValidationSet> validation;   // one for each entry of data.val; empty without evaluations
-  std::unique_ptr<KernelProfile> kernels;  // null without record.profile_steps
-  std::string tokenizer_text;              // the tokenizer.json beside the training data; empty if missing
-  std::unique_ptr<Tokenizer> tokenizer;    // null if missing or unreadable for this version
-  std::string base, base_digest;           // as in checkpoint::RunState
+  std::unique_ptr<TokenLoader> data;                   // null if the configuration names no files
+  std::vector<ValidationSet> validation;               // one for each entry of data.val; empty without evaluations
+  std::unique_ptr<KernelProfile> kernels;              // null without record.profile_steps
+  std::string tokenizer_text;                          // the tokenizer.json beside the training data; empty if missing
+  std::map<std::string, std::string> tokenizer_files;  // beside it, as in checkpoint::RunState
+  std::unique_ptr<Tokenizer> tokenizer;                // null if missing or unreadable for this version
+  std::string base, base_digest;                       // as in checkpoint::RunState
   RunStart start;
   RunLog log;
   std::vector<StartStage> start_stages;

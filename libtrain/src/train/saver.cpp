@@ -38,7 +38,7 @@ checkpoint::RunState state_of_run(const Run& run) {
   state.seed = run.config.train.seed;
   state.config = to_toml(run.config), state.config_hash = config_hash(run.config);
   state.model = checkpoint::model_to_json(run.model->spec(), run.config.train.seq);
-  state.tokenizer = run.tokenizer_text;
+  state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;
   state.eval_loss = run.eval_loss;
   return state;

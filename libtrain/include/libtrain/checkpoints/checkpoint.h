@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -32,6 +33,8 @@ struct RunState {
   std::string config_hash;
   std::string model;      // the model's description for export and sample: a JSON object
   std::string tokenizer;  // tokenizer.json, or empty
+  // The files beside tokenizer.json in a Hugging Face folder, as they came: bytes by path in the folder.
+  std::map<std::string, std::string> tokenizer_files = {};
   // A run that saves adapters alone has here the absolute path of the weights beneath them (empty: the initial weights
   // of `seed`) and a digest of these weights. The digest of any other run is empty.
   std::string base = {}, base_digest = {};
@@ -153,9 +156,9 @@ struct HfExportOptions {
 };
 
 // Writes `out_directory` with config.json and model.safetensors, or several files with an index, which `transformers`
-// loads, and with tokenizer.json if the checkpoint has one in Hugging Face's own format. The folder is written under
-// another name and renamed, so it exists whole or not at all. One tensor is in memory at a time. Throws DataError if
-// the checkpoint is damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
+// loads, and with the tokenizer's files as they came, if it is one of Hugging Face's format. The folder is written
+// under another name and renamed, so it exists whole or not at all. One tensor is in memory at a time. Throws DataError
+// if the checkpoint is damaged, if the format cannot express its model, or if `out_directory` exists and is not empty.
 void export_hf(const std::string& step_directory, const std::string& out_directory,
                const HfExportOptions& options = {});
 

@@ -45,7 +45,9 @@ struct PrepareResult {
 // Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another. A text file is
 // one text with nothing after it, unless a separator divides it. A document (a JSON line, or what a separator ends)
 // ends with the tokenizer's end-of-text token, unless the tokenizer is that of bytes. train-00001.bin and so on follow
-// where a file would exceed max_file_tokens. Beside a .bin stands a .mask where some of its tokens are no targets.
+// where a file would exceed max_file_tokens. Beside a .bin stands a .mask where some of its tokens are no targets. The
+// files that belong to a tokenizer.json and stand beside it are copied: class, special tokens, chat templates,
+// vocabularies.
 //
 // Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed, the
 // next call with the same options and unchanged inputs goes on from there, which gives the same files. All files are

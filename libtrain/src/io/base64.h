@@ -1,0 +1,14 @@
+// Bytes as text of JSON (RFC 4648, section 4).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lt {
+
+std::string to_base64(std::string_view bytes);
+// Returns nullopt for text that to_base64() does not write.
+std::optional<std::string> from_base64(std::string_view text);
+
+}  // namespace lt

@@ -1,0 +1,64 @@
+// Finds and reads the files beside a tokenizer.json.
+#include "tokenizer/tokenizer_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "io/readable.h"
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+
+namespace lt {
+namespace fs = std::filesystem;
+namespace {
+
+// Names that transformers gives them (tokenization_utils_base.py, utils/hub.py, VOCAB_FILES_NAMES of the classes).
+constexpr std::string_view kNames[] = {
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+};
+// A folder of chat templates that have names.
+constexpr std::string_view kTemplates = "additional_chat_templates/", kTemplate = ".jinja";
+
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+bool is_tokenizer_file(std::string_view path) {
+  if (std::ranges::find(kNames, path) != std::end(kNames)) return true;
+  if (!path.starts_with(kTemplates)) return false;
+  path.remove_prefix(kTemplates.size());
+  return path.size() > kTemplate.size() && path.ends_with(kTemplate) && path.front() != '.' &&
+         path.find('/') == std::string_view::npos && path.find('\0') == std::string_view::npos;
+}
+
+std::map<std::string, std::string> read_tokenizer_files(const std::string& component, const std::string& folder) {
+  std::vector<std::string> paths(std::begin(kNames), std::end(kNames));
+  for (const fs::path& entry : readable_entries(fs::path(folder) / kTemplates)) {
+    paths.push_back(std::string(kTemplates) + entry.filename().string());
+  }
+  std::map<std::string, std::string> files;
+  for (const std::string& path : paths) {
+    const fs::path whole = fs::path(folder) / path;
+    std::error_code missing;
+    if (!is_tokenizer_file(path) || !fs::exists(whole, missing)) continue;
+    FileText file = read_file(whole.string(), true, kMostBytes);
+    if (!file.problem.empty())
+      throw DataError(component, whole.string() + ": expected a readable file, found: " + file.problem);
+    files.emplace(path, std::move(file.text));
+  }
+  return files;
+}
+
+}  // namespace lt
