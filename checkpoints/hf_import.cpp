@@ -8,6 +8,7 @@
 #include "layout.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/device/phase.h"
+#include "libtrain/tokenizer/tokenizer.h"
 #include "manifest.h"
 #include "model_json.h"
 #include "shard_file.h"
@@ -16,7 +17,8 @@
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
 
-std::string import_hf(const std::string& hf_directory, const std::string& out_directory, Size weights_at_once) {
+std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
+                      std::vector<std::string>* notes, Size weights_at_once) {
   const PhaseScope phase(Phase::save);
   const HfFolder folder(hf_directory);
   const fs::path parent = out_directory;
@@ -26,6 +28,9 @@ std::string import_hf(const std::string& hf_directory, const std::string& out_di
   state.model = model_to_json(folder.spec(), folder.spec().max_seq);
   state.tokenizer = folder.tokenizer();
   state.tokenizer_files = folder.tokenizer_files();
+  const std::string named = state.tokenizer.empty() ? "" : "/tokenizer.json";
+  const std::string problem = unsupported_reason(state.tokenizer, state.tokenizer_files, hf_directory + named);
+  if (notes != nullptr && !problem.empty()) notes->push_back(problem);
   // One rank's file after another, as if as many ranks had saved.
   std::vector<std::vector<StateRange>> files(1);
   Size room = weights_at_once;

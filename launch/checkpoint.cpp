@@ -125,7 +125,13 @@ Run set_up_checkpoint(CLI::App& app) {
   CLI::App* from = add(
       "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
       [](const Options& options) {
-        const std::string made = checkpoint::import_hf(options.path, options.out);
+        std::vector<std::string> notes;
+        const std::string made = checkpoint::import_hf(options.path, options.out, &notes);
+        for (const std::string& note : notes) {
+          fmt::print(stderr,
+                     "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer\n",
+                     note);
+        }
         fmt::print("{}: imported {}\n", made, options.path);
         return ExitCode::ok;
       },

@@ -20,6 +20,7 @@ template <class Body>
 auto in_words_of_options(Body&& body) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"train.seq", "--seq"},
+      {"data: expected the tokenizer", "--data: expected the tokenizer"},
       {"data.format=raw16", "--format raw16"},
       {"model.vocab must be at least the vocabulary of the tokenizer that prepared the file",
        "the file must be prepared with the tokenizer of the model"}};

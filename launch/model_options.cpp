@@ -39,7 +39,10 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
   if (world.rank() == 0) {
     for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
   }
-  if (!options.tokenizer.empty()) loaded.tokenizer = make_tokenizer(options.tokenizer);
+  if (!options.tokenizer.empty()) {
+    loaded.tokenizer = make_tokenizer(options.tokenizer);
+    loaded.tokenizer_text = loaded.tokenizer->to_json(), loaded.tokenizer_name = options.tokenizer;
+  }
   return loaded;
 }
 

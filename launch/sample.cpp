@@ -141,7 +141,10 @@ Run set_up_sample(CLI::App& app) {
     check_options(*o);
     LoadedModel loaded = load_model(o->model, invocation.world);
     if (loaded.tokenizer == nullptr) {
-      throw DataError("checkpoint", loaded.directory + "/manifest.json: tokenizer: expected one, found none",
+      throw DataError("checkpoint",
+                      loaded.tokenizer_problem.empty()
+                          ? loaded.directory + "/manifest.json: tokenizer: expected one, found none"
+                          : loaded.tokenizer_problem,
                       "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
     }
     report_rates(run_sample(*o, loaded), loaded);

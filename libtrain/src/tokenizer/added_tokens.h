@@ -16,6 +16,8 @@ struct AddedToken {
   bool lstrip = false, rstrip = false;  // takes the white space before it, after it
   bool normalized = false;              // looked for in the normalized text
   bool special = false;
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 // A piece of a text: an added token, or text between them.

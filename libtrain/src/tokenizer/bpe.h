@@ -21,6 +21,8 @@ struct BpeOptions {
   std::optional<std::uint32_t> unknown{};  // what a character becomes that is still outside
   bool fuse_unknown = false;               // neighbours that are unknown become one token
   bool ignore_merges = false;              // a word that is a token becomes it, whatever the merges say
+
+  bool operator==(const BpeOptions&) const = default;
 };
 
 class Bpe {

@@ -19,6 +19,7 @@ struct Normalizer {
 
   // `continues`: the text continues a section, so nothing is put before it.
   std::string operator()(std::string_view text, bool continues = false) const;
+  bool operator==(const Normalizer&) const = default;
 };
 
 // U+2581, which stands for a space in Metaspace tokenizers.
@@ -36,6 +37,7 @@ struct PreTokenizer {
   // Applies what is not cutting to a section of the text. `begins_text`: it is the first. `continues`: it continues a
   // section, so nothing is put before it.
   std::string prepared(std::string text, bool begins_text, bool continues) const;
+  bool operator==(const PreTokenizer&) const = default;
 };
 
 // Cuts one text by the splits of a PreTokenizer. Each thread needs one of its own.

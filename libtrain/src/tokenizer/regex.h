@@ -22,6 +22,7 @@ class Regex {
   explicit Regex(const std::string& pattern);
 
   const std::string& pattern() const;
+  bool operator==(const Regex& other) const { return pattern() == other.pattern(); }
 
   // Finds matches. Each thread needs a matcher of its own.
   class Matcher {

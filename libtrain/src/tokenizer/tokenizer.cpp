@@ -2,10 +2,10 @@
 #include "libtrain/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
-#include "io/json_depth.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -15,11 +15,6 @@
 
 namespace lt {
 namespace {
-
-// The result is not an object if the text is invalid JSON or nests deeper than a tokenizer file does.
-nlohmann::json parsed(const std::string& text) {
-  return json_depth(text) > kMaxJsonDepth ? nlohmann::json() : nlohmann::json::parse(text, nullptr, false);
-}
 
 // Takes the characters that are complete from `bytes`.
 std::string take_complete(std::string& bytes) {
@@ -85,6 +80,22 @@ std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const st
   }
 }
 
+std::string unsupported_reason(const std::string& text, const std::map<std::string, std::string>& other_files,
+                               const std::string& where) {
+  if (text.empty()) {
+    if (other_files.empty()) return "";
+    std::vector<std::string> names;
+    for (const auto& [name, bytes] : other_files) names.push_back(name);
+    return fmt::format("{}: expected a tokenizer.json, found only {}", where, fmt::join(names, ", "));
+  }
+  try {
+    tokenizer_from_json(text, where);
+    return "";
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
   if (name_or_path == "byte") return make_byte_tokenizer();
   if (!name_or_path.ends_with(".json")) {
@@ -95,7 +106,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {
-  const auto json = parsed(text);
+  const auto json = parsed_tokenizer(text);
   if (!json.is_object()) throw DataError("data", where + ": expected a JSON object");
   if (is_hugging_face_tokenizer(json)) {
     TokenizerDescription description = read_tokenizer_json(json, where);

@@ -244,13 +244,15 @@ void read_model(const Part& model, TokenizerDescription& to) {
 
 }  // namespace
 
+Json parsed_tokenizer(const std::string& text) {
+  return json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+}
+
 bool is_hugging_face_tokenizer(const Json& json) {
   return json.is_object() && json.contains("model") && json["model"].is_object() && json["model"].contains("vocab");
 }
 
-bool is_hugging_face_tokenizer(const std::string& text) {
-  return json_depth(text) <= kMaxJsonDepth && is_hugging_face_tokenizer(Json::parse(text, nullptr, false));
-}
+bool is_hugging_face_tokenizer(const std::string& text) { return is_hugging_face_tokenizer(parsed_tokenizer(text)); }
 
 TokenizerDescription read_tokenizer_json(const Json& json, const std::string& where) {
   const Part file(json, where, "");

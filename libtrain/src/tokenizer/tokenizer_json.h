@@ -28,6 +28,8 @@ struct TokenizerDescription {
   TokenDecoder decoder;
 };
 
+// The JSON of a file's text; not an object if the text is invalid or nests deeper than a tokenizer file does.
+nlohmann::json parsed_tokenizer(const std::string& text);
 bool is_hugging_face_tokenizer(const nlohmann::json& json);
 // The same for a file's text, which may be anything.
 bool is_hugging_face_tokenizer(const std::string& text);

@@ -81,8 +81,11 @@ Batch row_of(const LoadedModel& loaded, const Question& question, const std::str
 
 ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group) {
   if (loaded.tokenizer == nullptr) {
-    throw UsageError("data", "choices: expected a model with a tokenizer, found none",
-                     "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
+    throw UsageError(
+        "data",
+        "choices: expected a model with a tokenizer, found " +
+            (loaded.tokenizer_problem.empty() ? "none" : "one of another kind: " + loaded.tokenizer_problem),
+        "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
   }
   ChoicesResult own;
   Size index = 0;

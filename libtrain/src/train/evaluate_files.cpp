@@ -7,6 +7,7 @@
 
 #include "libtrain/error.h"
 #include "libtrain/train/evaluate.h"
+#include "train/data_tokenizers.h"
 #include "train/evaluation.h"
 #include "train/loaded_model.h"
 
@@ -46,6 +47,10 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
     }
     if (const Size most = loaded.model->spec().max_seq; seq > most) {
       throw UsageError("data", fmt::format("train.seq: expected at most model.max_seq {}, got {}", most, seq));
+    }
+    if (group.rank() == 0) {
+      require_tokenizer({"the model", loaded.tokenizer_name, loaded.tokenizer_text}, tokenizers_beside("data", files),
+                        TokenizerMatch::overlapping);
     }
     for (const std::string& entry : files) {
       const BatchShape shape{micro_batch, 1, seq, group.rank(), group.size()};

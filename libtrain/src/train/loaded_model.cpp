@@ -100,8 +100,12 @@ LoadedModel load_model(const std::string& directory, const LoadOptions& options)
     if (!found.folder.empty()) break;
   }
   if (found.folder.empty()) throw checkpoint::no_valid_checkpoint(directory, loaded.passed_over);
-  const std::string& tokenizer = found.state.tokenizer;
-  if (!tokenizer.empty()) loaded.tokenizer = supported_tokenizer(tokenizer, found.folder + "/manifest.json");
+  const std::string where = found.folder + "/manifest.json: tokenizer";
+  loaded.tokenizer_text = found.state.tokenizer;
+  loaded.tokenizer_name = (loaded.tokenizer_text.empty() ? "none in " : "") + found.folder + "/manifest.json";
+  if (!loaded.tokenizer_text.empty()) loaded.tokenizer = supported_tokenizer(loaded.tokenizer_text, where);
+  if (loaded.tokenizer == nullptr)
+    loaded.tokenizer_problem = unsupported_reason(loaded.tokenizer_text, found.state.tokenizer_files, where);
   loaded.step = found.state.step;
   loaded.directory = found.folder;
   return loaded;

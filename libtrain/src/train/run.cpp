@@ -19,6 +19,7 @@
 #include "record/short_text.h"
 #include "record/system_memory.h"
 #include "tokenizer/tokenizer_files.h"
+#include "train/data_tokenizers.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
@@ -62,6 +63,7 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     if (world.rank() != 0) return;
     start = examine_run_folder(config);
+    require_tokenizer_of_base();
   });
   load_state();
   collectively(control, [&] {
@@ -126,7 +128,13 @@ void Run::open_data() {
     throw UsageError("config", "data.train: expected token files, got none",
                      "make them with: ltrain prepare --input FILE --tokenizer byte --out data");
   }
-  if (!sources.empty()) open_tokenizer(std::filesystem::path(sources[0].files[0]).parent_path() / "tokenizer.json");
+  if (!sources.empty()) {
+    open_tokenizer(folder_of_tokenizer(sources));
+    if (world.rank() == 0) {
+      const std::vector<NamedTokenizer> all = tokenizers_of_data(config);
+      if (!all.empty()) require_tokenizer(all.front(), all, TokenizerMatch::same);
+    }
+  }
   DataOptions options{.vocab = model->spec().vocab};
   if (config.data.documents == "mask" && !sources.empty())
     options.document_end = end_of_documents(config, tokenizer.get());
@@ -149,13 +157,21 @@ void Run::open_data() {
   }
 }
 
-void Run::open_tokenizer(const std::string& path) {
+void Run::open_tokenizer(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / "tokenizer.json").string();
   if (std::filesystem::exists(path)) tokenizer_text = read_whole_file("data", path);
   if (tokenizer_text.empty()) return;
   const bool is_needed = config.train.sample_every > 0 || config.data.documents == "mask";
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
   const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
-  if (!is_bytes) tokenizer_files = read_tokenizer_files("data", std::filesystem::path(path).parent_path());
+  if (!is_bytes) tokenizer_files = read_tokenizer_files("data", folder);
+}
+
+// A run that goes on has its weights from a checkpoint, and model.from may be gone.
+void Run::require_tokenizer_of_base() const {
+  if (config.model.from.empty() || checkpoint::newest_valid(start.candidates) != nullptr) return;
+  if (const auto base = tokenizer_of_base(config))
+    require_tokenizer(*base, tokenizers_of_data(config), TokenizerMatch::extended);
 }
 
 // The order of samples depends on the number of tokens, so that number must not change.

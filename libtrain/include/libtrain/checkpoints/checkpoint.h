@@ -169,9 +169,10 @@ void export_adapters(const std::string& step_directory, const std::string& out_d
 
 // Makes a checkpoint `step-00000000` under `out_directory` of a folder in Hugging Face's format, with its weights in
 // f32, its model and its tokenizer, and without optimizer states. A file of it has `weights_at_once` weights, which are
-// in memory at a time. Returns the step's folder. Throws DataError if the folder is broken or its model cannot be
+// in memory at a time. Appends to `notes` what this version does not support of the tokenizer, whose files are kept.
+// Returns the step's folder. Throws DataError if the folder or its tokenizer.json is broken, if its model cannot be
 // represented, or if `out_directory` exists and is not empty.
 std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
-                      Size weights_at_once = Size{256} << 20);
+                      std::vector<std::string>* notes = nullptr, Size weights_at_once = Size{256} << 20);
 
 }  // namespace lt::checkpoint

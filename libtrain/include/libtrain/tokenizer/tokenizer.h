@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,5 +75,10 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where);
 // The same, but null for a kind that is not supported: checkpoints keep and export such a file. Throws DataError.
 std::unique_ptr<Tokenizer> supported_tokenizer(const std::string& text, const std::string& where);
+// Why this version has no tokenizer for a model with this tokenizer.json, or with none ("") and these other files of a
+// tokenizer: what is not supported, after `where`. Empty if it has one, or if the model has no such files. Throws
+// DataError for a broken tokenizer.json.
+std::string unsupported_reason(const std::string& text, const std::map<std::string, std::string>& other_files,
+                               const std::string& where);
 
 }  // namespace lt

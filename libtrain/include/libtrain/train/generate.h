@@ -82,6 +82,9 @@ std::vector<std::uint32_t> sample(nn::Transformer& model, const std::vector<std:
 struct LoadedModel {
   std::unique_ptr<nn::Transformer> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the checkpoint has none that this version reads
+  std::string tokenizer_text;            // its tokenizer.json; empty if there is none
+  std::string tokenizer_name;            // its place, in messages
+  std::string tokenizer_problem;         // what is not supported of a tokenizer that the checkpoint has
   Size step = 0, seq = 0;
   bool separates_documents = false;  // trained with data.documents=mask
   std::string directory;

@@ -1,0 +1,86 @@
+// Reads and compares tokenizers.
+#include "train/data_tokenizers.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "data/file_list.h"
+#include "hf_folder.h"
+#include "io/whole_file.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
+#include "libtrain/train/run_options.h"
+#include "tokenizer/same_tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
+
+namespace lt {
+namespace fs = std::filesystem;
+namespace {
+
+NamedTokenizer read_tokenizer(const std::string& key, const fs::path& folder) {
+  const fs::path path = folder / "tokenizer.json";
+  if (!fs::exists(path)) return {key, "no tokenizer.json in " + (folder.empty() ? "." : folder.string()), ""};
+  return {key, path.string(), read_whole_file("data", path.string())};
+}
+
+std::string shown(const NamedTokenizer& tokenizer) {
+  return is_hugging_face_tokenizer(tokenizer.text) ? tokenizer.place : fmt::format("bytes ({})", tokenizer.place);
+}
+
+}  // namespace
+
+std::string folder_of_tokenizer(const std::vector<DataSource>& sources) {
+  return fs::path(expand_files(sources.at(0).files).at(0)).parent_path().string();
+}
+
+std::vector<NamedTokenizer> tokenizers_beside(const std::string& key, const std::vector<std::string>& files) {
+  std::vector<NamedTokenizer> tokenizers;
+  std::set<fs::path> seen;
+  for (const std::string& file : expand_files(files)) {
+    if (!fs::exists(file)) continue;
+    const fs::path folder = fs::path(file).parent_path();
+    if (seen.insert(folder).second) tokenizers.push_back(read_tokenizer(key, folder));
+  }
+  return tokenizers;
+}
+
+std::vector<NamedTokenizer> tokenizers_of_data(const Config& resolved) {
+  std::vector<NamedTokenizer> all;
+  const auto add = [&](const std::string& key, const std::vector<std::string>& files) {
+    const auto more = tokenizers_beside(key, files);
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  for (std::size_t i = 0; i < resolved.data.sources.size(); ++i) {
+    add(fmt::format("data.sources[{}]", i), resolved.data.sources[i].files);
+  }
+  if (resolved.data.sources.empty()) add("data.train", resolved.data.train);
+  if (resolved.train.eval_every > 0) add("data.val", resolved.data.val);
+  return all;
+}
+
+std::optional<NamedTokenizer> tokenizer_of_base(const Config& resolved) {
+  const std::string& from = resolved.model.from;
+  if (checkpoint::is_hf_folder(from)) return read_tokenizer("model.from", from);
+  const auto candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
+  const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
+  if (newest == nullptr) return std::nullopt;
+  const std::string text = checkpoint::read_state(newest->path).tokenizer, manifest = newest->path + "/manifest.json";
+  return NamedTokenizer{"model.from", text.empty() ? "none in " + manifest : manifest, text};
+}
+
+void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTokenizer>& found, TokenizerMatch match) {
+  for (const NamedTokenizer& other : found) {
+    const bool more = extends_tokenizer(expected.text, other.text);
+    if (more && match != TokenizerMatch::same) continue;
+    const bool fewer = (match != TokenizerMatch::extended) && extends_tokenizer(other.text, expected.text);
+    if (fewer && (more || match == TokenizerMatch::overlapping)) continue;
+    throw UsageError("data",
+                     fmt::format("{}: expected the tokenizer of {}, {}, found {}", other.key, expected.key,
+                                 shown(expected), shown(other)),
+                     "prepare the files with that tokenizer; foreign token files need its tokenizer.json beside them");
+  }
+}
+
+}  // namespace lt

@@ -1,0 +1,139 @@
+"""Tokenizers that go with a model: kept by import and export, compared between a model and its data."""
+
+import json
+
+import program
+import training
+
+MODEL = ("--model.preset=llama-tiny", *training.LAYERS, "--model.vocab=260")
+
+
+def byte_level(*added):
+    """A tokenizer.json with a token for each byte, "th" (256), and these added tokens from 257 on."""
+    names, other = {}, 256
+    for byte in range(256):
+        is_itself = 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xAC or byte >= 0xAE
+        names[chr(byte if is_itself else other)] = byte
+        other += not is_itself
+    return {"added_tokens": [{"id": 257 + i, "content": content, "special": True} for i, content in enumerate(added)],
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": {**names, "th": 256}, "merges": ["t h"]}}
+
+
+def rewritten(tokenizer):
+    """The same tokenizer as another version writes it."""
+    model = {**tokenizer["model"], "merges": [merge.split(" ") for merge in tokenizer["model"]["merges"]], "byte_fallback": False}
+    return json.dumps({"version": "1.0", **tokenizer, "model": model, "post_processor": None}, indent=1)
+
+
+class Tokenizers(training.TrainingTest):
+    def prepared(self, name, tokenizer):
+        """Token files beside this tokenizer.json, or bytes, or without any."""
+        folder = self.folder / name
+        (self.folder / f"{name}-model").mkdir()
+        path = self.write(f"{name}-model/tokenizer.json", tokenizer if isinstance(tokenizer, str) else json.dumps(tokenizer))
+        done = program.run("prepare", "--input", self.folder / "text.txt", "--out", folder,
+                           "--tokenizer", path if tokenizer else "byte")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return folder
+
+    def base(self, tokenizer):
+        """A Hugging Face folder with this tokenizer.json."""
+        data = self.prepared("base-data", tokenizer)
+        self.trained(f"--data.train={data}/train.bin", run="base-run", steps=1, model=MODEL)
+        done = program.run("checkpoint", "export", self.folder / "base-run", "--out", self.folder / "hf")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.folder / "hf"
+
+    def test_an_unsupported_tokenizer_is_named_and_kept(self):
+        hf = self.base(byte_level())
+        unigram = {**byte_level(), "model": {"type": "Unigram", "vocab": [["a", 0.0]]}}
+        files = {"tokenizer.json": json.dumps(unigram), "tokenizer_config.json": "{}", "tokenizer.model": b"\x0a\xff\x00"}
+        for name, content in files.items():
+            self.write(f"hf/{name}", content)
+        kept = "its files are kept for export; sample and eval need --tokenizer\n"
+
+        def check(number, what):
+            zero, out = self.folder / f"zero{number}", self.folder / f"out{number}"
+            done = program.run("checkpoint", "import", hf, "--out", zero)
+            self.assertEqual((done.returncode, done.stderr), (0, f"warning: [tokenizer] {hf}{what[0]}: {kept}"))
+            done = program.run("sample", "--checkpoint", zero, "--prompt", "a", "--tokens", "1")
+            step = zero / "step-00000000"
+            self.assert_error(done, 3, f"[checkpoint] {step}/manifest.json: tokenizer{what[1]}",
+                              "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data")
+            done = program.run("eval", "--checkpoint", zero, "--choices", self.write("q.jsonl", "{}"))
+            self.assert_error(done, 2, "[data] choices: expected a model with a tokenizer, found one of another kind: "
+                                       f"{step}/manifest.json: tokenizer{what[1]}")
+            self.assertEqual(program.run("checkpoint", "export", zero, "--out", out).returncode, 0)
+            for name in files:
+                self.assertEqual((out / name).read_bytes() if (out / name).exists() else None,
+                                 (hf / name).read_bytes() if (hf / name).exists() else None, name)
+
+        check(0, ("/tokenizer.json: model.type: expected \"BPE\", found \"Unigram\"",
+                  ": model.type: expected \"BPE\", found \"Unigram\""))
+        (hf / "tokenizer.json").unlink()
+        only = ": expected a tokenizer.json, found only tokenizer.model, tokenizer_config.json"
+        check(1, (only, only))
+        self.write("hf/tokenizer.json", "version https://git-lfs.github.com/spec/v1\n")
+        self.assert_error(program.run("checkpoint", "import", hf, "--out", self.folder / "broken"), 3,
+                          f"[data] {hf}/tokenizer.json: expected a JSON object")
+        self.assertFalse((self.folder / "broken").exists())
+
+    def test_data_of_several_tokenizers_is_refused(self):
+        a, b, c = (self.prepared(name, byte_level(added)) for name, added in (("a", "</s>"), ("b", "<eos>"), ("c", "</s>")))
+        (c / "tokenizer.json").write_text(rewritten(byte_level("</s>")))
+        hint = "prepare the files with that tokenizer; foreign token files need its tokenizer.json beside them"
+
+        def refused(key, found, *options, first="data.train"):
+            done = self.train(*options, "--train.eval_every=1", model=MODEL, run="refused", steps=1)
+            self.assert_error(done, 2, f"[data] {key}: expected the tokenizer of {first}, {a}/tokenizer.json, found {found}", hint)
+
+        train = f"--data.train={a}/train.bin"
+        refused("data.val", f"{b}/tokenizer.json", train, f"--data.val={b}/val.bin")
+        refused("data.val", f"bytes ({self.folder}/data/tokenizer.json)", train, f"--data.val={self.folder}/data/val.bin")
+        refused("data.train", f"{b}/tokenizer.json", f"--data.train={self.folder}/[ab]/train.bin", f"--data.val={a}/val.bin")
+        refused("data.sources[1]", f"{b}/tokenizer.json", "--data.train=", f"--data.val={a}/val.bin",
+                f'--data.sources=[{{"files": "{a}/train.bin"}}, {{"files": "{b}/train.bin"}}]', first="data.sources[0]")
+        (b / "tokenizer.json").unlink()
+        refused("data.val", f"bytes (no tokenizer.json in {b})", train, f"--data.val={b}/val.bin")
+        self.trained(train, "--train.eval_every=1", f"--data.val={c}/val.bin", model=MODEL, run="same", steps=1)
+
+    def test_data_of_another_tokenizer_than_the_model_is_refused(self):
+        hf = self.base(byte_level("</s>"))
+        self.assertEqual(program.run("checkpoint", "import", hf, "--out", self.folder / "zero").returncode, 0)
+        manifest = self.folder / "zero/step-00000000/manifest.json"
+        other, more = self.prepared("other", byte_level("<eos>")), self.prepared("more", byte_level("</s>", "<|im_end|>"))
+        less, bytes_of = self.prepared("less", byte_level()), self.folder / "data"
+        for base, place in ((hf, hf / "tokenizer.json"), (self.folder / "zero", manifest)):
+            for data, found in ((other, f"{other}/tokenizer.json"), (less, f"{less}/tokenizer.json"),
+                                (bytes_of, f"bytes ({bytes_of}/tokenizer.json)")):
+                done = self.train(f"--model.from={base}", f"--data.train={data}/train.bin", run="refused", model=(), ranks=2)
+                self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, {place}, found {found}")
+        # Marks of a chat may be added. A run that goes on does not look at the model.
+        tuned = (f"--model.from={hf}", f"--data.train={more}/train.bin")
+        self.trained(*tuned, model=("--train.seq=16",), steps=1)
+        (hf / "tokenizer.json").unlink()
+        self.trained(*tuned, model=("--train.seq=16",), steps=2)
+        done = self.train(*tuned, run="refused", model=(), steps=1)
+        self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, bytes (no tokenizer.json in {hf}), "
+                                   f"found {more}/tokenizer.json")
+
+    def test_eval_refuses_data_of_another_tokenizer(self):
+        self.base(byte_level("</s>", "<|im_end|>"))
+        other, less = self.prepared("other", byte_level("<eos>")), self.prepared("less", byte_level("</s>"))
+        manifest = self.folder / "base-run/checkpoints/step-00000001/manifest.json"
+
+        def evaluated(data, *options, ranks=1):
+            return program.run("eval", "--checkpoint", self.folder / "base-run", "--data", data / "train.bin", *options, ranks=ranks)
+
+        self.assert_error(evaluated(other, ranks=2), 2,
+                          f"[data] --data: expected the tokenizer of the model, {manifest}, found {other}/tokenizer.json")
+        self.assert_error(evaluated(self.folder / "data"), 2, f"[data] --data: expected the tokenizer of the model, {manifest}, "
+                                                              f"found bytes ({self.folder}/data/tokenizer.json)")
+        self.assertEqual(evaluated(less).returncode, 0)
+        self.assertEqual(evaluated(other, "--tokenizer", other / "tokenizer.json").returncode, 0)
+        self.assertEqual(evaluated(self.folder / "data", "--tokenizer", "byte").returncode, 0)
+
+
+if __name__ == "__main__":
+    program.main()
