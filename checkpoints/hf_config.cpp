@@ -12,7 +12,7 @@
 #include <span>
 #include <utility>
 
-#include "io/json_depth.h"
+#include "io/json_problem.h"
 #include "libtrain/error.h"
 #include "model_json.h"
 #include "nn/model_family.h"
@@ -293,11 +293,14 @@ std::string hf_config_text(const nn::TransformerSpec& model, DType dtype) {
 }
 
 nn::TransformerSpec parse_hf_config(const std::string& text) {
-  if (text.size() > kMostBytes || json_depth(text) > kMaxJsonDepth) {
-    throw DataError("checkpoint", "config.json: expected at most 128 KiB of JSON, nested at most 32 deep");
+  if (text.size() > kMostBytes) {
+    throw DataError("checkpoint",
+                    fmt::format("config.json: expected at most {} bytes, found {}", kMostBytes, text.size()));
   }
-  const Json config = Json::parse(text, nullptr, false);
-  if (!config.is_object()) throw DataError("checkpoint", "config.json: expected a JSON object, found none");
+  const Json config = json_depth(text) > kMaxJsonDepth ? Json() : Json::parse(text, nullptr, false);
+  if (!config.is_object()) {
+    throw DataError("checkpoint", "config.json: expected a JSON object, found " + json_problem(text));
+  }
   const nn::ModelFamily& family = family_of(config);
   const Json* const architectures = find(config, "architectures");
   if (architectures != nullptr && !says_nothing(*architectures) &&

@@ -10,7 +10,7 @@
 
 #include "files.h"
 #include "hf_config.h"
-#include "io/json_depth.h"
+#include "io/json_problem.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
@@ -47,8 +47,12 @@ bool is_derived(const std::string& name) {
 std::vector<std::string> files_of_index(const std::string& text) {
   const Index json = json_depth(text) > kMaxJsonDepth ? Index() : Index::parse(text, nullptr, false);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (!json.is_object() || map == json.end() || !map->is_object()) {
-    throw DataError("checkpoint", fmt::format("{}: weight_map: expected an object, found none", kIndex));
+  if (!json.is_object()) {
+    throw DataError("checkpoint", fmt::format("{}: expected a JSON object, found {}", kIndex, json_problem(text)));
+  }
+  if (map == json.end() || !map->is_object()) {
+    throw DataError("checkpoint", fmt::format("{}: weight_map: expected an object, found {}", kIndex,
+                                              map == json.end() ? "none" : map->type_name()));
   }
   std::set<std::string> names;
   for (const auto& [tensor, file] : map->items()) {
@@ -81,14 +85,20 @@ HfFolder::HfFolder(const std::string& path) : path_(path), spec_(read_hf_spec(pa
 void HfFolder::open_files() {
   std::vector<std::string> names{kOneFile};
   // One file comes before an index, as in transformers.
-  if (!fs::exists(path_ / kOneFile) && fs::exists(path_ / kIndex))
-    names = files_of_index(read_text(path_ / kIndex, kMostTextBytes));
-  if (!fs::exists(path_ / kOneFile) && !fs::exists(path_ / kIndex)) {
+  const bool has_one = fs::exists(path_ / kOneFile), has_index = !has_one && fs::exists(path_ / kIndex);
+  if (has_index) names = files_of_index(read_text(path_ / kIndex, kMostTextBytes));
+  if (!has_one && !has_index) {
     throw DataError("checkpoint",
                     fmt::format("{}: expected weights in this file or in those of {}, found neither", kOneFile, kIndex),
                     "weights in other formats (pytorch_model.bin) must be converted to safetensors first");
   }
-  for (const std::string& name : names) files_.emplace_back(path_ / name);
+  for (const std::string& name : names) {
+    if (has_index && !fs::exists(path_ / name)) {
+      throw DataError("checkpoint", fmt::format("{}: expected this file, which {} names, found none", name, kIndex),
+                      "a download that was cut short? the folder needs all files of its index");
+    }
+    files_.emplace_back(path_ / name);
+  }
 }
 
 void HfFolder::match_tensors() {

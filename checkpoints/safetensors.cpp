@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "io/json_depth.h"
+#include "io/json_problem.h"
 #include "kernels/elementwise.h"
 
 namespace lt::checkpoint {
@@ -15,6 +15,8 @@ namespace {
 
 using Header = nlohmann::json;  // not ordered_json, whose look-up is linear
 
+constexpr const char* kIncomplete = "a download that was cut short, or a file of Git LFS that was not fetched?";
+constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 60;
 constexpr Size kMostHeaderBytes = Size{100} << 20;  // as in Hugging Face's own reader
 
 struct Type {
@@ -38,6 +40,19 @@ Size size_of(const Header& value, const std::string& tensor, Size most) {
            value.is_structured() ? value.type_name() : value.dump());
   }
   return value.get<Size>();
+}
+
+// The bytes of all tensors together, as far as the header says.
+Size payload_of(const Header& header) {
+  Size bytes = 0;
+  for (const auto& [name, value] : header.items()) {
+    const auto offsets = value.is_object() ? value.find("data_offsets") : value.end();
+    if (!value.is_object() || offsets == value.end() || !offsets->is_array() || offsets->size() != 2) continue;
+    const Header& end = offsets->at(1);
+    if (end.is_number_unsigned())
+      bytes = std::max(bytes, static_cast<Size>(std::min(end.get<std::uint64_t>(), kMostPayload)));
+  }
+  return bytes;
 }
 
 // The payload begins at byte `begin` of the file and has `bytes` bytes.
@@ -81,18 +96,30 @@ SafetensorsEntry entry_of(const std::string& name, const Header& json, Size begi
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
     : name_(file.filename().string()), file_(open_regular(file)) {
   const Size size = file_.bytes(), prefix = 8;
+  const auto refuse_size = [&](const std::string& expected) {
+    throw DataError("checkpoint", fmt::format("{}: expected {}, found {} bytes", name_, expected, size), kIncomplete);
+  };
   std::uint64_t length = 0;
-  if (size >= prefix) file_.read_at(&length, prefix, 0);
-  if (size < prefix || length > static_cast<std::uint64_t>(std::min(kMostHeaderBytes, size - prefix))) {
-    throw DataError("checkpoint",
-                    fmt::format("{}: expected a header within its {} bytes, found one of {}", name_, size, length));
+  if (size < prefix) refuse_size(fmt::format("at least {} bytes", prefix));
+  file_.read_at(&length, prefix, 0);
+  if (length > static_cast<std::uint64_t>(kMostHeaderBytes)) {
+    throw DataError(
+        "checkpoint",
+        fmt::format("{}: expected a header of at most {} bytes, found one of {}", name_, kMostHeaderBytes, length),
+        kIncomplete);
+  }
+  if (static_cast<Size>(length) > size - prefix) {
+    refuse_size(fmt::format("a header of {} bytes from byte {} on", length, prefix));
   }
   std::string text(static_cast<std::size_t>(length), ' ');
   file_.read_at(text.data(), static_cast<Size>(length), prefix);
   const Size begin = prefix + static_cast<Size>(length);
+  const Header header = json_depth(text) > kMaxJsonDepth ? Header() : Header::parse(text, nullptr, false);
+  if (header.is_object() && begin + payload_of(header) > size) {
+    refuse_size(fmt::format("{} bytes, as its header says", begin + payload_of(header)));
+  }
   in_file(name_, [&] {
-    const Header header = json_depth(text) > kMaxJsonDepth ? Header() : Header::parse(text, nullptr, false);
-    if (!header.is_object()) broken("text", "a JSON object", "none");
+    if (!header.is_object()) broken("text", "a JSON object", json_problem(text));
     for (const auto& [name, value] : header.items()) {
       if (name == "__metadata__") continue;
       index_.emplace(name, tensors_.size());

@@ -71,7 +71,8 @@ Run set_up_eval(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   add_model_options(app, o->model);
   app.add_option("--data", o->data, "token files")->option_text("FILE...");
-  app.add_option("--choices", o->choices, "JSON lines of question, choices, answer")->option_text("FILE.jsonl");
+  app.add_option("--choices", o->choices, "JSON lines of question, choices, answer; also .gz and .zst")
+      ->option_text("FILE.jsonl");
   app.add_option("--seq", o->seq, "tokens per block; default: as in training")
       ->check(integer_from(1))
       ->option_text("N");

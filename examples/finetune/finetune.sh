@@ -8,7 +8,8 @@
 # of random weights. CONVERSATIONS is a file of JSON lines (those of conversations.py), LTRAIN the program
 # (build/cpu/ltrain), RANKS the number of ranks (2), SEQ the length of a packed row (128), QUESTION what the chat asks,
 # PYTHON an interpreter with torch, transformers and tokenizers (python3), MPIRUN the launcher (mpirun --oversubscribe).
-# Under five minutes on two processor cores.
+# Under five minutes on two processor cores. Started again in the same OUT, the run goes on where it was, or is complete. With
+# other data or options of the model and optimizer it is refused; --checkpoint.resume=never --run.force begins anew.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?expected a folder for everything that is made: bash examples/finetune/finetune.sh OUT}

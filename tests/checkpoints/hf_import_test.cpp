@@ -2,6 +2,8 @@
 // folders of another implementation.
 #include "hf_folder.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -202,7 +204,13 @@ TEST_CASE("hf import: a config.json that says another model is refused by key", 
   CHECK(with("/quantization_config", {{"bits", 4}})
             .starts_with("config.json: quantization_config: expected no such key"));
   write_text(hf / "config.json", "{");
-  CHECK(refusal(hf) == "config.json: expected a JSON object, found none");
+  CHECK(refusal(hf) ==
+        "config.json: expected a JSON object, found broken JSON at line 1, column 2: syntax error while parsing object "
+        "key - unexpected end of input; expected string literal");
+  write_text(hf / "config.json", "[]");
+  CHECK(refusal(hf) == "config.json: expected a JSON object, found array");
+  write_text(hf / "config.json", std::string(200000, ' '));
+  CHECK(refusal(hf) == "config.json: expected at most 131072 bytes, found 200000");
   CHECK(parse_hf_config(original).rope_base == 5000);
 }
 
@@ -236,21 +244,32 @@ TEST_CASE("hf import: weights that are not the model's are refused by file and t
         "model.safetensors: header: model.norm.weight: expected 100 bytes for shape [25] of F32, found 96 bytes");
   CHECK(with([&](auto& header) {
           header[norm]["data_offsets"] = {0, 1 << 30};
-        }).starts_with("model.safetensors: header: model.norm.weight: expected an integer of 0 to "));
+        }).starts_with("model.safetensors: expected 10737"));
   CHECK(with([&](auto& header) {
           header[norm]["shape"] = {Size{1} << 40, Size{1} << 40};
         }).starts_with("model.safetensors: header: model.norm.weight: expected an integer of 0 to "));
   write_text(hf / "model.safetensors", original.substr(0, original.size() - 4));
-  CHECK(refusal(hf).starts_with("model.safetensors: header: "));
+  CHECK(refusal(hf) == fmt::format("model.safetensors: expected {} bytes, as its header says, found {} bytes",
+                                   original.size(), original.size() - 4));
+  write_text(hf / "model.safetensors", original.substr(0, 100));
+  CHECK(refusal(hf).ends_with("from byte 8 on, found 100 bytes"));
   write_text(hf / "model.safetensors", std::string(7, '\xff'));
-  CHECK(refusal(hf) == "model.safetensors: expected a header within its 7 bytes, found one of 0");
+  CHECK(refusal(hf) == "model.safetensors: expected at least 8 bytes, found 7 bytes");
+  write_text(hf / "model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
+  CHECK(refusal(hf) ==
+        "model.safetensors: expected a header of at most 104857600 bytes, found one of 2336927755350992246");
   fs::remove(hf / "model.safetensors");
   write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "../secret.safetensors"}})");
   CHECK(refusal(hf) ==
         "model.safetensors.index.json: weight_map: a: expected the name of a safetensors file, found "
         "\"../secret.safetensors\"");
   write_text(hf / "model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
-  CHECK(refusal(hf) == "part.safetensors: cannot open: No such file or directory");
+  CHECK(refusal(hf) == "part.safetensors: expected this file, which model.safetensors.index.json names, found none");
+  write_text(hf / "model.safetensors.index.json", "{\n\"weight_map\": {\"a\": }}");
+  CHECK(refusal(hf).starts_with(
+      "model.safetensors.index.json: expected a JSON object, found broken JSON at line 2, column 21: syntax error"));
+  write_text(hf / "model.safetensors.index.json", R"({"weight_map": []})");
+  CHECK(refusal(hf) == "model.safetensors.index.json: weight_map: expected an object, found array");
   fs::remove(hf / "model.safetensors.index.json");
   CHECK(refusal(hf) ==
         "model.safetensors: expected weights in this file or in those of model.safetensors.index.json, found neither");

@@ -76,7 +76,8 @@ class Tokenizers(training.TrainingTest):
         check(1, (only, only))
         self.write("hf/tokenizer.json", "version https://git-lfs.github.com/spec/v1\n")
         self.assert_error(program.run("checkpoint", "import", hf, "--out", self.folder / "broken"), 3,
-                          f"[data] {hf}/tokenizer.json: expected a JSON object")
+                          f"[data] {hf}/tokenizer.json: expected a JSON object, found broken JSON at line 1, column 1: "
+                          "syntax error while parsing value - invalid literal; last read: 'v'")
         self.assertFalse((self.folder / "broken").exists())
 
     def test_data_of_several_tokenizers_is_refused(self):

@@ -2,6 +2,7 @@
 report."""
 
 import fcntl
+import gzip
 import json
 import os
 import subprocess
@@ -142,6 +143,8 @@ class Train(TrainingTest):
         chosen = program.run("eval", "--checkpoint", run, "--choices", questions)
         self.assertRegex(chosen.stdout, r"^accuracy 0\.5000\naccuracy_per_byte 0\.5000\nquestions 2, checkpoint ")
         self.assertEqual(program.run("eval", "--checkpoint", run, "--choices", questions, ranks=2).stdout, chosen.stdout)
+        zipped = self.write("questions.jsonl.gz", gzip.compress(questions.read_bytes()))
+        self.assertEqual(program.run("eval", "--checkpoint", run, "--choices", zipped).stdout, chosen.stdout)
         wrong = self.write("wrong.jsonl", '{"question": "x", "choices": ["a"], "answer": 1}\n')
         self.assert_error(program.run("eval", "--checkpoint", run, "--choices", wrong), 3,
                           f'[data] {wrong}:1: field "answer": expected an index of choices, 0 to 0, found 1')

@@ -82,6 +82,21 @@ TEST_CASE("prepare: documents of a tokenizer with an end-of-text token end with 
         1);
 }
 
+TEST_CASE("prepare: half a surrogate pair in a JSON string becomes U+FFFD", "[data]") {
+  const TempFolder folder;
+  const auto text = [&](const std::string& escaped) {
+    const std::string lines = folder.write("a.jsonl", "{\"text\":\"" + escaped + "\"}\n");
+    lt::prepare({.inputs = {lines}, .out = folder / "out", .val_fraction = 0});
+    return text_of(folder / "out/train.bin");
+  };
+  const std::string gap = "\xEF\xBF\xBD";
+  CHECK(text("a\\ud83db") == "a" + gap + "b");
+  CHECK(text("\\uDE00\\ud83d") == gap + gap);
+  CHECK(text("\\ud83d\\ud83d\\ude00\\ude00") == gap + "\xF0\x9F\x98\x80" + gap);
+  CHECK(text("\\\\ud83d \\ud83d\\n\\u00e9") == "\\ud83d " + gap + "\n\xC3\xA9");
+  CHECK_THROWS_AS(text("\\ud83d\\u00"), DataError);
+}
+
 TEST_CASE("prepare: broken JSON lines are refused by file, line and field", "[data]") {
   const TempFolder folder;
   const auto refusal = [&](std::string_view content) {
@@ -130,6 +145,11 @@ TEST_CASE("prepare: wrong options", "[data]") {
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = 1}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .val_fraction = -0.1}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .text_separator = ""}), UsageError);
+  const std::string lines = folder.write("a.jsonl", "{\"text\": \"x\"}");
+  CHECK(message_of<UsageError>([&] {
+          lt::prepare({.inputs = {lines}, .out = folder / "out", .text_separator = "--"});
+        }) == "text-separator: has no effect on JSON lines, and " + lines + " has nothing else");
+  CHECK(lt::prepare({.inputs = {lines, text}, .out = folder / "out", .text_separator = "--"}).train_tokens > 0);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = -1}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .max_file_tokens = 0}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .batch_bytes = 0}), UsageError);

@@ -79,6 +79,14 @@ std::unique_ptr<InputStream> open_input(const std::string& path) {
   return std::make_unique<PlainInput>(std::move(file));
 }
 
+std::string read_whole_input(const std::string& path) {
+  const auto input = open_input(path);
+  std::string text;
+  std::vector<char> piece(std::size_t{1} << 20);
+  while (const std::size_t got = input->read(piece.data(), piece.size())) text.append(piece.data(), got);
+  return text;
+}
+
 bool is_json_lines(const std::string& path) {
   std::string_view name = path;
   for (const std::string_view ending : {".gz", ".zst"}) {

@@ -47,6 +47,8 @@ std::unique_ptr<InputStream> open_input(const std::string& path);
 // The same for the two kinds of compressed files.
 std::unique_ptr<InputStream> decompress_gzip(std::unique_ptr<StoredBytes> file);
 std::unique_ptr<InputStream> decompress_zstd(std::unique_ptr<StoredBytes> file);
+// The whole content of a file, decompressed if its name ends so. Throws DataError.
+std::string read_whole_input(const std::string& path);
 // Whether each line of an input is a JSON value, by its name without .gz and .zst.
 bool is_json_lines(const std::string& path);
 

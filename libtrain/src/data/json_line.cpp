@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
 #include "io/json_depth.h"
 #include "libtrain/error.h"
 
@@ -12,10 +16,42 @@ void refuse_line(const std::string& path, const JsonLine& line, const std::strin
   throw DataError("data", fmt::format("{}:{}: {}", path, line.number, what));
 }
 
+namespace {
+
+// The code unit of an escape with \u at the beginning of the text; nullopt for other text.
+std::optional<unsigned> escaped_unit(std::string_view text) {
+  unsigned unit = 0;
+  if (text.size() < 6 || !text.starts_with("\\u")) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + 6, unit, 16);
+  return end == text.data() + 6 && error == std::errc() ? std::optional(unit) : std::nullopt;
+}
+
+// Replaces escapes of one half of a surrogate pair by that of U+FFFD. Python writes such strings, and reads them.
+std::string with_whole_characters(std::string_view rest) {
+  std::string whole;
+  while (!rest.empty()) {
+    const auto unit = escaped_unit(rest), next = escaped_unit(rest.substr(std::min<std::size_t>(6, rest.size())));
+    const bool is_high = unit && *unit >= 0xd800 && *unit < 0xdc00, is_low = unit && *unit >= 0xdc00 && *unit < 0xe000;
+    const bool is_pair = is_high && next && *next >= 0xdc00 && *next < 0xe000;
+    const std::size_t length = is_pair                  ? 12
+                               : unit                   ? 6
+                               : rest.starts_with('\\') ? std::min<std::size_t>(2, rest.size())
+                                                        : 1;
+    whole += (is_high || is_low) && !is_pair ? std::string_view("\\ufffd") : rest.substr(0, length);
+    rest.remove_prefix(length);
+  }
+  return whole;
+}
+
+}  // namespace
+
 nlohmann::json object_of(const std::string& path, const JsonLine& line) {
   const bool is_deep = json_depth(line.text) > kMaxJsonDepth;
-  nlohmann::json json = is_deep ? nlohmann::json(nlohmann::json::value_t::discarded)
-                                : nlohmann::json::parse(line.text.begin(), line.text.end(), nullptr, false);
+  const auto parsed = [](std::string_view text) {
+    return nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  };
+  nlohmann::json json = is_deep ? nlohmann::json(nlohmann::json::value_t::discarded) : parsed(line.text);
+  if (!is_deep && json.is_discarded()) json = parsed(with_whole_characters(line.text));
   if (!json.is_object()) {
     refuse_line(path, line,
                 fmt::format("expected a JSON object on one line, found {}", is_deep ? "too deeply nested JSON"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "data/document_reader.h"
 #include "data/file_list.h"
+#include "data/input_stream.h"
 #include "data/prepare_files.h"
 #include "data/spool.h"
 #include "data/token_header.h"
@@ -43,6 +45,14 @@ void check(const PrepareOptions& options) {
   if (options.text_separator && options.text_separator->empty()) refuse("text-separator: expected text, got none");
   if (options.chat && options.field) refuse("field: has no effect with chat, whose lines have the field \"messages\"");
   if (options.chat && options.text_separator) refuse("text-separator: has no effect with chat, which reads JSON lines");
+}
+
+// A separator divides text alone, so one without text to divide is a mistake.
+void require_text(const PrepareOptions& options, const std::vector<std::string>& paths) {
+  if (!options.text_separator || !std::ranges::all_of(paths, is_json_lines)) return;
+  throw UsageError("data",
+                   fmt::format("text-separator: has no effect on JSON lines, and {}",
+                               paths.size() == 1 ? paths[0] + " has nothing else" : "no input has anything else"));
 }
 
 // The status of an input, if it is a regular file.
@@ -183,6 +193,7 @@ PrepareResult prepare(const PrepareOptions& options) {
                      "docs/data.md lists the names of such tokens");
   }
   const std::vector<std::string> paths = expand_files(options.inputs);
+  require_text(options, paths);
   const std::string json = tokenizer->to_json();
   std::map<std::string, std::string> tokenizer_files = files_beside(options, *tokenizer);
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/json_problem.h"
 #include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
@@ -107,7 +108,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {
   const auto json = parsed_tokenizer(text);
-  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object");
+  if (!json.is_object()) throw DataError("data", where + ": expected a JSON object, found " + json_problem(text));
   if (is_hugging_face_tokenizer(json)) {
     TokenizerDescription description = read_tokenizer_json(json, where);
     try {

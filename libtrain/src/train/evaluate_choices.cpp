@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "data/input_stream.h"
 #include "data/json_line.h"
 #include "io/lines.h"
-#include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "libtrain/train/evaluate.h"
 #include "train/loaded_model.h"
@@ -90,7 +90,7 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
   ChoicesResult own;
   Size index = 0;
   collectively(group, [&] {
-    const std::string text = read_whole_file("data", path);
+    const std::string text = read_whole_input(path);
     Size number = 0;
     for (const std::string& line : split_lines(text)) {
       const std::string where = fmt::format("{}:{}", path, ++number);

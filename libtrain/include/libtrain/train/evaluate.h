@@ -37,10 +37,10 @@ struct ChoicesResult {
   Size correct_normalized = 0;  // the same with each sum divided by the choice's UTF-8 bytes
 };
 
-// Reads JSON lines {"question": text, "choices": [text, ...], "answer": index from 0}. A choice is appended to the
-// question as it is, and both are tokenized as one text. Its log-probability is the sum over the tokens after as many
-// as the question alone has. Ranks share the lines. Throws DataError that names file, line and field, also for a text
-// longer than the model's max_seq, and UsageError for a model without a tokenizer.
+// Reads JSON lines, also of a .gz or .zst file, {"question": text, "choices": [text, ...], "answer": index from 0}. A
+// choice is appended to the question as it is, and both are tokenized as one text. Its log-probability is the sum over
+// the tokens after as many as the question alone has. Ranks share the lines. Throws DataError that names file, line and
+// field, also for a text longer than the model's max_seq, and UsageError for a model without a tokenizer.
 ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, const Group& group = {});
 
 }  // namespace lt

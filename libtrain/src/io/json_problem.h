@@ -1,0 +1,28 @@
+// Says what is wrong with a text that should be a JSON object.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "io/json_depth.h"
+#include "io/utf8.h"
+
+namespace lt {
+
+// "too deeply nested JSON", "broken JSON at line 3, column 5: ...", or the type of JSON that is no object. For
+// messages: it parses the text once more.
+inline std::string json_problem(std::string_view text) {
+  if (json_depth(text) > kMaxJsonDepth) return "too deeply nested JSON";
+  try {
+    return nlohmann::json::parse(text.begin(), text.end()).type_name();
+  } catch (const nlohmann::json::exception& error) {
+    constexpr std::string_view kPlace = "parse error at ";
+    constexpr std::size_t kMost = 200;  // bytes: it repeats what it read last
+    std::string_view what = error.what();
+    if (const std::size_t at = what.find(kPlace); at != what.npos) what.remove_prefix(at + kPlace.size());
+    return "broken JSON at " + repaired_utf8(what.substr(0, kMost)) + (what.size() > kMost ? "..." : "");
+  }
+}
+
+}  // namespace lt
