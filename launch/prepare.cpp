@@ -58,6 +58,11 @@ Run set_up_prepare(CLI::App& app) {
       if (result.masked_tokens > 0) {
         fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
       }
+      if (result.untrained_conversations > 0) {
+        fmt::print(stderr,
+                   "warning: [data] {} of {} conversations train nothing: none of their messages is the assistant's\n",
+                   result.untrained_conversations, result.conversations);
+      }
       if (options->val_fraction > 0 && result.val_tokens == 0) {
         fmt::print(stderr, "warning: [data] --val-fraction {} of {} is less than a {}: {}/val.bin is empty\n",
                    options->val_fraction, counted(result.train_tokens, "token"), options->pack > 0 ? "block" : "token",

@@ -1,6 +1,7 @@
 """`ltrain train` and its data: sources by weight, epochs, and the lines that warn of samples that come again."""
 
 import json
+import struct
 
 import program
 from training import LAYERS
@@ -82,6 +83,19 @@ class Data(program.CliTest):
         self.assert_error(self.train(*mask), 2, needs + "no tokenizer.json")
         self.write("a/tokenizer.json", json.dumps({"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
         self.assert_error(self.train(*mask), 2, needs + "a tokenizer.json without such a token")
+
+    def test_a_mask_that_excludes_all_targets_is_refused(self):
+        count = struct.unpack("<3i", (self.folder / "a/train.bin").read_bytes()[:12])[2]
+        # The first token is never a target, and neither is one behind the last whole block.
+        bits = bytearray(b"\x01") + bytearray((count + 7) // 8 - 1)
+        bits[(count - 1) // 8] |= 1 << (count - 1) % 8
+        self.assertNotEqual((count - 1) % 16, 0)
+        self.write("a/train.mask", struct.pack("<256i", 20261124, 1, count, *[0] * 253) + bytes(bits))
+        none = f"{self.a}: expected tokens that count as targets, found none: its mask excludes them all"
+        self.assert_error(self.train(f"--data.train={self.a}", "--train.steps=1", ranks=2), 3,
+                          "[data] rank 0: data.train " + none)
+        self.assert_error(self.train(f"--data.train={self.b}", f"--data.val={self.a}", "--train.eval_every=1",
+                                     "--train.steps=1"), 3, "[data] data.val " + none)
 
     def test_bad_sources(self):
         self.assert_error(self.train(self.sources(1), f"--data.train={self.a}"), 2,

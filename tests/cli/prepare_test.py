@@ -96,6 +96,13 @@ class Prepare(program.CliTest):
         self.assertEqual(struct.unpack("<3i", mask[:12]), (20261124, 1, 21))
         self.assertEqual(mask[1024:], bytes([0, 0, 0b00011000]))
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "train.mask"])
+        asked = self.write("q.jsonl", '{"messages": [{"role": "user", "content": "?"}]}\n' * 2)
+        done = self.prepare(lines, asked, options=("--chat", "plain", "--val-fraction", "0"))
+        self.assertEqual((done.returncode, done.stderr), (0, "warning: [data] 2 of 3 conversations train nothing: none of "
+                                                             "their messages is the assistant's\n"))
+        self.assert_error(self.prepare(asked, options=("--chat", "plain")), 3,
+                          f"[data] {asked}: expected a message of the role assistant, which is what conversations train, "
+                          "found none in 2")
         bad = self.write("b.jsonl", '\n{"messages": [{"role": "robot", "content": "x"}]}\n')
         self.assert_error(self.prepare(bad, options=("--chat", "plain")), 3,
                           f'[data] {bad}:2: field "messages[0].role": expected one of system, user, assistant, found "robot"')

@@ -153,7 +153,9 @@ void DocumentReader::append_conversations(const std::vector<JsonLine>& lines, En
     piece.targets.insert(piece.targets.end(), all[i].trained.begin(), all[i].trained.end());
     end_document(static_cast<Size>(all[i].ids.size()), piece);
     piece.bytes += bytes[i];
+    piece.untrained += std::ranges::find(all[i].trained, 1) == all[i].trained.end() ? 1 : 0;
   }
+  piece.conversations = static_cast<Size>(lines.size());
 }
 
 }  // namespace lt

@@ -27,6 +27,8 @@ struct EncodedPiece {
   std::vector<std::uint8_t> targets;  // of each token: 1 if it counts as a target; empty: all do
   std::vector<Size> documents;        // with options.pack: tokens of each document that ends in this piece
   Size bytes = 0;                     // of text
+  Size conversations = 0;             // with options.chat
+  Size untrained = 0;                 // those of them without a token that counts
 };
 
 class DocumentReader {

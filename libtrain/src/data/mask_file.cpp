@@ -1,6 +1,7 @@
 // Checks and applies masks of targets.
 #include "data/mask_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,17 @@ void MaskFile::apply(Size begin, Size count, std::int32_t* targets) const {
     const Size bit = begin + i - 8 * first;
     if ((bytes[static_cast<std::size_t>(bit / 8)] >> (bit % 8) & 1) == 0) targets[i] = kIgnoredTarget;
   }
+}
+
+bool MaskFile::counts_any(Size begin, Size end) const {
+  constexpr Size kChunk = Size{1} << 20;
+  std::vector<std::int32_t> targets;
+  for (; begin < end; begin += static_cast<Size>(targets.size())) {
+    targets.assign(static_cast<std::size_t>(std::min(kChunk, end - begin)), 0);
+    apply(begin, static_cast<Size>(targets.size()), targets.data());
+    if (std::ranges::find(targets, 0) != targets.end()) return true;
+  }
+  return false;
 }
 
 std::optional<std::string> mask_beside(const std::string& token_file) {

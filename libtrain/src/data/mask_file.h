@@ -16,6 +16,8 @@ class MaskFile {
 
   // targets[i] = kIgnoredTarget where the bit of token begin + i is 0, for i in [0, count).
   void apply(Size begin, Size count, std::int32_t* targets) const;
+  // Whether one of the tokens [begin, end) counts. Reads up to the first that does.
+  bool counts_any(Size begin, Size end) const;
 
  private:
   DataFile file_;

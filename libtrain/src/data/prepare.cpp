@@ -210,7 +210,15 @@ PrepareResult prepare(const PrepareOptions& options) {
     throw DataError("data", fmt::format("{}{}: expected text, found none", options.inputs[0],
                                         options.inputs.size() > 1 ? " and the files after it" : ""));
   }
+  if (spool.state().masked == spool.state().tokens) {
+    throw DataError(
+        "data", fmt::format("{}{}: expected a message of the role assistant, which is what conversations train, found "
+                            "none in {}",
+                            options.inputs[0], options.inputs.size() > 1 ? " and the files after it" : "",
+                            spool.state().conversations));
+  }
   result.bytes = spool.state().bytes;
+  result.conversations = spool.state().conversations, result.untrained_conversations = spool.state().untrained;
   set_fault_step(0);
   tokenizer_files["tokenizer.json"] = json;
   write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result);

@@ -27,14 +27,16 @@ constexpr const char *kTokens = "tokens", *kTargets = "targets", *kDocuments = "
 // The numbers of a state, with their names.
 template <class State>
 auto numbers_of(State& state) {
-  return std::array<std::pair<const char*, decltype(&state.tokens)>, 8>{{{"input", &state.position.input},
-                                                                         {"offset", &state.position.offset},
-                                                                         {"line", &state.position.line},
-                                                                         {"document_tokens", &state.position.tokens},
-                                                                         {"tokens", &state.tokens},
-                                                                         {"documents", &state.documents},
-                                                                         {"masked", &state.masked},
-                                                                         {"bytes", &state.bytes}}};
+  return std::array<std::pair<const char*, decltype(&state.tokens)>, 10>{{{"input", &state.position.input},
+                                                                          {"offset", &state.position.offset},
+                                                                          {"line", &state.position.line},
+                                                                          {"document_tokens", &state.position.tokens},
+                                                                          {"tokens", &state.tokens},
+                                                                          {"documents", &state.documents},
+                                                                          {"masked", &state.masked},
+                                                                          {"bytes", &state.bytes},
+                                                                          {"conversations", &state.conversations},
+                                                                          {"untrained", &state.untrained}}};
 }
 
 Descriptor open_spool_file(const std::string& path) {
@@ -117,6 +119,7 @@ void Spool::append(const EncodedPiece& piece) {
   state_.tokens += static_cast<Size>(piece.ids.size());
   state_.documents += static_cast<Size>(piece.documents.size());
   state_.bytes += piece.bytes;
+  state_.conversations += piece.conversations, state_.untrained += piece.untrained;
 }
 
 void Spool::save(const InputPosition& position) {

@@ -26,7 +26,7 @@ struct SpoolShape {
 
 struct SpoolState {
   InputPosition position;
-  Size tokens = 0, documents = 0, masked = 0, bytes = 0;
+  Size tokens = 0, documents = 0, masked = 0, bytes = 0, conversations = 0, untrained = 0;
   std::uint32_t highest = 0;  // token
 };
 

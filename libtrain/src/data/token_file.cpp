@@ -92,6 +92,11 @@ void TokenFile::ignore_masked(Size begin, Size count, std::int32_t* targets) con
   if (content_->mask) content_->mask->apply(begin, count, targets);
 }
 
+bool TokenFile::has_targets(Size begin, Size end) const {
+  content_->require_range(begin, end);
+  return begin < end && (!content_->mask || content_->mask->counts_any(begin, end));
+}
+
 void TokenFile::read(Size begin, Size count, std::int32_t* out) const {
   content_->require_range(begin, begin + count);
   content_->with_tokens(begin, begin + count, [&](auto token) {

@@ -19,6 +19,14 @@ TokenFormat format_of(const Config& config) {
   return config.data.format == "raw16" ? TokenFormat::raw16 : TokenFormat::automatic;
 }
 
+// Throws DataError for a file whose samples would train nothing.
+void require_targets(const TokenFile& file, Size seq) {
+  if (file.has_targets(1, (file.tokens() - 1) / seq * seq + 1)) return;
+  throw DataError("data",
+                  file.path() + ": expected tokens that count as targets, found none: its mask excludes them all",
+                  "conversations train the assistant's messages alone; leave out a file that has none");
+}
+
 // Runs `open`, whose errors shall begin with `key`.
 template <class Open>
 auto opened(const std::string& key, const Open& open) {
@@ -39,7 +47,11 @@ std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::stri
                                          const std::vector<DataSource>& sources, const BatchShape& shape,
                                          DataOptions options) {
   options.seed = resolved.data.seed, options.format = format_of(resolved);
-  return opened(key, [&] { return std::make_unique<TokenLoader>(TokenLoader::mix(sources, shape, options)); });
+  return opened(key, [&] {
+    auto loader = std::make_unique<TokenLoader>(TokenLoader::mix(sources, shape, options));
+    for (const TokenFile& file : loader->files()) require_targets(file, shape.seq);
+    return loader;
+  });
 }
 
 std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer) {

@@ -14,8 +14,8 @@ namespace lt {
 // The key that names the training data: data.train or data.sources.
 std::string name_of_data(const Config& config);
 
-// Opens a loader; `options` has what does not follow from the configuration. Errors begin with `key`. Throws DataError
-// and UsageError.
+// Opens a loader; `options` has what does not follow from the configuration. Errors begin with `key`. Throws DataError,
+// also for a file whose mask excludes all targets, and UsageError.
 std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::string& key,
                                          const std::vector<DataSource>& sources, const BatchShape& shape,
                                          DataOptions options);

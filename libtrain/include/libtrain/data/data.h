@@ -33,6 +33,8 @@ class TokenFile {
   bool has_mask() const;
   // targets[i] = kIgnoredTarget where the mask says that token begin + i is no target, for i in [0, count).
   void ignore_masked(Size begin, Size count, std::int32_t* targets) const;
+  // Whether one of the tokens [begin, end) is a target by the mask. Reads up to the first one.
+  bool has_targets(Size begin, Size end) const;
   // Throws DataError for the first token of [begin, end) that is not below `vocab`: file, byte offset, expected,
   // actual.
   void require_below(std::int64_t vocab, Size begin, Size end) const;

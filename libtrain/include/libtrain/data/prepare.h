@@ -40,6 +40,8 @@ struct PrepareResult {
   Size train_tokens = 0, val_tokens = 0;
   Size masked_tokens = 0;  // of all: those that are no targets
   bool resumed = false;    // from the state that a killed run left
+  // With `chat`: how many there are, and those that train nothing, because no message is the assistant's.
+  Size conversations = 0, untrained_conversations = 0;
 };
 
 // Writes train.bin, val.bin and tokenizer.json into `out`: the tokens of all files one after another. A text file is
@@ -51,7 +53,8 @@ struct PrepareResult {
 //
 // Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed, the
 // next call with the same options and unchanged inputs goes on from there, which gives the same files. All files are
-// whole on disk before the first gets its name. Throws UsageError, or DataError that names file, line and field.
+// whole on disk before the first gets its name. Throws UsageError, or DataError that names file, line and field, also
+// if no token of all conversations counts.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt
