@@ -11,6 +11,7 @@
 #include "io/pending_file.h"
 #include "numbers.h"
 #include "output_file.h"
+#include "train/training_data.h"
 
 namespace lt::launch {
 
@@ -60,6 +61,7 @@ Run set_up_plan(CLI::App& app) {
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     if (plan->svg) require_output("--svg", *plan->svg);
+    if (!plan->sample) require_end_of_documents(*config);
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, plan->machine));

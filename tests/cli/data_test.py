@@ -79,8 +79,12 @@ class Data(program.CliTest):
         mask = (f"--data.train={self.a}", "--data.documents=mask", "--train.steps=1")
         self.assert_error(self.train(*mask, ranks=2), 2, needs + "bytes, which have no such token",
                           "docs/data.md lists the names of such tokens")
+        plan = ("plan", *LAYERS, "--data.documents=mask")
+        self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs + "bytes, which have no such token")
+        self.assertEqual(program.run(*plan, "--data.train=none*.bin").returncode, 0)
         (self.folder / "a/tokenizer.json").unlink()
         self.assert_error(self.train(*mask), 2, needs + "no tokenizer.json")
+        self.assert_error(program.run(*plan, f"--data.train={self.a}"), 2, needs + "no tokenizer.json")
         self.write("a/tokenizer.json", json.dumps({"added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}))
         self.assert_error(self.train(*mask), 2, needs + "a tokenizer.json without such a token")
 

@@ -156,8 +156,15 @@ class Lora(training.TrainingTest):
         base = self.base()
         self.tune(base)
         adapters = self.folder / "run/checkpoints/step-00000006"
-        self.assert_error(self.train(f"--model.from={adapters}", run="x", model=("--train.seq=16",)), 2,
-                          f"[config] model.from {adapters}: expected a whole model, found adapters")
+        whole = f"[config] model.from {adapters}: expected a whole model, found adapters"
+        for model in (("--train.seq=16",), (*LLAMA, LORA)):
+            self.assert_error(self.train(f"--model.from={adapters}", run="x", model=model), 2, whole)
+            self.assert_error(program.run("plan", f"--model.from={adapters}", *model), 2, whole)
+        # `ltrain sample` adds them to their base, and a plan of it has both.
+        planned = [program.run("plan", "--sample", f"--model.from={path}", "--train.seq=16", "--json", *more).stdout
+                   for path, more in ((adapters, ()), (base, (LORA,)))]
+        self.assertGreater(json.loads(planned[0])["weight_bytes"], 0)
+        self.assertEqual(*planned)
         self.assert_error(program.run("checkpoint", "export", base, "--adapter", "--out", self.folder / "y"), 3,
                           f"[checkpoint] {base}/manifest.json: model.lora: expected adapters, found none")
 

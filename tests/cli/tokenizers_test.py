@@ -1,4 +1,4 @@
-"""Tokenizers that go with a model: kept by import and export, compared between a model and its data."""
+"""What model.from and its data have in common: tokenizers that are kept and compared, and the shape of the model."""
 
 import json
 
@@ -118,6 +118,18 @@ class Tokenizers(training.TrainingTest):
         done = self.train(*tuned, run="refused", model=(), steps=1)
         self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, bytes (no tokenizer.json in {hf}), "
                                    f"found {more}/tokenizer.json")
+
+    def test_a_key_that_changes_the_shape_of_the_model_is_named(self):
+        hf = self.base(byte_level())
+        for base in (hf, self.folder / "base-run"):
+            for key, expected, found in (("layers", "2", "3"), ("width", "32", "64"), ("family", '"llama"', '"gpt2"'),
+                                         ("tie_embeddings", "false", "true")):
+                done = self.train(f"--model.from={base}", f"--model.{key}=" + found.strip('"'), run="refused", steps=1,
+                                  model=("--train.seq=16",), ranks=2)
+                self.assert_error(done, 2, f"[config] model.{key}: expected {expected}, as model.from {base} has, got {found} "
+                                           "(from the command line)")
+        done = self.train(f"--model.from={self.folder}/base-run", "--model.preset=llama-tiny", run="refused", model=(), steps=1)
+        self.assert_error(done, 2, f"[config] model.layers: expected 2, as model.from {self.folder}/base-run has, got 4")
 
     def test_eval_refuses_data_of_another_tokenizer(self):
         self.base(byte_level("</s>", "<|im_end|>"))

@@ -7,13 +7,12 @@
 
 #include "base_weights.h"
 #include "hf_folder.h"
-#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
-#include "model_json.h"
 #include "nn/lora.h"
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
+#include "train/base_model.h"
 #include "train/open_fields.h"
 #include "train/optimizer_choices.h"
 #include "train/origin.h"
@@ -25,29 +24,16 @@ DType float_type(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 
-// The model of the newest checkpoint there; nullopt if none can be read, which is an error only when its weights are.
-std::optional<nn::TransformerSpec> described_by(const std::string& from) {
-  try {
-    const std::vector<checkpoint::Listing> candidates = checkpoint::candidates(from, checkpoint::kAnyRun);
-    const checkpoint::Listing* const newest = checkpoint::newest_valid(candidates);
-    if (newest == nullptr) return std::nullopt;
-    const nn::TransformerSpec spec = checkpoint::model_from_json(checkpoint::read_state(newest->path).model).spec;
-    if (!nn::has_adapters(spec)) return spec;
-    throw UsageError("config", fmt::format("model.from {}: expected a whole model, found adapters", from),
-                     "`ltrain checkpoint export` adds them to their base; checkpoint.resume goes on with them");
-  } catch (const DataError&) {
-    return std::nullopt;
-  }
-}
-
 // The description that the keys of [model] start from: that of model.from, unless a checkpoint stands there and a layer
 // names a preset; else the preset's.
 nn::TransformerSpec base_of(const Config& config) {
   const std::string& from = config.model.from;
-  if (!from.empty() && checkpoint::is_hf_folder(from)) return checkpoint::read_hf_spec(from);
-  if (!from.empty() && !config.origins.contains("model.preset")) {
-    if (const auto spec = described_by(from)) return *spec;
+  const auto there = from.empty() ? std::nullopt : model_at(from);
+  if (there && nn::has_adapters(*there)) {
+    throw UsageError("config", fmt::format("model.from {}: expected a whole model, found adapters", from),
+                     "`ltrain checkpoint export` adds them to their base; checkpoint.resume goes on with them");
   }
+  if (there && (checkpoint::is_hf_folder(from) || !config.origins.contains("model.preset"))) return *there;
   return nn::preset(config.model.preset);
 }
 

@@ -19,6 +19,7 @@
 #include "record/short_text.h"
 #include "record/system_memory.h"
 #include "tokenizer/tokenizer_files.h"
+#include "train/base_model.h"
 #include "train/data_tokenizers.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
@@ -63,7 +64,8 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     if (world.rank() != 0) return;
     start = examine_run_folder(config);
-    require_tokenizer_of_base();
+    // A run that goes on has its weights from a checkpoint, and model.from may be gone.
+    if (!config.model.from.empty() && checkpoint::newest_valid(start.candidates) == nullptr) require_base(config);
   });
   load_state();
   collectively(control, [&] {
@@ -165,13 +167,6 @@ void Run::open_tokenizer(const std::string& folder) {
   tokenizer = is_needed ? tokenizer_from_json(tokenizer_text, path) : supported_tokenizer(tokenizer_text, path);
   const bool is_bytes = tokenizer != nullptr && tokenizer->bytes_per_token() == 1;
   if (!is_bytes) tokenizer_files = read_tokenizer_files("data", folder);
-}
-
-// A run that goes on has its weights from a checkpoint, and model.from may be gone.
-void Run::require_tokenizer_of_base() const {
-  if (config.model.from.empty() || checkpoint::newest_valid(start.candidates) != nullptr) return;
-  if (const auto base = tokenizer_of_base(config))
-    require_tokenizer(*base, tokenizers_of_data(config), TokenizerMatch::extended);
 }
 
 // The order of samples depends on the number of tokens, so that number must not change.

@@ -64,7 +64,6 @@ struct Run {
   void require_memory(Device device) const;
   void open_data();
   void open_tokenizer(const std::string& folder);
-  void require_tokenizer_of_base() const;
   void load_state();
   void load_from(const MemoryRestore& memory);
   void load_base_of_adapters();

@@ -7,12 +7,32 @@
 #include "libtrain/train/planner.h"
 #include "libtrain/train/run_options.h"
 #include "memory/workspace.h"
+#include "nn/lora.h"
+#include "nn/spec_fields.h"
 #include "record/short_text.h"
+#include "train/base_model.h"
 
 namespace lt {
 
+namespace {
+
+// `ltrain sample` loads a checkpoint of adapters with their base, which model.from of a training cannot name.
+Config with_adapters_of_base(Config config) {
+  if (config.model.from.empty()) return config;
+  const auto there = model_at(config.model.from);
+  if (!there || !nn::has_adapters(*there)) return config;
+  for (const nn::SpecField& field : nn::spec_fields()) {
+    if (!nn::is_set(config.model, field)) nn::copy_field(config.model, *there, field);
+  }
+  config.model.from.clear();
+  return config;
+}
+
+}  // namespace
+
 SamplePlan plan_sample(const Config& given, Size rows, const PlanMachine& machine) {
-  const Config config = resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
+  const Config config =
+      resolve(with_adapters_of_base(given), machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda);
   const auto model = nn::make_transformer(model_spec(config));
   const StepOptions options = step_options(config);
   const Device device = meta_for(options.device);

@@ -10,6 +10,7 @@
 #include "data/whole_part.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
+#include "train/data_tokenizers.h"
 #include "train/origin.h"
 
 namespace lt {
@@ -67,6 +68,19 @@ std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer)
                    fmt::format("data.documents: mask needs a tokenizer with an end-of-text token beside {}, found {}",
                                name_of_data(config), found),
                    "docs/data.md lists the names of such tokens");
+}
+
+void require_end_of_documents(const Config& config) {
+  const std::vector<DataSource> sources = data_sources(config);
+  if (config.data.documents != "mask" || sources.empty()) return;
+  std::vector<NamedTokenizer> found;
+  try {
+    found = tokenizers_beside(name_of_data(config), sources[0].files);
+  } catch (const DataError&) {
+  }
+  if (found.empty()) return;
+  const auto tokenizer = found[0].text.empty() ? nullptr : tokenizer_from_json(found[0].text, found[0].place);
+  end_of_documents(config, tokenizer.get());
 }
 
 Config with_steps(Config config, int ranks) {

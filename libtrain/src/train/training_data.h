@@ -23,6 +23,10 @@ std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::stri
 // The token that ends a document, for data.documents=mask. `tokenizer` may be null. Throws UsageError if there is none.
 std::uint32_t end_of_documents(const Config& config, const Tokenizer* tokenizer);
 
+// Throws UsageError, as a run would, if data.documents=mask and the tokenizer beside the training files has no such
+// token. Files that are not there are not looked at, because a plan needs none.
+void require_end_of_documents(const Config& config);
+
 // Sets train.steps from data.epochs, if that is given, for this number of ranks: as many whole steps as fit in so many
 // passes over all samples, at least one. Reads the headers of the training files. Throws DataError and UsageError.
 Config with_steps(Config resolved, int ranks);

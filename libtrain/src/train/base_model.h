@@ -1,0 +1,20 @@
+// The model that model.from names, and whether a run can begin from it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "libtrain/nn/transformer_spec.h"
+#include "libtrain/train/config.h"
+
+namespace lt {
+
+// The model of a Hugging Face folder, or of the newest checkpoint there; nullopt if no checkpoint can be read, which is
+// an error only when its weights are. Throws DataError for a broken folder.
+std::optional<nn::TransformerSpec> model_at(const std::string& path);
+
+// Throws UsageError unless the run's parameters are those of model.from, but for adapters, and its data is of the same
+// tokenizer. Names the key, or both tokenizers.
+void require_base(const Config& resolved);
+
+}  // namespace lt
