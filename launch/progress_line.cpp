@@ -36,7 +36,7 @@ ProgressLine::~ProgressLine() {
 void ProgressLine::show(const PrepareProgress& now) {
   if (!begun_) {
     first_ = now, begun_ = true;
-    if (now.resumed) fmt::print(stderr, "prepare: continues what a killed run has done\n");
+    if (now.resumed) fmt::print(stderr, "prepare: continues what an earlier run has done\n");
   }
   const auto time = Clock::now();
   if (time < next_) return;

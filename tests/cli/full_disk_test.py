@@ -1,4 +1,5 @@
-"""The disk is full for some steps of a run. Records are lost and counted; training is not affected."""
+"""The disk is full for some steps of a run: records are lost and counted; training is not affected. `prepare` goes on when
+there is room."""
 
 import os
 import pathlib
@@ -77,6 +78,19 @@ class FullDisk(TrainingTest):
         self.assertEqual(rows, {step: whole[step] for step in rows})
         self.assertEqual(program.run("report", run).returncode, 0)
         self.assertIn("lost", (run / "report.md").read_text(errors="replace"))
+
+    def test_prepare_goes_on_when_there_is_room(self):
+        text = self.write("long.txt", "0123456789" * 6000)  # 120 kB of tokens, which the disk does not hold twice
+        (self.disk / "filler").write_bytes(bytes(64 << 10))
+        prepare = ("prepare", "--input", text, "--out", self.disk / "data")
+        self.assert_error(program.run(*prepare), 3, f"[data] {self.disk}/data/train.bin: cannot write: No space left on device",
+                          f"{self.disk}/data/prepare.tmp keeps what is done: the same command goes on from there")
+        self.assertEqual([path.name for path in (self.disk / "data").iterdir()], ["prepare.tmp"])
+        (self.disk / "filler").unlink()
+        subprocess.run(["mount", "-o", "remount,size=1m", str(self.disk)], check=True)
+        done = program.run(*prepare)
+        self.assertEqual((done.returncode, done.stderr), (0, "prepare: continues what an earlier run has done\n"))
+        self.assertEqual((self.disk / "data/train.bin").stat().st_size, 1024 + 2 * 54000)
 
     def test_at_the_start_it_is_an_error(self):
         (self.disk / "run").mkdir()

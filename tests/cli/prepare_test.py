@@ -117,7 +117,7 @@ class Prepare(program.CliTest):
         self.assertIn("prepare.tmp", self.names())
         self.assertNotIn("train.bin", self.names())
         done = program.run(*arguments)
-        self.assertEqual((done.returncode, done.stderr), (0, "prepare: continues what a killed run has done\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, "prepare: continues what an earlier run has done\n"))
         self.assertEqual(tokens(self.folder / "out/train.bin"), b"012345678")
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
 

@@ -1,5 +1,6 @@
 // A run of prepare that was killed goes on, and its files are those of an undisturbed one.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,26 @@ std::vector<std::string> contents(const std::string& folder) {
   for (const std::string& name : names_in(folder)) all.push_back(name + "\n" + lt_test::read_text(folder + "/" + name));
   return all;
 }
+
+// Lets this process write no file beyond a size, as a full disk would.
+class SmallFiles {
+ public:
+  explicit SmallFiles(std::uintmax_t most) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{most, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
 
 // Runs the test case below in a process of its own. Returns the signal that ended it.
 int signal_of_child(const TempFolder& folder, const std::string& name, const std::string& fault) {
@@ -102,6 +123,41 @@ TEST_CASE("prepare: a killed run goes on and writes what an undisturbed one does
       std::filesystem::remove_all(folder / "whole");
     }
   }
+}
+
+TEST_CASE("prepare: what was done before the disk was full stays, and the next call goes on", "[data]") {
+  const TempFolder folder;
+  for (Case& each : cases(folder)) {
+    each.options.out = folder / "whole", each.options.val_fraction = 0;
+    lt::prepare(each.options);
+    const auto size = std::filesystem::file_size(folder / "whole/train.bin");
+    // While the input is encoded, and when the files are written, which are longer by a header.
+    for (const std::uintmax_t most : {size * 3 / 4, size - 100}) {
+      INFO(each.name << ", files of at most " << most << " bytes");
+      each.options.out = folder / "full/out";
+      std::string hint;
+      {
+        const SmallFiles small(most);
+        try {
+          lt::prepare(each.options);
+        } catch (const lt::DataError& e) {
+          hint = e.hint();
+        }
+      }
+      CHECK(hint == folder / "full/out/prepare.tmp keeps what is done: the same command goes on from there");
+      CHECK(names_in(folder / "full/out") == std::vector<std::string>{"prepare.tmp"});
+      CHECK(lt::prepare(each.options).resumed);
+      CHECK((contents(folder / "full/out") == contents(folder / "whole")));
+      std::filesystem::remove_all(folder / "full");
+    }
+    std::filesystem::remove_all(folder / "whole");
+  }
+  // Nothing was saved yet.
+  Case first = cases(folder)[0];
+  first.options.out = folder / "full/out", first.options.save_seconds = 60;
+  const SmallFiles small(1000);
+  CHECK_THROWS_AS(lt::prepare(first.options), lt::DataError);
+  CHECK_FALSE(std::filesystem::exists(folder / "full"));
 }
 
 TEST_CASE("prepare: other options and changed inputs begin anew", "[data]") {

@@ -132,6 +132,9 @@ TEST_CASE("prepare: a failure leaves what stood before and nothing beside it", "
   std::filesystem::remove(folder / "out/val.bin");
   std::filesystem::create_directories(folder / "out/val.bin/x");
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out"}), DataError);
+  CHECK(entries(folder / "out") == 4);  // and prepare.tmp, from which the next call goes on
+  std::filesystem::remove_all(folder / "out/val.bin");
+  CHECK(lt::prepare({.inputs = {text}, .out = folder / "out"}).resumed);
   CHECK(entries(folder / "out") == 3);
 
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = text + "/out"}), DataError);

@@ -127,24 +127,40 @@ class OutputFolder {
   std::vector<fs::path> made_;
 };
 
-// Removes the spool when prepare() returns or throws. A killed process leaves it, and the next call goes on from it.
-class FolderRemover {
+// Removes the spool when prepare() returns or throws, unless what failed is writing. The next call goes on from a spool
+// that stays, be it this one or that of a killed process.
+class SpoolRemover {
  public:
-  explicit FolderRemover(std::string path) : path_(std::move(path)) {}
-  ~FolderRemover() {
+  SpoolRemover(std::string path, const Spool& spool) : path_(std::move(path)), spool_(spool) {}
+  ~SpoolRemover() {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    if (!stays_) fs::remove_all(path_, ignored);
   }
-  FolderRemover(const FolderRemover&) = delete;
-  FolderRemover& operator=(const FolderRemover&) = delete;
+  SpoolRemover(const SpoolRemover&) = delete;
+  SpoolRemover& operator=(const SpoolRemover&) = delete;
+
+  // Runs `write`, which a full disk can stop.
+  template <class Write>
+  void keep_if_it_fails(const Write& write) {
+    try {
+      write();
+    } catch (const DataError& e) {
+      stays_ = spool_.can_be_resumed();
+      if (!stays_) throw;
+      throw DataError(e.component(), e.what(),
+                      fmt::format("{} keeps what is done: the same command goes on from there", path_));
+    }
+  }
 
  private:
   std::string path_;
+  const Spool& spool_;
+  bool stays_ = false;
 };
 
 // Encodes all inputs into the spool.
 void encode(const PrepareOptions& options, const std::vector<std::string>& paths, const Tokenizer& tokenizer,
-            const ChatTemplate* chat, Spool& spool) {
+            const ChatTemplate* chat, Spool& spool, SpoolRemover& remover) {
   using Clock = std::chrono::steady_clock;
   PrepareProgress progress{.resumed = spool.resumed(), .stored_in_all = 0};
   std::vector<Size> stored_before;  // bytes of the files before each
@@ -166,18 +182,18 @@ void encode(const PrepareOptions& options, const std::vector<std::string>& paths
   auto saved = Clock::now();
   EncodedPiece piece;
   for (Size step = 1; reader.next(piece); ++step) {
-    spool.append(piece);
+    remover.keep_if_it_fails([&] { spool.append(piece); });
     set_fault_step(step);
     fault_point("prepare");
     const auto now = Clock::now();
     if (std::chrono::duration<double>(now - saved).count() >= options.save_seconds) {
-      spool.save(reader.position());
+      remover.keep_if_it_fails([&] { spool.save(reader.position()); });
       saved = now;
     }
     progress.text_bytes += piece.bytes;
     report();
   }
-  spool.save(reader.position());
+  remover.keep_if_it_fails([&] { spool.save(reader.position()); });
 }
 
 }  // namespace
@@ -203,9 +219,9 @@ PrepareResult prepare(const PrepareOptions& options) {
               {.width = tokenizer->vocab() <= 0x10000 ? 2 : 4,
                .has_targets = chat.has_value(),
                .has_documents = options.pack > 0});
-  const FolderRemover remover(spool_folder);  // this process holds the lock
+  SpoolRemover remover(spool_folder, spool);  // this process holds the lock
   PrepareResult result{.files = static_cast<Size>(paths.size()), .resumed = spool.resumed()};
-  encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool);
+  encode(options, paths, *tokenizer, chat ? &*chat : nullptr, spool, remover);
   if (spool.state().tokens == 0) {
     throw DataError("data", fmt::format("{}{}: expected text, found none", options.inputs[0],
                                         options.inputs.size() > 1 ? " and the files after it" : ""));
@@ -221,7 +237,8 @@ PrepareResult prepare(const PrepareOptions& options) {
   result.conversations = spool.state().conversations, result.untrained_conversations = spool.state().untrained;
   set_fault_step(0);
   tokenizer_files["tokenizer.json"] = json;
-  write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result);
+  remover.keep_if_it_fails(
+      [&] { write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result); });
   out.keep();
   return result;
 }

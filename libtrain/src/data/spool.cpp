@@ -131,6 +131,7 @@ void Spool::save(const InputPosition& position) {
   nlohmann::json json = {{"identity", identity_}, {"highest", state_.highest}};
   for (const auto& [name, number] : numbers_of(state_)) json[name] = *number;
   write_whole_file("data", path(kState), json.dump() + "\n");
+  saved_ = true;
 }
 
 void Spool::read(const Descriptor& file, const char* name, Size offset, void* to, std::size_t bytes) const {

@@ -38,6 +38,8 @@ class Spool {
   Spool(const std::string& folder, std::string identity, const SpoolShape& shape);
 
   bool resumed() const { return resumed_; }
+  // Whether a later process can go on from a state that is on disk.
+  bool can_be_resumed() const { return !identity_.empty() && (resumed_ || saved_); }
   const SpoolState& state() const { return state_; }
   void append(const EncodedPiece& piece);
   // From now on a killed run goes on from this position.
@@ -58,7 +60,7 @@ class Spool {
   std::string folder_, identity_;
   SpoolShape shape_;
   SpoolState state_;
-  bool resumed_ = false;
+  bool resumed_ = false, saved_ = false;
   Descriptor lock_, tokens_, targets_, documents_;
   std::vector<unsigned char> bytes_;
 };

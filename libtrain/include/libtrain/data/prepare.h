@@ -51,10 +51,10 @@ struct PrepareResult {
 // files that belong to a tokenizer.json and stand beside it are copied: class, special tokens, chat templates,
 // vocabularies.
 //
-// Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed, the
-// next call with the same options and unchanged inputs goes on from there, which gives the same files. All files are
-// whole on disk before the first gets its name. Throws UsageError, or DataError that names file, line and field, also
-// if no token of all conversations counts.
+// Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed,
+// or cannot write because the disk is full, the next call with the same options and unchanged inputs goes on from
+// there, which gives the same files. All files are whole on disk before the first gets its name. Throws UsageError, or
+// DataError that names file, line and field, also if no token of all conversations counts.
 PrepareResult prepare(const PrepareOptions& options);
 
 }  // namespace lt
