@@ -5,20 +5,14 @@ Exits with 77 where torch or transformers cannot be imported.
 
 import argparse
 import json
-import os
 import pathlib
 import random
 import subprocess
-import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-try:
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import needs_transformers  # before what it looks for
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 QUESTIONS = 60
 WORDS = ["north", "s\u00fcd", "\u4e1c", " west", "no", "yes and no", "?"]

@@ -5,20 +5,14 @@ imported.
     python3 hf_generate.py --ltrain LTRAIN"""
 
 import argparse
-import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-try:
-    import torch
-    import transformers
-    from transformers import AutoModelForCausalLM
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import needs_transformers  # before what it looks for
+import torch
+import transformers
+from transformers import AutoModelForCausalLM
 
 TOKENS, SEPARATOR = 200, b"\n\x1e\n"
 PROMPTS = ["The quick brown fox", "x", "To be, or not to be: that is"]

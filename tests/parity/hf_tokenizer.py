@@ -5,20 +5,13 @@ or transformers cannot be imported.
     python3 hf_tokenizer.py --ltrain LTRAIN"""
 
 import argparse
-import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-try:
-    import torch
-    import transformers
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import needs_transformers  # before what it looks for
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 40
 MESSAGES = [{"role": "user", "content": "Which fox?"}, {"role": "assistant", "content": "The quick one."}]

@@ -6,22 +6,17 @@ where torch or transformers cannot be imported.
 
 import argparse
 import json
-import os
 import pathlib
 import struct
 import subprocess
-import sys
 import tempfile
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-try:
-    import torch
-    import transformers
-    from safetensors.torch import load_file
-    from transformers import AutoModelForCausalLM
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import needs_transformers  # before what it looks for
+import torch
+import transformers
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
 try:
     import peft
 except ImportError:
