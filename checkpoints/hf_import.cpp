@@ -17,8 +17,8 @@
 namespace lt::checkpoint {
 namespace fs = std::filesystem;
 
-std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
-                      std::vector<std::string>* notes, Size weights_at_once) {
+std::string import_hf(const std::string& hf_directory, const std::string& out_directory, Size weights_at_once,
+                      std::vector<std::string>* notes) {
   const PhaseScope phase(Phase::save);
   const HfFolder folder(hf_directory);
   const fs::path parent = out_directory;

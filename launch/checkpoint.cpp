@@ -125,8 +125,9 @@ Run set_up_checkpoint(CLI::App& app) {
   CLI::App* from = add(
       "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
       [](const Options& options) {
+        constexpr Size kWeightsAtOnce = Size{256} << 20;
         std::vector<std::string> notes;
-        const std::string made = checkpoint::import_hf(options.path, options.out, &notes);
+        const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
         for (const std::string& note : notes) {
           fmt::print(stderr,
                      "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer\n",

@@ -41,7 +41,7 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
   }
   if (!options.tokenizer.empty()) {
     loaded.tokenizer = make_tokenizer(options.tokenizer);
-    loaded.tokenizer_text = loaded.tokenizer->to_json(), loaded.tokenizer_name = options.tokenizer;
+    loaded.tokenizer_name = options.tokenizer;
   }
   return loaded;
 }

@@ -131,7 +131,7 @@ TEST_CASE("hf import: a checkpoint of several files, with every weight and witho
     write_text(hf / "tokenizer.model", std::string("\x0a\xff\x00", 3));
     fs::create_directory(hf / "additional_chat_templates");
     write_text(hf / "additional_chat_templates/tool.jinja", "{{ tools }}");
-    const std::string step = import_hf(hf.string(), out.string(), nullptr, 1000);
+    const std::string step = import_hf(hf.string(), out.string(), 1000);
     INFO(item.name);
     CHECK(step == (out / "step-00000000").string());
     CHECK(verify(out.string()).empty());

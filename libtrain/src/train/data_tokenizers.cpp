@@ -79,7 +79,8 @@ void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTo
     throw UsageError("data",
                      fmt::format("{}: expected the tokenizer of {}, {}, found {}", other.key, expected.key,
                                  shown(expected), shown(other)),
-                     "prepare the files with that tokenizer; foreign token files need its tokenizer.json beside them");
+                     "what has no tokenizer.json counts as bytes: it belongs beside foreign token files, and into the "
+                     "model's folder");
   }
 }
 

@@ -49,7 +49,8 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
       throw UsageError("data", fmt::format("train.seq: expected at most model.max_seq {}, got {}", most, seq));
     }
     if (group.rank() == 0) {
-      require_tokenizer({"the model", loaded.tokenizer_name, loaded.tokenizer_text}, tokenizers_beside("data", files),
+      const std::string text = loaded.tokenizer != nullptr ? loaded.tokenizer->to_json() : loaded.tokenizer_text;
+      require_tokenizer({"the model", loaded.tokenizer_name, text}, tokenizers_beside("data", files),
                         TokenizerMatch::overlapping);
     }
     for (const std::string& entry : files) {

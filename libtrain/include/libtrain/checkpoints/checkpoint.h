@@ -173,6 +173,6 @@ void export_adapters(const std::string& step_directory, const std::string& out_d
 // Returns the step's folder. Throws DataError if the folder or its tokenizer.json is broken, if its model cannot be
 // represented, or if `out_directory` exists and is not empty.
 std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
-                      std::vector<std::string>* notes = nullptr, Size weights_at_once = Size{256} << 20);
+                      Size weights_at_once = Size{256} << 20, std::vector<std::string>* notes = nullptr);
 
 }  // namespace lt::checkpoint
