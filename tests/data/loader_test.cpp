@@ -1,4 +1,5 @@
 // The loader: the batch of a step is the same for every rank count, and a position is the loader's whole state.
+#include <fstream>
 #include <set>
 
 #include "libtrain/data/data.h"
@@ -254,4 +255,23 @@ TEST_CASE("TokenLoader: an id that does not fit i32 is refused without a vocabul
   CHECK(message_of<DataError>([&] { TokenLoader({folder / "a.bin"}, shape_of(1, 1)); }) ==
         folder /
             "a.bin: offset 1036: expected a token below the vocabulary 2147483648, found 2147483648 (token number 3)");
+}
+
+TEST_CASE("TokenLoader: a token that lies outside the vocabulary since the file was opened ends the step", "[data]") {
+  const TempFolder folder;
+  const std::string path = folder / "a.bin";
+  lt::write_token_file(path, std::vector<std::uint32_t>(3 * kSeq + 1, 1));
+  TokenLoader loader({path}, shape_of(1, 1), {.shuffle = false, .vocab = 300});
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(1024 + 2 * (2 * kSeq + 5))
+      .write("\x2c\x01", 2);
+  std::vector<std::int32_t> sample(kSeq + 1);
+  loader.read_sample(1, sample.data());
+  const std::string expected = path +
+                               ": the file changed while it was in use: sample 2, position 5: expected a token "
+                               "below the vocabulary 300, found 300";
+  CHECK(message_of<DataError>([&] { loader.read_sample(2, sample.data()); }) == expected);
+  CHECK(loader.next().inputs.data<std::int32_t>()[0] == 1);
+  loader.seek(2);
+  CHECK(message_of<DataError>([&] { loader.next(); }) == expected);
 }

@@ -267,6 +267,22 @@ TEST_CASE("wrong arguments are named", "[ops]") {
   CHECK(message([&] { ops::swiglu(a); }) == "swiglu: x: expected an even last size [gate | up], got [2, 3]");
   CHECK(message([&] { ops::cross_entropy(a, token_ids({3}, 3, 1)); }) ==
         "cross_entropy: targets: expected one for each row of logits [2, 3], got [3]");
+  const auto ids = [](const std::vector<std::int32_t>& values, const Shape& shape) {
+    return Tensor::from(values, shape);
+  };
+  const Tensor wpe = Tensor::zeros({4, 3}, DType::f32);
+  CHECK(message([&] {
+          ops::embedding(a, ids({0, 1, 2}, {3}));
+        }) == "embedding: ids: expected ids from 0 to 1, got 2 at position 2");
+  CHECK(message([&] {
+          ops::embedding_with_positions(a, wpe, ids({0, 1, 1, 0, -100, 9}, {2, 3}));
+        }) == "embedding_with_positions: ids: expected ids from 0 to 1, got -100 at sample 1, position 1");
+  CHECK(message([&] {
+          ops::cross_entropy(a, ids({kIgnoredTarget, 3}, {2}));
+        }) == "cross_entropy: targets: expected ids from 0 to 2, got 3 at position 1");
+  CHECK(message([&] {
+          ops::head_cross_entropy(a, wpe, ids({kIgnoredTarget, -1}, {2, 1}));
+        }) == "head_cross_entropy: targets: expected ids from 0 to 3, got -1 at sample 1, position 0");
 }
 
 TEST_CASE("on meta, operations compute shapes and allocate, and run nothing", "[ops]") {

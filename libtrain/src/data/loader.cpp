@@ -17,11 +17,10 @@ void require_positive(const char* name, Size value) {
 }
 
 // Each rank scans its share of every file.
-void require_vocabulary(const std::vector<TokenFile>& files, Size vocab, const BatchShape& shape) {
-  // Ids are i32 in memory, which is the limit if no vocabulary is given.
-  const Size limit = vocab > 0 ? vocab : Size{1} << 31;
-  for (const TokenFile& file : files) {
-    file.require_below(limit, file.tokens() * shape.rank / shape.ranks, file.tokens() * (shape.rank + 1) / shape.ranks);
+void require_vocabulary(const Samples& samples, const BatchShape& shape) {
+  for (const TokenFile& file : samples.files()) {
+    file.require_below(samples.token_limit(), file.tokens() * shape.rank / shape.ranks,
+                       file.tokens() * (shape.rank + 1) / shape.ranks);
   }
 }
 
@@ -40,7 +39,7 @@ TokenLoader TokenLoader::mix(const std::vector<DataSource>& sources, const Batch
     throw UsageError("data", fmt::format("batch shape, rank: expected 0 to {}, got {}", shape.ranks - 1, shape.rank));
   }
   const auto samples = std::make_shared<const Samples>(sources, shape.seq, options);
-  require_vocabulary(samples->files(), options.vocab, shape);
+  require_vocabulary(*samples, shape);
   return TokenLoader(shape, samples);
 }
 

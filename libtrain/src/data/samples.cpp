@@ -70,14 +70,26 @@ Samples::Place Samples::place_of(Size index) const {
   return {&files_[static_cast<std::size_t>(source.first_file + file)], (block - *(after - 1)) * seq_};
 }
 
-void Samples::read(Size index, std::int32_t* tokens) const {
-  const Place place = place_of(index);
+void Samples::read(Size index, std::int32_t* tokens) const { read_at(place_of(index), index, tokens); }
+
+// The files were scanned when they were opened, but may have been overwritten since.
+void Samples::read_at(const Place& place, Size index, std::int32_t* tokens) const {
   place.file->read(place.begin, seq_ + 1, tokens);
+  const Size vocab = token_limit();
+  const auto id = [&](Size i) { return static_cast<std::uint32_t>(tokens[i]); };
+  std::uint32_t highest = 0;
+  for (Size i = 0; i <= seq_; ++i) highest = std::max(highest, id(i));
+  if (highest < vocab) return;
+  Size i = 0;
+  while (id(i) < vocab) ++i;
+  throw DataError("data", fmt::format("{}: the file changed while it was in use: sample {}, position {}: expected a "
+                                      "token below the vocabulary {}, found {}",
+                                      place.file->path(), index, i, vocab, id(i)));
 }
 
 void Samples::read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const {
   const Place place = place_of(index);
-  place.file->read(place.begin, seq_ + 1, tokens);
+  read_at(place, index, tokens);
   std::copy_n(tokens, seq_, inputs);
   std::copy_n(tokens + 1, seq_, targets);
   place.file->ignore_masked(place.begin + 1, seq_, targets);

@@ -22,8 +22,10 @@ class Samples {
   // The first sample that a source gives for a second time.
   Size first_repeat(Size source) const { return mixture_.sample_of(source, per_epoch(source)); }
   bool has_ignored_targets() const;
+  // Every token is below it. Ids are i32 in memory, which is the limit if no vocabulary is given.
+  Size token_limit() const { return options_.vocab > 0 ? options_.vocab : Size{1} << 31; }
 
-  // Sample `index` of the run: seq tokens and the one after.
+  // Sample `index` of the run: seq tokens and the one after. Throws DataError for a token that is not below the limit.
   void read(Size index, std::int32_t* tokens) const;
   // The same as a row of a batch. `tokens` has room for seq + 1 and is overwritten.
   void read_row(Size index, std::int32_t* inputs, std::int32_t* targets, std::int32_t* tokens) const;
@@ -41,6 +43,7 @@ class Samples {
     Size begin;  // the first token
   };
   Place place_of(Size index) const;
+  void read_at(const Place& place, Size index, std::int32_t* tokens) const;
   bool is_end(std::int32_t token) const;
 
   Size seq_;

@@ -1,6 +1,8 @@
 // Checks the arguments of operations.
 #include "ops/check.h"
 
+#include "libtrain/kernels/ignored_target.h"
+
 namespace lt::ops {
 
 void fail(std::string_view op, std::string_view argument, const std::string& expected, const std::string& actual) {
@@ -32,6 +34,24 @@ void require_i32(std::string_view op, std::string_view argument, const Tensor& t
   require_present(op, argument, tensor);
   if (tensor.dtype() != DType::i32) fail(op, argument, "i32", std::string(dtype_name(tensor.dtype())));
   require_device_of(op, argument, tensor, like);
+}
+
+void require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V, bool may_ignore) {
+  if (ids.device().type != DeviceType::cpu) return;
+  const std::int32_t* const values = ids.data<std::int32_t>();
+  const auto is_outside = [=](Size i) {
+    return (values[i] < 0 || values[i] >= V) && !(may_ignore && values[i] == kIgnoredTarget);
+  };
+  Size outside = 0;  // counting vectorises, a search with an early exit does not
+  for (Size i = 0; i < ids.elements(); ++i) outside += is_outside(i) ? 1 : 0;
+  if (outside == 0) return;
+  Size first = 0;
+  while (!is_outside(first)) ++first;
+  const Size row = ids.dims() == 0 ? 1 : ids.dim(-1);
+  const std::string place = ids.dims() < 2
+                                ? "position " + std::to_string(first)
+                                : "sample " + std::to_string(first / row) + ", position " + std::to_string(first % row);
+  fail(op, argument, "ids from 0 to " + std::to_string(V - 1), std::to_string(values[first]) + " at " + place);
 }
 
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape) {

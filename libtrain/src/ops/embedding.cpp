@@ -71,6 +71,7 @@ void check_table(std::string_view op, const Tensor& table, const Tensor& ids) {
   require_float(op, "table", table);
   if (table.dims() != 2) fail(op, "table", "shape [V, C]", to_string(table.shape()));
   require_i32(op, "ids", ids, table);
+  require_ids(op, "ids", ids, table.dim(0));
 }
 
 }  // namespace

@@ -164,6 +164,7 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
     fail("head_cross_entropy", "weight", "shape [V, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
   }
   require_targets("head_cross_entropy", targets, "x", x, options);
+  require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
   return record<HeadCrossEntropy>(x, weight, targets, options);
 }
 

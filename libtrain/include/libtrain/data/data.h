@@ -56,8 +56,9 @@ struct DataOptions {
   std::uint64_t seed = 1337;
   bool shuffle = true;  // false: blocks in file order
   TokenFormat format = TokenFormat::automatic;
-  // Tokens must be below it; otherwise DataError. 0: only the range of i32 is checked, and a model that receives a
-  // token outside its vocabulary has undefined behaviour.
+  // Tokens must be below it; otherwise DataError, when a file is opened and, if it is overwritten later, when it is
+  // read. 0: only the range of i32 is checked. A model on a CPU refuses a token outside its vocabulary; on a GPU its
+  // behaviour is then undefined.
   Size vocab = 0;
   // The token that ends a document. With it batches say where documents begin, and a target whose input is this token
   // is ignored: the first token of the next document is no target.

@@ -71,8 +71,8 @@ Tensor silu(const Tensor& x);
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 
-// Looks up rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V); otherwise the behaviour
-// is undefined.
+// Looks up rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V); otherwise it throws
+// UsageError on the CPU, and the behaviour is undefined on GPUs.
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
 // How a loss over targets is formed.
@@ -92,7 +92,7 @@ struct LossOptions {
 
 // Mean over the counted targets of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64
 // for f64); 0 if no target counts. A target of kIgnoredTarget is not counted. All others must be in [0, V); otherwise
-// the behaviour is undefined. `gradient` is not used.
+// it throws UsageError on the CPU, and the behaviour is undefined on GPUs. `gradient` is not used.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
 
 // Inverted dropout. Keeps element i if the uniform number (key, first + i) is >= p, so the mask does not depend on
