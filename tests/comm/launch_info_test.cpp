@@ -3,7 +3,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "comm/tcp_world.h"
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
 #include "test_main/catch.h"
@@ -105,9 +107,41 @@ TEST_CASE("discover_ranks: each launcher, and the first complete one wins", "[co
   Variables incomplete = merged(kSlurm, kOpenMpi);
   incomplete.erase("OMPI_COMM_WORLD_SIZE");
   check(discover(incomplete), "Slurm", 9, 11, 1, 3);
-  incomplete = kTorchrun;
+  incomplete = merged(kTorchrun, kSlurm);
   incomplete.erase("MASTER_PORT");
-  check(discover(incomplete), "alone", 0, 1, 0, 1);
+  check(discover(incomplete), "Slurm", 9, 11, 1, 3);
+}
+
+TEST_CASE("discover_ranks: several ranks of which a variable is missing are no run of one", "[comm]") {
+  const auto without = [](const std::vector<std::string>& names, const std::string& size = "4") {
+    Variables variables = merged(kTorchrun, {{"WORLD_SIZE", size}});
+    for (const std::string& name : names) variables.erase(name);
+    return variables;
+  };
+  CHECK(message_of(without({"RANK"})) == "WORLD_SIZE=4: expected RANK too, which is not set");
+  CHECK(message_of(without({"MASTER_PORT"})) == "WORLD_SIZE=4: expected MASTER_PORT too, which is not set");
+  CHECK(message_of(without({"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})) ==
+        "WORLD_SIZE=4: expected RANK, MASTER_ADDR, MASTER_PORT too, which are not set");
+  CHECK(message_of({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}) ==
+        "OMPI_COMM_WORLD_SIZE=2: expected OMPI_COMM_WORLD_RANK too, which is not set");
+  check(discover(without({"RANK"}, "1")), "alone", 0, 1, 0, 1);
+  check(discover(without({"WORLD_SIZE"})), "alone", 0, 1, 0, 1);
+}
+
+TEST_CASE("discover_ranks: LOCAL_RANK follows from the ranks of a host, and those from the hosts", "[comm]") {
+  Variables variables = kTorchrun;
+  variables.erase("LOCAL_RANK");
+  check(discover(variables), "torchrun variables", 3, 4, 1, 2);
+  CHECK(discover(variables).host_is_known);
+  variables.erase("LOCAL_WORLD_SIZE");
+  lt::LaunchInfo info = discover(variables);
+  check(info, "torchrun variables", 3, 4, 3, 4);
+  CHECK_FALSE(info.host_is_known);
+  lt::learn_host_ranks(info, {"a", "b", "a", "b"});
+  check(info, "torchrun variables", 3, 4, 1, 2);
+  info.rank = 1;
+  lt::learn_host_ranks(info, {"a", "b", "c", "b"});
+  check(info, "torchrun variables", 1, 4, 0, 2);
 }
 
 TEST_CASE("discover_ranks: Slurm counts only inside a step that srun started", "[comm]") {

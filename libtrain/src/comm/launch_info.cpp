@@ -1,6 +1,7 @@
 // This process's place in the run, read from the launcher's environment. A set of variables counts if it is complete;
-// invalid values are errors.
+// invalid values are errors, and so is a set of several ranks that lacks a variable.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
@@ -19,6 +21,7 @@ namespace {
 struct Variables {
   const char* source;
   const char *rank, *size, *local_rank;
+  bool may_lack_local_rank;
   const char* local_size;                  // optional; null if slurm_local_size() finds it
   std::array<const char*, 2> also_needed;  // may be null
   bool is_slurm;                           // counts only in a step of srun, and lists the tasks of each node
@@ -29,14 +32,16 @@ constexpr Variables kLaunchers[] = {
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
+     false,
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      {},
      false},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, {"SLURM_STEP_ID"}, true},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", false, nullptr, {"SLURM_STEP_ID"}, true},
     {"torchrun variables",
      "RANK",
      "WORLD_SIZE",
      "LOCAL_RANK",
+     true,
      "LOCAL_WORLD_SIZE",
      {"MASTER_ADDR", "MASTER_PORT"},
      false},
@@ -70,12 +75,30 @@ constexpr Size kMostRanks = 1 << 20;
 // Slurm numbers the batch script, external and interactive steps from here on; srun did not start those.
 constexpr Size kSlurmSpecialSteps = 0xfffffff0;
 
+// The variables of a set that are not set but needed.
+std::vector<std::string_view> missing_of(const Variables& names) {
+  std::vector<std::string_view> missing;
+  const auto need = [&](const char* name) {
+    if (name != nullptr && !is_set(name)) missing.emplace_back(name);
+  };
+  need(names.rank), need(names.size);
+  if (!names.may_lack_local_rank) need(names.local_rank);
+  for (const char* name : names.also_needed) need(name);
+  return missing;
+}
+
 bool is_complete(const Variables& names) {
-  if (!is_set(names.rank) || !is_set(names.size) || !is_set(names.local_rank)) return false;
-  for (const char* name : names.also_needed) {
-    if (name != nullptr && !is_set(name)) return false;
-  }
+  if (!missing_of(names).empty()) return false;
   return !names.is_slurm || read_number("SLURM_STEP_ID", 0, 0xffffffff) < kSlurmSpecialSteps;
+}
+
+// Throws for a set that says there are several ranks and is not complete. Each of them would train on its own. Slurm's
+// batch script is one process of an allocation for several tasks, so its variables say nothing.
+void refuse_incomplete(const Variables& names) {
+  if (names.is_slurm || !is_set(names.size) || read_number(names.size, 1, kMostRanks) == 1) return;
+  throw CommError(fmt::format("{}={}: expected {} too, which {} not set", names.size, value_of(names.size),
+                              fmt::join(missing_of(names), ", "), missing_of(names).size() == 1 ? "is" : "are"),
+                  fmt::format("set it for each rank, or unset {} for a run of one", names.size));
 }
 
 // Tasks on this node: entry SLURM_NODEID of a list such as "4(x2),3", which stands for 4, 4, 3.
@@ -112,9 +135,11 @@ LaunchInfo read_launcher(const Variables& names) {
   } else if (is_set(names.local_size)) {
     local_size = read_number(names.local_size, 1, size);
   }
-  const Size local_rank = read_number(names.local_rank, 0, local_size - 1);
-  return {static_cast<int>(rank), static_cast<int>(size), static_cast<int>(local_rank), static_cast<int>(local_size),
-          names.source};
+  // A launcher numbers the ranks of a host one after another.
+  const bool says_local_rank = is_set(names.local_rank);
+  const Size local_rank = says_local_rank ? read_number(names.local_rank, 0, local_size - 1) : rank % local_size;
+  return {static_cast<int>(rank),       static_cast<int>(size), static_cast<int>(local_rank),
+          static_cast<int>(local_size), names.source,           says_local_rank || is_set(names.local_size)};
 }
 
 }  // namespace
@@ -123,6 +148,7 @@ LaunchInfo discover_ranks() {
   for (const Variables& names : kLaunchers) {
     if (is_complete(names)) return read_launcher(names);
   }
+  for (const Variables& names : kLaunchers) refuse_incomplete(names);
   return {};
 }
 

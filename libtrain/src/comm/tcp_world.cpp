@@ -1,6 +1,9 @@
 // Reads the meeting place and token from the environment, or the token from its file, which exists while ranks meet.
 #include "comm/tcp_world.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -43,6 +46,19 @@ std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const 
   } catch (const CommError& error) {
     throw MeetingError(error.what(), error.hint());
   }
+}
+
+std::string host_name() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
+void learn_host_ranks(LaunchInfo& info, const std::vector<std::string>& hosts) {
+  const auto own = hosts.begin() + info.rank;
+  info.local_rank = static_cast<int>(std::count(hosts.begin(), own, *own));
+  info.local_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), *own));
+  info.host_is_known = true;
 }
 
 }  // namespace lt

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/backend.h"
 #include "libtrain/comm/world.h"
@@ -28,5 +29,10 @@ struct MeetingError : CommError {
 // All ranks must call it. Throws CommError if there is no token, MeetingError if the ranks do not come together.
 std::shared_ptr<GroupBackend> meet_without_mpi(const MeetingPlace& place, const LaunchInfo& info,
                                                const MeetingOptions& options);
+
+// This host's name.
+std::string host_name();
+// Sets local_rank and local_size from the names of all ranks' hosts, by rank.
+void learn_host_ranks(LaunchInfo& info, const std::vector<std::string>& hosts);
 
 }  // namespace lt

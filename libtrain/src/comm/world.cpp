@@ -31,6 +31,7 @@ World init(int& argc, char**& argv, const MeetingOptions& meeting) {
   const std::optional<MeetingPlace> place = world.info_.size == 1 ? std::nullopt : meeting_place();
   if (!has_mpi_launcher() && place && best_device() == DeviceType::cuda) {
     world.group_ = Group(meet_without_mpi(*place, world.info_, meeting));
+    if (!world.info_.host_is_known) learn_host_ranks(world.info_, world.group_.all_gather_bytes(host_name()));
   } else if (world.info_.size > 1) {
     world.mpi_ = start_mpi(world.info_, argc, argv);
     world.over_mpi_ = true;

@@ -14,11 +14,14 @@ struct LaunchInfo {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;  // on this host
   std::string source = "alone";        // "Open MPI", "Slurm", "torchrun variables" or "alone"
+  // False: no variable says which ranks share this host. Until init() has learnt it, all of them count as its ranks.
+  bool host_is_known = true;
 };
 
 // Reads the first complete set of: OMPI_COMM_WORLD_*, SLURM_* (only inside srun: SLURM_STEP_ID of a step), then
-// RANK/WORLD_SIZE/LOCAL_RANK/MASTER_ADDR/MASTER_PORT; otherwise the process is alone. Throws CommError for values that
-// make no sense.
+// RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT, with LOCAL_RANK and LOCAL_WORLD_SIZE if they are set; otherwise the process
+// is alone. Throws CommError for values that make no sense, and for WORLD_SIZE (or Open MPI's) above 1 where a variable
+// of its set is missing.
 LaunchInfo discover_ranks();
 
 // The CPU threads of a rank.
