@@ -181,6 +181,15 @@ std::vector<StateKind> kinds_from(const Json& json) {
   return kinds;
 }
 
+std::string data_file_text(const DataFile& file) {
+  const Json json = {{"source", file.source}, {"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // a path may be no UTF-8
+}
+
+DataFile data_file_from(const Json& json) {
+  return {count_of(json, "source"), text_of(json, "path"), count_of(json, "bytes"), text_of(json, "digest")};
+}
+
 // A run's id; may be empty if `optional`.
 std::string id_of(const Json& json, const char* key, bool optional) {
   const std::string id = text_of(json, key);
@@ -259,6 +268,7 @@ std::string detail::open_object_text(const Manifest& manifest) {
     add("config_hash", Json(state.config_hash).dump());
     add("model", model.dump());
     if (!state.base_digest.empty()) add("base", Json{{"from", state.base}, {"digest", state.base_digest}}.dump());
+    if (!state.data_files.empty()) add("data_files", lines_of(state.data_files, "  ", data_file_text));
     add("parameters", lines_of(manifest.parameters, "  ", parameter_text));
     add("files", lines_of(manifest.files, "  ", file_text));
     add("config", Json(state.config).dump());
@@ -318,6 +328,9 @@ Manifest detail::parse_object(const std::string& text) {
     state.model = model.empty() ? "" : model.dump();
     if (json.contains("base")) {
       state.base = text_of(json["base"], "from"), state.base_digest = text_of(json["base"], "digest");
+    }
+    if (json.contains("data_files")) {
+      for (const Json& file : array_of(json, "data_files", kMaxFiles)) state.data_files.push_back(data_file_from(file));
     }
     for (const Json& parameter : array_of(json, "parameters", kMaxParameters)) {
       manifest.parameters.push_back(parameter_from(parameter));

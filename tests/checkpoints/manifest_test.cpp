@@ -54,6 +54,13 @@ TEST_CASE("manifest: what is written is read", "[checkpoints]") {
   of_adapters.state.base = "/models/\"llama\"", of_adapters.state.base_digest = "0123456789abcdef";
   const RunState state = parse_manifest(manifest_text(of_adapters)).state;
   CHECK((state.base == of_adapters.state.base && state.base_digest == of_adapters.state.base_digest));
+  CHECK(read.state.data_files.empty());
+  Manifest of_files = written;
+  of_files.state.data_files = {{0, "data/\"a\".bin", 3000, "0123456789abcdef"}, {1, "b.bin", 1 << 30, "f"}};
+  const std::vector<DataFile> files = parse_manifest(manifest_text(of_files)).state.data_files;
+  REQUIRE(files.size() == 2);
+  CHECK((files[0].path == "data/\"a\".bin" && files[1].source == 1 && files[1].bytes == 1 << 30));
+  CHECK((files[0].has_bytes_of(of_files.state.data_files[0]) && !files[0].has_bytes_of(files[1])));
   CHECK(read.state.seed == 0xfedcba9876543210ull);
   CHECK(read.state.loss_scale == 65536.0 / 3.0);
   CHECK(read.state.config == written.state.config);

@@ -130,12 +130,15 @@ class Record(TrainingTest):
                 break
         self.assertLess(after, 100 * usual)
 
-    def test_a_trace_of_fewer_ranks_takes_the_place_of_the_one_before(self):
+    def test_a_trace_takes_the_place_of_the_one_before_which_is_kept(self):
         options = ("--optim.schedule=constant", "--record.trace_steps=1")
         self.trained(*options, ranks=2, steps=4)
-        self.trained(*options, steps=8)
         trace = self.folder / "run/trace"
-        self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "rank-0.json"])
+        earlier = {path.name: path.read_text() for path in trace.iterdir()}
+        self.trained(*options, steps=8)
+        self.assertEqual(sorted(path.name for path in trace.iterdir()), ["all.json", "old-1", "rank-0.json"])
+        self.assertEqual({path.name: path.read_text() for path in (trace / "old-1").iterdir()}, earlier)
+        self.assertEqual(sorted(earlier), ["all.json", "rank-0.json", "rank-1.json"])
         self.assertEqual((trace / "all.json").read_text(), (trace / "rank-0.json").read_text())
 
     def test_kernels_are_those_of_a_cuda_device(self):

@@ -1,7 +1,19 @@
 """Which state a run resumes from, what it refuses before it writes or moves anything, and which checkpoints stay."""
 
+import json
+import re
+
 import program
 from training import LAYERS, TrainingTest
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
 
 
 class Resume(TrainingTest):
@@ -119,6 +131,56 @@ class Resume(TrainingTest):
         self.assertIn(f'model.from: "" there, "{self.folder}/run" now; train.seed: 1337 there, 7 now', refused.stderr)
         self.trained("--train.dtype=bf16", "--train.deterministic=true", "--parallel.reduce_dtype=bf16",
                      f"--data.val={self.folder}/data/val.bin", steps=2)
+
+    def test_data_is_known_by_its_bytes_however_its_files_are_spelled(self):
+        self.trained("--checkpoint.every=2", steps=2)
+        data = self.folder / "data"
+        elsewhere = self.folder / "elsewhere"
+        data.rename(elsewhere)
+        hash_of = lambda: json.loads((self.folder / "run/checkpoints" / self.steps()[-1] / "manifest.json").read_text())["config_hash"]
+        earlier = hash_of()
+        for steps, spelling in enumerate((f"{elsewhere}/train.bin", f"{elsewhere}/./train.bin", f"{elsewhere}/tr*.bin"), 3):
+            self.trained(f"--data.train={spelling}", steps=steps)
+            self.assertEqual(hash_of(), earlier)
+        source = f'--data.sources=[{{"files": ["{elsewhere}/train.bin"], "weight": 7}}]'
+        self.trained("--data.train=", source, steps=6)
+        self.assertEqual(len(self.steps()), 3)
+
+        changed = bytearray((elsewhere / "train.bin").read_bytes())
+        changed[1024 + 10] ^= 1
+        (elsewhere / "train.bin").write_bytes(changed)
+        refused = self.train(f"--data.train={elsewhere}/train.bin", steps=7)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        # The configuration names another file than the one before it, and their bytes differ.
+        self.assertIn("data.sources: ", refused.stderr)
+        self.assertRegex(refused.stderr, "(?m)^hint: choose another --run.dir, ")
+        refused = self.train("--data.train=", source, steps=7)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertRegex(refused.stderr, rf"data\.sources: expected {elsewhere}/train\.bin with 5884 bytes of digest [0-9a-f]{{16}}, as when "
+                         rf".*step-00000006 was saved, found {elsewhere}/train\.bin with 5884 bytes of digest [0-9a-f]{{16}}\n"
+                         "hint: another --run.dir begins a new run")
+
+    def test_data_is_known_by_its_bytes_before_the_first_checkpoint_too(self):
+        killed = self.train(environment={"LTRAIN_FAULT": "step:0:3:kill"})
+        self.assertNotEqual(killed.returncode, 0)
+        self.assertIn("starting over", self.trained(f"--data.train={self.folder}/data/../data/train.bin"))
+
+    def test_a_run_from_before_digests_goes_on_with_the_same_names(self):
+        self.trained(steps=1)
+        text = self.folder / "run/run.json"
+        text.write_text(json.dumps({key: value for key, value in json.loads(text.read_text()).items() if key != "data"}))
+        manifest = self.folder / "run/checkpoints/step-00000001/manifest.json"
+        fields = re.sub(r' "data_files": \[\n.*\],\n', "", manifest.read_text())
+        self.assertNotIn("data_files", fields)
+        fields = fields[:fields.rindex(' "crc32c": ')]
+        manifest.write_text(f'{fields} "crc32c": "{crc32c(fields.encode()):08x}"\n}}\n')
+        other = self.folder / "data/other.bin"
+        other.write_bytes((self.folder / "data/train.bin").read_bytes())
+        refused = self.train(f"--data.train={other}", steps=2)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(f'data.train: ["{self.folder}/data/train.bin"] there, ["{other}"] now', refused.stderr)
+        self.trained(steps=2)
+        self.trained(f"--data.train={other}", steps=3)
 
     def test_a_global_batch_stays_at_every_rank_count(self):
         batch = "--train.global_batch=8"

@@ -200,3 +200,24 @@ TEST_CASE("TokenFile: finds the first token beyond the vocabulary in its part", 
         folder /
             "narrow.bin: offset 141026: expected a token below the vocabulary 100, found 100 (token number 70001)");
 }
+
+TEST_CASE("TokenFile: a digest stands for the bytes of file and mask, wherever they are", "[data]") {
+  const lt_test::TempFolder folder;
+  std::vector<std::uint32_t> tokens(200'000, 3);
+  const auto digest = [&](const std::string& name) {
+    lt::write_token_file(folder / name, tokens);
+    return lt::TokenFile(folder / name, lt::TokenFormat::automatic).digest();
+  };
+  const std::string before = digest("a.bin");
+  CHECK(before.size() == 16);
+  CHECK(digest("b.bin") == before);
+  for (const std::size_t place : {std::size_t{0}, std::size_t{199'999}, std::size_t{13'400}}) {
+    tokens[place] = 4;  // in the head, the tail and the first sample
+    CHECK(digest("b.bin") != before);
+    tokens[place] = 3;
+  }
+  tokens.push_back(3);
+  CHECK(digest("b.bin") != before);
+  lt::write_token_file(folder / "tiny.bin", {1, 2});
+  CHECK(lt::TokenFile(folder / "tiny.bin", lt::TokenFormat::automatic).digest().size() == 16);
+}

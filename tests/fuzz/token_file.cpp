@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const lt::TokenFile tokens(file.path(), format);
       std::vector<std::int32_t> values(static_cast<std::size_t>(tokens.tokens()));
       tokens.read(0, tokens.tokens(), values.data());
+      if (tokens.digest().size() != 16) std::abort();
       tokens.require_below(256, 0, tokens.tokens());
       for (const std::int32_t value : values) {
         if (value < 0 || value > 255) std::abort();

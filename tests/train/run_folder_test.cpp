@@ -18,6 +18,6 @@ TEST_CASE("run folder: one run at a time has it", "[train]") {
   config.run.dir = temp / "";
   const Descriptor folder(::open(config.run.dir.c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(::flock(folder.get(), LOCK_EX) == 0);  // as another process would
-  CHECK_THROWS_WITH(examine_run_folder(config, std::chrono::milliseconds(0)),
+  CHECK_THROWS_WITH(examine_run_folder(config, {}, std::chrono::milliseconds(0)),
                     "run.dir " + config.run.dir + ": expected a folder of its own, another run is at work in it");
 }

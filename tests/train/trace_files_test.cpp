@@ -59,6 +59,11 @@ TEST_CASE("trace files: a file of each rank and one of all", "[train]") {
     CHECK(std::filesystem::exists(folder / "trace/rank-2.json") == (ranks == 3));
   }
   CHECK(events(folder / "trace/all.json") == std::vector<int>{10, 0, 20, 1});
+  CHECK(events(folder / "trace/old-1/all.json") == std::vector<int>{10, 0, 20, 1, 30, 2});
+  CHECK(events(folder / "trace/old-1/rank-2.json") == std::vector<int>{30, 2});
+  CHECK_FALSE(std::filesystem::exists(folder / "trace/old-2"));
+  TraceFiles third(log);
+  CHECK(events(folder / "trace/old-2/rank-1.json") == std::vector<int>{20, 1});
 
   TraceFiles broken(log);
   std::filesystem::remove_all(folder.path());

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libtrain/kernels/random.h"
+
 namespace lt {
 
 DataFile::DataFile(std::string path, const char* kind, const char* hint) : path_(std::move(path)), hint_(hint) {
@@ -31,6 +33,21 @@ void DataFile::read(Size offset, Size bytes, void* out) const {
   struct stat status {};
   const Size now = ::fstat(file_.get(), &status) == 0 ? status.st_size : offset + got;
   fail(std::min(size_, now), "the file changed while it was in use: expected {} bytes, found {}", size_, now);
+}
+
+std::uint64_t DataFile::digest(std::uint64_t before) const {
+  constexpr Size kPiece = 4096, kPieces = 16;
+  std::uint64_t hash = derive_key(before, std::to_string(size_));
+  const Size last = std::max<Size>(size_ - kPiece, 0);  // where the last piece begins
+  std::string piece;
+  for (Size i = 0, end = 0; i < kPieces && end < size_; ++i) {
+    const Size begin = std::max(end, last / (kPieces - 1) * i + last % (kPieces - 1) * i / (kPieces - 1));
+    end = std::min(begin + kPiece, size_);
+    piece.resize(static_cast<std::size_t>(end - begin));
+    read(begin, end - begin, piece.data());
+    hash = derive_key(hash, piece);
+  }
+  return hash;
 }
 
 void DataFile::require_size(Size bytes, const std::string& what) const {

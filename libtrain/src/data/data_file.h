@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,9 @@ class DataFile {
   Size size() const { return size_; }
   // Throws DataError if a part of [offset, offset + bytes) is not there, or cannot be read.
   void read(Size offset, Size bytes, void* out) const;
+
+  // A hash of `before`, the size, the first and the last 4 KiB, and 14 samples of as much between them.
+  std::uint64_t digest(std::uint64_t before) const;
 
   // Throws DataError unless the file has `bytes` bytes, which hold `what`.
   void require_size(Size bytes, const std::string& what) const;

@@ -57,6 +57,7 @@ TokenLoader& TokenLoader::operator=(TokenLoader&&) noexcept = default;
 
 const std::vector<TokenFile>& TokenLoader::files() const { return samples_->files(); }
 Size TokenLoader::sources() const { return samples_->sources(); }
+Size TokenLoader::source_of(Size file) const { return samples_->source_of(file); }
 Size TokenLoader::first_repeat(Size source) const { return samples_->first_repeat(source); }
 bool TokenLoader::has_ignored_targets() const { return samples_->has_ignored_targets(); }
 

@@ -18,6 +18,7 @@ class MaskFile {
   void apply(Size begin, Size count, std::int32_t* targets) const;
   // Whether one of the tokens [begin, end) counts. Reads up to the first that does.
   bool counts_any(Size begin, Size end) const;
+  std::uint64_t digest(std::uint64_t before) const { return file_.digest(before); }
 
  private:
   DataFile file_;

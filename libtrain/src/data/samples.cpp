@@ -53,6 +53,12 @@ Size Samples::per_epoch() const {
   return sum;
 }
 
+Size Samples::source_of(Size file) const {
+  Size source = sources() - 1;
+  while (sources_[static_cast<std::size_t>(source)].first_file > file) --source;
+  return source;
+}
+
 bool Samples::has_ignored_targets() const {
   const auto has_mask = [](const TokenFile& file) { return file.has_mask(); };
   return separates_documents() || std::any_of(files_.begin(), files_.end(), has_mask);

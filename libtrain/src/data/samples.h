@@ -17,6 +17,7 @@ class Samples {
 
   const std::vector<TokenFile>& files() const { return files_; }  // of all sources, in order
   Size sources() const { return static_cast<Size>(sources_.size()); }
+  Size source_of(Size file) const;
   Size per_epoch(Size source) const { return sources_[static_cast<std::size_t>(source)].first_block.back(); }
   Size per_epoch() const;  // of all sources
   // The first sample that a source gives for a second time.

@@ -79,6 +79,14 @@ TokenFile::TokenFile(const std::string& path, TokenFormat format) {
 
 const std::string& TokenFile::path() const { return content_->file.path(); }
 Size TokenFile::tokens() const { return content_->count; }
+Size TokenFile::bytes() const { return content_->file.size(); }
+
+std::string TokenFile::digest() const {
+  std::uint64_t hash = content_->file.digest(0);
+  if (content_->mask) hash = content_->mask->digest(hash);
+  return fmt::format("{:016x}", hash);
+}
+
 bool TokenFile::has_mask() const { return content_->mask.has_value(); }
 
 void TokenFile::Content::require_range(Size first, Size last) const {

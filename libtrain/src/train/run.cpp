@@ -24,6 +24,7 @@
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
+#include "train/same_data.h"
 #include "train/training_data.h"
 
 namespace lt {
@@ -41,6 +42,7 @@ Run::Run(const Config& resolved, const World& world)
   });
   started("plan");
   collectively(control, [&] { open_data(); });
+  if (data != nullptr) data_files = identify_files(*data, control);
   options.ignored_targets = data != nullptr && data->has_ignored_targets();
   started("data");
   collectively(control, [&] {
@@ -63,7 +65,7 @@ Run::Run(const Config& resolved, const World& world)
   });
   collectively(control, [&] {
     if (world.rank() != 0) return;
-    start = examine_run_folder(config);
+    start = examine_run_folder(config, data_files);
     // A run that goes on has its weights from a checkpoint, and model.from may be gone.
     if (!config.model.from.empty() && checkpoint::newest_valid(start.candidates) == nullptr) require_base(config);
   });
@@ -71,6 +73,7 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (config.checkpoint.resume == "auto") require_same_data();
+    start.identity.data = digest_of(data_files);
     open_run_folder(config, start);
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
@@ -169,15 +172,23 @@ void Run::open_tokenizer(const std::string& folder) {
   if (!is_bytes) tokenizer_files = read_tokenizer_files("data", folder);
 }
 
-// The order of samples depends on the number of tokens, so that number must not change.
+// Neither the samples nor their order, which depends on the number of tokens, may change within a run.
 void Run::require_same_data() const {
   const std::string from = start.memory_step > 0 ? "the copy in memory" : start.checkpoint.folder;
-  const Size before = start.checkpoint.state.data_tokens, now = data == nullptr ? 0 : data->tokens();
-  if (before == 0 || now == 0 || before == now) return;
+  const checkpoint::RunState& state = start.checkpoint.state;
+  const Size before = state.data_tokens, now = data == nullptr ? 0 : data->tokens();
+  if (before == 0 || now == 0) return;
+  std::optional<DataDifference> difference;
+  if (before != now) {
+    difference = {fmt::format("files of {} tokens", before), std::to_string(now)};
+  } else {
+    difference = difference_of(data_files, {state.data_files, start.identity.data});
+  }
+  if (!difference) return;
   throw UsageError("config",
-                   fmt::format("{}: expected files of {} tokens, as when {} was saved, found {}", name_of_data(config),
-                               before, from, now),
-                   "--checkpoint.resume=FOLDER of a checkpoint with another --run.dir goes on with other data");
+                   fmt::format("{}: expected {}, as when {} was saved, found {}", name_of_data(config),
+                               difference->expected, from, difference->found),
+                   "another --run.dir begins a new run, with --checkpoint.resume=FOLDER from a checkpoint of this one");
 }
 
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.

@@ -46,6 +46,7 @@ struct Run {
   Plan plan;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TokenLoader> data;                   // null if the configuration names no files
+  std::vector<checkpoint::DataFile> data_files;        // of `data`
   std::vector<ValidationSet> validation;               // one for each entry of data.val; empty without evaluations
   std::unique_ptr<KernelProfile> kernels;              // null without record.profile_steps
   std::string tokenizer_text;                          // the tokenizer.json beside the training data; empty if missing

@@ -22,6 +22,7 @@
 #include "libtrain/error.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
+#include "train/same_data.h"
 #include "train/same_run.h"
 
 namespace lt {
@@ -93,7 +94,8 @@ bool require_fresh(const Config& resolved) {
   if (!resolved.model.from.empty()) require_outside("model.from", resolved.model.from);
   if (!resolved.run.force) {
     throw UsageError("config", expected + ", found a run",
-                     "--checkpoint.resume=auto goes on with it, --run.force=true moves it aside");
+                     "another --run.dir leaves it alone, --checkpoint.resume=auto goes on with it, --run.force=true "
+                     "moves it aside");
   }
   return true;
 }
@@ -147,13 +149,15 @@ std::string starting_over(const Config& resolved, std::size_t damaged) {
 }
 
 // Compares nothing if the checkpoint has no configuration: a program that links the library saves none.
-void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder) {
-  if (!state.config.empty()) require_same_run(resolved, state.config, folder);
+void require_same_config(const Config& resolved, const checkpoint::RunState& state, const std::string& folder,
+                         bool same_files) {
+  if (!state.config.empty()) require_same_run(resolved, state.config, folder, same_files);
 }
 
 }  // namespace
 
-RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds patience) {
+RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
+                            std::chrono::milliseconds patience) {
   const std::string& dir = resolved.run.dir;
   const std::string& resume = resolved.checkpoint.resume;
   RunStart start;
@@ -161,14 +165,16 @@ RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds pa
   require_folder("checkpoint.dir", resolved.checkpoint.dir);
   start.lock = lock_folder(dir, patience);
   if (resume == "auto") {
-    const std::string config = dir + "/config.toml";
-    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config);
     start.identity = identity_of(resolved);
     start.candidates = checkpoint::candidates(resolved.checkpoint.dir, checkpoints_of(resolved, start.identity));
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
+    const checkpoint::RunState state =
+        newest == nullptr ? checkpoint::RunState{} : checkpoint::read_state(newest->path);
+    start.same_files = is_same_data(files, {state.data_files, start.identity.data});
+    const std::string config = dir + "/config.toml";
+    if (fs::exists(config)) require_same_run(resolved, config::read_text(config), config, start.same_files);
     // All checkpoints of a run have the same configuration. Compare it before the checkpoint is loaded.
-    if (const checkpoint::Listing* newest = checkpoint::newest_valid(start.candidates)) {
-      require_same_config(resolved, checkpoint::read_state(newest->path), newest->path);
-    }
+    if (newest != nullptr) require_same_config(resolved, state, newest->path, start.same_files);
   } else {
     start.identity = new_identity();
     if (resume != "never") start.candidates = checkpoint::candidates(resume, checkpoint::kAnyRun);
@@ -191,7 +197,7 @@ void open_run_folder(const Config& resolved, RunStart& start) {
     } else if (folder.empty()) {
       start.starting_over = starting_over(resolved, start.candidates.size());
     } else {
-      require_same_config(resolved, state, folder);
+      require_same_config(resolved, state, folder, start.same_files);
       start.complete = state.step >= resolved.train.steps;
     }
   } else if (resolved.checkpoint.resume != "never") {

@@ -24,6 +24,7 @@ struct RunStart {
   std::string weights;                          // the step folder that model.from resolved to; empty: none
   std::vector<std::string> notes;               // why newer checkpoints were skipped
   bool moves_aside = false;                     // the folder holds an old run
+  bool same_files = false;                      // the training files are known to have the bytes of the run's
   std::string starting_over;                    // message if an earlier run left no valid checkpoint; otherwise empty
   bool complete = false;                        // the checkpoint is from the last step or a later one
   std::shared_ptr<void> lock;                   // holds the folder until it is released or the process ends
@@ -33,7 +34,9 @@ struct RunStart {
 // Finds the state that the run may continue from, by checkpoint.resume and run.force. Locks the folder, and otherwise
 // changes nothing. Throws UsageError if another run still uses the folder after `patience`, or if checkpoint.dir holds
 // another run's checkpoints.
-RunStart examine_run_folder(const Config& resolved, std::chrono::milliseconds patience = kFolderPatience);
+// `files` are the training files of this start.
+RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
+                            std::chrono::milliseconds patience = kFolderPatience);
 // Opens or creates resolved.run.dir after the state was loaded. Throws UsageError and DataError, also if
 // checkpoint.resume=FOLDER holds no complete checkpoint or checkpoint.dir is not writable.
 void open_run_folder(const Config& resolved, RunStart& start);

@@ -36,10 +36,10 @@ RunIdentity read_identity(const std::string& run_dir) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   };
-  RunIdentity identity{field("id"), field("parent"), field("began"), field("timeline")};
+  RunIdentity identity{field("id"), field("parent"), field("began"), field("timeline"), field("data")};
   const auto is_empty_or_id = [](const std::string& text) { return text.empty() || checkpoint::is_run_id(text); };
   if (!is_empty_or_id(identity.id) || !is_empty_or_id(identity.parent) || !is_empty_or_id(identity.began) ||
-      !is_empty_or_id(identity.timeline)) {
+      !is_empty_or_id(identity.timeline) || !is_empty_or_id(identity.data)) {
     return {};
   }
   return identity;
@@ -47,7 +47,7 @@ RunIdentity read_identity(const std::string& run_dir) {
 
 RunIdentity new_identity(const std::string& parent) {
   const std::string id = checkpoint::draw_run_id();
-  return {id, parent, time_of(id), "", true};
+  return {id, parent, time_of(id), "", "", true};
 }
 
 RunIdentity identity_of(const Config& resolved) {
@@ -61,12 +61,13 @@ RunIdentity identity_of(const Config& resolved) {
     }
   }
   if (ids.size() != 1) return new_identity();
-  return {*ids.begin(), checkpoint::read_state(newest).parent, time_of(*ids.begin()), ""};
+  return {*ids.begin(), checkpoint::read_state(newest).parent, time_of(*ids.begin()), "", ""};
 }
 
 void write_identity(const std::string& run_dir, const RunIdentity& identity) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"id", identity.id}, {"parent", identity.parent}, {"began", identity.began}, {"timeline", identity.timeline}};
+  if (!identity.data.empty()) json["data"] = identity.data;
   write_whole_file("record", run_dir + "/run.json", json.dump(2) + "\n");
 }
 

@@ -16,6 +16,7 @@ struct RunIdentity {
   // 16 hexadecimal digits, drawn by each start that does not continue from memory and kept in copies in memory. Empty:
   // none.
   std::string timeline;
+  std::string data;     // the digest of its training files (train/same_data.h); empty: unknown
   bool is_new = false;  // drawn by this start
 };
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
+#include "libtrain/train/run_options.h"
 #include "nn/spec_fields.h"
 #include "train/open_fields.h"
 
@@ -26,13 +28,22 @@ bool decides_the_run(const std::string& key) {
 // Keys outside [model] that older configurations lack.
 constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "train.label_smoothing", "train.z_loss"};
 
+// Of the sources of training data, where there are several.
+std::vector<double> weights_of(const Config& config) {
+  std::vector<double> weights;
+  for (const DataSource& source : data_sources(config)) weights.push_back(source.weight);
+  return weights.size() == 1 ? std::vector<double>{1} : weights;
+}
+
 }  // namespace
 
-void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where) {
-  const auto now = flatten(resolved), before = flatten(config_from_toml(earlier, where));
+void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where, bool same_files) {
+  const Config earlier_config = config_from_toml(earlier, where);
+  const auto now = flatten(resolved), before = flatten(earlier_config);
+  const bool same_sources = same_files && weights_of(resolved) == weights_of(earlier_config);
   std::string differences;
   for (const auto& [key, value] : now) {
-    if (!decides_the_run(key)) continue;
+    if (!decides_the_run(key) || (same_sources && (key == "data.train" || key == "data.sources"))) continue;
     const auto found = before.find(key);
     if (found != before.end() && found->second != value) {
       differences += fmt::format("{}{}: {} there, {} now", differences.empty() ? "" : "; ", key, found->second, value);

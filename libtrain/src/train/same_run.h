@@ -8,8 +8,9 @@
 namespace lt {
 
 // Throws UsageError that names the deciding keys whose values differ. `earlier` is the configuration of the run in
-// `where`, as TOML.
-void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where);
+// `where`, as TOML. With `same_files`, the names of the training files may differ, as their bytes are the same.
+void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where,
+                      bool same_files = false);
 
 // Hashes the keys that decide which run this is: model, data, optimizer, sample length and the source of the initial
 // weights. Returns 16 hex digits.

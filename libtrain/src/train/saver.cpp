@@ -36,7 +36,11 @@ checkpoint::RunState state_of_run(const Run& run) {
   checkpoint::RunState state = state_of(*run.engine);
   state.data_tokens = run.data == nullptr ? 0 : run.data->tokens();
   state.seed = run.config.train.seed;
-  state.config = to_toml(run.config), state.config_hash = config_hash(run.config);
+  state.data_files = run.data_files;
+  // A run keeps its hash where its data files have other names now.
+  const std::string& earlier = run.start.checkpoint.state.config_hash;
+  const bool goes_on = run.config.checkpoint.resume == "auto" && !earlier.empty();
+  state.config = to_toml(run.config), state.config_hash = goes_on ? earlier : config_hash(run.config);
   state.model = checkpoint::model_to_json(run.model->spec(), run.config.train.seq);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;

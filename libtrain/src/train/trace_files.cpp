@@ -5,21 +5,35 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "record/chrome_trace.h"
 
 namespace lt {
 namespace {
 
-// Removes the files of an earlier start. If it had more ranks, some would remain beside the new trace.
-void remove_rank_files(const std::string& folder) {
+namespace fs = std::filesystem;
+
+bool is_trace(const std::string& name) {
+  return name == "all.json" || (name.starts_with("rank-") && name.ends_with(".json"));
+}
+
+// Moves the trace of an earlier start to `folder`/old-K, with the first K that is free.
+void keep_earlier_trace(const fs::path& folder) {
   std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".json")) std::filesystem::remove(entry.path(), failed);
-    if (failed) break;
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
+    if (is_trace(entry.path().filename().string())) files.push_back(entry.path());
   }
-  if (failed) throw DataError("record", folder + ": cannot remove an earlier trace: " + failed.message());
+  fs::path aside;
+  for (int k = 1; !failed && !files.empty() && (k == 1 || fs::exists(aside)); ++k) {
+    aside = folder / fmt::format("old-{}", k);
+  }
+  if (!failed && !files.empty()) fs::create_directory(aside, failed);
+  for (auto file = files.begin(); !failed && file != files.end(); ++file) {
+    fs::rename(*file, aside / file->filename(), failed);
+  }
+  if (failed) throw DataError("record", folder.string() + ": cannot move an earlier trace aside: " + failed.message());
 }
 
 void write(PendingFile& file, std::string_view text) { file.write(text.data(), text.size()); }
@@ -36,7 +50,7 @@ void TraceFiles::attempt(F&& write) try {
 TraceFiles::TraceFiles(const RunLog& log) : log_(log) {
   attempt([&] {
     const std::string all = log_.in_folder("trace", "all.json");
-    remove_rank_files(std::filesystem::path(all).parent_path().string());
+    keep_earlier_trace(fs::path(all).parent_path());
     write(all_.emplace("record", all), kTraceBegin);
   });
 }

@@ -1,5 +1,5 @@
 // Writes the files of a trace while the ranks' events arrive: rank-R.json for each rank and all.json for all, in
-// <run.dir>/trace.
+// <run.dir>/trace. The trace of an earlier start moves to <run.dir>/trace/old-K, K = 1, 2, ...
 #pragma once
 
 #include <optional>

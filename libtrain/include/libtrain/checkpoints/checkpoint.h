@@ -19,6 +19,19 @@
 
 namespace lt::checkpoint {
 
+// A training file by its bytes: size, and a hash of head, tail and samples as 16 hexadecimal digits. `path` is for
+// messages.
+struct DataFile {
+  Size source = 0;  // of several sources
+  std::string path;
+  Size bytes = 0;
+  std::string digest;
+
+  bool has_bytes_of(const DataFile& other) const {
+    return source == other.source && bytes == other.bytes && digest == other.digest;
+  }
+};
+
 // A run's state except its tensors.
 struct RunState {
   std::string run;                         // the run's id
@@ -38,6 +51,8 @@ struct RunState {
   // A run that saves adapters alone has here the absolute path of the weights beneath them (empty: the initial weights
   // of `seed`) and a digest of these weights. The digest of any other run is empty.
   std::string base = {}, base_digest = {};
+  // The training files in their order. Empty: unknown.
+  std::vector<DataFile> data_files = {};
   // The run's evaluation loss of this very state; nullopt if it was not evaluated at this step.
   std::optional<double> eval_loss = std::nullopt;
 };

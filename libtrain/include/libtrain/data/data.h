@@ -28,6 +28,10 @@ class TokenFile {
 
   const std::string& path() const;
   Size tokens() const;
+  Size bytes() const;
+  // Hashes the size, head, tail and samples of the file, and of its mask, to 16 hexadecimal digits. Files with equal
+  // bytes have equal digests wherever they are.
+  std::string digest() const;
   // out[0..count) = tokens [begin, begin + count).
   void read(Size begin, Size count, std::int32_t* out) const;
   bool has_mask() const;
@@ -99,6 +103,8 @@ class TokenLoader {
   Size samples_per_epoch() const;  // blocks in all files
   Size tokens() const;             // in all files
   Size sources() const;
+  // The source, from 0, that files()[file] belongs to.
+  Size source_of(Size file) const;
   // The first sample of the run that a source, from 0, gives for a second time.
   Size first_repeat(Size source) const;
   // Whether any target of a batch may be kIgnoredTarget.
