@@ -63,6 +63,16 @@ Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded) {
   return tokens;
 }
 
+void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const LoadedModel& loaded) {
+  const Size max_seq = loaded.model->spec().max_seq, count = static_cast<Size>(tokens.size());
+  const Size kept = tokens_kept(count, max_seq);
+  if (kept == count) return;
+  fmt::print(
+      stderr,
+      "warning: [sample] {}: {} tokens, model.max_seq is {}: the first {} are cut, the model reads the last {}\n", what,
+      count, max_seq, count - kept, kept);
+}
+
 GenerationTiming converse(LoadedModel& loaded, const ChatTemplate& chat, const SamplingOptions& sampling,
                           const std::vector<std::string>& stops) {
   Generator generator(*loaded.model, 1, sampling);
@@ -76,7 +86,9 @@ GenerationTiming converse(LoadedModel& loaded, const ChatTemplate& chat, const S
     if (line.empty()) continue;
     const std::array<ChatMessage, 1> turn{{{"user", line}}};
     const std::string text = is_first ? chat.render(turn, true) : next_turn(chat, line, is_closed);
-    generator.append(0, tokens_of(text, loaded));
+    const Tokenizer::Ids tokens = tokens_of(text, loaded);
+    warn_of_cut("turn", tokens, loaded);
+    generator.append(0, tokens);
     is_closed = answer(generator, *loaded.tokenizer, end, sampling.tokens, stops);
     is_first = false;
   }

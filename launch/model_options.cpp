@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "libtrain/error.h"
+
 namespace lt::launch {
 
 void add_weights_option(CLI::App& app, std::string& weights) {
@@ -39,9 +41,17 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
   if (world.rank() == 0) {
     for (const std::string& note : loaded.passed_over) fmt::print(stderr, "passed over: {}\n", note);
   }
-  if (!options.tokenizer.empty()) {
-    loaded.tokenizer = make_tokenizer(options.tokenizer);
-    loaded.tokenizer_name = options.tokenizer;
+  if (options.tokenizer.empty()) return loaded;
+  const bool has_own = loaded.tokenizer != nullptr;
+  loaded.tokenizer = make_tokenizer(options.tokenizer), loaded.tokenizer_name = options.tokenizer;
+  // Nothing says what the ids of raw16 stand for, but more of them than there are bytes are no bytes.
+  const Size vocab = loaded.model->spec().vocab;
+  if (!has_own && loaded.read_raw16 && loaded.tokenizer->bytes_per_token() == 1 && vocab > loaded.tokenizer->vocab()) {
+    throw UsageError("usage",
+                     fmt::format("--tokenizer {}: expected the tokenizer of the model's raw16 data, of {} ids, got the "
+                                 "{} bytes",
+                                 options.tokenizer, vocab, loaded.tokenizer->vocab()),
+                     "--tokenizer FILE.json: ids up to 50256 are those of GPT-2's tokenizer.json");
   }
   return loaded;
 }

@@ -6,10 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "command.h"
 #include "device/fault.h"
+#include "libtrain/error.h"
 #include "libtrain/tokenizer/chat.h"
 #include "numbers.h"
 #include "progress_line.h"
@@ -17,8 +19,22 @@
 
 namespace lt::launch {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// Throws if the folder holds what an earlier call has finished. While prepare.tmp is there, a call goes on.
+void require_no_tokens(const std::string& out) {
+  if (!fs::exists(out + "/train.bin") || fs::exists(out + "/prepare.tmp")) return;
+  throw UsageError("data", fmt::format("--out {}: expected a folder without train.bin, found one", out),
+                   "choose another --out; --force writes over the token files there");
+}
+
+}  // namespace
+
 Run set_up_prepare(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
+  const auto force = std::make_shared<bool>(false);
   app.add_option("--input", options->inputs,
                  "text files, - for standard input; each line of a .jsonl file is a document; also .gz and .zst")
       ->required()
@@ -41,10 +57,13 @@ Run set_up_prepare(CLI::App& app) {
       ->check(number_between(0, 1))
       ->option_text("= 0.1");
 
-  return [options](const Invocation& invocation) {
+  app.add_flag("--force", *force, "write over the token files of an earlier call");
+
+  return [options, force](const Invocation& invocation) {
     PrepareResult result;
     collectively(invocation.world.group(), [&] {
       if (invocation.world.rank() != 0) return;
+      if (!*force) require_no_tokens(options->out);
       arm_fault(0);
       ProgressLine line;
       PrepareOptions shown = *options;

@@ -45,6 +45,8 @@ GenerationTiming continue_prompts(const SampleOptions& options, LoadedModel& loa
   for (const std::string& prompt : options.prompts) {
     const std::array<ChatMessage, 1> turn{{{"user", prompt}}};
     prompts.push_back(tokens_of(chat != nullptr ? chat->render(turn, true) : prompt, loaded));
+    warn_of_cut(options.prompts.size() == 1 ? "prompt" : fmt::format("prompt {}", prompts.size()), prompts.back(),
+                loaded);
     texts.insert(texts.end(), static_cast<std::size_t>(options.sampling.continuations),
                  chat != nullptr ? prompt + "\n" : prompt);
   }

@@ -27,7 +27,7 @@ base=${BASE:-$out/base}
 
 echo "== conversations to tokens, packed into rows of $seq; only the assistant's words are trained"
 "$ltrain" prepare --input "$conversations" --chat chatml --pack "$seq" --tokenizer "$base/tokenizer.json" --out "$out/data" \
-  --val-fraction 0
+  --val-fraction 0 --force
 
 echo "== fine-tuning on $ranks ranks: ZeRO-3, documents kept apart"
 "${mpirun[@]}" -n "$ranks" "$ltrain" train --model.from="$base" --data.train="$out/data/train*.bin" --data.documents=mask \

@@ -48,6 +48,28 @@ class Data(program.CliTest):
         self.assertIn(f"config.toml has another configuration: data.sources: [{{files = [\"{self.a}\"], weight = 3.0}}, ",
                       changed.stderr)
 
+    def test_few_blocks_are_told(self):
+        told = [f"warning: data.train has {blocks} of train.seq {seq} tokens, fewer than 10: more data or a smaller train.seq gives more"
+                for blocks, seq in (("9 blocks", 46), ("1 block", 256))]
+        for line, seq in zip(told, (46, 256)):
+            out = self.trained(f"--data.train={self.b}", f"--train.seq={seq}", "--train.steps=1", run=f"of-{seq}")
+            self.assertIn(line, out.splitlines())
+        self.assertNotIn("fewer than", self.trained(f"--data.train={self.b}", "--train.seq=41", "--train.steps=1", run="enough"))
+
+    def test_raw16_tokens_are_no_bytes(self):
+        raw = self.write("raw.bin", bytes(range(200)) * 10)
+        run = ("--data.format=raw16", f"--data.train={raw}", "--train.steps=1")
+        self.trained(*run, "--model.vocab=60000")
+        sample = ("sample", "--prompt", "a", "--tokens", 1, "--tokenizer", "byte", "--checkpoint")
+        error = "[usage] --tokenizer byte: expected the tokenizer of the model's raw16 data, of 60000 ids, got the 256 bytes"
+        hint = "--tokenizer FILE.json: ids up to 50256 are those of GPT-2's tokenizer.json"
+        self.assert_error(program.run(*sample, self.folder / "run"), 2, error, hint)
+        self.assert_error(program.run("eval", "--tokenizer", "byte", "--data", raw, "--format", "raw16", "--checkpoint", self.folder / "run"),
+                          2, error, hint)
+        bytes_alone = self.write("bytes.bin", bytes(n % 7 * (1 - n % 2) for n in range(400)))
+        self.trained(*run[:1], f"--data.train={bytes_alone}", *run[2:], run="bytes")
+        self.assertEqual(program.run(*sample, self.folder / "bytes").returncode, 0)
+
     def test_files_alone_repeat_as_one_source(self):
         out = self.trained(f"--data.train={self.a}", "--train.steps=15", ranks=2)
         self.assertIn("\nwarning: data.train repeats from step 15 on\n", out)

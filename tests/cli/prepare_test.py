@@ -37,10 +37,15 @@ class Prepare(program.CliTest):
         self.assertEqual((self.folder / "out/tokenizer.json").read_text(), '{"type":"byte","vocab":256}\n')
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "val.bin"])
 
-    def test_the_written_tokenizer_is_accepted_again(self):
+    def test_the_written_tokenizer_is_accepted_again_and_nothing_is_overwritten_without_force(self):
         text = self.write("a.txt", "0123456789")
         self.assertEqual(self.prepare(text).returncode, 0)
-        again = self.prepare(text, options=("--tokenizer", self.folder / "out/tokenizer.json", "--val-fraction", "0.5"))
+        options = ("--tokenizer", self.folder / "out/tokenizer.json", "--val-fraction", "0.5")
+        self.assert_error(self.prepare(text, options=options), 2,
+                          f"[data] --out {self.folder}/out: expected a folder without train.bin, found one",
+                          "choose another --out; --force writes over the token files there")
+        self.assertEqual(tokens(self.folder / "out/train.bin"), b"012345678")
+        again = self.prepare(text, options=(*options, "--force"))
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual(tokens(self.folder / "out/val.bin"), b"56789")
 
@@ -73,7 +78,7 @@ class Prepare(program.CliTest):
     def test_standard_input_is_text_or_json_lines(self):
         def fed(data, *options):
             command = program.launched(program.ltrain(), "prepare", "--input", "-", "--out", self.folder / "out",
-                                       "--val-fraction", "0", *options)
+                                       "--val-fraction", "0", "--force", *options)
             return subprocess.run(command, input=data, env=program.clean_environment(), capture_output=True, timeout=60)
 
         done = fed(b'{"a": 1}\n')
@@ -97,16 +102,16 @@ class Prepare(program.CliTest):
         self.assertEqual(mask[1024:], bytes([0, 0, 0b00011000]))
         self.assertEqual(self.names(), ["tokenizer.json", "train.bin", "train.mask"])
         asked = self.write("q.jsonl", '{"messages": [{"role": "user", "content": "?"}]}\n' * 2)
-        done = self.prepare(lines, asked, options=("--chat", "plain", "--val-fraction", "0"))
+        done = self.prepare(lines, asked, options=("--chat", "plain", "--val-fraction", "0", "--force"))
         self.assertEqual((done.returncode, done.stderr), (0, "warning: [data] 2 of 3 conversations train nothing: none of "
                                                              "their messages is the assistant's\n"))
-        self.assert_error(self.prepare(asked, options=("--chat", "plain")), 3,
+        self.assert_error(self.prepare(asked, options=("--chat", "plain", "--force")), 3,
                           f"[data] {asked}: expected a message of the role assistant, which is what conversations train, "
                           "found none in 2")
         bad = self.write("b.jsonl", '\n{"messages": [{"role": "robot", "content": "x"}]}\n')
-        self.assert_error(self.prepare(bad, options=("--chat", "plain")), 3,
+        self.assert_error(self.prepare(bad, options=("--chat", "plain", "--force")), 3,
                           f'[data] {bad}:2: field "messages[0].role": expected one of system, user, assistant, found "robot"')
-        self.assert_error(self.prepare(bad, options=("--chat", "alpaca")), 2,
+        self.assert_error(self.prepare(bad, options=("--chat", "alpaca", "--force")), 2,
                           '[tokenizer] chat: expected one of llama3, chatml, plain, got "alpaca"')
 
     def test_a_killed_run_is_continued_and_says_so(self):

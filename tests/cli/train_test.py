@@ -124,6 +124,10 @@ class Train(TrainingTest):
         planned = program.run("plan", "--sample", "--json", "--config", run / "config.toml", "--train.seq=7")
         self.assertIn(f"memory peak {json.loads(planned.stdout)['peak_bytes']} bytes", greedy[0].stderr)
         self.check_conversation(run)
+        # Position 256 is the last, so of a longer prompt half as much is read.
+        cut = program.run("sample", "--checkpoint", run, "--prompt", "x", "--prompt", "ab" * 150, "--tokens", 1)
+        self.assertTrue(cut.stderr.startswith("warning: [sample] prompt 2: 300 tokens, model.max_seq is 256: the first 172 are cut, the "
+                                              "model reads the last 128\nprefill 129 tokens"), cut.stderr)
         for option, value, expected in (("--stop", "", 'a text, got ""'), ("--min-p", 2, 'a number from 0 to 1, got "2"'),
                                         ("--n", 0, 'an integer from 1 to 2147483647, got "0"')):
             self.assert_error(program.run("sample", "--checkpoint", run, "--prompt", "x", option, value), 2,
@@ -272,7 +276,7 @@ class Train(TrainingTest):
         self.trained(steps=1)
         data = self.folder / "data/train.bin"
         text = self.write("more.txt", b"other words " * 400)
-        done = program.run("prepare", "--input", text, "--tokenizer", "byte", "--out", self.folder / "data")
+        done = program.run("prepare", "--input", text, "--tokenizer", "byte", "--out", self.folder / "data", "--force")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(data.exists())
         other = self.train(steps=2, ranks=2)

@@ -120,7 +120,7 @@ def compare(ltrain):
                     ids += expected["ids"] + [end]
                     trained += expected["trained"] + [0]
                 subprocess.run([ltrain, "prepare", "--input", folder / "chats.jsonl", "--chat", template, "--tokenizer",
-                                folder / "tokenizer.json", "--out", folder / "out", "--val-fraction", "0"], check=True,
+                                folder / "tokenizer.json", "--out", folder / "out", "--val-fraction", "0", "--force"], check=True,
                                stdout=subprocess.DEVNULL)
                 found = values(folder / "out/train.bin", "H")
                 bits = (folder / "out/train.mask").read_bytes()[1024:]

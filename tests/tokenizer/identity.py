@@ -172,7 +172,7 @@ def main():
             theirs = time.monotonic() - begin
             begin = time.monotonic()
             result = subprocess.run([options.ltrain, "prepare", "--input", str(source), "--tokenizer", str(file), "--out",
-                                     folder + "/out", "--val-fraction", "0"], capture_output=True, text=True)
+                                     folder + "/out", "--val-fraction", "0", "--force"], capture_output=True, text=True)
             ours = time.monotonic() - begin
             if result.returncode != 0:
                 print(f"{name}: ltrain prepare ended with {result.returncode}: {result.stderr}")

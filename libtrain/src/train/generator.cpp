@@ -210,8 +210,9 @@ struct Generator::Impl {
       RowText& own = row(r);
       if (own.has_ended) continue;
       if (own.text.empty()) append(own, {0});
-      if (static_cast<Size>(own.text.size()) > capacity) {
-        own.text.erase(own.text.begin(), own.text.end() - std::max<Size>(1, capacity / 2));
+      const auto length = static_cast<Size>(own.text.size());
+      if (const Size kept = tokens_kept(length, capacity); kept < length) {
+        own.text.erase(own.text.begin(), own.text.end() - kept);
         own.held = 0;
       }
       const bool has_one = own.held > 0 && own.unread() == 1;  // the one that was picked

@@ -10,6 +10,7 @@
 #include "data/whole_part.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
+#include "record/short_text.h"
 #include "train/data_tokenizers.h"
 #include "train/origin.h"
 
@@ -103,6 +104,14 @@ Config with_steps(Config config, int ranks) {
   });
   config.train.steps = std::max<Size>(1, static_cast<Size>(steps));
   return config;
+}
+
+std::string few_blocks_of(const Config& resolved, const TokenLoader& data) {
+  constexpr Size kFew = 10;
+  const Size blocks = data.samples_per_epoch();
+  if (blocks >= kFew) return "";
+  return fmt::format("{} has {} of train.seq {} tokens, fewer than {}: more data or a smaller train.seq gives more",
+                     name_of_data(resolved), counted(blocks, "block"), resolved.train.seq, kFew);
 }
 
 std::vector<std::string> repeats_of(const Config& resolved, const TokenLoader& data, Size samples_a_step,

@@ -38,6 +38,11 @@ struct GenerationTiming {
 // room is cut from the left. If it passes max_seq, the window slides: its last half is read again.
 // temperature and top_k must not be negative, top_p must be in [0, 1], min_p in [0, 1] and repetition_penalty above 0.
 // None of this is checked. The model's parameters must be in place, and stay there.
+// How many of a text's last tokens are read where a model of `max_seq` positions generates the next one.
+inline Size tokens_kept(Size tokens, Size max_seq) {
+  return tokens <= max_seq ? tokens : max_seq < 2 ? 1 : max_seq / 2;
+}
+
 class Generator {
  public:
   using Tokens = std::vector<std::uint32_t>;
@@ -87,6 +92,7 @@ struct LoadedModel {
   std::string tokenizer_problem;         // what is not supported of a tokenizer that the checkpoint has
   Size step = 0, seq = 0;
   bool separates_documents = false;  // trained with data.documents=mask
+  bool read_raw16 = false;           // trained with data.format=raw16
   std::string directory;
   std::vector<std::string> passed_over;  // invalid newer checkpoints, with reasons
 };
