@@ -3,6 +3,7 @@ there is room."""
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -97,7 +98,20 @@ class FullDisk(TrainingTest):
         self.fill()
         refused = self.train(*OPTIONS, run="disk/run")
         self.assertEqual(refused.returncode, 3, refused.stderr)
-        self.assertRegex(refused.stderr, r"^error: \[\w+\] .*No space left on device\n")
+        self.assertRegex(refused.stderr, rf"^error: \[checkpoint\] checkpoint\.dir {self.disk}/run/checkpoints: expected \d+ bytes "
+                                         r"free for a checkpoint, found 0\n")
+
+    def test_a_disk_that_will_be_full_is_foreseen(self):
+        small = ("--model.layers=1", "--model.width=16", "--model.ffn=32", f"--checkpoint.dir={self.disk}/checkpoints")
+        self.assertNotIn("warning: ", self.trained(*small, steps=1))
+        bytes_of_one = sum(file.stat().st_size for file in (self.disk / "checkpoints/step-00000001").iterdir())
+        self.assertLess(bytes_of_one, 256 << 10)
+        # A run that goes on is told. Its saves would be tried again, so it ends before the first one.
+        going_on = self.train(*small, steps=2, environment={"LTRAIN_FAULT": "step:0:2:exit"})
+        said = re.search(r"(?m)^warning: checkpoint\.dir .*/disk/checkpoints: 1 checkpoint of ([\d.]+)kB will stand there beside what it "
+                         r"holds, [\d.]+kB are free$", going_on.stdout)
+        self.assertTrue(said, going_on.stdout)
+        self.assertTrue(bytes_of_one <= 1e3 * float(said[1]) <= 1.2 * bytes_of_one, (bytes_of_one, said))
 
     def test_a_run_that_goes_on_needs_no_room(self):
         where = f"--checkpoint.dir={self.folder}/checkpoints"

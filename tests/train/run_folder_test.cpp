@@ -8,9 +8,41 @@
 #include "libtrain/error.h"
 #include "test_main/catch.h"
 #include "test_main/temp_folder.h"
+#include "train/checkpoint_room.h"
 
 using namespace lt;
 using lt_test::TempFolder;
+
+TEST_CASE("room for checkpoints: as many as the saves and what is kept beside a new one", "[train]") {
+  Config config;
+  config.train.steps = 100;
+  CHECK(most_new_checkpoints(config, 0, 0) == 1);  // of the last step
+  config.checkpoint.every = 50;
+  CHECK(most_new_checkpoints(config, 0, 0) == 2);  // 50 and 100
+  CHECK(most_new_checkpoints(config, 50, 1) == 1);
+  config.checkpoint.every = 10, config.checkpoint.keep = 3;
+  CHECK(most_new_checkpoints(config, 0, 0) == 4);
+  CHECK(most_new_checkpoints(config, 50, 3) == 1);
+  CHECK(most_new_checkpoints(config, 50, 9) == 1);
+  config.checkpoint.best = true, config.checkpoint.keep_every = 20;
+  CHECK(most_new_checkpoints(config, 0, 0) == 10);  // every save: 3 kept, the new one, the best, five for ever
+  CHECK(most_new_checkpoints(config, 40, 4) == 4);
+  config.checkpoint = {}, config.checkpoint.every_minutes = 5;
+  CHECK(most_new_checkpoints(config, 0, 0) == 4);
+}
+
+TEST_CASE("room for checkpoints: a new run needs it for one, and all are told of what will not fit", "[train]") {
+  const TempFolder temp;
+  Config config;
+  config.checkpoint.dir = temp / "not/there/yet";
+  constexpr Size kHuge = Size{1} << 60;
+  CHECK(require_room(config, 1, 4, true).empty());
+  CHECK_THROWS_WITH(require_room(config, kHuge, 1, true),
+                    Catch::Matchers::StartsWith("checkpoint.dir " + config.checkpoint.dir + ": expected " +
+                                                std::to_string(kHuge) + " bytes free for a checkpoint, found "));
+  CHECK(require_room(config, kHuge, 1, false)
+            .starts_with("checkpoint.dir " + config.checkpoint.dir + ": 1 checkpoint of "));
+}
 
 TEST_CASE("run folder: one run at a time has it", "[train]") {
   const TempFolder temp;

@@ -20,6 +20,7 @@
 #include "record/system_memory.h"
 #include "tokenizer/tokenizer_files.h"
 #include "train/base_model.h"
+#include "train/checkpoint_room.h"
 #include "train/data_tokenizers.h"
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
@@ -70,11 +71,12 @@ Run::Run(const Config& resolved, const World& world)
     if (!config.model.from.empty() && checkpoint::newest_valid(start.candidates) == nullptr) require_base(config);
   });
   load_state();
+  const Size bytes = checkpoint_bytes(*engine, control);
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (config.checkpoint.resume == "auto") require_same_data();
     start.identity.data = digest_of(data_files);
-    open_run_folder(config, start);
+    open_run_folder(config, start, bytes);
     log.open(config.run.dir);
     const std::string table = config.run.dir + "/metrics.csv", events = config.run.dir + "/tb";
     if (config.record.csv) log.add(table, make_csv_sink(table));
@@ -315,6 +317,7 @@ void announce(Run& run, const std::string& command) {
   say("run folder: {}", config.run.dir);
   say("run: {}{}", run.start.identity.id,
       run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
+  if (!run.start.little_room.empty()) say("warning: {}", run.start.little_room);
   for (const std::string& line : run.start.notes) say("passed over: {}", line);
   const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;
   if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);

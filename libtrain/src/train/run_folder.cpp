@@ -20,6 +20,7 @@
 #include "io/whole_file.h"
 #include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
+#include "train/checkpoint_room.h"
 #include "train/config_toml.h"
 #include "train/machine.h"
 #include "train/same_data.h"
@@ -188,7 +189,7 @@ RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint
   return start;
 }
 
-void open_run_folder(const Config& resolved, RunStart& start) {
+void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_bytes) {
   const std::string& dir = resolved.run.dir;
   const auto& [folder, state, tried] = start.checkpoint;
   if (resolved.checkpoint.resume == "auto") {
@@ -205,7 +206,14 @@ void open_run_folder(const Config& resolved, RunStart& start) {
       throw checkpoint::no_valid_checkpoint(resolved.checkpoint.resume, start.notes, "checkpoint.resume");
     start.identity.parent = state.run;
   }
-  if (!start.complete) require_writable(resolved.checkpoint.dir);
+  if (!start.complete) {
+    require_writable(resolved.checkpoint.dir);
+    const bool goes_on = resolved.checkpoint.resume == "auto";
+    const Size done = start.memory_step > 0 ? start.memory_step : state.step;
+    const Size present = goes_on ? std::ranges::count_if(start.candidates, &checkpoint::Listing::valid) : 0;
+    start.little_room = require_room(resolved, checkpoint_bytes, most_new_checkpoints(resolved, done, present),
+                                     !goes_on || start.identity.is_new);
+  }
   if (start.moves_aside) move_aside(dir);
   if (fs::exists(dir)) return;
   start.lock.reset();  // it locked the folder that was moved aside

@@ -25,6 +25,7 @@ struct RunStart {
   std::vector<std::string> notes;               // why newer checkpoints were skipped
   bool moves_aside = false;                     // the folder holds an old run
   bool same_files = false;                      // the training files are known to have the bytes of the run's
+  std::string little_room;                      // warning about the disk of checkpoint.dir; otherwise empty
   std::string starting_over;                    // message if an earlier run left no valid checkpoint; otherwise empty
   bool complete = false;                        // the checkpoint is from the last step or a later one
   std::shared_ptr<void> lock;                   // holds the folder until it is released or the process ends
@@ -37,9 +38,10 @@ struct RunStart {
 // `files` are the training files of this start.
 RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
                             std::chrono::milliseconds patience = kFolderPatience);
-// Opens or creates resolved.run.dir after the state was loaded. Throws UsageError and DataError, also if
-// checkpoint.resume=FOLDER holds no complete checkpoint or checkpoint.dir is not writable.
-void open_run_folder(const Config& resolved, RunStart& start);
+// Opens or creates resolved.run.dir after the state was loaded. A checkpoint has `checkpoint_bytes`. Throws UsageError
+// and DataError, also if checkpoint.resume=FOLDER holds no complete checkpoint, or checkpoint.dir is not writable or
+// has no room for a first one.
+void open_run_folder(const Config& resolved, RunStart& start, Size checkpoint_bytes);
 
 // Writes run.json, config.toml, env.json and, for the training step among `plans`, arena.svg. Each file is written
 // under a temporary name and renamed. Throws DataError, but a continued run keeps a file that cannot be replaced and
