@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <map>
 #include <vector>
 
-#include "io/whole_file.h"
-#include "result.h"
+#include "result_file.h"
 
 namespace lt::bench {
 namespace {
@@ -19,85 +17,13 @@ namespace {
 constexpr const char* kMachine[] = {"host",       "processor", "processors", "memory_bytes",    "ranks",
                                     "built_with", "libraries", "driver",     "omp_num_threads", "threads_per_rank"};
 
-std::string short_text(const Json& value) {
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-}
-
-// A parsed result file. Every error names the file and the field.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path) {
-    try {
-      document_ = Json::parse(read_whole_file("bench", path));
-    } catch (const Json::parse_error& error) {
-      throw DataError("bench", fmt::format("{}: expected JSON, got something else at byte {}", path, error.byte));
-    }
-    require(document_.is_object(), "the whole", "an object", document_);
-    const Json schema = field("schema"), rows = field("rows");
-    require(schema.is_number_integer() && schema.get<int>() == kSchema, "schema", std::to_string(kSchema), schema);
-    require(field("benchmark").is_string(), "benchmark", "a name", field("benchmark"));
-    require(field("machine").is_object(), "machine", "an object", field("machine"));
-    require(rows.is_array(), "rows", "an array", rows);
-    for (const Json& row : rows) add(row);
-  }
-
-  Json field(const char* name) const { return document_.value(name, Json()); }
-  Json machine(const char* name) const { return field("machine").value(name, Json()); }
-  const std::string& path() const { return path_; }
-  // In file order.
-  const std::vector<std::string>& names() const { return names_; }
-  const RowTimes* find(const std::string& name) const {
-    const auto found = times_.find(name);
-    return found == times_.end() ? nullptr : &found->second;
-  }
-
- private:
-  void require(bool holds, const std::string& what, const std::string& expected, const Json& actual) const {
-    if (holds) return;
-    throw DataError("bench",
-                    fmt::format("{}: {}: expected {}, got {}", path_, what, expected,
-                                actual.is_null() ? "nothing" : short_text(actual)),
-                    "a result is what `ltrain bench kernels|comm|step|scaling|recorder --out FILE` writes");
-  }
-
-  void add(const Json& row) {
-    const std::string at = fmt::format("rows[{}]", names_.size());
-    require(row.is_object(), at, "an object", row);
-    std::string name = field("benchmark").get<std::string>();
-    for (const std::string_view key : kIdentity) {
-      const Json value = row.value(std::string(key), Json());
-      if (value.is_null()) continue;
-      name += key == "ranks" ? " ranks=" + value.dump()
-                             : " " + (value.is_string() ? value.get<std::string>() : value.dump());
-    }
-    const Json ms = row.value("ms", Json());
-    require(ms.is_object(), at + ".ms", "an object", ms);
-    const auto number = [&](const std::string& key, const Json& value) {
-      require(value.is_number() && value.get<double>() > 0, at + ".ms." + key, "a number above 0", value);
-      return value.get<double>();
-    };
-    RowTimes times{number("min", ms.value("min", Json())), number("median", ms.value("median", Json()))};
-    const Json blocks = ms.value("blocks", Json::array());
-    require(blocks.is_array(), at + ".ms.blocks", "an array", blocks);
-    for (const Json& block : blocks) times.blocks.push_back(number("blocks", block));
-    require(times_.emplace(name, times).second, at, "a row of its own", name);
-    names_.push_back(name);
-  }
-
-  std::string path_;
-  Json document_;
-  std::vector<std::string> names_;
-  std::map<std::string, RowTimes> times_;
-};
-
-void describe(const char* which, const Reader& result) {
+void describe(const char* which, const ResultFile& result) {
   fmt::print("{}: {}\n   commit {}, {} warm-up, {} counted: {}\n", which, result.path(),
              short_text(result.machine("commit")), result.field("warmup").dump(), result.field("iterations").dump(),
              result.field("command").is_string() ? result.field("command").get<std::string>() : "unknown command");
 }
 
-void warn_of_differences(const Reader& a, const Reader& b) {
+void warn_of_differences(const ResultFile& a, const ResultFile& b) {
   for (const char* name : kMachine) {
     const Json left = a.machine(name), right = b.machine(name);
     if (left == right) continue;
@@ -121,15 +47,19 @@ struct Match {
 };
 
 // In the order of A. Throws DataError if the files share no row.
-std::vector<Match> rows_of_both(const Reader& a, const Reader& b) {
+std::vector<Match> rows_of_both(const ResultFile& a, const ResultFile& b) {
   std::vector<Match> matches;
-  for (const std::string& name : a.names()) {
-    if (const RowTimes* other = b.find(name)) matches.push_back({name, *a.find(name), *other});
+  for (const MeasuredRow& row : a.rows()) {
+    if (const MeasuredRow* other = b.find(row)) matches.push_back({row.name(), row.times, other->times});
   }
   if (!matches.empty()) return matches;
-  throw DataError("bench", fmt::format("{}: expected a row that is in {} too, found none: {} {} rows and {} {} rows",
-                                       b.path(), a.path(), a.names().size(), short_text(a.field("benchmark")),
-                                       b.names().size(), short_text(b.field("benchmark"))));
+  const bool is_empty = a.rows().empty() || b.rows().empty();
+  throw DataError(
+      "bench",
+      fmt::format("{}: expected a row that measures the same as one of {}, found none{}", b.path(), a.path(),
+                  is_empty ? fmt::format(": {} rows there, {} here", a.rows().size(), b.rows().size())
+                           : "; the nearest two differ in " + nearest_difference(a.rows(), b.rows())),
+      "two results of the same options compare: `command` in each file has them");
 }
 
 using Counts = std::array<int, 4>;  // one count per Verdict
@@ -150,9 +80,9 @@ Counts print_matches(const std::vector<Match>& matches, double threshold) {
   return counts;
 }
 
-void print_unmatched(const char* which, const Reader& result, const Reader& other) {
-  for (const std::string& name : result.names()) {
-    if (other.find(name) == nullptr) fmt::print("only in {}: {}\n", which, name);
+void print_unmatched(const char* which, const ResultFile& result, const ResultFile& other) {
+  for (const MeasuredRow& row : result.rows()) {
+    if (other.find(row) == nullptr) fmt::print("only in {}: {}\n", which, row.name());
   }
 }
 
@@ -182,7 +112,7 @@ Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
 }
 
 ExitCode compare_results(const std::string& path_a, const std::string& path_b, double threshold) {
-  const Reader a(path_a), b(path_b);
+  const ResultFile a(path_a), b(path_b);
   const std::vector<Match> matches = rows_of_both(a, b);
   describe("A", a);
   describe("B", b);

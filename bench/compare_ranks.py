@@ -61,7 +61,8 @@ def measure(o, model):
         for server in servers.values():
             send(server, signal.SIGCONT)
             server.__exit__()
-    return {name: summary(ms) for name, ms in times.items()}
+    return {name: {**summary(ms), "command": servers[name].command, "configuration": servers[name].settings["configuration"]}
+            for name, ms in times.items()}
 
 
 def main():

@@ -7,8 +7,8 @@
 Both programs start with --serve: they print one JSON line when warm, then time N steps for each line `run N` and print
 {"ms": [...]}. They work in turn, in alternating blocks, so that a drift of the machine affects both. With --apart, both
 start anew for each block, for models so large that the device holds only one program at a time.
-The ratio is that of the medians over all steps. `peak_bytes` in the settings is the most that the program's own
-allocator had taken, on rank 0. Needs the standard library only.
+The ratio is that of the medians over all steps. Each side of a row has its command and its configuration. `peak_bytes`
+in the settings is the most that the program's own allocator had taken, on rank 0. Needs the standard library only.
 """
 
 import argparse
@@ -109,8 +109,12 @@ def compare(o, model, dtype):
     threads = {"OMP_NUM_THREADS": str(o.threads)}
 
     def row(strategy, times, settings):
-        result = {"model": model, "dtype": dtype, "strategy": strategy, "ranks": o.ranks, "settings": settings}
-        result |= {name: summary(ms) for name, ms in times.items()}
+        result = {"model": model, "dtype": dtype, "strategy": strategy, "ranks": o.ranks}
+        result["settings"] = {name: {key: value for key, value in own.items() if key != "configuration"}
+                              for name, own in settings.items()}
+        command = dict(zip(("libtrain", "torch"), commands(o, model, dtype, strategy)))
+        result |= {name: {**summary(ms), "command": command[name], "configuration": settings[name]["configuration"]}
+                   for name, ms in times.items()}
         result["ratio"] = result["torch"]["median_ms"] / result["libtrain"]["median_ms"]
         return result
 

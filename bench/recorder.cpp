@@ -37,19 +37,15 @@ OfModes measure(RecordedRun& run, const Options& options) {
 
 Json row_of(std::string_view mode, const MeasuredMode& measured, double off_ms, const Config& config, int ranks) {
   const double cost_ms = median(measured.cost_ms);
-  return {{"name", nn::model_name(model_spec(config))},
-          {"implementation", mode},
-          {"shape", step_shape(config)},
-          {"dtype", config.train.dtype},
-          {"ranks", ranks},
-          {"strategy", config.parallel.strategy},
-          {"recompute", config.parallel.recompute},
-          {"ms", times(cut_into_blocks(measured.ms))},
-          {"cost_ms", cost_ms},
-          {"cost_share", cost_ms / off_ms},
-          {"rows_written", measured.written.rows},
-          {"bytes_written", measured.written.bytes},
-          {"spans", measured.written.spans}};
+  Json row = step_identity(config, ranks, config.parallel.strategy);
+  row.update({{"implementation", mode},
+              {"ms", times(cut_into_blocks(measured.ms))},
+              {"cost_ms", cost_ms},
+              {"cost_share", cost_ms / off_ms},
+              {"rows_written", measured.written.rows},
+              {"bytes_written", measured.written.bytes},
+              {"spans", measured.written.spans}});
+  return row;
 }
 
 constexpr Column kRecorderColumns[] = {{"recorder", -8}, {"median ms", 10}, {"min ms", 10},

@@ -1,11 +1,14 @@
 // Builds and writes the JSON of a result.
 #include "result.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "io/pending_file.h"
+#include "record/short_text.h"
 #include "train/machine.h"
 
 namespace lt::bench {
@@ -67,9 +70,14 @@ void save_result(Json result, Json rows, const std::string& out) {
 }
 
 void write_result(Json result, Json rows, const std::string& out) {
-  std::fputs(text_of(result, rows).c_str(), stdout);
+  if (out.empty()) {
+    std::fputs(text_of(std::move(result), std::move(rows)).c_str(), stdout);
+  } else {
+    const auto count = static_cast<Size>(rows.size());
+    save_result(std::move(result), std::move(rows), out);
+    fmt::print("{}: {}\n", out, counted(count, "row"));
+  }
   std::fflush(stdout);
-  save_result(std::move(result), std::move(rows), out);
 }
 
 }  // namespace lt::bench

@@ -20,12 +20,12 @@ using Json = nlohmann::ordered_json;
 inline constexpr int kSchema = 1;
 
 // Fields that identify a row within its benchmark. A row has those that apply.
-inline constexpr std::array<std::string_view, 7> kIdentity = {"name",  "implementation", "shape",    "dtype",
-                                                              "ranks", "strategy",       "recompute"};
+inline constexpr std::array<std::string_view, 8> kIdentity = {"name",  "implementation", "shape",     "dtype",
+                                                              "ranks", "strategy",       "recompute", "options"};
 
 struct Options {
   Size warmup = 0, iterations = 1;  // uncounted calls, counted calls
-  std::string out;                  // JSON file; empty: standard output only
+  std::string out;                  // JSON file; empty: standard output
   std::string command;              // as a shell would read it
 };
 
@@ -49,7 +49,7 @@ Json new_result(std::string_view benchmark, const World& world, const Options& o
 // Appends the rows to the result and writes it to `out`, unless that is empty. Call it before all rows exist as well,
 // so that an interrupted measurement leaves a result. Throws DataError.
 void save_result(Json result, Json rows, const std::string& out);
-// As save_result(), but prints the result on standard output first.
+// Writes the result to `out` and prints one line that says so, or prints the result if `out` is empty.
 void write_result(Json result, Json rows, const std::string& out);
 
 }  // namespace lt::bench

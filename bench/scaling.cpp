@@ -67,19 +67,15 @@ MeasuredGroup measure(const Config& config, const Group& group, const StepOption
 
 Json row_of(const MeasuredGroup& measured, const Config& config, int ranks, const std::string& strategy) {
   const double rate = static_cast<double>(measured.tokens) / median(measured.ms) * 1e3;
-  return {{"name", nn::model_name(model_spec(config))},
-          {"shape", step_shape(config)},
-          {"dtype", config.train.dtype},
-          {"ranks", ranks},
-          {"strategy", strategy},
-          {"recompute", config.parallel.recompute},
-          {"ms", times(cut_into_blocks(measured.ms))},
-          {"tokens_per_step", measured.tokens},
-          {"tokens_per_s", rate},
-          {"tokens_per_s_per_rank", rate / ranks},
-          {"efficiency", 1.0},  // relative to single; set once that is known
-          {"exposed_share", measured.exposed_share},
-          {"memory_peak_bytes", measured.peak_bytes}};
+  Json row = step_identity(config, ranks, strategy);
+  row.update({{"ms", times(cut_into_blocks(measured.ms))},
+              {"tokens_per_step", measured.tokens},
+              {"tokens_per_s", rate},
+              {"tokens_per_s_per_rank", rate / ranks},
+              {"efficiency", 1.0},  // relative to single; set once that is known
+              {"exposed_share", measured.exposed_share},
+              {"memory_peak_bytes", measured.peak_bytes}});
+  return row;
 }
 
 constexpr Column kScalingColumns[] = {{"ranks", 5},   {"strategy", -9}, {"median ms", 10}, {"min ms", 10},

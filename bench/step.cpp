@@ -3,16 +3,63 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <iostream>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
+#include "record/short_text.h"
+#include "table.h"
 #include "train/machine.h"
 #include "train/rank_device.h"
 #include "training.h"
 
 namespace lt::bench {
+namespace {
+
+constexpr Column kStepColumns[] = {{"activity", -16}, {"median ms", 10}, {"min ms", 10}, {"max ms", 10}, {"share", 8}};
+
+// The share is that of the sum over all steps.
+void print_activity(const std::string& name, const std::vector<double>& ms, const std::vector<double>& of_step) {
+  const Json times = spread(ms);
+  const double share =
+      std::accumulate(ms.begin(), ms.end(), 0.0) / std::accumulate(of_step.begin(), of_step.end(), 0.0);
+  print_cells(kStepColumns, {name, fixed(times["median"], 3), fixed(times["min"], 3), fixed(times["max"], 3),
+                             fixed(share, 1, 100) + " %"});
+}
+
+// The activities that took any time, and the whole step.
+void print_table(const Json& row, const std::vector<double>& ms,
+                 const std::array<std::vector<double>, kActivities>& activities) {
+  const auto text = [&](const char* field) { return row[field].get<std::string>(); };
+  fmt::print(stderr, "{}: {}\n{} on {}, recompute {}, {}{}\n", text("name"), text("shape"), text("strategy"),
+             counted(row["ranks"].get<Size>(), "rank"), text("recompute"), text("dtype"),
+             row.contains("options") ? ", " + text("options") : "");
+  print_header(kStepColumns);
+  for (std::size_t p = 0; p < kActivities; ++p) {
+    if (*std::ranges::max_element(activities[p]) > 0) print_activity(std::string(kActivityNames[p]), activities[p], ms);
+  }
+  print_activity("step", ms, ms);
+  fmt::print(stderr, "{:.0f} tokens/s\n", row["tokens_per_s"].get<double>());
+}
+
+// What the steps depend on: the keys of [model], [parallel], [train] and [optim] with their values as in TOML.
+Json configuration_of(const Config& config) {
+  Json keys = Json::object();
+  for (const auto& [key, value] : flatten(config)) {
+    for (const char* section : {"model.", "parallel.", "train.", "optim."}) {
+      if (key.starts_with(section)) keys[key] = value;
+    }
+  }
+  return keys;
+}
+
+}  // namespace
 
 void bench_step(const Config& given, const World& world, const Options& options) {
   const Config config = with_accum(resolve(given), world.size());
@@ -40,14 +87,9 @@ void bench_step(const Config& given, const World& world, const Options& options)
                      {"tokens_per_s", tokens / median_s},
                      {"gflops", training.flops() / median_s / 1e9},
                      {"breakdown_ms", breakdown}});
-  const Json row = {{"name", nn::model_name(model_spec(config))},
-                    {"shape", step_shape(config)},
-                    {"dtype", config.train.dtype},
-                    {"ranks", world.size()},
-                    {"strategy", config.parallel.strategy},
-                    {"recompute", config.parallel.recompute},
-                    {"ms", times(cut_into_blocks(ms))},
-                    {"tokens_per_s", tokens / median_s}};
+  Json row = step_identity(config, world.size(), config.parallel.strategy);
+  row.update({{"ms", times(cut_into_blocks(ms))}, {"tokens_per_s", tokens / median_s}});
+  print_table(row, ms, activities);
   write_result(std::move(result), Json::array({row}), options.out);
 }
 
@@ -59,6 +101,7 @@ void serve_steps(const Config& given, const World& world, const Options& options
     const Json ready = {{"program", "libtrain"},
                         {"tokens_per_step", training.tokens()},
                         {"peak_bytes", memory_peak(step_options_of_rank(config, world).device).total},
+                        {"configuration", configuration_of(config)},
                         {"machine", machine(world)}};
     std::cout << ready.dump() << std::endl;
   }

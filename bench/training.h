@@ -9,6 +9,7 @@
 #include "libtrain/tensor/batch.h"
 #include "libtrain/train/config.h"
 #include "profile/activity_clock.h"
+#include "result.h"
 
 namespace lt::bench {
 
@@ -32,7 +33,8 @@ class Training {
   Batch batch_;
 };
 
-// The field `shape` of a row for steps with this resolved configuration.
-std::string step_shape(const Config& config);
+// The fields of kIdentity of a row for steps with this resolved configuration. `options` has every key that a step's
+// work may depend on, that no other field says and that is not the default.
+Json step_identity(const Config& config, int ranks, const std::string& strategy);
 
 }  // namespace lt::bench

@@ -30,7 +30,7 @@ void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size 
   app.add_option("--iterations", o.iterations, what + " of the measurement")
       ->check(integer_from(1))
       ->option_text("N = " + std::to_string(iterations));
-  app.add_option("--out", o.out, "write the JSON here as well")->option_text("FILE");
+  app.add_option("--out", o.out, "write the JSON here and not on standard output")->option_text("FILE");
 }
 
 void prepare(bench::Options& options, const Invocation& invocation) {

@@ -31,7 +31,6 @@ class Trainer:
         torch.manual_seed(1)
         self.name = {"mode": mode, "precision": precision}
         self.autocast = precision == "autocast"
-        self.clip = 1.0
         self.shape = torch_models.PRESETS[o.model]
         model = torch_models.Model(self.shape)
         self.masters = None
@@ -40,8 +39,8 @@ class Trainer:
             model.bfloat16()
         self.parameters = list(model.parameters())
         trained = self.masters or self.parameters
-        self.optimizer = torch.optim.AdamW(torch_models.decay_groups(trained, 0.1), lr=3e-4, betas=(0.9, 0.95),
-                                           eps=1e-8, fused=True)
+        self.optimizer = torch.optim.AdamW(torch_models.decay_groups(trained, torch_models.WEIGHT_DECAY),
+                                           **torch_models.OPTIMIZER)
         self.model = torch.compile(model) if mode == "compile" else model
         tokens = torch.randint(0, self.shape.vocab, (o.batch, o.seq + 1))
         self.inputs, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -55,7 +54,7 @@ class Trainer:
             for master, p in zip(self.masters, self.parameters):
                 master.grad = p.grad.float()
         trained = self.masters or self.parameters
-        torch.nn.utils.clip_grad_norm_(trained, self.clip, foreach=True)
+        torch.nn.utils.clip_grad_norm_(trained, torch_models.CLIP, foreach=True)
         self.optimizer.step()
         if self.masters:
             with torch.no_grad():
@@ -88,7 +87,8 @@ def settings(o, trainer, tried):
     flags = torch.backends.cpu.get_cpu_capability()
     return {"program": "torch", "version": torch.__version__, "python": platform.python_version(), "model": o.model,
             "dtype": o.dtype, **trainer.name, "batch": o.batch, "seq": o.seq, "threads": o.threads,
-            "warmup": o.warmup, "cpu_capability": flags, "tried": tried}
+            "warmup": o.warmup, "cpu_capability": flags, "tried": tried,
+            "configuration": torch_models.configuration(o.model)}
 
 
 def options():

@@ -42,8 +42,8 @@ class Trainer:
         else:
             self._shard(model, o)
         self.model = model
-        groups = torch_models.decay_groups(model.parameters(), 0.1)
-        self.optimizer = torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
+        groups = torch_models.decay_groups(model.parameters(), torch_models.WEIGHT_DECAY)
+        self.optimizer = torch.optim.AdamW(groups, **torch_models.OPTIMIZER)
         tokens = torch.randint(0, self.shape.vocab, (o.batch, o.seq + 1), device="cuda")
         self.inputs, self.targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
@@ -63,7 +63,7 @@ class Trainer:
         with torch.autocast("cuda", torch.bfloat16, enabled=self.autocast):
             loss = self.model(self.inputs, self.targets)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), torch_models.CLIP, foreach=True)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss
@@ -96,7 +96,9 @@ def settings(o, seconds):
             "ranks": dist.get_world_size() if dist.is_initialized() else 1, "model": o.model, "dtype": "bf16",
             "strategy": o.strategy, "mode": o.mode, "batch": o.batch, "seq": o.seq, "warmup": o.warmup,
             "start_and_warmup_s": round(seconds, 1), "peak_bytes": torch.cuda.max_memory_allocated(),
-            "reserved_bytes": torch.cuda.max_memory_reserved()}
+            "reserved_bytes": torch.cuda.max_memory_reserved(),
+            "configuration": {**torch_models.configuration(o.model),
+                              "float32_matmul_precision": torch.get_float32_matmul_precision()}}
 
 
 def serve(trainer, rank):

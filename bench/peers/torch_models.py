@@ -6,7 +6,7 @@ some of them concatenated or transposed, which changes neither a gradient norm n
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 import torch.nn as nn
@@ -133,6 +133,16 @@ class Model(nn.Module):
             x = block(x, (self.rope_cos, self.rope_sin))
         logits = self.head(self.norm(x))
         return logits if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+OPTIMIZER = {"lr": 3e-4, "betas": (0.9, 0.95), "eps": 1e-8, "fused": True}
+WEIGHT_DECAY, CLIP = 0.1, 1.0
+
+
+def configuration(model):
+    """What a step of the preset depends on beside batch, dtype and strategy, for the rows of a result."""
+    optimizer = {"name": "AdamW", **OPTIMIZER, "weight_decay": WEIGHT_DECAY, "clip": CLIP}
+    return {"model": asdict(PRESETS[model]), "optimizer": optimizer}
 
 
 def decay_groups(parameters, weight_decay):

@@ -19,8 +19,10 @@ class Bench(program.CliTest):
         out = self.folder / "out.json"
         done = program.run("bench", *arguments, *QUICK, "--out", out, ranks=ranks)
         self.assertEqual(done.returncode, 0, done.stderr)
-        result = json.loads(done.stdout)
-        self.assertEqual(json.loads(out.read_text()), result)
+        result = json.loads(out.read_text())
+        count = len(result["rows"])
+        self.assertEqual(done.stdout, f"{out}: {count} row{'s' if count > 1 else ''}\n")
+        self.table = done.stderr.splitlines()
         self.assertEqual([result[key] for key in ("schema", "benchmark", "warmup", "iterations")],
                          [1, arguments[0], 1, 5])
         self.assertTrue(result["command"].startswith(f"ltrain bench {arguments[0]}"))
@@ -105,6 +107,31 @@ class Bench(program.CliTest):
         self.assertEqual(result["model"], "gpt2-2x32")
         self.assertEqual({key: row["ms"][key] for key in ("min", "median", "max")}, result["step_ms"])
         self.assert_near(result["tokens_per_s"], 64 / row["ms"]["median"] * 1e3)
+        self.assertNotIn("options", row)
+        self.assertEqual(self.table[:2], [f"gpt2-2x32: {row['shape']}", "zero2 on 2 ranks, recompute none, f32"])
+        self.assertEqual(self.table[2].split(), ["activity", "median", "ms", "min", "ms", "max", "ms", "share"])
+        cells = {line.split()[0]: line.split()[1:] for line in self.table[3:-1]}
+        self.assertLessEqual({"forward", "backward", "optimizer", "step"}, set(cells))
+        self.assertEqual(cells["step"], [*(f"{row['ms'][key]:.3f}" for key in ("median", "min", "max")), "100.0", "%"])
+        self.assertAlmostEqual(sum(float(cell[3]) for cell in cells.values()), 200, delta=1)
+        self.assertEqual(self.table[-1], f"{result['tokens_per_s']:.0f} tokens/s")
+        alone = program.run("bench", "step", *SMALL, *QUICK, "--optim.name=muon", "--optim.lr=0.5")
+        self.assertEqual(json.loads(alone.stdout)["rows"][0]["options"], "optim.name=muon")
+
+    def test_compare_matches_what_measures_the_same(self):
+        for name, options in (("ddp", ()), ("other", ("--parallel.strategy=zero1", "--train.micro_batch=4", "--train.z_loss=0.1"))):
+            self.bench("step", *SMALL, *options, ranks=2)
+            (self.folder / "out.json").rename(self.folder / f"{name}.json")
+        a, b = self.folder / "ddp.json", self.folder / "other.json"
+        self.assert_error(self.compare(a, b), 3,
+                          f"[bench] {b}: expected a row that measures the same as one of {a}, found none; the nearest two differ in shape "
+                          "micro_batch: 2 in A, 4 in B; strategy: ddp in A, zero1 in B; options: none in A, train.z_loss=0.1 in B",
+                          "two results of the same options compare: `command` in each file has them")
+        self.bench("scaling", *SMALL, ranks=2)
+        done = self.compare(a, self.folder / "out.json", "--threshold", 1000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^step gpt2-2x32 .* ranks=2 ddp none +\d")
+        self.assertIn("\n1 row: 0 slower, ", done.stdout)
 
     def test_scaling(self):
         result = self.bench("scaling", *SMALL, ranks=3)
@@ -213,7 +240,10 @@ class Bench(program.CliTest):
         refused(lambda result: result["rows"].append(copy.deepcopy(result["rows"][0])),
                 "rows[3]: expected a row of its own, got kernels kernel 0 N=1 f32")
         refused(lambda result: result.update(benchmark="step"),
-                f"expected a row that is in {good} too, found none: 3 kernels rows and 3 step rows")
+                f"expected a row that measures the same as one of {good}, found none; the nearest two differ in "
+                "benchmark: kernels in A, step in B")
+        refused(lambda result: result.update(rows=[]),
+                f"expected a row that measures the same as one of {good}, found none: 3 rows there, 0 here")
 
     def test_recorder(self):
         result = self.bench("recorder", *SMALL, ranks=2)
