@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "supervisor/cause.h"
+#include "supervisor/launcher_words.h"
 #include "supervisor/leftovers.h"
 
 namespace lt::launch {
@@ -41,7 +42,8 @@ struct Child {
       if (count < 0) return;
       closed = count == 0;
       const std::string_view text(bytes.data(), static_cast<std::size_t>(count));
-      output.write(text);
+      output.write(words.pass(text));
+      if (closed) output.write(words.finish());
       for (const char c : text) {
         if (c == '\n') {
           cause.read(line);
@@ -54,6 +56,7 @@ struct Child {
   }
 
   ChildProcess process;
+  LauncherWords words;
   Cause cause;
   std::string line;  // the current one, possibly incomplete
   bool closed = false;

@@ -185,6 +185,15 @@ printf "%s\\n" "$*" > arguments-$N; env > environment-$N
         for code, cause in ((139, "a rank ended by SIGSEGV"), (213, "a rank ended with code 213")):
             self.assertIn(f"attempt 1 ended: {cause} ", self.assert_end(f"exit {code}", 75, 1, launch=("--restarts", 0)))
 
+    def test_what_mpirun_says_about_the_end_is_one_line(self):
+        noticed = "mpirun noticed that process rank 1 with PID 0 on node a exited on signal 9 (Killed)."
+        rule = "-" * 74
+        said = self.assert_end(f"""printf -- '{rule}\\nPrimary job  terminated normally, but 1 process returned\\na non-zero exit code.\\n{rule}\\n' >&2
+echo 'error: [watchdog] rank 1 is gone' >&2
+printf -- '{rule}\\n{noticed}\\n{rule}\\n' >&2; exit 137""", 75, 1, launch=("--restarts", 0))
+        self.assertEqual(said, f"error: [watchdog] rank 1 is gone\n{noticed}\n"
+                         "launch: attempt 1 ended: rank 1 was killed (SIGKILL) (code 137); no restart is left of 0\n")
+
     def test_what_the_ranks_are_handed(self):
         environment = {"LTRAIN_FAULT": "forward:0:1:sleep", "LTRAIN_TRAIN_STEPS": "7", **self.play("exit 75")}
         variables = program.clean_environment(environment)

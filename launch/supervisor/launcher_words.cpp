@@ -1,0 +1,93 @@
+// Recognises the frames of Open MPI 4.1. If a version words its messages differently, they pass as they are.
+#include "supervisor/launcher_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lt::launch {
+namespace {
+
+constexpr std::size_t kRule = 74;            // dashes
+constexpr std::size_t kLongestFrame = 4096;  // bytes held back
+
+constexpr std::string_view kNoticed = "mpirun noticed that process rank ", kDetected = "mpirun detected that ";
+// How mpirun's messages about the end of a job begin. The first two say no more than the others and the ranks do.
+constexpr std::string_view kEnds[] = {"Primary job ", "MPI_ABORT was invoked ", kNoticed, kDetected};
+
+bool is_dashes(std::string_view text) { return text.find_first_not_of('-') == text.npos; }
+bool is_rule(std::string_view line) { return line.size() == kRule + 1 && is_dashes(line.substr(0, kRule)); }
+
+// The text between two other texts; empty if they are not there.
+std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
+  const std::size_t from = text.find(begin);
+  if (from == text.npos) return {};
+  text.remove_prefix(from + begin.size());
+  const std::size_t to = text.find(end);
+  return to == text.npos ? std::string_view() : text.substr(0, to);
+}
+
+// The line for a frame whose first line is one of kEnds; empty: none.
+std::string reduced(std::string_view frame) {
+  const std::string_view text = frame.substr(kRule + 1);
+  if (text.starts_with(kNoticed)) return std::string(text.substr(0, text.find('\n') + 1));
+  if (!text.starts_with(kDetected)) return "";
+  // "  Process name: [[5117,1],1]\n  Exit code:    3\n"
+  const std::string_view rank = between(text, "],", "]"), code = between(text, "Exit code:", "\n");
+  const std::size_t digits = std::min(code.size(), code.find_first_not_of(' '));
+  return rank.empty() || code.empty()
+             ? std::string(frame)
+             : fmt::format("mpirun: rank {} ended first, with exit code {}\n", rank, code.substr(digits));
+}
+
+}  // namespace
+
+std::string LauncherWords::pass(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    line_ += c;
+    if (c == '\n') out += take_line();
+  }
+  const bool may_be_held = place_ == Place::in_unread || place_ == Place::in_end || is_dashes(line_);
+  if (may_be_held && line_.size() <= kLongestFrame) return out;
+  out += std::exchange(held_, {}) + line_.substr(written_);
+  written_ = line_.size();
+  if (place_ != Place::outside) place_ = Place::in_other;
+  return out;
+}
+
+// What the line that is complete now adds to the output.
+std::string LauncherWords::take_line() {
+  const std::string line = std::exchange(line_, {}), rest = line.substr(std::exchange(written_, 0));
+  switch (place_) {
+    case Place::outside:
+      if (!is_rule(line)) return rest;
+      place_ = Place::in_unread, held_ = line;
+      return "";
+    case Place::in_unread:
+    case Place::in_end: {
+      held_ += line;
+      if (is_rule(line)) {
+        const bool is_end = std::exchange(place_, Place::outside) == Place::in_end;
+        const std::string frame = std::exchange(held_, {});
+        return is_end ? reduced(frame) : frame;
+      }
+      const bool is_end = place_ == Place::in_end ||
+                          std::ranges::any_of(kEnds, [&](std::string_view e) { return line.starts_with(e); });
+      place_ = is_end && held_.size() <= kLongestFrame ? Place::in_end : Place::in_other;
+      return place_ == Place::in_end ? "" : std::exchange(held_, {});
+    }
+    case Place::in_other:
+      if (is_rule(line)) place_ = Place::outside;
+      return rest;
+  }
+  return rest;
+}
+
+std::string LauncherWords::finish() {
+  place_ = Place::outside;
+  return std::exchange(held_, {}) + std::exchange(line_, {}).substr(std::exchange(written_, 0));
+}
+
+}  // namespace lt::launch
