@@ -7,10 +7,13 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "files.h"
 #include "hf_config.h"
 #include "io/json_problem.h"
+#include "kernels/elementwise.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
@@ -171,56 +174,90 @@ void HfFolder::require_parameters(const std::vector<ParameterInfo>& parameters) 
                                             parameters.size(), by_parameter_.size()));
 }
 
+template <class Fill>
+void HfFolder::Piece::put(Size at, Size count, Transfer& transfer, const Fill& fill) const {
+  if (transfer.in_place()) return fill(place_of(at));
+  void* const buffer = transfer.buffer();
+  fill(buffer);
+  transfer.send(place_of(at), buffer, count * dtype_bytes(range->values.dtype()));
+}
+
+bool HfFolder::Piece::is_read_in_place(const Transfer& transfer) const {
+  return transfer.in_place() && source.entry->dtype == range->values.dtype();
+}
+
+std::byte* HfFolder::Piece::place_of(Size element) const {
+  return static_cast<std::byte*>(range->values.data()) + (element - range->begin) * dtype_bytes(range->values.dtype());
+}
+
+// In the order of the files' bytes.
+std::vector<HfFolder::Piece> HfFolder::pieces_of(const std::vector<StateRange>& ranges) const {
+  std::vector<Piece> pieces;
+  for (const StateRange& range : ranges) {
+    for (const HfTensor* const tensor : by_parameter_.at(range.parameter)) {
+      const Size begin = tensor->first(), end = begin + tensor->rows * tensor->columns();
+      const Size from = std::max(begin, range.begin), to = std::min(end, range.end);
+      if (from < to) pieces.push_back({tensor, sources_.at(tensor->theirs), from, to, &range});
+    }
+  }
+  std::ranges::sort(pieces, {}, [](const Piece& piece) {
+    return std::tuple(piece.source.file, piece.source.entry->offset, piece.begin);
+  });
+  return pieces;
+}
+
 void HfFolder::read(const std::vector<StateRange>& ranges, Transfer& transfer) const {
   within(path_, [&] {
-    for (const StateRange& range : ranges) {
-      for (const HfTensor* const tensor : by_parameter_.at(range.parameter)) {
-        const Size begin = tensor->row_begin * tensor->columns(), end = begin + tensor->rows * tensor->columns();
-        const Size from = std::max(begin, range.begin), to = std::min(end, range.end);
-        if (from < to) read_part(*tensor, from, to, range, transfer);
+    const std::vector<Piece> pieces = pieces_of(ranges);
+    std::vector<BlockReader::Block> blocks;
+    for (const Piece& piece : pieces) {
+      if (piece.tensor->transposed || piece.is_read_in_place(transfer)) continue;
+      const Size first = piece.tensor->first(), most = block_elements(DType::f32);
+      for (Size at = piece.begin; at < piece.end; at += most) {
+        blocks.push_back({piece.source.file, piece.source.entry, at - first, std::min(most, piece.end - at)});
+      }
+    }
+    BlockReader reader(std::move(blocks));
+    for (const Piece& piece : pieces) {
+      if (piece.tensor->transposed) {
+        read_transposed(piece, transfer);
+      } else if (piece.is_read_in_place(transfer)) {
+        piece.source.file->read(*piece.source.entry, piece.begin - piece.tensor->first(), piece.end - piece.begin,
+                                piece.range->values.dtype(), piece.place_of(piece.begin));
+      } else {
+        read_blocks(piece, reader, transfer);
       }
     }
     transfer.finish();
   });
 }
 
-// [begin, end) are elements of our parameter that lie in this tensor.
-void HfFolder::read_part(const HfTensor& tensor, Size begin, Size end, const StateRange& range,
-                         Transfer& transfer) const {
-  const auto& [file, entry] = sources_.at(tensor.theirs);
-  const DType dtype = range.values.dtype();
-  const Size size = dtype_bytes(dtype), columns = tensor.columns(), first = tensor.row_begin * columns;
-  auto* const out = static_cast<std::byte*>(range.values.data()) - range.begin * size;
-  // Calls fill(to, skipped, count) for blocks that a buffer holds. Values that need no conversion go to memory at once.
-  const bool whole = transfer.in_place() && entry->dtype == dtype;
-  const auto put = [&](Size at, Size count, auto&& fill) {
-    const Size step = whole ? count : kBlockBytes / size;
-    for (Size done = 0; done < count; done += step) {
-      const Size some = std::min(step, count - done);
-      std::byte* const place = out + (at + done) * size;
-      if (transfer.in_place()) {
-        fill(place, done, some);
-      } else {
-        void* const buffer = transfer.buffer();
-        fill(buffer, done, some);
-        transfer.send(place, buffer, some * size);
-      }
-    }
-  };
-  if (!tensor.transposed) {
-    put(begin, end - begin,
-        [&](void* to, Size done, Size count) { file->read(*entry, begin - first + done, count, dtype, to); });
-    return;
+void HfFolder::read_blocks(const Piece& piece, BlockReader& reader, Transfer& transfer) {
+  const DType stored = piece.source.entry->dtype.value(), dtype = piece.range->values.dtype();
+  const Size most = block_elements(DType::f32);
+  for (Size at = piece.begin; at < piece.end; at += most) {
+    const Size count = std::min(most, piece.end - at);
+    const void* const values = reader.next();
+    piece.put(at, count, transfer,
+              [&](void* to) { kernels::convert(CpuStream{}, dtype, to, stored, values, count, false); });
   }
+}
+
+void HfFolder::read_transposed(const Piece& piece, Transfer& transfer) const {
+  const HfTensor& tensor = *piece.tensor;
+  const DType dtype = piece.range->values.dtype();
+  const Size size = dtype_bytes(dtype), columns = tensor.columns(), first = tensor.first();
   const Size rows_at_once = std::max<Size>(1, kTransposedValues / columns);
-  for (Size row = (begin - first) / columns; first + row * columns < end; row += rows_at_once) {
-    const Size last = std::min((end - first + columns - 1) / columns, row + rows_at_once);
+  for (Size row = (piece.begin - first) / columns; first + row * columns < piece.end; row += rows_at_once) {
+    const Size last = std::min((piece.end - first + columns - 1) / columns, row + rows_at_once);
     const std::vector<std::byte> rows = transposed_rows(tensor, row, last - row, dtype);
-    const Size from = std::max(begin, first + row * columns), to = std::min(end, first + last * columns);
-    const std::byte* const values = rows.data() + (from - first - row * columns) * size;
-    put(from, to - from, [&](void* place, Size done, Size count) {
-      std::memcpy(place, values + done * size, static_cast<std::size_t>(count * size));
-    });
+    const Size from = std::max(piece.begin, first + row * columns), to = std::min(piece.end, first + last * columns);
+    for (Size at = from; at < to; at += block_elements(dtype)) {
+      const Size count = std::min(block_elements(dtype), to - at);
+      piece.put(at, count, transfer, [&](void* place) {
+        std::memcpy(place, rows.data() + (at - first - row * columns) * size, static_cast<std::size_t>(count * size));
+      });
+    }
   }
 }
 

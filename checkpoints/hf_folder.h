@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "block_reader.h"
 #include "hf_names.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/tensor/shard_map.h"
@@ -49,7 +50,23 @@ class HfFolder {
 
   void open_files();
   void match_tensors();
-  void read_part(const HfTensor& tensor, Size begin, Size end, const StateRange& range, Transfer& transfer) const;
+  // Elements [begin, end) of our parameter that lie in one of their tensors and in one range.
+  struct Piece {
+    const HfTensor* tensor;
+    Source source;
+    Size begin, end;
+    const StateRange* range;
+
+    std::byte* place_of(Size element) const;
+    // Whether values go from the file to their memory, without conversion.
+    bool is_read_in_place(const Transfer& transfer) const;
+    // Calls fill(to) for the memory, or a buffer for it, of at most kBlockBytes: `count` elements from `at` on.
+    template <class Fill>
+    void put(Size at, Size count, Transfer& transfer, const Fill& fill) const;
+  };
+  std::vector<Piece> pieces_of(const std::vector<StateRange>& ranges) const;
+  static void read_blocks(const Piece& piece, BlockReader& reader, Transfer& transfer);
+  void read_transposed(const Piece& piece, Transfer& transfer) const;
   std::vector<std::byte> transposed_rows(const HfTensor& tensor, Size first, Size count, DType dtype) const;
 
   std::filesystem::path path_;

@@ -23,6 +23,7 @@ struct HfTensor {
   bool is_adapted() const { return lora_a_begin >= 0; }
   std::string lora_a() const;
   std::string lora_b() const;
+  Size first() const { return row_begin * columns(); }  // element of our parameter
   Size columns() const { return our_shape.dims() == 2 ? our_shape[1] : 1; }
   Shape their_shape() const;
 };

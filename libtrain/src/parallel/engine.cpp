@@ -44,7 +44,9 @@ Engine::Engine(nn::Model& model, const Group& world, const ParallelOptions& para
   collectively(control, [&] {
     const DeviceTurn turn(step.device);
     impl_->make_parameters();
-    for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+    if (step.initial_weights) {
+      for (ShardedUnit& unit : impl_->units) unit.initialise(step.seed);
+    }
     trim(step.device);
   });
   const DeviceTurn turn(step.device);

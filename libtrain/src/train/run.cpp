@@ -45,6 +45,7 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] { open_data(); });
   if (data != nullptr) data_files = identify_files(*data, control);
   options.ignored_targets = data != nullptr && data->has_ignored_targets();
+  options.initial_weights = false;  // load_state() draws them if none are loaded
   started("data");
   collectively(control, [&] {
     Stream::compute(options.device);  // initialises the device
@@ -195,6 +196,8 @@ void Run::require_same_data() const {
 
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
 void Run::load_state() {
+  // No file holds the adapters of a new run, or a base without model.from.
+  if (nn::has_adapters(model->spec())) engine->initialise();
   std::optional<MemoryRestore> memory;
   if (config.checkpoint.memory_every > 0 && config.checkpoint.resume == "auto") {
     memory.emplace(control, control.broadcast_bytes(start.identity.id, 0),
@@ -211,7 +214,8 @@ void Run::load_state() {
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
   if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
   if (nn::has_adapters(model->spec())) return load_base_of_adapters();
-  if (start.memory_step > 0 || !start.checkpoint.folder.empty() || config.model.from.empty()) return;
+  if (start.memory_step > 0 || !start.checkpoint.folder.empty()) return;
+  if (config.model.from.empty()) return engine->initialise();
   const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
   if (control.broadcast_bytes(is_hf ? "hf" : "", 0) == "hf") {
     load_hf_weights(*engine, config.model.from, control);

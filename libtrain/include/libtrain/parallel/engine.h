@@ -37,6 +37,9 @@ struct StepOptions {
   DType dtype = DType::f32;
   Device device = kCpu;
   std::uint64_t seed = 1337;  // for initial weights and dropout
+  // False: weights are undefined until they are loaded or Engine::initialise() is called. Saves the time of drawing
+  // them.
+  bool initial_weights = true;
   // False: allocates each tensor of a step separately, to find out whether the arena causes a problem.
   bool arena = true;
   // On CUDA: from the third step on, the whole step, collectives and update included, is one CUDA graph, with the same
