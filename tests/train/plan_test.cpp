@@ -141,6 +141,27 @@ TEST_CASE("plan = run: dtypes, determinism, evaluation, hybrid, every second blo
   }
 }
 
+// A sample is generated beside the arena while that is empty.
+TEST_CASE("plan: samples add to what steps hold, and do not turn it into slack", "[train]") {
+  for (const char* const strategy : {"ddp", "zero3"}) {
+    const auto plan = [&](const char* sample_every) {
+      Options options = kGpt;
+      options.insert(options.end(), {{"parallel.strategy", strategy}, {"train.sample_every", sample_every}});
+      return make_plan(resolve(load_config("", options), DeviceType::cpu), 2);
+    };
+    const Plan without = plan("0"), with = plan("1");
+    REQUIRE(with.peak_bytes > without.peak_bytes);
+    Size sum = 0;
+    for (std::size_t i = 0; i < kMemoryOwners; ++i) {
+      CHECK(with.ledger.by_owner[i] >= without.ledger.by_owner[i]);
+      sum += with.ledger.by_owner[i];
+    }
+    CHECK(sum == with.peak_bytes);
+    CHECK(with.per_rank.at(0) == with.peak_bytes);
+    CHECK(with.per_rank.at(1) == without.peak_bytes);
+  }
+}
+
 TEST_CASE("plan = run: frozen parameters have no gradient, no state and no reduction", "[train]") {
   for (const char* const strategy : {"ddp", "zero1", "zero2", "zero3"}) {
     for (const char* const patterns : {"embedding*", "embedding*,blocks.0.*", "blocks.1.*", "*norm*"}) {

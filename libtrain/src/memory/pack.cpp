@@ -89,17 +89,29 @@ Packing place(const std::vector<Lifetime>& lifetimes, const Order& order, Gap wa
 
 }  // namespace
 
-Size most_live_bytes(const std::vector<Lifetime>& lifetimes) {
-  std::vector<std::pair<std::int64_t, Size>> changes;
+MemoryUse fullest_moment(const std::vector<Lifetime>& lifetimes) {
+  struct Change {
+    std::int64_t time;
+    Size bytes;
+    MemoryOwner owner;
+    auto operator<=>(const Change&) const = default;
+  };
+  std::vector<Change> changes;
   for (const Lifetime& entry : lifetimes) {
-    changes.emplace_back(entry.begin, entry.bytes);
-    changes.emplace_back(entry.end, -entry.bytes);
+    changes.push_back({entry.begin, entry.bytes, entry.owner});
+    changes.push_back({entry.end, -entry.bytes, entry.owner});
   }
   std::sort(changes.begin(), changes.end());  // at equal times frees come first, since they are negative
-  Size live = 0, most = 0;
-  for (const auto& [time, bytes] : changes) most = std::max(most, live += bytes);
+  MemoryUse live, most;
+  for (const Change& change : changes) {
+    live.by_owner[static_cast<std::size_t>(change.owner)] += change.bytes;
+    live.total += change.bytes;
+    if (live.total > most.total) most = live;
+  }
   return most;
 }
+
+Size most_live_bytes(const std::vector<Lifetime>& lifetimes) { return fullest_moment(lifetimes).total; }
 
 Size bytes_without_arena(const std::vector<Lifetime>& lifetimes) {
   std::map<Size, std::vector<Lifetime>> by_size;

@@ -20,7 +20,9 @@ struct Lifetime {
   std::string operation;  // what allocated it, for display
 };
 
-// The most bytes that are live at one time: no arena can be smaller.
+// The blocks that live at the fullest moment, by owner. No arena can be smaller than their total.
+MemoryUse fullest_moment(const std::vector<Lifetime>& lifetimes);
+// Its total.
 Size most_live_bytes(const std::vector<Lifetime>& lifetimes);
 
 // The bytes that a caching allocator would take from the system if it kept each freed block for the next request of the
