@@ -64,6 +64,20 @@ inline Size bytes_of(const std::string& text) {
   throw CLI::ValidationError(fmt::format("expected bytes such as 80GiB or 500MB, at most 2^60, got \"{}\"", text));
 }
 
+// For a memory, where a number alone is more often a forgotten unit than bytes.
+inline CLI::Validator byte_size_with_unit() {
+  return {[](std::string& text) {
+            try {
+              bytes_of(text);
+            } catch (const CLI::ValidationError& error) {
+              return std::string(error.what());
+            }
+            if (text.find_first_not_of("0123456789.") != std::string::npos) return std::string();
+            return fmt::format("expected a unit, as in {0}GiB or {0}MB, got \"{0}\"", text);
+          },
+          ""};
+}
+
 inline CLI::Validator byte_size() {
   return {[](std::string& text) {
             try {

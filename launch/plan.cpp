@@ -38,12 +38,12 @@ Run set_up_plan(CLI::App& app) {
   app.add_option("--cores", plan->machine.cores, "cores per rank, for the time estimate on cpu")
       ->check(integer_from(1))
       ->option_text("N = 1");
-  auto* fit =
-      app.add_flag("--fit", plan->fit, "what fits --memory: micro-batch, strategy and recomputation, as a table");
-  auto* memory = app.add_option("--memory", plan->memory, "memory per rank, for --fit: 80GiB")
-                     ->check(byte_size())
+  auto* fit = app.add_flag(
+      "--fit", plan->fit,
+      "what fits: micro-batch, strategy, shard size and recomputation, as a table; exit code 6 if nothing does");
+  auto* memory = app.add_option("--memory", plan->memory, "memory per rank, for --fit: 80GiB; default: that of the GPU")
+                     ->check(byte_size_with_unit())
                      ->option_text("BYTES");
-  fit->needs(memory);
   memory->needs(fit);
   app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time")
       ->option_text("FILE")
@@ -66,9 +66,12 @@ Run set_up_plan(CLI::App& app) {
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, plan->machine));
     } else if (plan->fit) {
-      print(fit_memory(*config, ranks, plan->machine, bytes_of(plan->memory)));
+      const Fit result = fit_memory(*config, ranks, plan->machine, plan->memory.empty() ? 0 : bytes_of(plan->memory));
+      print(result);
+      if (result.best < 0) return ExitCode::nothing_fits;
     } else {
-      const Plan result = make_plan(*config, ranks, plan->machine);
+      Plan result = make_plan(*config, ranks, plan->machine);
+      find_faster_shards(result, *config);
       if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(result));
       print(result);
     }

@@ -4,6 +4,7 @@
 #include "libtrain/train/planner.h"
 #include "test_main/catch.h"
 #include "train/device_model.h"
+#include "train/shard_sizes.h"
 #include "train/step_clock.h"
 
 using namespace lt;
@@ -62,6 +63,17 @@ TEST_CASE("estimate: a collective costs the slower of its links", "[estimate]") 
   // Three and one: the one takes three quarters through its card.
   CHECK(cost({4, 3}, {30'000'000, 4, 1}).ms == Approx(30).epsilon(kTolerance));
   CHECK(cost({1, 2}, {0, 1, 1}).ms == 0);
+  // The hops of a long ring are those of its further nodes, also where the link inside the node is the slower one.
+  DeviceModel hops = device;
+  hops.local_hop_us = 10, hops.network_hop_us = 20, hops.network_gb_s = 100;
+  const auto hopping = [&](int ranks) {
+    const NodeLayout layout{ranks, 2};
+    return collective_cost(hops, place_groups(layout, ranks, 1), {300'000, ranks, 1});
+  };
+  CHECK_FALSE(hopping(2).over_network);
+  CHECK(hopping(2).ms == Approx(0.03 + 0.01).epsilon(kTolerance));
+  CHECK(hopping(8).over_network);
+  CHECK(hopping(8).ms == Approx(0.03 + 3 * 0.02 + 4 * 0.01).epsilon(kTolerance));
   // Each round has a start of its own.
   const DeviceModel& h100 = find_device_model("h100");
   const GroupPlacement node{8, 1};
@@ -216,18 +228,48 @@ TEST_CASE("fit: the border is exact", "[estimate]") {
   for (const FitRow& row : fit.rows) {
     Config one = config;
     one.parallel.strategy = row.strategy, one.parallel.recompute = row.recompute;
-    CHECK(make_plan(one, 2).peak_bytes == row.given_peak_bytes);
-    REQUIRE(row.micro_batch > 0);
-    one.train.micro_batch = row.micro_batch;
-    CHECK(make_plan(one, 2).peak_bytes == row.peak_bytes);
-    CHECK(row.peak_bytes <= memory);
-    one.train.micro_batch = row.micro_batch + 1;
+    CHECK(make_plan(one, 2).peak_bytes == row.given.peak_bytes);
+    REQUIRE(row.largest);
+    one.train.micro_batch = row.largest->micro_batch;
+    CHECK(make_plan(one, 2).peak_bytes == row.largest->peak_bytes);
+    CHECK(row.largest->peak_bytes <= memory);
+    one.train.micro_batch = row.largest->micro_batch + 1;
     CHECK(make_plan(one, 2).peak_bytes > memory);
-    CHECK(row.tokens_per_s <= fit.rows.at(static_cast<std::size_t>(fit.best)).tokens_per_s);
+    CHECK(row.largest->tokens_per_s <= fit.rows.at(static_cast<std::size_t>(fit.best)).largest->tokens_per_s);
   }
-  CHECK(fit_memory(config, 2, {}, Size{1} << 50).rows.at(0).micro_batch == kMostFitSamples);
+  CHECK(fit_memory(config, 2, {}, Size{1} << 50).rows.at(0).largest->micro_batch == kMostFitSamples);
   const Fit none = fit_memory(config, 2, {}, 1 << 20);
   CHECK(none.best == -1);
   CHECK(none.best_given == -1);
-  for (const FitRow& row : none.rows) CHECK(row.micro_batch == 0);
+  for (const FitRow& row : none.rows) {
+    CHECK_FALSE(row.largest);
+    CHECK(row.least.missing_bytes == row.least.peak_bytes - (1 << 20));
+    CHECK(row.least.peak_bytes >= none.rows.at(static_cast<std::size_t>(none.nearest)).least.peak_bytes);
+  }
+}
+
+TEST_CASE("fit: shard sizes are of whole nodes, and the micro-batch of each is the largest", "[estimate]") {
+  CHECK(shard_sizes(8, 8) == std::vector{0});
+  CHECK(shard_sizes(64, 8) == std::vector{8, 16, 32, 0});
+  CHECK(shard_sizes(24, 8) == std::vector{8, 0});
+  CHECK(shard_sizes(9, 8) == std::vector{0});
+  const PlanMachine nodes{"h100", 2, 1};
+  const Config config = load_config("", {{"model.preset", "gpt2-350m"}, {"train.dtype", "bf16"}});
+  const Size memory = Size{20} << 30;
+  for (const FitRow& row : fit_memory(config, 8, nodes, memory).rows) {
+    if (row.recompute != "none") continue;
+    Config one = config;
+    one.parallel.strategy = row.strategy;
+    double fastest = 0;
+    for (const int size : row.strategy == "ddp" ? std::vector{0} : shard_sizes(8, 2)) {
+      one.parallel.shard_size = size;
+      for (one.train.micro_batch = 1;; ++one.train.micro_batch) {
+        const Plan plan = make_plan(one, 8, nodes);
+        if (plan.peak_bytes + plan.outside_bytes > memory) break;
+        fastest = std::max(fastest, plan.tokens_per_s);  // it grows with the micro-batch
+      }
+    }
+    REQUIRE(row.largest);
+    CHECK(row.largest->tokens_per_s == fastest);
+  }
 }

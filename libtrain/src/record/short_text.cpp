@@ -10,7 +10,7 @@
 namespace lt {
 
 std::string short_count(double value) {
-  for (const auto& [unit, name] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
+  for (const auto& [unit, name] : {std::pair{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}) {
     if (value >= unit * 0.9995) return fmt::format("{:.3g}{}", value / unit, name);
   }
   return fmt::format("{:.0f}", value);

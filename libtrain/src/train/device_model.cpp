@@ -72,9 +72,13 @@ CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& 
   const double sent = static_cast<double>(shape.bytes), whole = sent * ranks / (ranks - 1);
   const double local_s = group.nodes < shape.ranks ? sent / (device.local_gb_s * 1e9) : 0;
   const double network_s = whole * (1 - share / ranks) / (share * device.network_gb_s * 1e9);
+  // A ring within one node would have the first of these hops; it has the others because it goes through several.
+  const double node_hops_us = (ranks / group.nodes - 1) * device.local_hop_us;
   const double hops_us = (group.nodes - 1) * device.network_hop_us + (ranks - group.nodes) * device.local_hop_us;
   const double start_ms = shape.rounds * (device.collective_us + hops_us) / 1e3;
-  return {start_ms + std::max(local_s, network_s) * 1e3, network_s > local_s};
+  const double local_us = local_s * 1e6 + shape.rounds * node_hops_us;
+  const double network_us = network_s * 1e6 + shape.rounds * (hops_us - node_hops_us);
+  return {start_ms + std::max(local_s, network_s) * 1e3, network_us > local_us};
 }
 
 }  // namespace lt

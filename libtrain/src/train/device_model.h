@@ -27,6 +27,9 @@ struct DeviceModel {
   bool overlaps;      // collectives run while the rank computes
 };
 
+// Of a GPU's memory, what CUDA and its libraries take, and NCCL where there are several ranks. Bounds.
+inline constexpr double kCudaMib = 1000, kNcclMib = 1000;
+
 // Throws UsageError that lists the known names.
 const DeviceModel& find_device_model(std::string_view name);
 
@@ -47,10 +50,10 @@ struct GroupPlacement {
 GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride);
 
 // The cost of a collective over a ring of the group's ranks, which is how NCCL and MPI run large ones. Traffic inside
-// nodes and between them overlaps, so the slower link decides.
+// nodes and between them overlaps, so the slower link decides. The latencies of all hops add up.
 struct CollectiveCost {
   double ms = 0;
-  bool over_network = false;  // the network is the slower link
+  bool over_network = false;  // the network is the slower link, with the hops that the group's further nodes add
 };
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape);
 

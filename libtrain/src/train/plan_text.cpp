@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "drawing/arena_drawing.h"
+#include "drawing/text.h"
 #include "libtrain/train/planner.h"
 #include "record/short_text.h"
 #include "train/device_model.h"
@@ -13,6 +14,9 @@
 
 namespace lt {
 namespace {
+
+using drawing::bytes_text;
+using Json = nlohmann::ordered_json;
 
 Size total_bytes(const std::vector<CommTotal>& totals) {
   Size sum = 0;
@@ -45,7 +49,13 @@ std::string traffic_advice(const Plan& plan) {
                                   : "memory traffic of activations: parallel.recompute=none repeats no pass";
 }
 
-std::string exposed_advice(const Plan& plan, const char* where) {
+std::string exposed_advice(const Plan& plan, const char* where, bool between_nodes) {
+  if (between_nodes && plan.faster_shard_size) {
+    return fmt::format(
+        "collectives {} that nothing hides: with parallel.shard_size={} the estimate is {:.2g} times as "
+        "many tokens/s",
+        where, *plan.faster_shard_size, plan.faster_tokens_per_s / plan.tokens_per_s);
+  }
   return fmt::format("collectives {} that nothing hides: a larger train.micro_batch {}", where,
                      find_device_model(plan.machine.device).overlaps ? "gives them more to hide behind"
                                                                      : "makes them a smaller part of a step");
@@ -58,27 +68,39 @@ std::array<Bound, 5> bounds(const Plan& plan) {
       {{"products", time.products_ms, products_advice(plan)},
        {"attention", time.attention_ms, "attention: a shorter train.seq spends less of a step on it"},
        {"traffic", time.traffic_ms, traffic_advice(plan)},
-       {"exposed_local", time.exposed_local_ms, exposed_advice(plan, "inside a node")},
-       {"exposed_network", time.exposed_network_ms, exposed_advice(plan, "between nodes")}}};
+       {"exposed_local", time.exposed_local_ms, exposed_advice(plan, "inside a node", false)},
+       {"exposed_network", time.exposed_network_ms, exposed_advice(plan, "between nodes", true)}}};
   std::sort(all.begin(), all.end(), [](const Bound& a, const Bound& b) { return a.ms > b.ms; });
   return all;
 }
 
-nlohmann::ordered_json estimate_json(const Plan& plan) {
+Json estimate_json(const Plan& plan) {
   const StepTime& time = plan.step_time;
-  nlohmann::ordered_json breakdown;
+  Json breakdown;
   for (std::size_t i = 0; i < kActivities; ++i) breakdown[std::string(kActivityNames[i])] = time.breakdown_ms[i];
-  nlohmann::ordered_json json = {
-      {"compute", time.compute_ms()}, {"exposed_comm", time.exposed_ms()},
-      {"total", time.total_ms()},     {"device", plan.machine.device},
-      {"cores", plan.machine.cores},  {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
+  Json json = {{"compute", time.compute_ms()}, {"exposed_comm", time.exposed_ms()},
+               {"total", time.total_ms()},     {"device", plan.machine.device},
+               {"cores", plan.machine.cores},  {"ranks_per_node", std::min(plan.machine.ranks_per_node, plan.ranks)}};
   for (const Bound& bound : bounds(plan)) json[bound.name] = bound.ms;
   json["collectives"] = time.collectives_ms;
   json["breakdown_ms"] = breakdown;
   json["tokens_per_s"] = plan.tokens_per_s;
-  json["mfu"] = plan.mfu < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(plan.mfu);
+  json["mfu"] = plan.mfu < 0 ? Json(nullptr) : Json(plan.mfu);
+  json["run_s"] = time.total_ms() / 1e3 * static_cast<double>(plan.steps);
   json["bound_by"] = bounds(plan).front().name;
+  json["faster_shard_size"] = plan.faster_shard_size ? Json(*plan.faster_shard_size) : Json(nullptr);
   return json;
+}
+
+// Equal values of consecutive ranks are one entry.
+Json runs_json(const std::vector<Size>& per_rank) {
+  Json runs = Json::array();
+  for (auto begin = per_rank.begin(); begin != per_rank.end();) {
+    const auto end = std::find_if(begin, per_rank.end(), [&](Size bytes) { return bytes != *begin; });
+    runs.push_back({{"ranks", end - begin}, {"bytes", *begin}});
+    begin = end;
+  }
+  return runs;
 }
 
 std::string estimate_text(const Plan& plan) {
@@ -97,6 +119,11 @@ std::string estimate_text(const Plan& plan) {
   text += line("step", time.total_ms(),
                fmt::format(", {} tokens/s{}", short_count(plan.tokens_per_s),
                            plan.mfu < 0 ? "" : fmt::format(", {:.1f} % mfu", 100 * plan.mfu)));
+  if (plan.steps > 0) {
+    text += fmt::format("  {:<14} {:>11} for {} steps, {} tokens\n", "run",
+                        short_duration(time.total_ms() / 1e3 * static_cast<double>(plan.steps)), plan.steps,
+                        short_count(static_cast<double>(plan.steps * plan.tokens_per_step)));
+  }
   text += "bound by\n";
   for (const Bound& bound : bounds(plan)) {
     const double share = bound.ms / time.total_ms();
@@ -108,85 +135,90 @@ std::string estimate_text(const Plan& plan) {
 
 // Text for a peak that exceeds the device's memory; otherwise empty.
 std::string too_much(const Plan& plan) {
-  const DeviceModel& device = find_device_model(plan.machine.device);
-  if (device.memory_mib == 0 || static_cast<double>(plan.peak_bytes) / (1 << 20) <= device.memory_mib) return "";
-  return fmt::format(", more than the {} MiB of {}", device.memory_mib, device.name);
+  if (plan.fits_device()) return "";
+  return fmt::format(
+      ", {} more than {} of the {} of {}", bytes_text(plan.peak_bytes + plan.outside_bytes - plan.device_bytes),
+      plan.ranks > 1 ? "CUDA and NCCL leave" : "CUDA leaves", bytes_text(plan.device_bytes), plan.machine.device);
 }
 
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-  nlohmann::ordered_json ledger, comm = nlohmann::ordered_json::array();
+  Json ledger, comm = Json::array();
   for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
   for (const CommTotal& total : plan.comm) {
     comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
   }
-  return nlohmann::ordered_json{{"model", nlohmann::ordered_json::parse(plan.model_json)},
-                                {"strategy", plan.strategy},
-                                {"recompute", plan.recompute},
-                                {"dtype", plan.dtype},
-                                {"ranks", plan.ranks},
-                                {"shard_size", plan.shard_size},
-                                {"micro_batch", plan.micro_batch},
-                                {"accum", plan.accum},
-                                {"peak_bytes", plan.peak_bytes},
-                                {"per_rank", plan.per_rank},
-                                {"ledger", ledger},
-                                {"host_bytes", plan.host_bytes},
-                                {"arena",
-                                 {{"bytes", plan.arena_bytes},
-                                  {"live_bytes", plan.arena_live_bytes},
-                                  {"without_arena_bytes", plan.without_arena_bytes}}},
-                                {"parameters", plan.parameters},
-                                {"flops_per_token", plan.flops_per_token},
-                                {"tokens_per_step", plan.tokens_per_step},
-                                {"comm", comm},
-                                {"comm_bytes", total_bytes(plan.comm)},
-                                {"step_ms_estimate", estimate_json(plan)},
-                                {"formulas",
-                                 {{"parameters", plan.formula_parameters},
-                                  {"gradients", plan.formula_gradients},
-                                  {"optimizer", plan.formula_optimizer}}}}
+  return Json{{"model", Json::parse(plan.model_json)},
+              {"strategy", plan.strategy},
+              {"recompute", plan.recompute},
+              {"dtype", plan.dtype},
+              {"ranks", plan.ranks},
+              {"shard_size", plan.shard_size},
+              {"micro_batch", plan.micro_batch},
+              {"accum", plan.accum},
+              {"peak_bytes", plan.peak_bytes},
+              {"per_rank", plan.per_rank},
+              {"per_rank_runs", runs_json(plan.per_rank)},
+              {"ledger", ledger},
+              {"host_bytes", plan.host_bytes},
+              {"device_bytes", plan.device_bytes > 0 ? Json(plan.device_bytes) : Json(nullptr)},
+              {"outside_bytes", plan.outside_bytes},
+              {"fits", plan.fits_device()},
+              {"arena",
+               {{"bytes", plan.arena_bytes},
+                {"live_bytes", plan.arena_live_bytes},
+                {"without_arena_bytes", plan.without_arena_bytes}}},
+              {"parameters", plan.parameters},
+              {"flops_per_token", plan.flops_per_token},
+              {"tokens_per_step", plan.tokens_per_step},
+              {"comm", comm},
+              {"comm_bytes", total_bytes(plan.comm)},
+              {"step_ms_estimate", estimate_json(plan)},
+              {"formulas",
+               {{"parameters", plan.formula_parameters},
+                {"gradients", plan.formula_gradients},
+                {"optimizer", plan.formula_optimizer}}}}
       .dump(2);
 }
 
 std::string to_svg(const Plan& plan) { return arena_svg(plan.step_memory); }
 
 std::string to_text(const Plan& plan) {
-  const auto mib = [](double bytes) { return fmt::format(" {:>11.3f} MiB", bytes / (1 << 20)); };
+  const auto size = [](double bytes) { return fmt::format(" {:>11}", bytes_text(bytes)); };
   std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy, plan.recompute, plan.dtype);
-  text += fmt::format("{} parameters, {:.3f} MFLOP a token, {} tokens a step on {} rank{}\n\n",
-                      short_count(static_cast<double>(plan.parameters)), plan.flops_per_token / 1e6,
+  text += fmt::format("{} parameters, {} FLOP a token, {} tokens a step on {} rank{}\n\n",
+                      short_count(static_cast<double>(plan.parameters)), short_count(plan.flops_per_token),
                       plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
-  text += "memory of a rank at its peak         bytes by formula (state alone)\n";
+  text += "memory of a rank at its peak     by formula (state alone)\n";
   for (std::size_t i = 0; i < kMemoryOwners; ++i) {
     const auto owner = static_cast<MemoryOwner>(i);
     const double formula = owner == MemoryOwner::parameters  ? plan.formula_parameters
                            : owner == MemoryOwner::gradients ? plan.formula_gradients
                            : owner == MemoryOwner::optimizer ? plan.formula_optimizer
                                                              : 0;
-    text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], mib(static_cast<double>(plan.ledger.by_owner[i])));
-    text += formula > 0 ? mib(formula) + "\n" : "\n";
+    text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], size(static_cast<double>(plan.ledger.by_owner[i])));
+    text += formula > 0 ? size(formula) + "\n" : "\n";
   }
-  text += fmt::format("  {:<14}{}{}\n\n", "peak", mib(static_cast<double>(plan.peak_bytes)), too_much(plan));
+  text += fmt::format("  {:<14}{}, {} bytes{}\n", "peak", size(static_cast<double>(plan.peak_bytes)), plan.peak_bytes,
+                      too_much(plan));
   if (plan.host_bytes > 0) {
-    text.pop_back();
-    text += fmt::format("  {:<14}{}, of the host, for copies of the state\n\n", "beside it",
-                        mib(static_cast<double>(plan.host_bytes)));
+    text += fmt::format("  {:<14}{}, of the host, for copies of the state\n", "beside it",
+                        size(static_cast<double>(plan.host_bytes)));
   }
-  text += "arena, in the owners above\n";
-  text += fmt::format("  {:<14}{}\n", "size", mib(static_cast<double>(plan.arena_bytes)));
+  text += "\narena, in the owners above\n";
+  text += fmt::format("  {:<14}{}\n", "size", size(static_cast<double>(plan.arena_bytes)));
   text +=
-      fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", mib(static_cast<double>(plan.arena_live_bytes)),
+      fmt::format("  {:<14}{}, size / live {:.4f}\n", "live at most", size(static_cast<double>(plan.arena_live_bytes)),
                   static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.arena_live_bytes));
   text += fmt::format("  {:<14}{}, each size with blocks of its own\n\n", "without it",
-                      mib(static_cast<double>(plan.without_arena_bytes)));
+                      size(static_cast<double>(plan.without_arena_bytes)));
   text += "sent by a rank in a step\n";
   for (const CommTotal& total : plan.comm) {
-    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), mib(static_cast<double>(total.bytes)),
+    text += fmt::format("  {:<14}{} in {} call{}\n", to_string(total.op), size(static_cast<double>(total.bytes)),
                         total.calls, total.calls == 1 ? "" : "s");
   }
-  text += fmt::format("  {:<14}{}\n\n", "all", mib(static_cast<double>(total_bytes(plan.comm))));
+  text += fmt::format("  {:<14}{}\n\n", "all", size(static_cast<double>(total_bytes(plan.comm))));
   return text + estimate_text(plan);
 }
 

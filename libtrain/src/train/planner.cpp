@@ -52,6 +52,21 @@ void evaluate_formulas(Plan& plan, const Config& config, const std::vector<Optim
   plan.parameters_optimized = held(trained, 1, strategy.optimizer);
 }
 
+// Windows hold a unit's parameters each, and one the arena. They need ranks on one host that gather something.
+constexpr Size kWindowRounding = Size{2} << 20;
+
+void evaluate_device_memory(Plan& plan, const Strategy& strategy, Size units) {
+  const DeviceModel& device = find_device_model(plan.machine.device);
+  if (device.memory_mib == 0) return;
+  const auto bytes = [](double mib) { return static_cast<Size>(mib) << 20; };
+  const int shard_ranks = plan.shard_size == 0 ? plan.ranks : plan.shard_size;
+  const bool has_windows =
+      plan.ranks > 1 && strategy.optimizer == Placement::sharded && shard_ranks <= plan.machine.ranks_per_node;
+  plan.device_bytes = bytes(device.memory_mib);
+  plan.outside_bytes =
+      bytes(kCudaMib) + (plan.ranks > 1 ? bytes(kNcclMib) : 0) + (has_windows ? (units + 1) * kWindowRounding : 0);
+}
+
 // Times the second step. The first one is not typical: some collectives start in one step and end in the next.
 void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const nn::TransformerSpec& spec,
                    const Batch& batch) {
@@ -131,6 +146,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   Plan plan;
   plan.ranks = ranks, plan.shard_size = config.parallel.shard_size, plan.dtype = config.train.dtype;
   plan.micro_batch = config.train.micro_batch, plan.accum = config.train.accum, plan.seq = config.train.seq;
+  plan.steps = config.data.epochs > 0 ? 0 : config.train.steps;  // epochs depend on the data
   const RunBatches batches = batches_on_meta(shape, config);
   engine.rehearse(batches.step, batches.evaluation);
   reset_memory_peak(device);
@@ -174,6 +190,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   plan.flops_per_token = model->flops_per_token(shape.seq);
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
+  evaluate_device_memory(plan, find_strategy(config.parallel.strategy), static_cast<Size>(model->units().size()));
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);

@@ -39,9 +39,13 @@ struct Plan {
   std::string strategy, recompute, dtype;
   int ranks = 1, shard_size = 0;
   Size micro_batch = 1, accum = 1, seq = 1;
+  Size steps = 0;       // of the run, as train.steps says
   Size peak_bytes = 0;  // maximum over ranks
   std::vector<Size> per_rank;
   MemoryUse ledger;  // at the peak of the fullest rank
+  // The memory of the GPU, and what CUDA, NCCL and the rounding of its windows take of it (docs/planning.md). 0 on the
+  // CPU, where any amount may be there.
+  Size device_bytes = 0, outside_bytes = 0;
   // Host memory of a rank for the buffers of asynchronous saves and for in-memory checkpoints. On the CPU it adds to
   // peak_bytes.
   Size host_bytes = 0;
@@ -60,8 +64,13 @@ struct Plan {
   StepTime step_time;
   double tokens_per_s = 0;  // of all ranks, by step_time
   double mfu = -1;          // by step_time; below 0: the device has no meaningful peak
+  // A shard size with which a rank needs no more than its device has and a step is faster. Set by find_faster_shards().
+  std::optional<int> faster_shard_size;
+  double faster_tokens_per_s = 0;
   // The formulas of docs/strategies.md, in bytes, with P = parameters with alignment.
   double formula_parameters = 0, formula_gradients = 0, formula_optimizer = 0;
+
+  bool fits_device() const { return device_bytes == 0 || peak_bytes + outside_bytes <= device_bytes; }
 };
 
 // Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device.
@@ -73,20 +82,28 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config);
 
 // `config` need not name data. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
+// If collectives between nodes take a tenth of the step, plans the other shard sizes of whole nodes, for the diagnosis.
+void find_faster_shards(Plan& plan, const Config& config);
 std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);
 std::string to_svg(const Plan& plan);  // the arena during a step: the blocks in it over time
 
 inline constexpr Size kMostFitSamples = Size{1} << 16;  // larger micro-batches are not tried
 
-// One row of a Fit: a strategy with a recomputation.
+// A configuration that a Fit tried: its micro-batch, its shard size (0: all ranks), and what it would need and do.
+struct FitTry {
+  Size micro_batch = 0;
+  int shard_size = 0;
+  Size peak_bytes = 0;
+  Size missing_bytes = 0;   // by which the peak exceeds the memory; 0: it fits
+  double tokens_per_s = 0;  // by the estimate
+};
+// One row of a Fit: a strategy with a recomputation, each with its fastest shard size that fits.
 struct FitRow {
   std::string strategy, recompute;
-  Size given_peak_bytes = 0;      // with the micro-batch of the configuration
-  double given_tokens_per_s = 0;  // likewise, by the estimate
-  Size micro_batch = 0;           // the largest that fits; 0: none does
-  Size peak_bytes = 0;            // with it
-  double tokens_per_s = 0;        // likewise
+  FitTry given;                   // with the micro-batch of the configuration; if none fits, the smallest
+  std::optional<FitTry> largest;  // with the largest micro-batch that fits
+  FitTry least;                   // with a micro-batch of 1, the smallest; set if there is no `largest`
 };
 struct Fit {
   std::string subject;     // the model and the settings shared by all rows, for display
@@ -94,15 +111,18 @@ struct Fit {
   std::string dtype;
   PlanMachine machine;
   Size accum = 1;
-  int ranks = 1, shard_size = 0;
-  Size memory_bytes = 0;  // per rank
+  int ranks = 1, shard_size = 0;  // shard_size as configured; 0: the rows say which
+  Size memory_bytes = 0;          // per rank: the lesser of what was asked and what the GPU has
   Size given_micro_batch = 0;
   std::vector<FitRow> rows;  // every strategy with every recomputation
   // The fitting rows with the most tokens per second: with the given micro-batch, and with the largest. -1: none.
   int best_given = -1, best = -1;
+  int nearest = -1;  // if nothing fits: the row that misses least
 };
 
-// Finds what fits `memory_bytes` per rank. Ignores strategy and recomputation of `config`. Throws UsageError.
+// Finds what fits `memory_bytes` per rank, of which on a GPU CUDA and NCCL take their share; 0: the memory of that GPU.
+// Ignores strategy and recomputation of `config`, and tries the shard sizes of whole nodes unless one is configured.
+// Throws UsageError.
 Fit fit_memory(const Config& config, int ranks, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Fit& fit);
 std::string to_text(const Fit& fit);

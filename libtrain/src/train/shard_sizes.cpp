@@ -1,0 +1,33 @@
+// Shard groups of whole nodes, and which of them makes a step faster.
+#include "train/shard_sizes.h"
+
+#include "libtrain/parallel/strategy.h"
+#include "libtrain/train/planner.h"
+
+namespace lt {
+
+std::vector<int> shard_sizes(int ranks, int ranks_per_node) {
+  std::vector<int> sizes;
+  for (long size = ranks_per_node; size < ranks; size *= 2) {
+    if (ranks % size == 0) sizes.push_back(static_cast<int>(size));
+  }
+  sizes.push_back(0);
+  return sizes;
+}
+
+void find_faster_shards(Plan& plan, const Config& config) {
+  constexpr double kWorthTrying = 0.1, kWorthSaying = 1.05;
+  if (find_strategy(plan.strategy).shards_nothing()) return;
+  if (plan.step_time.exposed_network_ms < kWorthTrying * plan.step_time.total_ms()) return;
+  plan.faster_tokens_per_s = kWorthSaying * plan.tokens_per_s;
+  for (const int size : shard_sizes(plan.ranks, plan.machine.ranks_per_node)) {
+    if (size == plan.shard_size) continue;
+    Config other = config;
+    other.parallel.shard_size = size;
+    const Plan tried = make_plan(other, plan.ranks, plan.machine);
+    if (tried.tokens_per_s <= plan.faster_tokens_per_s || (plan.fits_device() && !tried.fits_device())) continue;
+    plan.faster_shard_size = size, plan.faster_tokens_per_s = tried.tokens_per_s;
+  }
+}
+
+}  // namespace lt
