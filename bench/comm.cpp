@@ -168,7 +168,7 @@ double bus_factor(CollectiveOp op, int ranks) {
   }
 }
 
-void bench_comm(const World& world, const CommOptions& options) {
+Json measure_collectives(const World& world, const CommOptions& options) {
   if (world.size() < 2) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
   }
@@ -194,15 +194,23 @@ void bench_comm(const World& world, const CommOptions& options) {
       }
     }
   }
-  if (world.rank() != 0) return;
-  print_header(kCollectiveColumns);
   Json rows = Json::array();
+  if (world.rank() != 0) return rows;
+  print_header(kCollectiveColumns);
   for (const Measured measured : measurements) {
     for (const Size bytes : options.sizes)
       print_collective_row(rows.emplace_back(row_of(group, measured, bytes, blocks.at({measured, bytes}))));
   }
   if (!memory.why_none.empty()) fmt::print(stderr, "no rows of windows: {}\n", memory.why_none);
-  write_result(new_result("comm", world, options), std::move(rows), options.out);
+  return rows;
+}
+
+void bench_comm(const World& world, const CommOptions& options) {
+  Json rows = measure_collectives(world, options);
+  if (world.rank() != 0) return;
+  Json result = new_result("comm", world, options);
+  result["device"] = device_word(options.device);
+  write_result(std::move(result), std::move(rows), options.out);
 }
 
 }  // namespace lt::bench

@@ -32,15 +32,20 @@ std::string label(const KernelCase& c) {
   return fmt::format("{} {} {} {}", c.name, c.implementation, c.shape, dtype_name(c.dtype));
 }
 
-KernelCases chosen_cases(const Config& config, const std::string& filter) {
+KernelCases all_cases(const Config& config, Device device) {
   const StepOptions step = step_options(config);
-  const KernelSizes sizes{step.device, model_spec(config), step.micro_batch, step.seq};
-  KernelCases all, chosen;
+  const KernelSizes sizes{device, model_spec(config), step.micro_batch, step.seq};
+  KernelCases all;
   add_gemm_cases(all, sizes);
   add_attention_cases(all, sizes);
   add_row_cases(all, sizes);
   add_token_cases(all, sizes);
   add_flat_cases(all, sizes);
+  return all;
+}
+
+KernelCases chosen_cases(const Config& config, Device device, const std::string& filter) {
+  KernelCases all = all_cases(config, device), chosen;
   for (KernelCase& c : all) {
     if (label(c).find(filter) != std::string::npos) chosen.push_back(std::move(c));
   }
@@ -125,28 +130,32 @@ Json row_of(const KernelCase& c, const MeasuredKernel& measured, const Peaks& pe
 constexpr Column kKernelColumns[] = {{"kernel", -40}, {"shape", -34}, {"dtype", -5}, {"median ms", 9}, {"min ms", 9},
                                      {"max ms", 9},   {"GFLOP/s", 8}, {"GB/s", 8},   {"of limit", 8}};
 
-void print_kernel_row(const KernelCase& c, const Json& row) {
-  const std::string name = c.implementation.empty() ? c.name : c.name + " " + c.implementation;
+void print_kernel_row(const std::string& name, const Json& row) {
   const Json& ms = row["ms"];
-  print_cells(kKernelColumns, {name, c.shape, std::string(dtype_name(c.dtype)), fixed(ms["median"], 4),
-                               fixed(ms["min"], 4), fixed(ms["max"], 4), fixed(row["gflops"], 1),
-                               fixed(row["gb_per_s"], 1), fixed(row["roofline_share"], 0, 100) + " %"});
+  print_cells(kKernelColumns,
+              {name, row["shape"].get<std::string>(), row["dtype"].get<std::string>(), fixed(ms["median"], 4),
+               fixed(ms["min"], 4), fixed(ms["max"], 4), fixed(row["gflops"], 1), fixed(row["gb_per_s"], 1),
+               fixed(row["roofline_share"], 0, 100) + " %"});
 }
 
-}  // namespace
-
-void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
-  if (world.size() > 1) {
-    throw UsageError("bench", fmt::format("kernels: expected one rank, got {}", world.size()), "run it without mpirun");
+// What estimates read: products but those of generation, attention as steps run it, and the passes of a block and of
+// the optimizer, in the dtype of the run.
+bool is_rate(const KernelCase& c, DType dtype, Device device) {
+  if (c.dtype != dtype || c.name.ends_with(".decode")) return false;
+  if (c.name.starts_with("attention.")) {
+    return c.implementation == (device.type == DeviceType::cuda ? "library" : "tiled");
   }
-  const Config config = resolve(given);
-  const Device device = step_options_of_rank(config, world).device;
-  KernelCases cases = chosen_cases(config, filter);
-  Json left_out = Json::array(), rows = Json::array();
+  constexpr const char* kRates[] = {"gemm.", "layer_norm.", "rms_norm.", "gelu.", "swiglu.", "adamw"};
+  return std::any_of(std::begin(kRates), std::end(kRates), [&](const char* name) { return c.name.starts_with(name); });
+}
+
+// Measures the cases on this rank.
+KernelResult measure(KernelCases cases, Device device, const Options& options) {
+  KernelResult result;
   std::erase_if(cases, [&](const KernelCase& c) {
     if (c.matrix_bytes <= most_matrix_bytes(device)) return false;
-    left_out.push_back(fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c), c.matrix_bytes,
-                                   most_matrix_bytes(device)));
+    result.left_out.push_back(fmt::format("{}: its T x T matrices take {} bytes, more than {}", label(c),
+                                          c.matrix_bytes, most_matrix_bytes(device)));
     return true;
   });
   const Peaks peaks = measure_peaks(cases, device);
@@ -157,14 +166,42 @@ void bench_kernels(const Config& given, const World& world, const Options& optio
       measured[i].measure(cases[i], options.warmup, iterations, device);
     }
   }
-  print_header(kKernelColumns);
+  result.peaks = to_json(peaks);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    print_kernel_row(cases[i], rows.emplace_back(row_of(cases[i], measured[i], peaks)));
+    result.rows.push_back(row_of(cases[i], measured[i], peaks));
+    result.names.push_back(cases[i].implementation.empty() ? cases[i].name
+                                                           : cases[i].name + " " + cases[i].implementation);
   }
+  return result;
+}
+
+}  // namespace
+
+void print_kernels(const KernelResult& result) {
+  print_header(kKernelColumns);
+  for (std::size_t i = 0; i < result.rows.size(); ++i) print_kernel_row(result.names[i], result.rows[i]);
+}
+
+KernelResult measure_rates(const Config& config, Device device, const Options& options) {
+  KernelCases cases = all_cases(config, device);
+  const DType dtype = step_options(config).dtype;
+  std::erase_if(cases, [&](const KernelCase& c) { return !is_rate(c, dtype, device); });
+  return measure(std::move(cases), device, options);
+}
+
+void bench_kernels(const Config& given, const World& world, const Options& options, const std::string& filter) {
+  if (world.size() > 1) {
+    throw UsageError("bench", fmt::format("kernels: expected one rank, got {}", world.size()), "run it without mpirun");
+  }
+  const Config config = resolve(given);
+  const Device device = step_options_of_rank(config, world).device;
+  const KernelResult measured = measure(chosen_cases(config, device, filter), device, options);
+  print_kernels(measured);
   Json result = new_result("kernels", world, options);
-  result["peaks"] = to_json(peaks);
-  result["left_out"] = left_out;
-  write_result(std::move(result), std::move(rows), options.out);
+  result["device"] = device_word(device);
+  result["peaks"] = measured.peaks;
+  result["left_out"] = measured.left_out;
+  write_result(std::move(result), measured.rows, options.out);
 }
 
 }  // namespace lt::bench

@@ -1,6 +1,9 @@
 // Times every kernel at the sizes of a model.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "libtrain/train/config.h"
 #include "result.h"
 
@@ -20,6 +23,15 @@ namespace lt::bench {
 //
 // Throws UsageError for more than one rank and for a filter that matches no row, InternalError if a kernel's result
 // differs from the reference.
+// The result names its `device`: cpu or cuda.
 void bench_kernels(const Config& config, const World& world, const Options& options, const std::string& filter);
+
+struct KernelResult {
+  Json peaks, left_out = Json::array(), rows = Json::array();
+  std::vector<std::string> names;  // of the rows, with the implementation, for display
+};
+// Measures on this rank what the planner's estimates read, in the run's dtype. `config` must be resolved.
+KernelResult measure_rates(const Config& config, Device device, const Options& options);
+void print_kernels(const KernelResult& result);
 
 }  // namespace lt::bench

@@ -29,6 +29,9 @@ struct Options {
   std::string command;              // as a shell would read it
 };
 
+// The field `device` of a result: "cpu" or "cuda".
+inline std::string_view device_word(Device device) { return device.type == DeviceType::cuda ? "cuda" : "cpu"; }
+
 double median(std::vector<double> values);  // at least one
 // {"min", "median", "max"}.
 Json spread(const std::vector<double>& values);

@@ -1,4 +1,5 @@
-// `ltrain bench kernels|comm|step|scaling|recorder`: measurements as JSON. `ltrain bench compare` compares two of them.
+// `ltrain bench kernels|comm|rates|step|scaling|recorder`: measurements as JSON. `ltrain bench compare` compares two of
+// them.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
@@ -7,6 +8,7 @@
 #include "bench/comm.h"
 #include "bench/compare.h"
 #include "bench/kernels.h"
+#include "bench/rates.h"
 #include "bench/recorder.h"
 #include "bench/scaling.h"
 #include "bench/step.h"
@@ -66,6 +68,38 @@ Run set_up_kernels(CLI::App& app) {
   };
 }
 
+// The option --sizes of measurements of collectives.
+void add_sizes(CLI::App& app, std::vector<std::string>& sizes) {
+  app.add_option("--sizes", sizes, "bytes of the whole array; several with commas")
+      ->delimiter(',')
+      ->check(byte_size())
+      ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
+}
+
+void take_sizes(bench::CommOptions& options, const std::vector<std::string>& sizes) {
+  if (!sizes.empty()) options.sizes.clear();
+  for (const std::string& text : sizes) options.sizes.push_back(bytes_of(text));
+}
+
+Run set_up_rates(CLI::App& app) {
+  struct Values {
+    bench::CommOptions options;
+    std::vector<std::string> sizes;
+  };
+  const auto o = std::make_shared<Values>();
+  const ConfigOptions config_options(app);
+  add_length(app, o->options, "calls", 5, 50);
+  add_sizes(app, o->sizes);
+  return [config_options, o](const Invocation& invocation) {
+    const auto config = config_options.load(invocation);
+    if (!config) return ExitCode::ok;
+    take_sizes(o->options, o->sizes);
+    prepare(o->options, invocation);
+    bench::bench_rates(*config, invocation.world, o->options);
+    return ExitCode::ok;
+  };
+}
+
 Run set_up_comm(CLI::App& app) {
   struct Values {
     bench::CommOptions options;
@@ -77,14 +111,10 @@ Run set_up_comm(CLI::App& app) {
   app.add_option("--device", o->device, "device of the arrays: cuda if this build and this machine have it, or cpu")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("= auto");
-  app.add_option("--sizes", o->sizes, "bytes of the whole array; several with commas")
-      ->delimiter(',')
-      ->check(byte_size())
-      ->option_text("N,... = 64KiB,256KiB,1MiB,4MiB,16MiB,64MiB");
+  add_sizes(app, o->sizes);
   return [o](const Invocation& invocation) {
     refuse_config(invocation, "comm");
-    if (!o->sizes.empty()) o->options.sizes.clear();
-    for (const std::string& text : o->sizes) o->options.sizes.push_back(bytes_of(text));
+    take_sizes(o->options, o->sizes);
     if (o->device == "auto") o->options.device = invocation.world.device();
     if (o->device == "cuda") o->options.device = invocation.world.device(DeviceType::cuda);
     prepare(o->options, invocation);
@@ -161,6 +191,7 @@ Run set_up_bench(CLI::App& app) {
   } table[] = {
       {"kernels", "each kernel at the sizes of a model, against the processor's limits; one rank", set_up_kernels},
       {"comm", "collectives between the ranks over sizes of the array", set_up_comm},
+      {"rates", "kernels and collectives of this machine, for `ltrain plan --rates`", set_up_rates},
       {"step", "whole training steps on synthetic tokens", set_up_step},
       {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy",
        set_up_of_steps<bench::bench_scaling, 50>},

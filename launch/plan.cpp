@@ -17,8 +17,10 @@ namespace lt::launch {
 
 Run set_up_plan(CLI::App& app) {
   struct Options {
-    int ranks = 0;  // 0: the ranks of this run
-    PlanMachine machine;
+    int ranks = 0;       // 0: the ranks of this run
+    std::string device;  // empty: that of the rates, or cpu
+    int ranks_per_node = 0, cores = 0;
+    std::vector<std::string> rates;
     bool json = false, fit = false, sample = false;
     Size rows = 1;
     std::string memory;  // per rank
@@ -29,15 +31,20 @@ Run set_up_plan(CLI::App& app) {
   app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
       ->check(integer_from(1))
       ->option_text("N");
-  app.add_option("--gpu", plan->machine.device, "device of the time estimate: h100, h200, a100 or cpu")
+  app.add_option("--gpu", plan->device, "device of the time estimate: h100, h200, a100 or cpu")
       ->option_text("NAME = cpu");
-  app.add_option("--ranks-per-node", plan->machine.ranks_per_node,
+  app.add_option("--ranks-per-node", plan->ranks_per_node,
                  "for the time estimate and copies in memory; default: 8 GPUs, or all ranks on cpu")
       ->check(integer_from(1))
       ->option_text("M");
-  app.add_option("--cores", plan->machine.cores, "cores per rank, for the time estimate on cpu")
+  app.add_option("--cores", plan->cores, "cores per rank, for the time estimate on cpu")
       ->check(integer_from(1))
       ->option_text("N = 1");
+  app.add_option("--rates", plan->rates,
+                 "estimate by results of `ltrain bench rates`, `bench kernels` and `bench comm`; may be repeated")
+      ->option_text("FILE")
+      ->type_size(1)
+      ->allow_extra_args(false);
   auto* fit = app.add_flag(
       "--fit", plan->fit,
       "what fits: micro-batch, strategy, shard size and recomputation, as a table; exit code 6 if nothing does");
@@ -60,17 +67,25 @@ Run set_up_plan(CLI::App& app) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
+    PlanMachine machine;
+    if (plan->rates.empty()) {
+      if (!plan->device.empty()) machine.device = plan->device;
+      if (plan->cores > 0) machine.cores = plan->cores;
+    } else {
+      machine = measured_machine(plan->rates, plan->device, plan->cores);
+    }
+    machine.ranks_per_node = plan->ranks_per_node;
     if (plan->svg) require_output("--svg", *plan->svg);
     if (!plan->sample) require_end_of_documents(*config);
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->sample) {
-      print(plan_sample(*config, plan->rows, plan->machine));
+      print(plan_sample(*config, plan->rows, machine));
     } else if (plan->fit) {
-      const Fit result = fit_memory(*config, ranks, plan->machine, plan->memory.empty() ? 0 : bytes_of(plan->memory));
+      const Fit result = fit_memory(*config, ranks, machine, plan->memory.empty() ? 0 : bytes_of(plan->memory));
       print(result);
       if (result.best < 0) return ExitCode::nothing_fits;
     } else {
-      Plan result = make_plan(*config, ranks, plan->machine);
+      Plan result = make_plan(*config, ranks, machine);
       find_faster_shards(result, *config);
       if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(result));
       print(result);

@@ -228,7 +228,7 @@ class Bench(program.CliTest):
                           f"[bench] {self.folder}/none.json: expected a readable file, found: No such file or directory")
         self.assert_error(self.compare(good, self.write("empty.json", "{}")), 3,
                           f"[bench] {self.folder}/empty.json: schema: expected 1, got nothing",
-                          "a result is what `ltrain bench kernels|comm|step|scaling|recorder --out FILE` writes")
+                          "a result is what `ltrain bench kernels|comm|rates|step|scaling|recorder --out FILE` writes")
         refused("{", "expected JSON, got something else at byte 2")
         refused("[1]", "the whole: expected an object, got [1]")
         refused(without("schema"), "schema: expected 1, got nothing")
@@ -244,6 +244,23 @@ class Bench(program.CliTest):
                 "benchmark: kernels in A, step in B")
         refused(lambda result: result.update(rows=[]),
                 f"expected a row that measures the same as one of {good}, found none: 3 rows there, 0 here")
+
+    def test_rates_are_what_plan_reads(self):
+        for ranks in (1, 2):
+            result = self.bench("rates", *SMALL, "--train.dtype=bf16", *(("--sizes", "4KiB,64KiB") if ranks > 1 else ()), ranks=ranks)
+            self.assertEqual(result["device"], "cpu")
+            names = {row["name"] for row in result["rows"]}
+            self.assertEqual({row["dtype"] for row in result["rows"] if "flops" in row}, {"bf16"})
+            self.assertLess({"gemm.qkv.forward", "gemm.head.weight_gradient", "attention.backward", "gelu.forward", "adamw"},
+                            names)
+            self.assertEqual("all_gather" in names, ranks > 1)
+            self.assertFalse([name for name in names if "decode" in name or "documents" in name])
+            plan = program.run("plan", *SMALL, "--train.dtype=bf16", "--ranks", ranks, "--rates", self.folder / "out.json",
+                               "--json")
+            estimate = json.loads(plan.stdout)["step_ms_estimate"]
+            self.assertEqual(estimate["rates"], [str(self.folder / "out.json")])
+            self.assertGreater(estimate["total"], 0)
+            self.assertEqual(estimate["exposed_comm"] > 0, ranks > 1)
 
     def test_recorder(self):
         result = self.bench("recorder", *SMALL, ranks=2)
@@ -287,7 +304,7 @@ class Bench(program.CliTest):
 
     def test_usage(self):
         self.assert_error(program.run("bench", "stap"), 2,
-                          "[usage] unknown command stap: expected one of kernels, comm, step, scaling, recorder, compare",
+                          "[usage] unknown command stap: expected one of kernels, comm, rates, step, scaling, recorder, compare",
                           "did you mean step? `ltrain bench --help` lists them")
         self.assert_error(program.run("bench", "comm"), 2, "[bench] comm: expected at least two ranks, got 1",
                           "mpirun -n 2 ltrain bench comm")

@@ -1,10 +1,27 @@
 """`ltrain plan`: the bytes that a run will hold and send, the estimated time of a step, and which settings fit."""
 
 import json
+import pathlib
+import re
 import xml.dom.minidom
 
 import program
 from training import LAYERS, TrainingTest
+
+RESULTS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "results"
+
+
+def measured_on_gpus():
+    """Every step that a file of bench/results measured: model, micro-batch, seq, strategy, recompute, ranks; ms."""
+    for file in sorted(RESULTS.glob("*.json")):
+        result = json.loads(file.read_text())
+        for row in result.get("results", []):
+            recompute = "selective" if "selective" in file.name else "none"  # some files do not name it
+            yield (row["model"], result["batch"], result["seq"], row["strategy"], recompute, row["ranks"]), row["libtrain"]["median_ms"]
+        for row in result["rows"] if result.get("benchmark") in ("step", "scaling") else []:
+            samples, seq = (int(re.search(f" {key}=([0-9]+)", row["shape"])[1]) for key in ("micro_batch", "seq"))
+            yield ((row["name"], samples, seq, row["strategy"].replace("single", "ddp"), row["recompute"], row["ranks"]),
+                   row["ms"]["median"])
 
 
 class Plan(TrainingTest):
@@ -31,14 +48,14 @@ class Plan(TrainingTest):
 
         for ranks, options in ((8, ()), (64, ("--ranks-per-node", 4, "--parallel.strategy=zero3"))):
             estimate = json.loads(planned("--ranks", ranks, "--json", *options).stdout)["step_ms_estimate"]
-            parts = ("products", "attention", "traffic")
+            parts = ("products", "attention", "traffic", "contention")
             self.assertAlmostEqual(sum(estimate[part] for part in parts), estimate["compute"], places=6)
             self.assertAlmostEqual(estimate["exposed_local"] + estimate["exposed_network"], estimate["exposed_comm"], places=6)
             self.assertAlmostEqual(estimate["compute"] + estimate["exposed_comm"], estimate["total"], places=6)
             self.assertAlmostEqual(sum(estimate["breakdown_ms"].values()), estimate["total"], places=6)
             self.assertAlmostEqual(estimate["tokens_per_s"] * estimate["total"] / 1e3, ranks * 16 * 1024, places=3)
             self.assertEqual(estimate["bound_by"], "products")
-        self.assertIn("67 % matrix products, as it should be", planned("--ranks", 8).stdout)
+        self.assertIn("63 % matrix products, as it should be", planned("--ranks", 8).stdout)
 
         self.assertNotIn("more than CUDA", planned().stdout)
         self.assertRegex(planned(samples=32).stdout, r"  peak +102 GiB, \d+ bytes, 23\.5 GiB more than CUDA leaves of the 79\.6 GiB of h100\n")
@@ -113,8 +130,8 @@ class Plan(TrainingTest):
         self.assertEqual(estimate["bound_by"], "exposed_network")
         better = estimate["faster_shard_size"]
         text = program.run("plan", *model, "--train.steps=100000").stdout
-        self.assertIn(f"collectives between nodes that nothing hides: with parallel.shard_size={better} the estimate is 3.2 "
-                      "times as many tokens/s", text)
+        self.assertRegex(text, f"collectives between nodes that nothing hides: with parallel.shard_size={better} the estimate "
+                         r"is 3(\.\d)? times as many tokens/s")
         self.assertRegex(text, r"  run +70h\d\dm for 100000 steps, 13.4T tokens\n")
         faster = json.loads(program.run("plan", *model, f"--parallel.shard_size={better}", "--json").stdout)
         self.assertGreater(faster["step_ms_estimate"]["tokens_per_s"], 3 * estimate["tokens_per_s"])
@@ -129,6 +146,63 @@ class Plan(TrainingTest):
         self.assertGreater(plan["per_rank"][0], plan["per_rank"][1])
         self.assertEqual(plan["per_rank_runs"], [{"ranks": 1, "bytes": plan["per_rank"][0]},
                                                  {"ranks": 2, "bytes": plan["per_rank"][1]}])
+
+    def test_estimates_by_measured_rates_are_within_7_percent_on_one_and_two_gpus(self):
+        estimates, differences = {}, {}
+        for settings, ms in measured_on_gpus():
+            model, samples, seq, strategy, recompute, ranks = settings
+            if ranks > 2:
+                continue
+            if settings not in estimates:
+                kernels, = RESULTS.glob(f"*-1x-kernels-{model}-*.json")
+                plan = program.run("plan", f"--model.preset={model}", f"--train.micro_batch={samples}", f"--train.seq={seq}",
+                                   "--train.dtype=bf16", f"--parallel.strategy={strategy}", f"--parallel.recompute={recompute}",
+                                   "--ranks", ranks, "--rates", kernels, "--rates", RESULTS / "2026-11-21-h200-2x-comm.json",
+                                   "--json")
+                estimates[settings] = json.loads(plan.stdout)["step_ms_estimate"]
+            self.assertEqual(estimates[settings]["device"], "h200")
+            differences.setdefault(settings, []).append(estimates[settings]["total"] / ms - 1)
+        self.assertEqual(len(estimates), 18)
+        for settings, found in differences.items():
+            self.assertLess(max(map(abs, found)), 0.07, settings)
+
+    def test_rates_that_are_none(self):
+        good = json.loads((RESULTS / "2026-11-21-h200-2x-comm.json").read_text())
+        hint = "rates are what `ltrain bench rates --out FILE` writes"
+
+        def refused(change, message, *options):
+            content = json.loads(json.dumps(good))
+            change(content)
+            bad = self.write("bad.json", json.dumps(content))
+            self.assert_error(program.run("plan", "--rates", bad, *options), 3, f"[plan] {bad}: {message}", hint)
+
+        refused(lambda r: r.pop("benchmark"), "benchmark: expected kernels, comm or rates, got nothing")
+        refused(lambda r: r.update(schema=2), "schema: expected 1, got 2")
+        refused(lambda r: r["rows"][1]["ms"].pop("median"), "rows[1].ms.median: expected a number above 0, got nothing")
+        refused(lambda r: r["rows"][2].update(ranks=0), "rows[2].ranks: expected an integer from 1 to 1048576, got 0")
+        refused(lambda r: r["rows"][0].update(name="gemm.qkv.forward"),
+                'rows[0].shape: expected M=... N=... K=..., got "16777216 bytes"')
+        refused(lambda r: r.update(benchmark="kernels", device="cpu"), "peaks: expected an object, got nothing")
+        huge = self.write("huge.json", '{"schema": 1e999}')
+        self.assert_error(program.run("plan", "--rates", huge), 3, f"[plan] {huge}: expected numbers up to 1e308, got a larger one")
+        none = self.folder / "none.json"
+        self.assert_error(program.run("plan", "--rates", none), 3,
+                          f"[plan] {none}: expected a readable file, found: No such file or directory")
+        comm = RESULTS / "2026-11-21-h200-2x-comm.json"
+        other = json.loads(comm.read_text())
+        other["machine"]["gpu"] = "NVIDIA H100"
+        other = self.write("other.json", json.dumps(other))
+        self.assert_error(program.run("plan", "--rates", comm, "--rates", other), 3, f"[plan] {other}: machine.gpu: expected "
+                          'NVIDIA H200, as in the file before, got "NVIDIA H100"', hint)
+        self.assert_error(program.run("plan", "--rates", comm, "--gpu", "h100"), 2,
+                          f"[plan] --gpu: expected h200, on which {comm} was measured, got h100")
+        unknown = json.loads(comm.read_text())
+        unknown["machine"]["gpu"] = "NVIDIA B200"
+        unknown = self.write("unknown.json", json.dumps(unknown))
+        self.assert_error(program.run("plan", "--rates", unknown), 2,
+                          "[plan] --rates: the table of docs/planning.md has no row for NVIDIA B200",
+                          "name the row to take other figures from: --gpu h200")
+        self.assertIn("a step on h200", program.run("plan", "--rates", unknown, "--gpu", "h200").stdout)
 
 
 if __name__ == "__main__":

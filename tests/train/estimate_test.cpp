@@ -112,6 +112,58 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   }
 }
 
+TEST_CASE("estimate: work beside a collective is slower", "[estimate]") {
+  const DeviceModel device = round_figures(true);
+  DeviceUse use{&device, {2, 2}, 1, DType::bf16, 64};
+  use.loss_to_transfer = 0.6;
+  StepClock clock(use);
+  const WorkScope counted(&clock.work());
+  const auto gather = clock.begin({Lane::gather, "one", {10'000'000, 2, 1}}, {});  // 1 ms
+  compute(0.3);  // all of it beside the collective, at 0.4 of its speed
+  CHECK(clock.take().total_ms() == Approx(0.75).epsilon(kTolerance));
+  compute(1);  // 0.1 of it beside the collective
+  clock.end(gather, {});
+  const StepTime time = clock.take();
+  CHECK(time.products_ms == Approx(1).epsilon(kTolerance));
+  CHECK(time.contention_ms == Approx(0.15).epsilon(kTolerance));
+  CHECK(time.exposed_ms() == 0);
+}
+
+TEST_CASE("estimate: measured rates are looked up by size, and interpolated", "[estimate]") {
+  MeasuredRates rates;
+  rates.gpu = "one";
+  rates.products = {{DType::bf16, 100, 100, 100, 2},
+                    {DType::bf16, 100, 100, 100, 4},
+                    {DType::bf16, 800, 100, 100, 8},
+                    {DType::f32, 100, 100, 100, 50}};
+  rates.attention = {{DType::bf16, 128, 64, false, 1e9, 1.15}, {DType::bf16, 128, 64, true, 1e9, 2.3}};
+  rates.passes = {{"layer_norm.forward", DType::bf16, 1e6, 1},
+                  {"gelu.forward", DType::bf16, 2e6, 1},
+                  {"rms_norm.forward", DType::bf16, 1e9, 1},
+                  {"adamw", DType::bf16, 5e6, 1}};
+  rates.collectives = {{"all_gather", false, 2, 2e6, 9},
+                       {"all_gather", true, 2, 2e6, 2},
+                       {"all_gather", true, 2, 4e6, 3},
+                       {"all_reduce", false, 2, 2e6, 7}};
+  const RunRates run(rates, {DType::bf16, 128, 64, false, 1});
+  CHECK(run.ms(100, 100, 100) == Approx(3).epsilon(kTolerance));  // the mean of both
+  CHECK(run.ms(100, 100, 200) == Approx(6).epsilon(kTolerance));  // at the rate of the nearest
+  CHECK(run.ms(1600, 100, 100) == Approx(16).epsilon(kTolerance));
+  CHECK(*run.attention_ms(1e9, 2e9) == Approx(1.15 * (1.15 + 4.6)).epsilon(kTolerance));  // in a step longer than alone
+  CHECK(*run.traffic_ms(4e6) == Approx(3).epsilon(kTolerance));  // two norms and one activation
+  CHECK(*run.optimizer_ms(5e6) == Approx(1).epsilon(kTolerance));
+  const auto gather = [&](Size sent, int ranks) { return *run.collective_ms(Lane::gather, {sent, ranks, 1}, 1000); };
+  CHECK(gather(1'000'000, 2) == Approx(2).epsilon(kTolerance));  // in the window
+  CHECK(gather(1'500'000, 2) == Approx(2.5).epsilon(kTolerance));
+  CHECK(gather(500'000, 2) == Approx(1.5).epsilon(kTolerance));      // by the first two sizes
+  CHECK(gather(4'000'000, 2) == Approx(6).epsilon(kTolerance));      // at the rate of the last
+  CHECK(gather(1'000'000, 4) == Approx(2 + 2).epsilon(kTolerance));  // two hops more
+  CHECK(*run.collective_ms(Lane::reduce, {2'000'000, 2, 1, 2}, 0) == Approx(7).epsilon(kTolerance));
+  CHECK_FALSE(run.collective_ms(Lane::reduce, {2'000'000, 2, 1}, 0));  // no reduce-scatter was measured
+  rates.gpu.clear(), rates.threads = 4;
+  CHECK(RunRates(rates, {DType::bf16, 128, 64, false, 2}).ms(100, 100, 100) == Approx(6).epsilon(kTolerance));
+}
+
 // The counted FLOPs of a step equal flops_per_token, except for recomputation; attention's backward pass has five
 // products of T x T where the formula has four.
 TEST_CASE("estimate: counted work is that of the formula", "[estimate]") {
@@ -155,14 +207,15 @@ TEST_CASE("estimate: counted traffic is that of the formula", "[estimate]") {
   CHECK(work.traffic_bytes == 2 * (4 * (L * (forward + backward) + ends) + scalars) + 3 * 4 * M * V + optimizer);
 }
 
-// The floors of docs/planning.md (products and attention of a step one after another on an H200, and the bytes that
-// must move), and measured steps of this library on two cores.
+// The floors of docs/gpu.md (products and attention of a step one after another on an H200, and the bytes that
+// must move), and the steps on two cores of docs/performance.md.
 TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1}, cpu{"cpu", 0, 2};
   CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(93.5).epsilon(0.15));
   CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(262.5).epsilon(0.15));
   CHECK(planned("llama-1b", 4, 4096, "bf16", h200).step_time.total_ms() == Approx(224.9).epsilon(0.15));
-  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time.total_ms() == Approx(590).epsilon(0.15));
+  const StepTime sharded = planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time;
+  CHECK(sharded.total_ms() - sharded.contention_ms == Approx(590).epsilon(0.15));  // a floor has no collectives
   CHECK(planned("gpt-tiny", 8, 256, "f32", cpu).step_time.total_ms() == Approx(40.2).epsilon(0.15));
   CHECK(planned("llama-tiny", 8, 256, "f32", cpu).step_time.total_ms() == Approx(39.4).epsilon(0.15));
   CHECK(planned("gpt-tiny", 8, 256, "bf16", cpu).step_time.total_ms() == Approx(20.6).epsilon(0.15));
@@ -170,13 +223,13 @@ TEST_CASE("estimate: within 15 % of floors on GPUs and of steps on two cores", "
 }
 
 // The H200 steps of docs/planning.md.
-TEST_CASE("estimate: within 15 % of measured steps on GPUs, 18 % of those of llama-8b", "[estimate]") {
+TEST_CASE("estimate: within 12 % of measured steps on GPUs", "[estimate]") {
   const PlanMachine h200{"h200", 0, 1};
-  CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(104.0).epsilon(0.15));
-  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(300.3).epsilon(0.15));
-  CHECK(planned("llama-1b", 4, 4096, "bf16", h200).step_time.total_ms() == Approx(241.2).epsilon(0.15));
-  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 4, "zero3").step_time.total_ms() == Approx(733.6).epsilon(0.18));
-  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time.total_ms() == Approx(724.6).epsilon(0.18));
+  CHECK(planned("gpt2-124m", 64, 1024, "bf16", h200).step_time.total_ms() == Approx(104.0).epsilon(0.12));
+  CHECK(planned("gpt2-1.5b", 16, 1024, "bf16", h200).step_time.total_ms() == Approx(300.3).epsilon(0.12));
+  CHECK(planned("llama-1b", 4, 4096, "bf16", h200).step_time.total_ms() == Approx(241.2).epsilon(0.12));
+  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 4, "zero3").step_time.total_ms() == Approx(733.6).epsilon(0.12));
+  CHECK(planned("llama-8b", 2, 4096, "bf16", h200, 8, "zero3").step_time.total_ms() == Approx(724.6).epsilon(0.12));
 }
 
 TEST_CASE("estimate: MFU is of the peak in bf16, and null where there is none", "[estimate]") {
@@ -204,7 +257,8 @@ TEST_CASE("estimate: what strategies and recomputation do to it", "[estimate]") 
   CHECK(again(alone) == 0);
   const StepTime full = step(8, "zero3", "full");
   CHECK(again(full) > 0.5 * forward(full));  // the blocks without the head, whose gradient is made in forward
-  CHECK(again(full) < forward(full));
+  CHECK(again(full) < 1.1 * forward(full));  // collectives slow both
+  CHECK(step(8, "zero3").contention_ms > 0);
   CHECK(step(8, "zero3").exposed_ms() < 0.05 * step(8, "zero3").total_ms());  // hidden inside a node
   // Hybrid sharding over eight nodes: only gradients travel between them, each rank's through a card of its own.
   const Plan hybrid = make_plan(load_config("", {{"model.preset", "gpt2-1.5b"},
@@ -235,7 +289,8 @@ TEST_CASE("fit: the border is exact", "[estimate]") {
     CHECK(row.largest->peak_bytes <= memory);
     one.train.micro_batch = row.largest->micro_batch + 1;
     CHECK(make_plan(one, 2).peak_bytes > memory);
-    CHECK(row.largest->tokens_per_s <= fit.rows.at(static_cast<std::size_t>(fit.best)).largest->tokens_per_s);
+    CHECK(row.largest->tokens_per_s <=
+          (1 + kTolerance) * fit.rows.at(static_cast<std::size_t>(fit.best)).largest->tokens_per_s);
   }
   CHECK(fit_memory(config, 2, {}, Size{1} << 50).rows.at(0).largest->micro_batch == kMostFitSamples);
   const Fit none = fit_memory(config, 2, {}, 1 << 20);
@@ -270,6 +325,6 @@ TEST_CASE("fit: shard sizes are of whole nodes, and the micro-batch of each is t
       }
     }
     REQUIRE(row.largest);
-    CHECK(row.largest->tokens_per_s == fastest);
+    CHECK(row.largest->tokens_per_s == Approx(fastest).epsilon(kTolerance));
   }
 }

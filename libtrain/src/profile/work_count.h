@@ -7,8 +7,18 @@
 
 namespace lt {
 
+// The time of a matrix product, where it was measured.
+class ProductTimes {
+ public:
+  virtual ~ProductTimes() = default;
+  virtual double ms(Size M, Size N, Size K) const = 0;
+};
+
 struct WorkCount {
   double product_flops = 0;  // matrix products, 2 M N K each
+  // With `times`, the products whose sizes are known are timed as well: their FLOPs and the sum of their times.
+  const ProductTimes* times = nullptr;
+  double timed_flops = 0, timed_ms = 0;
   // Attention over the visible pairs only: 2 products forward, 5 backward (Dao et al. 2022). Without a window each
   // product takes B H T^2 D.
   double attention_forward_flops = 0, attention_backward_flops = 0;
@@ -23,7 +33,13 @@ inline void count_products(double flops) {
   if (WorkCount* const work = Context::current().work) work->product_flops += flops;
 }
 inline void count_product(Size M, Size N, Size K, Size batch = 1) {
-  count_products(2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K * batch));
+  WorkCount* const work = Context::current().work;
+  if (work == nullptr) return;
+  const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K * batch);
+  work->product_flops += flops;
+  if (work->times == nullptr) return;
+  work->timed_flops += flops;
+  work->timed_ms += static_cast<double>(batch) * work->times->ms(M, N, K);
 }
 inline void count_attention_forward(double flops) {
   if (WorkCount* const work = Context::current().work) work->attention_forward_flops += flops;

@@ -78,7 +78,7 @@ CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& 
   const double start_ms = shape.rounds * (device.collective_us + hops_us) / 1e3;
   const double local_us = local_s * 1e6 + shape.rounds * node_hops_us;
   const double network_us = network_s * 1e6 + shape.rounds * (hops_us - node_hops_us);
-  return {start_ms + std::max(local_s, network_s) * 1e3, network_us > local_us};
+  return {start_ms + std::max(local_s, network_s) * 1e3, local_s * 1e3, network_us > local_us};
 }
 
 }  // namespace lt

@@ -30,6 +30,11 @@ struct DeviceModel {
 // Of a GPU's memory, what CUDA and its libraries take, and NCCL where there are several ranks. Bounds.
 inline constexpr double kCudaMib = 1000, kNcclMib = 1000;
 
+// The share of its speed that work on a GPU loses beside a collective: while data move inside the node, which takes
+// multiprocessors and memory's rate (from measured steps on two GPUs, docs/planning.md), and while the collective waits
+// for others or for the network, when it holds 24 of 132 multiprocessors.
+inline constexpr double kLossToTransfer = 0.6, kLossToWaiting = 24.0 / 132;
+
 // Throws UsageError that lists the known names.
 const DeviceModel& find_device_model(std::string_view name);
 
@@ -53,6 +58,7 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride);
 // nodes and between them overlaps, so the slower link decides. The latencies of all hops add up.
 struct CollectiveCost {
   double ms = 0;
+  double local_ms = 0;        // of these, the transfer inside nodes
   bool over_network = false;  // the network is the slower link, with the hops that the group's further nodes add
 };
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape);

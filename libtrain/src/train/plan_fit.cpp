@@ -84,10 +84,11 @@ void describe(Fit& fit, const Plan& plan) {
   }
 }
 
-// What fits is better than what does not, then the faster, then the smaller.
+// What fits is better than what does not, then the faster. Sums of the same times in another order are equal.
 bool better(const FitTry& a, const FitTry& b) {
+  constexpr double kEqual = 1 + 1e-9;
   if (a.missing_bytes != b.missing_bytes) return a.missing_bytes < b.missing_bytes;
-  return a.tokens_per_s > b.tokens_per_s;
+  return a.tokens_per_s > kEqual * b.tokens_per_s;
 }
 
 FitRow fit_row(const Trial& trial, Config config, const std::vector<int>& sizes, Fit& fit) {

@@ -10,6 +10,7 @@
 #include "libtrain/train/planner.h"
 #include "record/short_text.h"
 #include "train/device_model.h"
+#include "train/measured_rates.h"
 #include "train/plan_text.h"
 
 namespace lt {
@@ -62,12 +63,15 @@ std::string exposed_advice(const Plan& plan, const char* where, bool between_nod
 }
 
 // Sorted by time, longest first.
-std::array<Bound, 5> bounds(const Plan& plan) {
+std::array<Bound, 6> bounds(const Plan& plan) {
   const StepTime& time = plan.step_time;
-  std::array<Bound, 5> all = {
+  std::array<Bound, 6> all = {
       {{"products", time.products_ms, products_advice(plan)},
        {"attention", time.attention_ms, "attention: a shorter train.seq spends less of a step on it"},
        {"traffic", time.traffic_ms, traffic_advice(plan)},
+       {"contention", time.contention_ms,
+        "work slowed by collectives beside it: a larger train.micro_batch or train.accum has fewer of them for as much "
+        "work"},
        {"exposed_local", time.exposed_local_ms, exposed_advice(plan, "inside a node", false)},
        {"exposed_network", time.exposed_network_ms, exposed_advice(plan, "between nodes", true)}}};
   std::sort(all.begin(), all.end(), [](const Bound& a, const Bound& b) { return a.ms > b.ms; });
@@ -86,6 +90,7 @@ Json estimate_json(const Plan& plan) {
   json["breakdown_ms"] = breakdown;
   json["tokens_per_s"] = plan.tokens_per_s;
   json["mfu"] = plan.mfu < 0 ? Json(nullptr) : Json(plan.mfu);
+  json["rates"] = plan.machine.rates == nullptr ? Json(nullptr) : Json(plan.machine.rates->files);
   json["run_s"] = time.total_ms() / 1e3 * static_cast<double>(plan.steps);
   json["bound_by"] = bounds(plan).front().name;
   json["faster_shard_size"] = plan.faster_shard_size ? Json(*plan.faster_shard_size) : Json(nullptr);
@@ -110,10 +115,13 @@ std::string estimate_text(const Plan& plan) {
   };
   const int node = plan.machine.ranks_per_node;
   std::string text = fmt::format(
-      "a step on {}, {}, estimated by the rates in docs/planning.md\n", device_text(plan.machine),
-      plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"));
+      "a step on {}, {}, estimated by the rates in {}\n", device_text(plan.machine),
+      plan.ranks <= node ? std::string("one node") : fmt::format("{} rank{} a node", node, node == 1 ? "" : "s"),
+      plan.machine.rates == nullptr ? "docs/planning.md"
+                                    : fmt::format("{}", fmt::join(plan.machine.rates->files, ", ")));
   text += line("products", time.products_ms) + line("attention", time.attention_ms);
   text += line("memory traffic", time.traffic_ms);
+  if (time.contention_ms > 0) text += line("contention", time.contention_ms, ", work slowed by collectives beside it");
   const std::string hidden = fmt::format(", of {:.3f} ms that collectives take", time.collectives_ms);
   text += line("exposed", time.exposed_ms(), plan.ranks > 1 ? hidden : "");
   text += line("step", time.total_ms(),

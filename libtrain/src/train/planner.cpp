@@ -12,9 +12,11 @@
 #include "libtrain/train/run_options.h"
 #include "memory/workspace.h"
 #include "model_json.h"
+#include "nn/model_family.h"
 #include "record/short_text.h"
 #include "train/copy_slots.h"
 #include "train/engine_checkpoint.h"
+#include "train/measured_rates.h"
 #include "train/origin.h"
 #include "train/state_copy.h"
 #include "train/step_clock.h"
@@ -78,8 +80,15 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
                                          machine.device == "cpu" ? "at least 1" : "1 for a rank on " + machine.device,
                                          machine.cores));
   }
-  const DeviceUse use{
+  DeviceUse use{
       &device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, spec.head_dim};
+  if (device.overlaps) use.loss_to_transfer = kLossToTransfer, use.loss_to_waiting = kLossToWaiting;
+  if (machine.rates != nullptr) {
+    const DType dtype = use.dtype == DType::f16 ? (device.overlaps ? DType::bf16 : DType::f32) : use.dtype;
+    use.rates = std::make_shared<RunRates>(
+        *machine.rates,
+        RatesUse{dtype, batch.inputs.dim(1), spec.head_dim, nn::find_family(spec.family).gated_ffn, machine.cores});
+  }
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);
   const WorkScope counted(&clock->work());
@@ -113,6 +122,28 @@ void show_steps_in_arena(MemoryUse& ledger, const MemoryUse& in_arena) {
 }
 
 }  // namespace
+
+PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores) {
+  const auto rates = read_rates(files);
+  PlanMachine machine;
+  machine.rates = rates;
+  if (rates->gpu.empty()) {
+    machine.device = "cpu";
+    machine.cores = cores > 0 ? cores : rates->threads;
+  } else if (const DeviceModel* const model = device_model_of(rates->gpu)) {
+    machine.device = model->name;
+  } else if (!device.empty()) {
+    machine.device = device;  // the nearest, as the user says
+  } else {
+    throw UsageError("plan", fmt::format("--rates: the table of docs/planning.md has no row for {}", rates->gpu),
+                     "name the row to take other figures from: --gpu h200");
+  }
+  if (!device.empty() && device != machine.device) {
+    throw UsageError("plan", fmt::format("--gpu: expected {}, on which {} was measured, got {}", machine.device,
+                                         files.front(), device));
+  }
+  return machine;
+}
 
 RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
   const auto batch = [&](Size samples) {

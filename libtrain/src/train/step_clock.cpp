@@ -5,32 +5,79 @@
 #include <utility>
 
 namespace lt {
-void StepClock::compute() {
-  const WorkCount now = work_;
-  const DeviceModel& device = *use_.device;
-  // A GPU multiplies f16 as fast as bf16. On CPUs this library uses no f16 instructions.
-  const bool low = use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && device.dense_tflops_bf16 > 0);
-  const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
-  const double per_tera = 1e-9 / use_.cores;  // ms for 1 FLOP at 1 TFLOP/s
-  const double products = (now.product_flops - counted_.product_flops) * per_tera /
-                          (low ? device.product_tflops_bf16 : device.product_tflops_f32);
-  const double slower = low ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
-  const double attention =
-      ((now.attention_forward_flops - counted_.attention_forward_flops) / device.attention_forward_tflops[wide] +
-       (now.attention_backward_flops - counted_.attention_backward_flops) / device.attention_backward_tflops[wide]) *
-      per_tera * slower;
-  const double traffic = (now.traffic_bytes - counted_.traffic_bytes) / device.memory_gb_s * 1e-6 / use_.cores;
-  counted_ = now;
-  time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
-  const double ms = products + attention + traffic;
-  time_.breakdown_ms[static_cast<std::size_t>(activities_.back())] += ms;
-  now_ms_ += ms;
+StepClock::StepClock(const DeviceUse& use) : use_(use) {
+  if (use_.rates != nullptr && use_.rates->has_products()) work_.times = use_.rates.get();
 }
 
-CollectiveCost StepClock::cost_of(const CollectiveShape& shape) {
+void StepClock::compute() {
+  const WorkCount now = work_;
+  const double products = products_ms(now), attention = attention_ms(now), traffic = traffic_ms(now);
+  counted_ = now;
+  time_.products_ms += products, time_.attention_ms += attention, time_.traffic_ms += traffic;
+  advance(products + attention + traffic);
+}
+
+double StepClock::products_ms(const WorkCount& now) const {
+  const double flops = now.product_flops - counted_.product_flops;
+  if (work_.times != nullptr) {
+    return now.timed_ms - counted_.timed_ms + use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
+  }
+  return flops * per_tera() / (is_low() ? use_.device->product_tflops_bf16 : use_.device->product_tflops_f32);
+}
+
+double StepClock::attention_ms(const WorkCount& now) const {
+  const double forward = now.attention_forward_flops - counted_.attention_forward_flops;
+  const double backward = now.attention_backward_flops - counted_.attention_backward_flops;
+  if (use_.rates != nullptr) {
+    if (const auto ms = use_.rates->attention_ms(forward, backward)) return *ms;
+  }
+  const DeviceModel& device = *use_.device;
+  const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
+  const double slower = is_low() ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
+  return (forward / device.attention_forward_tflops[wide] + backward / device.attention_backward_tflops[wide]) *
+         per_tera() * slower;
+}
+
+double StepClock::traffic_ms(const WorkCount& now) const {
+  const double bytes = now.traffic_bytes - counted_.traffic_bytes;
+  if (use_.rates != nullptr) {
+    const bool updates = activities_.back() == Activity::optimizer;
+    const auto ms = updates ? use_.rates->optimizer_ms(bytes) : use_.rates->traffic_ms(bytes);
+    if (ms) return *ms;
+  }
+  return bytes / use_.device->memory_gb_s * 1e-6 / use_.cores;
+}
+
+// A GPU multiplies f16 as fast as bf16. On CPUs this library uses no f16 instructions.
+bool StepClock::is_low() const {
+  return use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && use_.device->dense_tflops_bf16 > 0);
+}
+
+void StepClock::advance(double ms) {
+  double left_ms = ms, lost_ms = 0;
+  while (!in_flight_.empty()) {
+    const auto [end_ms, loss] = in_flight_.front();
+    const double beside_ms = std::max(0.0, end_ms - now_ms_), done_ms = beside_ms * (1 - loss);
+    if (left_ms < done_ms) {
+      lost_ms += left_ms * loss / (1 - loss), now_ms_ += left_ms / (1 - loss), left_ms = 0;
+      break;
+    }
+    left_ms -= done_ms, lost_ms += beside_ms * loss, now_ms_ = std::max(now_ms_, end_ms);
+    in_flight_.pop_front();
+  }
+  now_ms_ += left_ms;
+  time_.contention_ms += lost_ms;
+  time_.breakdown_ms[static_cast<std::size_t>(activities_.back())] += ms + lost_ms;
+}
+
+CollectiveCost StepClock::cost_of(Lane lane, const CollectiveShape& shape) {
   const auto [group, is_new] = groups_.try_emplace({shape.ranks, shape.stride});
   if (is_new) group->second = place_groups(use_.layout, shape.ranks, shape.stride);
-  return collective_cost(*use_.device, group->second, shape);
+  const GroupPlacement& placed = group->second;
+  CollectiveCost cost = collective_cost(*use_.device, placed, shape);
+  if (use_.rates == nullptr || cost.over_network) return cost;
+  if (const auto ms = use_.rates->collective_ms(lane, shape, use_.device->local_hop_us)) cost.ms = cost.local_ms = *ms;
+  return cost;
 }
 
 std::size_t StepClock::begin(Span span, const TimePoint&) {
@@ -38,11 +85,13 @@ std::size_t StepClock::begin(Span span, const TimePoint&) {
   span.begin_us = now_ms_ * 1e3;
   std::optional<CollectiveCost> cost;
   if (span.lane != Lane::compute) {
-    cost = cost_of(span.collective);
+    cost = cost_of(span.lane, span.collective);
     time_.collectives_ms += cost->ms;
     if (use_.device->overlaps) {
       link_free_ms_ = std::max(link_free_ms_, now_ms_) + cost->ms;
       span.end_us = link_free_ms_ * 1e3;
+      const double transfer = std::min(1.0, cost->local_ms / cost->ms);
+      in_flight_.push_back({link_free_ms_, transfer * use_.loss_to_transfer + (1 - transfer) * use_.loss_to_waiting});
     }
   } else if (span.is_activity) {
     const auto name = std::find(kActivityNames.begin(), kActivityNames.end(), span.name);

@@ -2,7 +2,9 @@
 // engine on the meta device under it, so that the engine's own schedule decides which collectives are hidden.
 #pragma once
 
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "libtrain/train/planner.h"
 #include "profile/work_count.h"
 #include "train/device_model.h"
+#include "train/measured_rates.h"
 
 namespace lt {
 
@@ -20,11 +23,14 @@ struct DeviceUse {
   int cores = 1;  // cores per rank; 1 on a GPU
   DType dtype = DType::f32;
   Size head_dim = 0;
+  // The shares of its speed that work loses beside a collective, as kLossToTransfer and kLossToWaiting.
+  double loss_to_transfer = 0, loss_to_waiting = 0;
+  std::shared_ptr<const RunRates> rates = nullptr;  // replaces the device's rates where it has measured ones
 };
 
 class StepClock final : public Timeline {
  public:
-  explicit StepClock(const DeviceUse& use) : use_(use) {}
+  explicit StepClock(const DeviceUse& use);
 
   std::size_t begin(Span span, const TimePoint& at) override;
   void end(std::size_t handle, const TimePoint& at) override;
@@ -37,13 +43,24 @@ class StepClock final : public Timeline {
   StepTime take();
 
  private:
-  void compute();  // advances the clock by the work counted since the last call
+  void compute();           // advances the clock by the work counted since the last call
+  void advance(double ms);  // by work of this time, which takes longer beside collectives
   void wait_for(Span& span, const CollectiveCost& cost);
-  CollectiveCost cost_of(const CollectiveShape& shape);
+  // The time of the work counted since the last call of compute(). `now` is all counted work.
+  double products_ms(const WorkCount& now) const;
+  double attention_ms(const WorkCount& now) const;
+  double traffic_ms(const WorkCount& now) const;
+  bool is_low() const;                                   // products run at the rate of bf16
+  double per_tera() const { return 1e-9 / use_.cores; }  // ms for 1 FLOP at 1 TFLOP/s
+  CollectiveCost cost_of(Lane lane, const CollectiveShape& shape);
 
   DeviceUse use_;
   WorkCount work_, counted_;
   double now_ms_ = 0;
+  struct InFlight {
+    double end_ms, loss;  // loss: of the speed of work beside it
+  };
+  std::deque<InFlight> in_flight_;                     // one after the other
   double link_free_ms_ = 0;                            // collectives share the links, so they run one at a time
   std::vector<Activity> activities_{Activity::other};  // open activities, innermost last
   std::vector<Span> spans_;

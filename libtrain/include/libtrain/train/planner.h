@@ -1,6 +1,7 @@
 // Predicts the needs of a run without running it: one step on the meta device, for any number of ranks, in one process.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,21 +15,26 @@
 
 namespace lt {
 
+struct MeasuredRates;
+
 // The machine for the estimate of a step's time.
 struct PlanMachine {
   std::string device = "cpu";  // a row of docs/planning.md's table: h100, h200, a100, cpu
   int ranks_per_node = 0;      // 0: from the table
   int cores = 1;               // per rank, for the row cpu
+  std::shared_ptr<const MeasuredRates> rates =
+      nullptr;  // measured on this machine, in place of the table's; null: none
 };
 
 // The time of a step, estimated from a table of rates. Everything else in a plan is exact.
 struct StepTime {
   double products_ms = 0, attention_ms = 0, traffic_ms = 0;  // on the compute stream
+  double contention_ms = 0;                                  // by which collectives beside it slow this work
   double exposed_local_ms = 0, exposed_network_ms = 0;       // waits for collectives, by their slower link
   double collectives_ms = 0;                                 // duration of collectives, hidden or not
   ActivityTimes breakdown_ms{};                              // the same by activity; adds up to the total
 
-  double compute_ms() const { return products_ms + attention_ms + traffic_ms; }
+  double compute_ms() const { return products_ms + attention_ms + traffic_ms + contention_ms; }
   double exposed_ms() const { return exposed_local_ms + exposed_network_ms; }
   double total_ms() const { return compute_ms() + exposed_ms(); }
 };
@@ -79,6 +85,11 @@ struct RunBatches {
   std::optional<Batch> evaluation;
 };
 RunBatches batches_on_meta(const BatchShape& shape, const Config& config);
+
+// The machine that results of `ltrain bench kernels|comm|rates` were measured on, with these rates. `device` chooses a
+// row of the table for what they do not say (empty: the row of the measured device), `cores` is per rank (0: as
+// measured). Throws DataError that names file and field, and UsageError if `device` is another than the measured one.
+PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores);
 
 // `config` need not name data. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});

@@ -1,0 +1,31 @@
+// Implements `ltrain bench rates`.
+#include "rates.h"
+
+#include <utility>
+
+#include "kernels.h"
+#include "libtrain/train/run_options.h"
+#include "train/rank_device.h"
+
+namespace lt::bench {
+
+void bench_rates(const Config& given, const World& world, const CommOptions& options) {
+  const Config config = resolve(given);
+  CommOptions comm = options;
+  comm.device = step_options_of_rank(config, world).device;
+  world.group().barrier();
+  const KernelResult kernels = measure_rates(config, comm.device, options);
+  Json rows = kernels.rows;
+  if (world.rank() == 0) print_kernels(kernels);
+  if (world.size() > 1) {
+    for (Json& row : measure_collectives(world, comm)) rows.push_back(std::move(row));
+  }
+  if (world.rank() != 0) return;
+  Json result = new_result("rates", world, options);
+  result["device"] = device_word(comm.device);
+  result["peaks"] = kernels.peaks;
+  result["left_out"] = kernels.left_out;
+  write_result(std::move(result), std::move(rows), options.out);
+}
+
+}  // namespace lt::bench
