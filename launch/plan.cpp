@@ -2,6 +2,7 @@
 #include "libtrain/train/planner.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "command.h"
 #include "config_options.h"
 #include "io/pending_file.h"
+#include "libtrain/error.h"
 #include "numbers.h"
 #include "output_file.h"
 #include "train/training_data.h"
@@ -24,6 +26,8 @@ Run set_up_plan(CLI::App& app) {
     bool json = false, fit = false, sample = false;
     Size rows = 1;
     std::string memory;  // per rank
+    std::vector<int> nodes;
+    std::optional<double> link, network, hop, network_hop;
     std::optional<std::string> svg;
   };
   const auto plan = std::make_shared<Options>();
@@ -48,16 +52,32 @@ Run set_up_plan(CLI::App& app) {
   auto* fit = app.add_flag(
       "--fit", plan->fit,
       "what fits: micro-batch, strategy, shard size and recomputation, as a table; exit code 6 if nothing does");
-  auto* memory = app.add_option("--memory", plan->memory, "memory per rank, for --fit: 80GiB; default: that of the GPU")
-                     ->check(byte_size_with_unit())
-                     ->option_text("BYTES");
-  memory->needs(fit);
-  app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time")
+  app.add_option("--memory", plan->memory, "memory per rank, for --fit and --nodes: 80GiB; default: that of the GPU")
+      ->check(byte_size_with_unit())
+      ->option_text("BYTES");
+  auto* nodes = app.add_option("--nodes", plan->nodes,
+                               "the fastest configuration that fits on each number of nodes, as a table; with "
+                               "train.global_batch for that batch")
+                    ->delimiter(',')
+                    ->check(integer_from(1))
+                    ->option_text("N,...")
+                    ->excludes(fit);
+  const auto add_link = [&](const char* name, std::optional<double>& value, const char* help, const char* unit) {
+    app.add_option(name, value, std::string(help) + "; default: by --gpu")
+        ->check(number_above(0, 1e6))
+        ->option_text(unit);
+  };
+  add_link("--link", plan->link, "what a rank sends inside its node", "GB/S");
+  add_link("--network", plan->network, "what a rank sends to other nodes", "GB/S");
+  add_link("--hop", plan->hop, "a hop of a ring inside a node", "US");
+  add_link("--network-hop", plan->network_hop, "a hop of a ring between nodes", "US");
+  app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time; with --nodes the curve")
       ->option_text("FILE")
       ->excludes(fit);
   auto* sample =
       app.add_flag("--sample", plan->sample, "plan `ltrain sample` instead, with prompts of train.seq tokens")
-          ->excludes(fit);
+          ->excludes(fit)
+          ->excludes(nodes);
   app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
       ->check(integer_from(1))
       ->option_text("N = 1")
@@ -75,13 +95,25 @@ Run set_up_plan(CLI::App& app) {
       machine = measured_machine(plan->rates, plan->device, plan->cores);
     }
     machine.ranks_per_node = plan->ranks_per_node;
+    machine.link_gb_s = plan->link, machine.network_gb_s = plan->network;
+    machine.hop_us = plan->hop, machine.network_hop_us = plan->network_hop;
+    const Size memory_bytes = plan->memory.empty() ? 0 : bytes_of(plan->memory);
+    if (memory_bytes > 0 && !plan->fit && plan->nodes.empty()) {
+      throw UsageError("usage", "--memory requires --fit or --nodes");
+    }
     if (plan->svg) require_output("--svg", *plan->svg);
     if (!plan->sample) require_end_of_documents(*config);
     const auto print = [&](const auto& result) { std::puts((plan->json ? to_json(result) : to_text(result)).c_str()); };
     if (plan->sample) {
       print(plan_sample(*config, plan->rows, machine));
+    } else if (!plan->nodes.empty()) {
+      const Cluster cluster = plan_cluster(*config, plan->nodes, machine, memory_bytes);
+      if (plan->svg) write_whole_file("plan", *plan->svg, to_svg(cluster));
+      print(cluster);
+      const auto fits = [](const ClusterRow& row) { return row.best.has_value(); };
+      if (std::none_of(cluster.rows.begin(), cluster.rows.end(), fits)) return ExitCode::nothing_fits;
     } else if (plan->fit) {
-      const Fit result = fit_memory(*config, ranks, machine, plan->memory.empty() ? 0 : bytes_of(plan->memory));
+      const Fit result = fit_memory(*config, ranks, machine, memory_bytes);
       print(result);
       if (result.best < 0) return ExitCode::nothing_fits;
     } else {

@@ -147,6 +147,43 @@ class Plan(TrainingTest):
         self.assertEqual(plan["per_rank_runs"], [{"ranks": 1, "bytes": plan["per_rank"][0]},
                                                  {"ranks": 2, "bytes": plan["per_rank"][1]}])
 
+    def test_a_cluster_is_the_best_of_fit_for_each_number_of_nodes(self):
+        model = ("--gpu", "h100", "--model.preset=gpt2-350m", "--train.dtype=bf16", "--ranks-per-node", 2)
+        curve = self.folder / "curve.svg"
+        cluster = json.loads(program.run("plan", *model, "--nodes", "1,4", "--memory", "20GiB", "--svg", curve, "--json").stdout)
+        self.assertEqual(xml.dom.minidom.parse(str(curve)).documentElement.tagName, "svg")
+        self.assertEqual([row["ranks"] for row in cluster["rows"]], [2, 8])
+        for row in cluster["rows"]:
+            best = json.loads(program.run("plan", *model, "--ranks", row["ranks"], "--fit", "--memory", "20GiB",
+                                          "--json").stdout)["best"]
+            for key in ("strategy", "recompute", "shard_size", "micro_batch", "peak_bytes", "tokens_per_s"):
+                self.assertEqual(row[key], best[key], key)
+            self.assertAlmostEqual(row["tokens_per_s"] * row["step_ms"] / 1e3, row["global_batch"] * 1024, places=3)
+        self.assertAlmostEqual(cluster["rows"][1]["efficiency"], cluster["rows"][1]["tokens_per_s"] / 4
+                               / cluster["rows"][0]["tokens_per_s"], places=9)
+
+        batch = json.loads(program.run("plan", *model, "--nodes", "2,3", "--memory", "20GiB", "--train.global_batch=64",
+                                       "--json").stdout)
+        row, other = batch["rows"]
+        self.assertEqual((row["global_batch"], row["micro_batch"] * row["accum"] * 4), (64, 64))
+        self.assertEqual(other, {"nodes": 3, "ranks": 6, "fits": False})
+        slow = json.loads(program.run("plan", *model, "--nodes", "2", "--memory", "20GiB", "--train.global_batch=64",
+                                      "--network", "0.1", "--network-hop", "1000", "--json").stdout)["rows"][0]
+        self.assertGreater(slow["step_ms"], 2 * row["step_ms"])
+        self.assertEqual(slow["bound_by"], "exposed_network")
+
+        none = program.run("plan", *model, "--nodes", "1", "--memory", "1100MiB")
+        self.assertEqual((none.returncode, none.stderr), (6, ""))
+        self.assertIn("nothing fits", none.stdout)
+        self.assert_error(program.run("plan", "--nodes", "2"), 2, "[plan] --nodes: expected --memory with --gpu cpu, got none")
+        self.assert_error(program.run("plan", "--nodes", "2", "--memory", "1GiB"), 2,
+                          "[plan] --nodes: expected --ranks-per-node with --gpu cpu, got none")
+        self.assert_error(program.run("plan", "--gpu", "h100", "--nodes", "200000"), 2,
+                          "[plan] --nodes: expected at most 1048576 ranks, got 200000 nodes of 8")
+        self.assert_error(program.run("plan", "--memory", "1GiB"), 2, "[usage] --memory requires --fit or --nodes")
+        self.assert_error(program.run("plan", "--gpu", "h100", "--network", "0"), 2,
+                          '[usage] --network: expected a number above 0 and at most 1000000, got "0"')
+
     def test_estimates_by_measured_rates_are_within_7_percent_on_one_and_two_gpus(self):
         estimates, differences = {}, {}
         for settings, ms in measured_on_gpus():

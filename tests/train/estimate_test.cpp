@@ -84,7 +84,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
   const DeviceModel overlapping = round_figures(true), blocking = round_figures(false);
   const CollectiveShape gather{10'000'000, 2, 1};  // 1 ms
   for (const DeviceModel* device : {&overlapping, &blocking}) {
-    StepClock clock({device, {2, 2}, 1, DType::bf16, 64});
+    StepClock clock({*device, {2, 2}, 1, DType::bf16, 64});
     const WorkScope counted(&clock.work());
     const auto forward = clock.begin({Lane::compute, "forward", {}, true}, {});
     const auto operation = clock.begin({Lane::compute, "optimizer"}, {});  // has that name but is not an activity
@@ -114,7 +114,7 @@ TEST_CASE("estimate: the clock advances by work, and by what it hides too little
 
 TEST_CASE("estimate: work beside a collective is slower", "[estimate]") {
   const DeviceModel device = round_figures(true);
-  DeviceUse use{&device, {2, 2}, 1, DType::bf16, 64};
+  DeviceUse use{device, {2, 2}, 1, DType::bf16, 64};
   use.loss_to_transfer = 0.6;
   StepClock clock(use);
   const WorkScope counted(&clock.work());

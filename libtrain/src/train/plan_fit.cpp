@@ -3,77 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/planner.h"
 #include "libtrain/train/run_options.h"
+#include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
 namespace lt {
 namespace {
-
-// Plans configurations of one machine against one memory.
-class Trial {
- public:
-  Trial(int ranks, const PlanMachine& machine, Size memory_bytes)
-      : ranks_(ranks), machine_(machine), memory_bytes_(memory_bytes) {}
-
-  Plan plan(const Config& config) const { return make_plan(config, ranks_, machine_); }
-
-  // What a rank may hold: what was asked, and what the GPU has; less what CUDA and NCCL take.
-  Size limit_bytes(const Plan& plan) const {
-    const Size most = std::numeric_limits<Size>::max();
-    const Size asked = memory_bytes_ == 0 ? most : memory_bytes_,
-               has = plan.device_bytes == 0 ? most : plan.device_bytes;
-    return std::min(asked, has) - plan.outside_bytes;
-  }
-
-  FitTry judged(const Plan& plan) const {
-    return {plan.micro_batch, plan.shard_size, plan.peak_bytes, std::max<Size>(0, plan.peak_bytes - limit_bytes(plan)),
-            plan.tokens_per_s};
-  }
-
-  // The peak grows with the micro-batch, so growing steps from `first` and then bisection find the limit. Micro-batches
-  // that kernels refuse do not fit.
-  std::optional<FitTry> largest(Config config, Size first) const {
-    std::optional<FitTry> found;
-    Size fitting = 0, too_many = 0;  // too_many 0: not known
-    for (Size at = std::max<Size>(1, first), stride = 1; at > 0;) {
-      config.train.micro_batch = at;
-      const std::optional<FitTry> tried = attempt(config);
-      if (tried && tried->missing_bytes == 0) {
-        found = tried, fitting = at;
-        if (fitting == kMostFitSamples) break;
-      } else {
-        too_many = at;
-      }
-      if (too_many > 0 && too_many - fitting <= 1) break;
-      if (too_many == 0) {
-        at = std::min(at + stride, kMostFitSamples), stride *= 2;
-      } else if (fitting == 0) {
-        at = std::max<Size>(1, at - stride), stride *= 2;
-      } else {
-        at = (fitting + too_many) / 2;
-      }
-    }
-    return found;
-  }
-
- private:
-  std::optional<FitTry> attempt(const Config& config) const {
-    try {
-      return judged(plan(config));
-    } catch (const UsageError&) {
-      return std::nullopt;
-    }
-  }
-
-  int ranks_;
-  PlanMachine machine_;
-  Size memory_bytes_;
-};
 
 // Fills in the values that all rows share.
 void describe(Fit& fit, const Plan& plan) {
@@ -82,13 +21,6 @@ void describe(Fit& fit, const Plan& plan) {
   if (fit.memory_bytes == 0 || (plan.device_bytes > 0 && plan.device_bytes < fit.memory_bytes)) {
     fit.memory_bytes = plan.device_bytes;
   }
-}
-
-// What fits is better than what does not, then the faster. Sums of the same times in another order are equal.
-bool better(const FitTry& a, const FitTry& b) {
-  constexpr double kEqual = 1 + 1e-9;
-  if (a.missing_bytes != b.missing_bytes) return a.missing_bytes < b.missing_bytes;
-  return a.tokens_per_s > kEqual * b.tokens_per_s;
 }
 
 FitRow fit_row(const Trial& trial, Config config, const std::vector<int>& sizes, Fit& fit) {

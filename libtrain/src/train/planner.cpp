@@ -18,6 +18,7 @@
 #include "train/engine_checkpoint.h"
 #include "train/measured_rates.h"
 #include "train/origin.h"
+#include "train/schedule.h"
 #include "train/state_copy.h"
 #include "train/step_clock.h"
 
@@ -69,10 +70,19 @@ void evaluate_device_memory(Plan& plan, const Strategy& strategy, Size units) {
       bytes(kCudaMib) + (plan.ranks > 1 ? bytes(kNcclMib) : 0) + (has_windows ? (units + 1) * kWindowRounding : 0);
 }
 
+DeviceModel model_of(const PlanMachine& machine) {
+  DeviceModel device = find_device_model(machine.device);
+  device.local_gb_s = machine.link_gb_s.value_or(device.local_gb_s);
+  device.network_gb_s = machine.network_gb_s.value_or(device.network_gb_s);
+  device.local_hop_us = machine.hop_us.value_or(device.local_hop_us);
+  device.network_hop_us = machine.network_hop_us.value_or(device.network_hop_us);
+  return device;
+}
+
 // Times the second step. The first one is not typical: some collectives start in one step and end in the next.
 void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const nn::TransformerSpec& spec,
-                   const Batch& batch) {
-  const DeviceModel& device = find_device_model(machine.device);
+                   const Batch& batch, StepSchedule* schedule) {
+  const DeviceModel device = model_of(machine);
   plan.machine = machine;
   if (machine.ranks_per_node == 0) plan.machine.ranks_per_node = device.ranks_per_node;
   if (machine.cores < 1 || (machine.cores != 1 && machine.device != "cpu")) {
@@ -81,7 +91,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
                                          machine.cores));
   }
   DeviceUse use{
-      &device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, spec.head_dim};
+      device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, spec.head_dim};
   if (device.overlaps) use.loss_to_transfer = kLossToTransfer, use.loss_to_waiting = kLossToWaiting;
   if (machine.rates != nullptr) {
     const DType dtype = use.dtype == DType::f16 ? (device.overlaps ? DType::bf16 : DType::f32) : use.dtype;
@@ -94,8 +104,13 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   const WorkScope counted(&clock->work());
   engine.step(batch);
   clock->take();
+  clock->record_to(schedule);
   engine.step(batch);
   plan.step_time = clock->take();
+  if (schedule == nullptr) return;
+  engine.step(batch);
+  clock->take();
+  clock->record_to(nullptr);
 }
 
 void add_rates(Plan& plan) {
@@ -156,8 +171,10 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
   return batches;
 }
 
+namespace {
+
 // Every rank uses the same memory, so planning one rank is enough.
-Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
+Plan plan_with(const Config& given, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
   }
@@ -184,7 +201,7 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   take_comm_totals();
   engine.step(batches.step);
   plan.comm = take_comm_totals();
-  estimate_time(plan, machine, engine, model->spec(), batches.step);
+  estimate_time(plan, machine, engine, model->spec(), batches.step, schedule);
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
   const Size stepping_bytes = memory_peak(device).total - before.total;
   if (config.train.sample_every > 0) engine.with_parameters([&] { sample(*model, {0}, config.train.seed); });
@@ -226,6 +243,16 @@ Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);
   return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
+  return plan_with(given, ranks, machine, nullptr);
+}
+
+Plan make_plan_with_schedule(const Config& given, int ranks, const PlanMachine& machine, StepSchedule& schedule) {
+  return plan_with(given, ranks, machine, &schedule);
 }
 
 }  // namespace lt

@@ -22,7 +22,7 @@ double StepClock::products_ms(const WorkCount& now) const {
   if (work_.times != nullptr) {
     return now.timed_ms - counted_.timed_ms + use_.rates->products_ms(flops - (now.timed_flops - counted_.timed_flops));
   }
-  return flops * per_tera() / (is_low() ? use_.device->product_tflops_bf16 : use_.device->product_tflops_f32);
+  return flops * per_tera() / (is_low() ? use_.device.product_tflops_bf16 : use_.device.product_tflops_f32);
 }
 
 double StepClock::attention_ms(const WorkCount& now) const {
@@ -31,7 +31,7 @@ double StepClock::attention_ms(const WorkCount& now) const {
   if (use_.rates != nullptr) {
     if (const auto ms = use_.rates->attention_ms(forward, backward)) return *ms;
   }
-  const DeviceModel& device = *use_.device;
+  const DeviceModel& device = use_.device;
   const std::size_t wide = use_.head_dim >= 128 ? 1 : 0;
   const double slower = is_low() ? 1 : device.product_tflops_bf16 / device.product_tflops_f32;
   return (forward / device.attention_forward_tflops[wide] + backward / device.attention_backward_tflops[wide]) *
@@ -45,15 +45,19 @@ double StepClock::traffic_ms(const WorkCount& now) const {
     const auto ms = updates ? use_.rates->optimizer_ms(bytes) : use_.rates->traffic_ms(bytes);
     if (ms) return *ms;
   }
-  return bytes / use_.device->memory_gb_s * 1e-6 / use_.cores;
+  return bytes / use_.device.memory_gb_s * 1e-6 / use_.cores;
 }
 
 // A GPU multiplies f16 as fast as bf16. On CPUs this library uses no f16 instructions.
 bool StepClock::is_low() const {
-  return use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && use_.device->dense_tflops_bf16 > 0);
+  return use_.dtype == DType::bf16 || (use_.dtype == DType::f16 && use_.device.dense_tflops_bf16 > 0);
 }
 
 void StepClock::advance(double ms) {
+  if (schedule_ != nullptr && ms > 0) {
+    if (schedule_->empty() || schedule_->back().kind != ScheduleEvent::Kind::work) schedule_->emplace_back();
+    schedule_->back().work_ms += ms;
+  }
   double left_ms = ms, lost_ms = 0;
   while (!in_flight_.empty()) {
     const auto [end_ms, loss] = in_flight_.front();
@@ -74,9 +78,9 @@ CollectiveCost StepClock::cost_of(Lane lane, const CollectiveShape& shape) {
   const auto [group, is_new] = groups_.try_emplace({shape.ranks, shape.stride});
   if (is_new) group->second = place_groups(use_.layout, shape.ranks, shape.stride);
   const GroupPlacement& placed = group->second;
-  CollectiveCost cost = collective_cost(*use_.device, placed, shape);
+  CollectiveCost cost = collective_cost(use_.device, placed, shape);
   if (use_.rates == nullptr || cost.over_network) return cost;
-  if (const auto ms = use_.rates->collective_ms(lane, shape, use_.device->local_hop_us)) cost.ms = cost.local_ms = *ms;
+  if (const auto ms = use_.rates->collective_ms(lane, shape, use_.device.local_hop_us)) cost.ms = cost.local_ms = *ms;
   return cost;
 }
 
@@ -86,8 +90,11 @@ std::size_t StepClock::begin(Span span, const TimePoint&) {
   std::optional<CollectiveCost> cost;
   if (span.lane != Lane::compute) {
     cost = cost_of(span.lane, span.collective);
+    if (schedule_ != nullptr) {
+      schedule_->push_back({ScheduleEvent::Kind::begin, 0, spans_.size(), span.lane, span.collective});
+    }
     time_.collectives_ms += cost->ms;
-    if (use_.device->overlaps) {
+    if (use_.device.overlaps) {
       link_free_ms_ = std::max(link_free_ms_, now_ms_) + cost->ms;
       span.end_us = link_free_ms_ * 1e3;
       const double transfer = std::min(1.0, cost->local_ms / cost->ms);
@@ -105,13 +112,16 @@ std::size_t StepClock::begin(Span span, const TimePoint&) {
 void StepClock::end(std::size_t handle, const TimePoint&) {
   compute();
   Span& span = spans_[handle];
-  if (costs_[handle]) return wait_for(span, *costs_[handle]);
+  if (costs_[handle]) {
+    if (schedule_ != nullptr) schedule_->push_back({ScheduleEvent::Kind::wait, 0, handle});
+    return wait_for(span, *costs_[handle]);
+  }
   span.end_us = now_ms_ * 1e3;
   if (span.is_activity) activities_.pop_back();
 }
 
 void StepClock::wait_for(Span& span, const CollectiveCost& cost) {
-  if (!use_.device->overlaps) span.end_us = (now_ms_ + cost.ms) * 1e3;
+  if (!use_.device.overlaps) span.end_us = (now_ms_ + cost.ms) * 1e3;
   const double wait_ms = std::max(0.0, span.end_us / 1e3 - now_ms_);
   (cost.over_network ? time_.exposed_network_ms : time_.exposed_local_ms) += wait_ms;
   time_.breakdown_ms[static_cast<std::size_t>(activities_.back())] += wait_ms;
@@ -120,6 +130,7 @@ void StepClock::wait_for(Span& span, const CollectiveCost& cost) {
 
 StepTime StepClock::take() {
   compute();
+  if (schedule_ != nullptr) schedule_->push_back({ScheduleEvent::Kind::step_end});
   return std::exchange(time_, {});
 }
 

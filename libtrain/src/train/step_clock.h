@@ -14,11 +14,12 @@
 #include "profile/work_count.h"
 #include "train/device_model.h"
 #include "train/measured_rates.h"
+#include "train/schedule.h"
 
 namespace lt {
 
 struct DeviceUse {
-  const DeviceModel* device = nullptr;
+  DeviceModel device;
   NodeLayout layout;
   int cores = 1;  // cores per rank; 1 on a GPU
   DType dtype = DType::f32;
@@ -41,6 +42,8 @@ class StepClock final : public Timeline {
   WorkCount& work() { return work_; }
   // Returns the time that passed since the last call. Collectives may be in flight across the call.
   StepTime take();
+  // From now on, appends what happens to the schedule, which the caller keeps alive until the next call. Null: nothing.
+  void record_to(StepSchedule* schedule) { schedule_ = schedule; }
 
  private:
   void compute();           // advances the clock by the work counted since the last call
@@ -67,6 +70,7 @@ class StepClock final : public Timeline {
   std::vector<std::optional<CollectiveCost>> costs_;      // parallel to spans_
   std::map<std::pair<int, int>, GroupPlacement> groups_;  // by ranks and stride
   StepTime time_;
+  StepSchedule* schedule_ = nullptr;
 };
 
 }  // namespace lt

@@ -19,11 +19,13 @@ struct MeasuredRates;
 
 // The machine for the estimate of a step's time.
 struct PlanMachine {
-  std::string device = "cpu";  // a row of docs/planning.md's table: h100, h200, a100, cpu
-  int ranks_per_node = 0;      // 0: from the table
-  int cores = 1;               // per rank, for the row cpu
-  std::shared_ptr<const MeasuredRates> rates =
-      nullptr;  // measured on this machine, in place of the table's; null: none
+  std::string device = "cpu";                            // a row of docs/planning.md's table: h100, h200, a100, cpu
+  int ranks_per_node = 0;                                // 0: from the table
+  int cores = 1;                                         // per rank, for the row cpu
+  std::shared_ptr<const MeasuredRates> rates = nullptr;  // of this machine, in place of the table's; null: none
+  // Links in place of the table's: GB/s that a rank sends inside its node and to others, and microseconds of a hop.
+  std::optional<double> link_gb_s = std::nullopt, network_gb_s = std::nullopt, hop_us = std::nullopt,
+                        network_hop_us = std::nullopt;
 };
 
 // The time of a step, estimated from a table of rates. Everything else in a plan is exact.
@@ -108,6 +110,7 @@ struct FitTry {
   Size peak_bytes = 0;
   Size missing_bytes = 0;   // by which the peak exceeds the memory; 0: it fits
   double tokens_per_s = 0;  // by the estimate
+  double step_ms = 0;
 };
 // One row of a Fit: a strategy with a recomputation, each with its fastest shard size that fits.
 struct FitRow {
@@ -137,6 +140,31 @@ struct Fit {
 Fit fit_memory(const Config& config, int ranks, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Fit& fit);
 std::string to_text(const Fit& fit);
+
+// The fastest configuration that fits on a number of nodes.
+struct ClusterRow {
+  int nodes = 1, ranks = 1;
+  std::optional<FitTry> best;  // none: nothing fits, or the global batch does not divide
+  std::string strategy, recompute;
+  Size accum = 1;
+  double exposed_share = 0;  // of the step: waits for collectives, and work that they slow
+  std::string bound_by;      // as in the plan's JSON
+};
+struct Cluster {
+  std::string subject, model_json, dtype;  // as in a Fit
+  PlanMachine machine;
+  Size memory_bytes = 0;  // as in a Fit
+  Size seq = 1, global_batch = 0;
+  std::vector<ClusterRow> rows;
+};
+// Finds for each number of nodes the strategy, shard size, recomputation and micro-batch of the fastest step. With
+// train.global_batch the batch stays and accum follows; without it the micro-batch is the largest that fits.
+// `memory_bytes` as for fit_memory(). Throws UsageError.
+Cluster plan_cluster(const Config& config, const std::vector<int>& nodes, const PlanMachine& machine,
+                     Size memory_bytes);
+std::string to_json(const Cluster& cluster);
+std::string to_text(const Cluster& cluster);
+std::string to_svg(const Cluster& cluster);  // tokens/s of a rank over the ranks
 
 // The memory of `ltrain sample`: the weights, the cache of max_seq tokens for each row, and one arena in which reading
 // a prompt of train.seq tokens and decoding take turns. The peak equals that of the run, without a repetition penalty.

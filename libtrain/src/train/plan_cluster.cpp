@@ -1,0 +1,127 @@
+// The fastest configuration on each size of a cluster.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "libtrain/error.h"
+#include "libtrain/parallel/strategy.h"
+#include "libtrain/train/planner.h"
+#include "libtrain/train/run_options.h"
+#include "train/device_model.h"
+#include "train/plan_trial.h"
+#include "train/shard_sizes.h"
+
+namespace lt {
+namespace {
+
+// The largest divisor of `samples` that is at most `most`.
+Size divisor(Size samples, Size most) {
+  Size best = 0;
+  for (Size d = 1; d <= std::min(samples, most); ++d) {
+    if (samples % d == 0) best = d;
+  }
+  return best;
+}
+
+class ClusterSearch {
+ public:
+  ClusterSearch(const Config& config, const PlanMachine& machine, Size memory_bytes)
+      : config_(config), machine_(machine), memory_bytes_(memory_bytes) {}
+
+  ClusterRow row(int nodes, int ranks) const {
+    ClusterRow row;
+    row.nodes = nodes, row.ranks = ranks;
+    const Size batch = config_.train.global_batch;
+    if (batch % ranks != 0) return row;
+    const Trial trial(ranks, machine_, memory_bytes_);
+    std::optional<Config> best;
+    for (const Strategy& strategy : kStrategies) {
+      for (const std::string_view recompute : {"none", "selective", "full"}) {
+        Config tried = config_;
+        tried.train.global_batch = 0;
+        tried.parallel.strategy = strategy.name, tried.parallel.recompute = recompute;
+        Size first = 0;
+        for (const int size : sizes(strategy, ranks)) {
+          tried.parallel.shard_size = size;
+          std::optional<FitTry> found = trial.largest(tried, first);
+          if (!found) continue;
+          first = found->micro_batch;
+          tried.train.micro_batch = found->micro_batch;
+          if (batch > 0) {
+            tried.train.micro_batch = divisor(batch / ranks, found->micro_batch);
+            tried.train.accum = batch / ranks / tried.train.micro_batch;
+            found = trial.judged(trial.plan(tried));
+            if (found->missing_bytes > 0) continue;  // gradients that accumulate may take more
+          }
+          if (row.best && !better(*found, *row.best)) continue;
+          row.best = found, best = tried;
+        }
+      }
+    }
+    if (best) describe(row, trial.plan(*best));
+    return row;
+  }
+
+ private:
+  std::vector<int> sizes(const Strategy& strategy, int ranks) const {
+    if (strategy.shards_nothing()) return {0};
+    if (config_.parallel.shard_size > 0) return {static_cast<int>(config_.parallel.shard_size)};
+    return shard_sizes(ranks, machine_.ranks_per_node);
+  }
+
+  static void describe(ClusterRow& row, const Plan& plan) {
+    const StepTime& time = plan.step_time;
+    row.strategy = plan.strategy, row.recompute = plan.recompute, row.accum = plan.accum;
+    row.exposed_share = (time.exposed_ms() + time.contention_ms) / time.total_ms();
+    const std::pair<double, const char*> parts[] = {{time.products_ms, "products"},
+                                                    {time.attention_ms, "attention"},
+                                                    {time.traffic_ms, "traffic"},
+                                                    {time.contention_ms, "contention"},
+                                                    {time.exposed_local_ms, "exposed_local"},
+                                                    {time.exposed_network_ms, "exposed_network"}};
+    row.bound_by = std::max_element(std::begin(parts), std::end(parts))->second;
+  }
+
+  Config config_;
+  PlanMachine machine_;
+  Size memory_bytes_;
+};
+
+}  // namespace
+
+Cluster plan_cluster(const Config& config, const std::vector<int>& nodes, const PlanMachine& given, Size memory_bytes) {
+  constexpr int kMostRanks = 1 << 20;
+  if (memory_bytes == 0 && given.device == "cpu") {
+    throw UsageError("plan", "--nodes: expected --memory with --gpu cpu, got none",
+                     "the memory of a rank: --memory 8GiB");
+  }
+  PlanMachine machine = given;
+  if (machine.ranks_per_node == 0) machine.ranks_per_node = find_device_model(machine.device).ranks_per_node;
+  if (machine.ranks_per_node > kMostRanks) {
+    throw UsageError("plan", "--nodes: expected --ranks-per-node with --gpu cpu, got none");
+  }
+  Cluster cluster;
+  cluster.machine = machine, cluster.global_batch = config.train.global_batch, cluster.seq = config.train.seq;
+  const ClusterSearch search(config, machine, memory_bytes);
+  for (const int count : nodes) {
+    if (static_cast<long>(count) * machine.ranks_per_node > kMostRanks) {
+      throw UsageError("plan", fmt::format("--nodes: expected at most {} ranks, got {} nodes of {}", kMostRanks, count,
+                                           machine.ranks_per_node));
+    }
+    const int ranks = count * machine.ranks_per_node;
+    if (cluster.subject.empty()) {
+      Config one = config;
+      one.train.global_batch = 0;
+      const Plan plan = make_plan(one, ranks, machine);
+      cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, plan.dtype, plan.seq);
+      cluster.model_json = plan.model_json, cluster.dtype = plan.dtype, cluster.seq = plan.seq;
+      cluster.memory_bytes = plan.device_bytes == 0 ? memory_bytes
+                             : memory_bytes == 0    ? plan.device_bytes
+                                                    : std::min(memory_bytes, plan.device_bytes);
+    }
+    cluster.rows.push_back(search.row(count, ranks));
+  }
+  return cluster;
+}
+
+}  // namespace lt

@@ -1,0 +1,63 @@
+// Judges plans, and searches for the largest micro-batch that fits.
+#include "train/plan_trial.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "libtrain/error.h"
+
+namespace lt {
+
+Size Trial::limit_bytes(const Plan& plan) const {
+  const Size most = std::numeric_limits<Size>::max();
+  const Size asked = memory_bytes_ == 0 ? most : memory_bytes_, has = plan.device_bytes == 0 ? most : plan.device_bytes;
+  return std::min(asked, has) - plan.outside_bytes;
+}
+
+FitTry Trial::judged(const Plan& plan) const {
+  return {plan.micro_batch,  plan.shard_size,
+          plan.peak_bytes,   std::max<Size>(0, plan.peak_bytes - limit_bytes(plan)),
+          plan.tokens_per_s, plan.step_time.total_ms()};
+}
+
+// Growing steps from `first`, then bisection.
+std::optional<FitTry> Trial::largest(Config config, Size first) const {
+  std::optional<FitTry> found;
+  Size fitting = 0, too_many = 0;  // too_many 0: not known
+  for (Size at = std::max<Size>(1, first), stride = 1; at > 0;) {
+    config.train.micro_batch = at;
+    const std::optional<FitTry> tried = attempt(config);
+    if (tried && tried->missing_bytes == 0) {
+      found = tried, fitting = at;
+      if (fitting == kMostFitSamples) break;
+    } else {
+      too_many = at;
+    }
+    if (too_many > 0 && too_many - fitting <= 1) break;
+    if (too_many == 0) {
+      at = std::min(at + stride, kMostFitSamples), stride *= 2;
+    } else if (fitting == 0) {
+      at = std::max<Size>(1, at - stride), stride *= 2;
+    } else {
+      at = (fitting + too_many) / 2;
+    }
+  }
+  return found;
+}
+
+std::optional<FitTry> Trial::attempt(const Config& config) const {
+  try {
+    return judged(plan(config));
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+// What fits is better than what does not, then the faster. Sums of the same times in another order are equal.
+bool better(const FitTry& a, const FitTry& b) {
+  constexpr double kEqual = 1 + 1e-9;
+  if (a.missing_bytes != b.missing_bytes) return a.missing_bytes < b.missing_bytes;
+  return a.tokens_per_s > kEqual * b.tokens_per_s;
+}
+
+}  // namespace lt
