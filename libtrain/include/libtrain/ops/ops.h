@@ -129,8 +129,8 @@ Tensor gelu_ffn(const Tensor& x, const Tensor& up, const Tensor& up_bias, const 
 Tensor swiglu(const Tensor& x);
 
 // linear(rms_norm(x, norm_weight, eps), weight, bias), and swiglu(linear(rms_norm(x, norm_weight, eps), gate_up)).
-// With KernelSettings::constant_weights, on CUDA and without a tape, one kernel does it for up to eight rows, and rounds
-// only its result.
+// With KernelSettings::constant_weights, on CUDA and without a tape, one kernel does it for up to eight rows, and
+// rounds only its result.
 Tensor rms_norm_linear(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& weight,
                        const Tensor& bias = {});
 Tensor rms_norm_swiglu(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& gate_up);
