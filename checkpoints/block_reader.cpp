@@ -1,58 +1,66 @@
-// Reads blocks of safetensors files in a thread of its own.
+// Reads and converts blocks of safetensors files in threads of its own.
 #include "block_reader.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "kernels/threads.h"
 #include "layout.h"
 
 namespace lt::checkpoint {
 
 BlockReader::BlockReader(std::vector<Block> blocks) : blocks_(std::move(blocks)) {
-  if (blocks_.empty()) return;
-  for (std::vector<std::byte>& buffer : buffers_) buffer.resize(static_cast<std::size_t>(kBlockBytes));
-  thread_ = std::thread([this] { run(); });
+  const auto processors = static_cast<int>(kernels::usable_processors().size());
+  const auto count = std::min(static_cast<std::size_t>(std::clamp(processors, 1, kMostThreads)), blocks_.size());
+  for (std::size_t t = 0; t < count; ++t) threads_.emplace_back([this] { run(); });
 }
 
 BlockReader::~BlockReader() {
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void BlockReader::run() {
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stops_ || i + 1 < taken_ + kAhead; });
-      if (stops_) return;
-    }
-    std::exception_ptr error;
-    try {
-      const Block& block = blocks_[i];
-      block.file->read(*block.entry, block.begin, block.count, block.entry->dtype.value(), buffers_[i % kAhead].data());
-    } catch (...) {
-      error = std::current_exception();
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      error ? static_cast<void>(error_ = error) : static_cast<void>(++read_);
-    }
+  kernels::set_threads(1);  // waking a team for each block would take longer than the block
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stops_ || begun_ == blocks_.size() || begun_ + 1 < taken_ + kAhead; });
+    if (stops_ || begun_ == blocks_.size()) return;
+    const std::size_t i = begun_++;
+    lock.unlock();
+    read(i);
+    lock.lock();
+    slots_[i % kAhead].is_read = true;
     changed_.notify_all();
-    if (error) return;
+  }
+}
+
+void BlockReader::read(std::size_t i) {
+  const Block& block = blocks_[i];
+  Slot& slot = slots_[i % kAhead];
+  try {
+    if (block.out == nullptr) slot.buffer.resize(static_cast<std::size_t>(kBlockBytes));
+    void* const to = block.out != nullptr ? block.out : slot.buffer.data();
+    block.file->read(*block.entry, block.begin, block.count, block.dtype, to);
+  } catch (...) {
+    slot.error = std::current_exception();
   }
 }
 
 const void* BlockReader::next() {
   std::unique_lock lock(mutex_);
+  Slot& slot = slots_[taken_ % kAhead];
+  const Block& block = blocks_[taken_];
   ++taken_;
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return read_ >= taken_ || error_ != nullptr; });
-  if (read_ < taken_) std::rethrow_exception(error_);
-  return buffers_[(taken_ - 1) % kAhead].data();
+  changed_.notify_all();  // the block before is free
+  changed_.wait(lock, [&] { return slot.is_read; });
+  slot.is_read = false;
+  if (slot.error != nullptr) std::rethrow_exception(slot.error);
+  return block.out != nullptr ? block.out : slot.buffer.data();
 }
 
 }  // namespace lt::checkpoint

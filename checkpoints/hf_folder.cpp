@@ -10,10 +10,10 @@
 #include <tuple>
 #include <utility>
 
+#include "block_reader.h"
 #include "files.h"
 #include "hf_config.h"
 #include "io/json_problem.h"
-#include "kernels/elementwise.h"
 #include "layout.h"
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
@@ -174,16 +174,15 @@ void HfFolder::require_parameters(const std::vector<ParameterInfo>& parameters) 
                                             parameters.size(), by_parameter_.size()));
 }
 
-template <class Fill>
-void HfFolder::Piece::put(Size at, Size count, Transfer& transfer, const Fill& fill) const {
-  if (transfer.in_place()) return fill(place_of(at));
+void HfFolder::Piece::put(Size at, Size count, const void* values, Transfer& transfer) const {
+  const Size bytes = count * dtype_bytes(range->values.dtype());
+  if (transfer.in_place()) {
+    std::memcpy(place_of(at), values, static_cast<std::size_t>(bytes));
+    return;
+  }
   void* const buffer = transfer.buffer();
-  fill(buffer);
-  transfer.send(place_of(at), buffer, count * dtype_bytes(range->values.dtype()));
-}
-
-bool HfFolder::Piece::is_read_in_place(const Transfer& transfer) const {
-  return transfer.in_place() && source.entry->dtype == range->values.dtype();
+  std::memcpy(buffer, values, static_cast<std::size_t>(bytes));
+  transfer.send(place_of(at), buffer, bytes);
 }
 
 std::byte* HfFolder::Piece::place_of(Size element) const {
@@ -210,37 +209,30 @@ void HfFolder::read(const std::vector<StateRange>& ranges, Transfer& transfer) c
   within(path_, [&] {
     const std::vector<Piece> pieces = pieces_of(ranges);
     std::vector<BlockReader::Block> blocks;
+    const auto for_each_block = [](const Piece& piece, auto&& visit) {
+      const Size most = block_elements(piece.range->values.dtype());
+      for (Size at = piece.begin; at < piece.end; at += most) visit(at, std::min(most, piece.end - at));
+    };
     for (const Piece& piece : pieces) {
-      if (piece.tensor->transposed || piece.is_read_in_place(transfer)) continue;
-      const Size first = piece.tensor->first(), most = block_elements(DType::f32);
-      for (Size at = piece.begin; at < piece.end; at += most) {
-        blocks.push_back({piece.source.file, piece.source.entry, at - first, std::min(most, piece.end - at)});
-      }
+      if (piece.tensor->transposed) continue;
+      for_each_block(piece, [&](Size at, Size count) {
+        blocks.push_back({piece.source.file, piece.source.entry, at - piece.tensor->first(), count,
+                          piece.range->values.dtype(), transfer.in_place() ? piece.place_of(at) : nullptr});
+      });
     }
     BlockReader reader(std::move(blocks));
     for (const Piece& piece : pieces) {
       if (piece.tensor->transposed) {
         read_transposed(piece, transfer);
-      } else if (piece.is_read_in_place(transfer)) {
-        piece.source.file->read(*piece.source.entry, piece.begin - piece.tensor->first(), piece.end - piece.begin,
-                                piece.range->values.dtype(), piece.place_of(piece.begin));
-      } else {
-        read_blocks(piece, reader, transfer);
+        continue;
       }
+      for_each_block(piece, [&](Size at, Size count) {
+        const void* const values = reader.next();
+        if (!transfer.in_place()) piece.put(at, count, values, transfer);
+      });
     }
     transfer.finish();
   });
-}
-
-void HfFolder::read_blocks(const Piece& piece, BlockReader& reader, Transfer& transfer) {
-  const DType stored = piece.source.entry->dtype.value(), dtype = piece.range->values.dtype();
-  const Size most = block_elements(DType::f32);
-  for (Size at = piece.begin; at < piece.end; at += most) {
-    const Size count = std::min(most, piece.end - at);
-    const void* const values = reader.next();
-    piece.put(at, count, transfer,
-              [&](void* to) { kernels::convert(CpuStream{}, dtype, to, stored, values, count, false); });
-  }
 }
 
 void HfFolder::read_transposed(const Piece& piece, Transfer& transfer) const {
@@ -254,9 +246,7 @@ void HfFolder::read_transposed(const Piece& piece, Transfer& transfer) const {
     const Size from = std::max(piece.begin, first + row * columns), to = std::min(piece.end, first + last * columns);
     for (Size at = from; at < to; at += block_elements(dtype)) {
       const Size count = std::min(block_elements(dtype), to - at);
-      piece.put(at, count, transfer, [&](void* place) {
-        std::memcpy(place, rows.data() + (at - first - row * columns) * size, static_cast<std::size_t>(count * size));
-      });
+      piece.put(at, count, rows.data() + (at - first - row * columns) * size, transfer);
     }
   }
 }

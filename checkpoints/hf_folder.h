@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "block_reader.h"
 #include "hf_names.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/tensor/shard_map.h"
@@ -58,14 +57,10 @@ class HfFolder {
     const StateRange* range;
 
     std::byte* place_of(Size element) const;
-    // Whether values go from the file to their memory, without conversion.
-    bool is_read_in_place(const Transfer& transfer) const;
-    // Calls fill(to) for the memory, or a buffer for it, of at most kBlockBytes: `count` elements from `at` on.
-    template <class Fill>
-    void put(Size at, Size count, Transfer& transfer, const Fill& fill) const;
+    // Copies `count` values on the host, at most kBlockBytes, to the elements from `at` on.
+    void put(Size at, Size count, const void* values, Transfer& transfer) const;
   };
   std::vector<Piece> pieces_of(const std::vector<StateRange>& ranges) const;
-  static void read_blocks(const Piece& piece, BlockReader& reader, Transfer& transfer);
   void read_transposed(const Piece& piece, Transfer& transfer) const;
   std::vector<std::byte> transposed_rows(const HfTensor& tensor, Size first, Size count, DType dtype) const;
 
