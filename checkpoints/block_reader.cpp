@@ -2,6 +2,7 @@
 #include "block_reader.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "kernels/threads.h"
@@ -10,9 +11,12 @@
 namespace lt::checkpoint {
 
 BlockReader::BlockReader(std::vector<Block> blocks) : blocks_(std::move(blocks)) {
-  const auto processors = static_cast<int>(kernels::usable_processors().size());
-  const auto count = std::min(static_cast<std::size_t>(std::clamp(processors, 1, kMostThreads)), blocks_.size());
-  for (std::size_t t = 0; t < count; ++t) threads_.emplace_back([this] { run(); });
+  const auto budget = static_cast<std::size_t>(std::clamp(kernels::threads(), 1, kMostThreads));
+  try {
+    while (threads_.size() < std::min(budget, blocks_.size())) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {  // the host gives no more threads; those that run are enough
+    if (threads_.empty()) throw;
+  }
 }
 
 BlockReader::~BlockReader() {

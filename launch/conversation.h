@@ -31,9 +31,9 @@ class EndOfTurn {
 GenerationTiming converse(LoadedModel& loaded, const ChatTemplate& chat, const SamplingOptions& sampling,
                           const std::vector<std::string>& stops);
 
-// The tokens of a prompt. Throws UsageError for tokens outside the model's vocabulary.
 // Warns on standard error if `what` has more tokens than the model has positions, and says how many are cut.
 void warn_of_cut(const std::string& what, const Tokenizer::Ids& tokens, const LoadedModel& loaded);
+// The tokens of a prompt. Throws UsageError for tokens outside the model's vocabulary.
 Tokenizer::Ids tokens_of(const std::string& text, const LoadedModel& loaded);
 
 }  // namespace lt::launch

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) decode_kernel(Call<T> x, At
     x.rotation.angle(position, d, D, cosines[d], sines[d]);
   }
   let_next_kernel_start();
-  wait_for_earlier_kernels();  // past_B is older than the kernel before, which computes qkv
+  wait_for_earlier_kernels();  // past_B is older than all kernels that still run
   // Fetches keys and values, either the new token's or the others.
   Packed<T> k[kKeysAtOnce], v[kKeysAtOnce];
   const auto fetch = [&](Size base, bool of_new_token) {
@@ -213,12 +213,12 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) decode_kernel(Call<T> x, At
 }
 
 template <class T, int kLanes, int kQueries>
-void launch(CudaStream stream, const Call<T>& x, const AttentionShape& s) {
+void launch(CudaStream stream, const Call<T>& x, const AttentionShape& s, bool clusters) {
   constexpr int D = kLanes * kPack<T>;
   static_assert(kQueries * D <= kParts * kDecodeThreads);
   const Size groups = s.B * s.H / kQueries;
   const auto clustered = decode_kernel<T, kLanes, kQueries, true>;
-  if (takes_clusters(stream, clustered))
+  if (clusters && runs_new_code(stream, clustered))
     return launch_in_parts<kParts>(stream, clustered, groups, kDecodeThreads, x, s);
   launch_early(stream, decode_kernel<T, kLanes, kQueries, false>, groups * kParts, kDecodeThreads, x, s);
   join_kernel<T, D, kQueries>
@@ -227,7 +227,7 @@ void launch(CudaStream stream, const Call<T>& x, const AttentionShape& s) {
 }
 
 template <class T, int kLanes>
-void launch_for_queries(CudaStream stream, const AttentionCached& call) {
+void launch_for_queries(CudaStream stream, const AttentionCached& call, bool clusters) {
   const Call<T> x{static_cast<T*>(call.out_BTHD),
                   static_cast<const T*>(call.qkv),
                   static_cast<T*>(call.k_cache),
@@ -239,30 +239,30 @@ void launch_for_queries(CudaStream stream, const AttentionCached& call) {
                   {call.rope_base, call.rope_scaling},
                   static_cast<float*>(call.workspace)};
   switch (cached_queries_at_once(call.shape)) {
-    case 4: return launch<T, kLanes, 4>(stream, x, call.shape);
-    case 2: return launch<T, kLanes, 2>(stream, x, call.shape);
-    default: launch<T, kLanes, 1>(stream, x, call.shape);
+    case 4: return launch<T, kLanes, 4>(stream, x, call.shape, clusters);
+    case 2: return launch<T, kLanes, 2>(stream, x, call.shape, clusters);
+    default: launch<T, kLanes, 1>(stream, x, call.shape, clusters);
   }
 }
 
 template <class T>
-bool launch_for_head(CudaStream stream, const AttentionCached& call) {
+bool launch_for_head(CudaStream stream, const AttentionCached& call, bool clusters) {
   switch (call.shape.D / kPack<T>) {
-    case 8: return launch_for_queries<T, 8>(stream, call), true;
-    case 16: return launch_for_queries<T, 16>(stream, call), true;
-    case 32: return launch_for_queries<T, 32>(stream, call), true;
+    case 8: return launch_for_queries<T, 8>(stream, call, clusters), true;
+    case 16: return launch_for_queries<T, 16>(stream, call, clusters), true;
+    case 32: return launch_for_queries<T, 32>(stream, call, clusters), true;
     default: return false;
   }
 }
 
 }  // namespace
 
-bool attention(CudaStream stream, const AttentionCached& call) {
+bool attention(CudaStream stream, const AttentionCached& call, bool clusters) {
   if (call.shape.T != 1 || call.shape.D % 8 != 0 || !aligned(call.qkv, call.k_cache, call.v_cache)) return false;
   switch (call.dtype) {
-    case DType::bf16: return launch_for_head<bf16>(stream, call);
-    case DType::f16: return launch_for_head<f16>(stream, call);
-    case DType::f32: return launch_for_head<float>(stream, call);
+    case DType::bf16: return launch_for_head<bf16>(stream, call, clusters);
+    case DType::f16: return launch_for_head<f16>(stream, call, clusters);
+    case DType::f32: return launch_for_head<float>(stream, call, clusters);
     default: return false;
   }
 }

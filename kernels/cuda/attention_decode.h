@@ -5,7 +5,7 @@
 
 namespace lt::kernels::decode {
 
-// Returns false, and does nothing, for other calls.
-bool attention(CudaStream stream, const AttentionCached& call);
+// Returns false, and does nothing, for other calls. The same bits without `clusters`, as on devices that have none.
+bool attention(CudaStream stream, const AttentionCached& call, bool clusters = true);
 
 }  // namespace lt::kernels::decode

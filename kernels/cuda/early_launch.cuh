@@ -21,6 +21,19 @@ __device__ inline void wait_for_earlier_kernels() {
   cudaGridDependencySynchronize();
 #endif
 }
+// Whether the device runs code that was compiled for compute capability 9.0 or above, judged by one kernel of the
+// build: all have such code or none. Code for older devices has neither of these functions, nor clusters.
+template <class... Parameters>
+bool runs_new_code(CudaStream stream, void (*kernel)(Parameters...)) {
+  static thread_local int device = -1;
+  static thread_local bool is_new = false;
+  if (device != stream.device) {
+    cudaFuncAttributes code{};
+    LT_CUDA(cudaFuncGetAttributes(&code, kernel));
+    device = stream.device, is_new = code.ptxVersion >= 90;
+  }
+  return is_new;
+}
 inline cudaLaunchAttribute early_attribute() {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -33,7 +46,7 @@ void launch_early(CudaStream stream, void (*kernel)(Parameters...), Size blocks,
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks)), config.blockDim = dim3(static_cast<unsigned>(threads));
   config.stream = stream_of(stream);
-  config.attrs = &early, config.numAttrs = 1;
+  config.attrs = &early, config.numAttrs = runs_new_code(stream, kernel) ? 1 : 0;
   LT_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 

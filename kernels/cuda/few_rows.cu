@@ -143,6 +143,9 @@ void multiply_few_rows(CudaStream stream, const FewRows& p) {
   if (!can_multiply_few_rows(p.dtype, p.M, p.K) || !aligned(p.a_MK, p.b, p.norm_w_K) || p.N > 1 << 27) {
     throw InternalError("kernels", "multiply_few_rows: expected at most 8 aligned rows of whole packs");
   }
+  if (p.gated && (p.norm_w_K == nullptr || p.bias_N != nullptr || p.add_MN != nullptr)) {
+    throw InternalError("kernels", "multiply_few_rows: expected a norm before gates, and nothing added to them");
+  }
   dispatch_float(p.dtype, [&]<class T>() {
     if constexpr (!std::is_same_v<T, double>) {
       const auto of = [](const void* x) { return static_cast<const T*>(x); };

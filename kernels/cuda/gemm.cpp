@@ -333,7 +333,7 @@ void gemm_with_passes(CudaStream stream, const Gemm& g) {
 }
 
 // Generation's products. Returns false, and does nothing, for others.
-bool multiply_few_rows(CudaStream stream, const Gemm& g) {
+bool try_few_rows(CudaStream stream, const Gemm& g) {
   const bool is_plain = g.settings.constant_weights && g.transpose_b && !g.transpose_a && !g.accumulate && !g.pinned &&
                         g.batch == 1 && g.alpha == 1 && g.out == g.dtype && !has_passes(g);
   const bool is_contiguous =
@@ -349,7 +349,7 @@ bool multiply_few_rows(CudaStream stream, const Gemm& g) {
 template <>
 void gemm(CudaStream stream, const Gemm& g) {
   require_plain_factor(g);
-  if (g.M == 0 || g.N == 0 || g.batch == 0 || multiply_few_rows(stream, g)) return;
+  if (g.M == 0 || g.N == 0 || g.batch == 0 || try_few_rows(stream, g)) return;
   if (g.settings.constant_weights && g.M <= kMostFewRows && g.gelu_input_MN != nullptr)
     return gemm_in_passes(stream, g);
   if (has_passes(g)) return gemm_with_passes(stream, g);

@@ -262,7 +262,8 @@ __global__ void __launch_bounds__(kPickThreads) pick_kernel(PickTokens call, Cho
   call.ids_R[r] = token;
   ++call.picks_R[r];
   if (seen != nullptr) seen[token] = 1;
-  if (call.lengths_R[r] < call.most_length) ++call.lengths_R[r];
+  const std::int32_t longer = call.lengths_R[r] + 1;
+  call.lengths_R[r] = longer < call.most_length ? longer : static_cast<std::int32_t>(call.most_length);
 }
 
 template <class T, int kBlocks>
@@ -279,7 +280,7 @@ void pick_tokens(CudaStream stream, const PickTokens& call) {
   const Choice choice{static_cast<float>(call.temperature), static_cast<float>(call.top_p),
                       static_cast<float>(call.min_p), call.top_k};
   dispatch_float(call.dtype, [&]<class T>() {
-    const bool cuts = call.V >= kLongRow && takes_clusters(stream, pick_kernel<T, kParts>);
+    const bool cuts = call.V >= kLongRow && runs_new_code(stream, pick_kernel<T, kParts>);
     cuts ? launch_pick<T, kParts>(stream, call, choice) : launch_pick<T, 1>(stream, call, choice);
   });
   check_launch("pick_tokens");

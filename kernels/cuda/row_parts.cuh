@@ -9,7 +9,8 @@
 
 namespace lt::kernels {
 
-// All functions must be called by all threads of all kBlocks blocks. Values are the same in all threads of a block.
+// synchronize(), over_parts() and before_part() must be called by all threads of all kBlocks blocks, with values that
+// are the same in all threads of a block.
 template <int kBlocks>
 struct RowParts {
   static constexpr int kCount = kBlocks;
@@ -62,23 +63,8 @@ struct RowParts {
   }
 };
 
-// Whether the device runs clusters, and this build's code of the kernel has them: code for older devices that is
-// compiled at the start has not.
-template <class... Parameters>
-bool takes_clusters(CudaStream stream, void (*kernel)(Parameters...)) {
-  static thread_local int device = -1;
-  static thread_local bool takes = false;
-  if (device != stream.device) {
-    int launches = 0;
-    cudaFuncAttributes code{};
-    LT_CUDA(cudaDeviceGetAttribute(&launches, cudaDevAttrClusterLaunch, stream.device));
-    LT_CUDA(cudaFuncGetAttributes(&code, kernel));
-    device = stream.device, takes = launches != 0 && code.ptxVersion >= 90;
-  }
-  return takes;
-}
-
-// Launches kBlocks blocks for each of `rows` rows, as a cluster. The kernel starts early (early_launch.cuh).
+// Launches kBlocks blocks for each of `rows` rows, as a cluster, which needs runs_new_code(). The kernel starts early
+// (early_launch.cuh).
 template <int kBlocks, class... Parameters, class... Arguments>
 void launch_in_parts(CudaStream stream, void (*kernel)(Parameters...), Size rows, int threads, Arguments... arguments) {
   cudaLaunchAttribute attributes[2]{early_attribute()};
@@ -87,7 +73,7 @@ void launch_in_parts(CudaStream stream, void (*kernel)(Parameters...), Size rows
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(rows * kBlocks)), config.blockDim = dim3(static_cast<unsigned>(threads));
   config.stream = stream_of(stream);
-  config.attrs = attributes, config.numAttrs = kBlocks > 1 ? 2 : 1;
+  config.attrs = attributes, config.numAttrs = kBlocks > 1 ? 2 : runs_new_code(stream, kernel) ? 1 : 0;
   LT_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 

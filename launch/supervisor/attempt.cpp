@@ -43,7 +43,6 @@ struct Child {
       closed = count == 0;
       const std::string_view text(bytes.data(), static_cast<std::size_t>(count));
       output.write(words.pass(text));
-      if (closed) output.write(words.finish());
       for (const char c : text) {
         if (c == '\n') {
           cause.read(line);
@@ -84,6 +83,7 @@ class Attempt {
     }
     clean_up();
     read_errors();
+    for (Child& child : children_) output_.write(child.words.finish());
     // Overrides the launcher's own code. Among plain processes, the first failure determines the code.
     if (killed_ && (has_launcher_ || code_ == 0)) code_ = 128 + SIGKILL;
     return {code_, children_[first_failed_].cause.text(code_, who_failed()), std::min(first_end_, now_s())};

@@ -83,7 +83,8 @@ class Tokenizers(training.TrainingTest):
     def test_data_of_several_tokenizers_is_refused(self):
         a, b, c = (self.prepared(name, byte_level(added)) for name, added in (("a", "</s>"), ("b", "<eos>"), ("c", "</s>")))
         (c / "tokenizer.json").write_text(rewritten(byte_level("</s>")))
-        hint = "what has no tokenizer.json counts as bytes: it belongs beside foreign token files, and into the model's folder"
+        hint = ("token files without a tokenizer.json count as bytes; put the tokenizer.json beside them, or into the "
+                "Hugging Face folder of model.from")
 
         def refused(key, found, *options, first="data.train"):
             done = self.train(*options, "--train.eval_every=1", model=MODEL, run="refused", steps=1)

@@ -3,6 +3,7 @@
 
 #include "kernels/attention_options.h"
 #include "kernels/attention_tolerance.h"
+#include "kernels/cuda/attention_decode.h"
 #include "kernels/device_array.h"
 
 using namespace lt;
@@ -75,12 +76,12 @@ TEST_CASE("attention on CUDA: one token of sequences of any lengths, with split 
   }
 }
 
-TEST_CASE("attention on CUDA: a sequence gets the same bits beside others", "[cuda]") {
+TEST_CASE("attention on CUDA: a sequence gets the same bits beside others, and without clusters", "[cuda]") {
   if (!has_gpu()) return;
   const Size capacity = 700;
   const AttentionShape one{1, 1, 8, 2, 64}, four{4, 1, 8, 2, 64};
   const Array row = Array::random(DType::bf16, one.row(), 1), cache = Array::random(DType::bf16, capacity * 128, 2);
-  const auto outputs = [&](const AttentionShape& s) {
+  const auto outputs = [&](const AttentionShape& s, bool clusters) {
     const auto repeated = [&](const Array& x) {
       Array all(x.dtype(), s.B * x.count());
       for (Size i = 0; i < all.count(); ++i) all.set(i, x[i % x.count()]);
@@ -90,11 +91,12 @@ TEST_CASE("attention on CUDA: a sequence gets the same bits beside others", "[cu
     DeviceArray workspace(kernels::attention_cached_workspace(DeviceType::cuda, DType::bf16, s));
     kernels::AttentionCached call{DType::bf16, s, 0.2, out.data(), qkv.data(), k.data(), v.data(), capacity, 650};
     call.workspace = workspace.data();
-    kernels::attention_cached(gpu_stream(), call);
+    REQUIRE(kernels::decode::attention(gpu_stream(), call, clusters));
     Array all(DType::bf16, s.B * 8 * 64);
     out.read(all);
     return all;
   };
-  const Array alone = outputs(one), beside = outputs(four);
+  const Array alone = outputs(one, true), beside = outputs(four, true);
+  CHECK(outputs(one, false).same_bits(alone));
   for (Size i = 0; i < beside.count(); ++i) REQUIRE(beside[i] == alone[i % alone.count()]);
 }

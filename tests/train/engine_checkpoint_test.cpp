@@ -89,6 +89,23 @@ TEST_CASE("load: where every checkpoint is damaged the engine is as it began, an
   CHECK(differing() == 0);
 }
 
+TEST_CASE("an engine that draws no weights has those of any other after initialise()", "[train]") {
+  const nn::TransformerSpec spec{.layers = 2, .heads = 2, .width = 16, .vocab = 256, .max_seq = 8};
+  nn::Gpt2 first(spec), second(spec);
+  const Engine drawn(first, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8});
+  Engine later(second, Group(), {}, AdamW{}, {.micro_batch = 1, .seq = 8, .initial_weights = false});
+  const auto all_equal = [&] {
+    const auto expected = drawn.shard_map().needed, found = later.shard_map().needed;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (found[i].values.to_vector<float>() != expected[i].values.to_vector<float>()) return false;
+    }
+    return true;
+  };
+  CHECK(!all_equal());
+  later.initialise();
+  CHECK(all_equal());
+}
+
 TEST_CASE("save: the loss scale goes on where it was, and begins anew after another dtype", "[train]") {
   const TempFolder folder;
   const auto engine_in = [](nn::Model& model, DType dtype) {

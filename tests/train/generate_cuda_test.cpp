@@ -89,6 +89,34 @@ TEST_CASE("cuda: texts that grow between steps take back the step that the devic
   }
 }
 
+TEST_CASE("cuda: a text that ends where it fills the window leaves the others alone", "[cuda]") {
+  if (!has_gpu()) return;
+  for (const char* const family : {"gpt2", "llama"}) {
+    const nn::TransformerSpec spec = tiny(family);
+    const auto there = model_of(spec, DType::f32, kGpu), here = model_of(spec);
+    const auto from = here->all_parameters(), to = there->all_parameters();
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      copy(to[i].parameter->tensor().detach(), from[i].parameter->tensor().detach());
+    }
+    for (const Size length : {spec.max_seq - 6, spec.max_seq - 1}) {  // a graph with a step ahead, and none yet
+      CAPTURE(family, length);
+      const auto texts = [&](nn::Transformer& model) {
+        Generator generator(model, 3, {.temperature = 0});
+        generator.append(0, Tokens(static_cast<std::size_t>(length), 3));
+        generator.append(1, {4, 5}), generator.append(2, Tokens(static_cast<std::size_t>(length - 3), 6));
+        std::vector<Tokens> all;
+        for (Size step = 0; step < 14; ++step) {
+          all.push_back(generator.step());
+          if (length + step + 1 == spec.max_seq) generator.end(0);
+          all.back().erase(all.back().begin());
+        }
+        return all;
+      };
+      CHECK(texts(*there) == texts(*here));
+    }
+  }
+}
+
 TEST_CASE("cuda: the planned peak of generation is that of the run", "[cuda]") {
   if (!has_gpu()) return;
   for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {

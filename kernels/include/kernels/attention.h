@@ -88,7 +88,9 @@ struct AttentionCached {
   void *k_cache, *v_cache;  // [B, capacity, G*D]
   Size capacity;
   Size past = 0;                         // tokens of each sequence in the cache
-  const std::int32_t* past_B = nullptr;  // given for T = 1: each sequence's own number, in place of `past`
+  // Given for T = 1: each sequence's own number, in place of `past`. On CUDA it must be older than the last kernel that
+  // was not launched early (cuda/early_launch.cuh): embedding, at the beginning of a step.
+  const std::int32_t* past_B = nullptr;
   double rope_base = 0;                  // 0: no rotation
   RopeScaling rope_scaling{};
   void* workspace = nullptr;  // CUDA: attention_cached_workspace() bytes

@@ -31,6 +31,8 @@ Tensor Transformer::hidden(const Tensor& tokens, DecodeState* state, const Tenso
   return x;
 }
 
+Tensor Transformer::Head::logits(const Tensor& x, const Tensor& table) const { return ops::linear(norm(x), table); }
+
 Tensor Transformer::head_table() const { return spec_.tied() ? embed_->table() : head_->weight(); }
 
 Tensor Transformer::loss(const Batch& batch) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/readable.h"
+#include "io/utf8.h"
 #include "io/whole_file.h"
 #include "libtrain/error.h"
 
@@ -37,7 +38,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
 bool is_tokenizer_file(std::string_view path) {
   if (std::ranges::find(kNames, path) != std::end(kNames)) return true;
-  if (!path.starts_with(kTemplates)) return false;
+  if (!path.starts_with(kTemplates) || !is_utf8(path)) return false;  // manifests are JSON
   path.remove_prefix(kTemplates.size());
   return path.size() > kTemplate.size() && path.ends_with(kTemplate) && path.front() != '.' &&
          path.find('/') == std::string_view::npos && path.find('\0') == std::string_view::npos;

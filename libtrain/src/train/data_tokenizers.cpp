@@ -79,8 +79,8 @@ void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTo
     throw UsageError("data",
                      fmt::format("{}: expected the tokenizer of {}, {}, found {}", other.key, expected.key,
                                  shown(expected), shown(other)),
-                     "what has no tokenizer.json counts as bytes: it belongs beside foreign token files, and into the "
-                     "model's folder");
+                     "token files without a tokenizer.json count as bytes; put the tokenizer.json beside them, or into "
+                     "the Hugging Face folder of model.from");
   }
 }
 

@@ -175,6 +175,11 @@ struct Generator::Impl {
     graph->launch(stream);
   }
 
+  // An ended row may hold as many tokens as the cache. Its steps mean nothing, but need a place for their keys.
+  std::int32_t length_on_device(Size held) const {
+    return static_cast<std::int32_t>(std::clamp<Size>(held, 0, capacity - 1));
+  }
+
   // The tokens that pick() has written come to the host.
   void send_picked() {
     Picked& to = picked[static_cast<std::size_t>(enqueued++ % 2)];
@@ -189,7 +194,7 @@ struct Generator::Impl {
     std::vector<std::int32_t> last, held;
     for (const RowText& own : texts) {
       last.push_back(own.text.empty() ? 0 : static_cast<std::int32_t>(own.text.back()));
-      held.push_back(static_cast<std::int32_t>(own.held));
+      held.push_back(length_on_device(own.held));
     }
     copy(ids, numbers(last, ids.shape(), device));
     copy(lengths, numbers(held, lengths.shape(), device));
@@ -234,7 +239,7 @@ struct Generator::Impl {
       std::vector<std::int32_t> before;  // pick() counts them up
       for (const RowText& own : texts) {
         const bool is_read = own.unread() == 0;
-        before.push_back(static_cast<std::int32_t>(std::max<Size>(0, is_read ? own.held - 1 : own.held)));
+        before.push_back(length_on_device(is_read ? own.held - 1 : own.held));
       }
       copy(lengths, numbers(before, {rows()}, device));
       pick();

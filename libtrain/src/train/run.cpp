@@ -268,6 +268,10 @@ void Run::load_from(const MemoryRestore& memory) {
   start.memory_step = seal.step;
   start.checkpoint = {};
   start.checkpoint.state.data_tokens = seal.data_tokens;
+  collectively(control, [&] {
+    const checkpoint::Listing* const newest = checkpoint::newest_valid(start.candidates);
+    if (newest != nullptr) start.checkpoint.state.config_hash = checkpoint::read_state(newest->path).config_hash;
+  });
 }
 
 namespace {

@@ -57,7 +57,7 @@ class Transformer : public Model {
   };
   struct Head : Module {
     virtual Tensor norm(const Tensor& x) const = 0;
-    virtual Tensor logits(const Tensor& x, const Tensor& table) const = 0;  // norm(x) table^T
+    virtual Tensor logits(const Tensor& x, const Tensor& table) const;  // norm(x) table^T
     // Undefined if the head uses the embedding's table.
     virtual Tensor weight() const = 0;
   };

@@ -31,18 +31,19 @@ struct GenerationTiming {
   double prefill_s = 0, decode_s = 0;
 };
 
+// How many of a text's last tokens are read where a model of `max_seq` positions generates the next one.
+inline Size tokens_kept(Size tokens, Size max_seq) {
+  return tokens <= max_seq ? tokens : max_seq < 2 ? 1 : max_seq / 2;
+}
+
 // Sequences that grow side by side, each with its own length. Row r is continuation r % options.continuations of prompt
 // r / options.continuations. Its random numbers are a function of the seed and these two; its logits do not depend on
 // the other rows where matrix products of several rows give each row the bits that it gets alone: on CUDA up to 8 rows.
 // The keys and values of model.max_seq tokens of each row stay in memory, in the model's dtype. A text that leaves no
 // room is cut from the left. If it passes max_seq, the window slides: its last half is read again.
 // temperature and top_k must not be negative, top_p must be in [0, 1], min_p in [0, 1] and repetition_penalty above 0.
-// None of this is checked. The model's parameters must be in place, and stay there.
-// How many of a text's last tokens are read where a model of `max_seq` positions generates the next one.
-inline Size tokens_kept(Size tokens, Size max_seq) {
-  return tokens <= max_seq ? tokens : max_seq < 2 ? 1 : max_seq / 2;
-}
-
+// None of this is checked. The model's parameters must be in place, and stay there unchanged: on CUDA the device may
+// still read them after step() has returned, until the next step() or the destructor.
 class Generator {
  public:
   using Tokens = std::vector<std::uint32_t>;
