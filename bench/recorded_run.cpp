@@ -58,7 +58,8 @@ RunFolder::~RunFolder() {
 }
 
 RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolder& folder)
-    : run_(only_steps(given, folder), world) {
+    : model_(nn::make_transformer(model_spec(only_steps(given, folder)))),
+      run_(only_steps(given, folder), world, *model_, nullptr) {
   collectively(run_.control, [&] {
     if (world.rank() != 0) return;
     sinks_.push_back(make_csv_sink(run_.config.run.dir + "/metrics.csv"));
@@ -101,8 +102,8 @@ double RecordedRun::timed_step(RecordMode mode) {
 Batch RecordedRun::next_batch() {
   const ActivityScope activity(Activity::data);
   const MemoryScope owner(MemoryOwner::data);
-  run_.data->seek(0);
-  return run_.data->next();
+  run_.batches->seek(0);
+  return run_.batches->next();
 }
 
 std::map<std::string, Size> RecordedRun::files() const {

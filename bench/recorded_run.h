@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/nn/models.h"
 #include "libtrain/train/config.h"
 #include "profile/activity_clock.h"
 #include "record/sink.h"
@@ -62,6 +63,7 @@ class RecordedRun {
   double timed_step(RecordMode mode);
   Written written();
 
+  const std::unique_ptr<nn::Transformer> model_;
   Run run_;
   ActivityClock clock_{run_.device()};
   std::vector<std::unique_ptr<Sink>> sinks_;  // on rank 0 only

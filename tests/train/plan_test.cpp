@@ -59,7 +59,7 @@ Use run(const Config& config) {
   const Batch batch = zeros(shape.samples(), shape.seq);
   const bool evaluates = config.train.eval_every > 0;
   const Batch validation = evaluates ? zeros(shape.micro_batch, shape.seq) : Batch{};
-  const RunBatches shapes = batches_on_meta(shape, config);
+  const RunBatches shapes = batches_on_meta(*model, shape, config);
   engine.rehearse(shapes.step, shapes.evaluation);
   reset_memory_peak(device());
   Use use;

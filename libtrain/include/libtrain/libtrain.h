@@ -3,6 +3,7 @@
 
 #include "libtrain/comm/program.h"
 #include "libtrain/comm/world.h"
+#include "libtrain/data/batch_source.h"
 #include "libtrain/data/data.h"
 #include "libtrain/error.h"
 #include "libtrain/nn/layers.h"

@@ -61,6 +61,11 @@ std::vector<NamedParameter> Model::all_parameters() const {
   return result;
 }
 
+Batch Model::batch_on_meta(Size samples, Size seq) const {
+  const Shape shape{samples, seq};
+  return {Tensor::empty(shape, DType::i32, kMeta), Tensor::empty(shape, DType::i32, kMeta)};
+}
+
 Size Model::parameter_count() const {
   Size count = 0;
   for (const NamedParameter& entry : all_parameters()) count += entry.parameter->shape().elements();

@@ -1,9 +1,12 @@
 // The chain of layers that all families share: embedding, blocks, and a head that computes the loss in chunks. Also
 // generation with a cache.
+#include <fmt/format.h>
+
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/tensor/autograd.h"
 #include "nn/lora.h"
+#include "nn/model_family.h"
 
 namespace lt::nn {
 
@@ -91,6 +94,21 @@ double Transformer::flops_per_token(Size seq) const {
   if (has_adapters(spec_)) frozen += head;
   return 3 * (2 * weights + 4 * static_cast<double>(spec_.layers * spec_.heads * spec_.head_dim) * seen + 2 * head) -
          2 * frozen;
+}
+
+ModelFacts Transformer::facts(Size seq) const {
+  const auto counted = [](Size count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  const std::string layers = counted(spec_.layers, "layer");
+  return {.name = fmt::format("{} {} x {}", spec_.family, layers, spec_.width),
+          .details = fmt::format("{}: {}, {}, {}, width {}, ffn {}, vocab {}", spec_.family, layers,
+                                 counted(spec_.heads, "head"), counted(spec_.kv_heads, "kv_head"), spec_.width,
+                                 spec_.ffn, spec_.vocab),
+          .vocab = spec_.vocab,
+          .flops_per_token = flops_per_token(seq),
+          .head_dim = spec_.head_dim,
+          .gated_ffn = find_family(spec_.family).gated_ffn};
 }
 
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec) {

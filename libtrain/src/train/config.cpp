@@ -153,6 +153,7 @@ Config config_from_toml(const std::string& text, const std::string& source) {
 std::string to_toml(const Config& config) {
   std::string text, section;
   for (const Key& key : schema()) {
+    if (config.model.is_programs_own && key.section == "model") continue;
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
     // data.epochs stands in place of train.steps, and a file that gives both is refused.
     const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";

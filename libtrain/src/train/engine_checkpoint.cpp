@@ -58,6 +58,11 @@ void load_base(Engine& engine, const checkpoint::BaseWeights& base, const Group&
   engine.parameters_changed();
 }
 
+std::string model_description(const nn::Model& model, Size seq) {
+  const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model);
+  return transformer == nullptr ? "{}" : checkpoint::model_to_json(transformer->spec(), seq);
+}
+
 checkpoint::RunState state_of(const Engine& engine) {
   const LossScale scale = engine.loss_scale();
   checkpoint::RunState state;
@@ -109,10 +114,7 @@ std::string save(Engine& engine, const std::string& directory, const Group& grou
   checkpoint::RunState state = state_of(engine);
   state.seed = engine.options().seed;
   state.tokenizer = tokenizer;
-  // `ltrain sample` and `export` need the description. Only its own program can read a custom model.
-  if (const auto* transformer = dynamic_cast<const nn::Transformer*>(&engine.model())) {
-    state.model = checkpoint::model_to_json(transformer->spec(), engine.options().seq);
-  }
+  state.model = model_description(engine.model(), engine.options().seq);
   return checkpoint::save(directory, engine.shard_map(), state, group, {.keep = keep, .version_1 = true});
 }
 

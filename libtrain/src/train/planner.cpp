@@ -11,9 +11,6 @@
 #include "libtrain/train/generate.h"
 #include "libtrain/train/run_options.h"
 #include "memory/workspace.h"
-#include "model_json.h"
-#include "nn/model_family.h"
-#include "record/short_text.h"
 #include "train/copy_slots.h"
 #include "train/engine_checkpoint.h"
 #include "train/measured_rates.h"
@@ -24,11 +21,6 @@
 
 namespace lt {
 namespace {
-
-Tensor meta_tokens(Size samples, Size seq) {
-  const MemoryScope owner(MemoryOwner::data);
-  return Tensor::empty({samples, seq}, DType::i32, kMeta);
-}
 
 constexpr int kMaxRanks = 1 << 20;
 
@@ -80,7 +72,7 @@ DeviceModel model_of(const PlanMachine& machine) {
 }
 
 // Times the second step. The first one is not typical: some collectives start in one step and end in the next.
-void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const nn::TransformerSpec& spec,
+void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const nn::ModelFacts& facts,
                    const Batch& batch, StepSchedule* schedule) {
   const DeviceModel device = model_of(machine);
   plan.machine = machine;
@@ -91,13 +83,12 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
                                          machine.cores));
   }
   DeviceUse use{
-      device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, spec.head_dim};
+      device, {plan.ranks, plan.machine.ranks_per_node}, machine.cores, engine.options().dtype, facts.head_dim};
   if (device.overlaps) use.loss_to_transfer = kLossToTransfer, use.loss_to_waiting = kLossToWaiting;
   if (machine.rates != nullptr) {
     const DType dtype = use.dtype == DType::f16 ? (device.overlaps ? DType::bf16 : DType::f32) : use.dtype;
     use.rates = std::make_shared<RunRates>(
-        *machine.rates,
-        RatesUse{dtype, batch.inputs.dim(1), spec.head_dim, nn::find_family(spec.family).gated_ffn, machine.cores});
+        *machine.rates, RatesUse{dtype, engine.batch_shape().seq, facts.head_dim, facts.gated_ffn, machine.cores});
   }
   const auto clock = std::make_shared<StepClock>(use);
   const TimelineScope timeline(clock);
@@ -117,7 +108,7 @@ void add_rates(Plan& plan) {
   const double seconds = plan.step_time.total_ms() / 1e3;
   plan.tokens_per_s = static_cast<double>(plan.tokens_per_step) / seconds;
   const double dense_flops = find_device_model(plan.machine.device).dense_tflops_bf16 * 1e12;
-  if (dense_flops > 0 && plan.dtype != "f32")
+  if (dense_flops > 0 && plan.flops_per_token > 0 && plan.dtype != "f32")
     plan.mfu = plan.tokens_per_s / plan.ranks * plan.flops_per_token / dense_flops;
 }
 
@@ -160,10 +151,13 @@ PlanMachine measured_machine(const std::vector<std::string>& files, const std::s
   return machine;
 }
 
-RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
+RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config) {
+  const MemoryScope owner(MemoryOwner::data);
   const auto batch = [&](Size samples) {
-    Batch made{meta_tokens(samples, shape.seq), meta_tokens(samples, shape.seq)};
-    if (config.data.documents == "mask") made.document_starts = meta_tokens(samples, shape.seq);
+    Batch made = model.batch_on_meta(samples, shape.seq);
+    if (config.data.documents == "mask") {
+      made.document_starts = Tensor::empty({samples, shape.seq}, DType::i32, kMeta);
+    }
     return made;
   };
   RunBatches batches{batch(shape.samples()), {}};
@@ -173,45 +167,56 @@ RunBatches batches_on_meta(const BatchShape& shape, const Config& config) {
 
 namespace {
 
+void require_ranks(int ranks) {
+  if (ranks >= 1 && ranks <= kMaxRanks) return;
+  throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
+}
+
+Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) {
+  require_ranks(ranks);
+  return with_accum(resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda), ranks);
+}
+
 // Every rank uses the same memory, so planning one rank is enough.
-Plan plan_with(const Config& given, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
-  if (ranks < 1 || ranks > kMaxRanks) {
-    throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
-  }
-  const Config config = with_accum(resolve(given, machine.device == "cpu" ? DeviceType::cpu : DeviceType::cuda), ranks);
-  const auto model = nn::make_transformer(model_spec(config));
+Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMachine& machine, StepSchedule* schedule) {
   StepOptions options = step_options(config);
   const Device device = meta_for(options.device);
   options.device = device;
   const MemoryUse before = memory_live(device);
   std::unique_ptr<Engine> made;
   name_origin(config, [&] {
-    made = std::make_unique<Engine>(*model, Group::meta(0, ranks, target_of(device)), parallel_options(config),
+    made = std::make_unique<Engine>(model, Group::meta(0, ranks, target_of(device)), parallel_options(config),
                                     optimizers_of(config), options);
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
+  const nn::ModelFacts facts = model.facts(shape.seq);
   Plan plan;
   plan.ranks = ranks, plan.shard_size = config.parallel.shard_size, plan.dtype = config.train.dtype;
   plan.micro_batch = config.train.micro_batch, plan.accum = config.train.accum, plan.seq = config.train.seq;
   plan.steps = config.data.epochs > 0 ? 0 : config.train.steps;  // epochs depend on the data
-  const RunBatches batches = batches_on_meta(shape, config);
+  const RunBatches batches = batches_on_meta(model, shape, config);
   engine.rehearse(batches.step, batches.evaluation);
   reset_memory_peak(device);
   take_comm_totals();
   engine.step(batches.step);
   plan.comm = take_comm_totals();
-  estimate_time(plan, machine, engine, model->spec(), batches.step, schedule);
+  estimate_time(plan, machine, engine, facts, batches.step, schedule);
   if (batches.evaluation) engine.evaluate(*batches.evaluation);
   const Size stepping_bytes = memory_peak(device).total - before.total;
-  if (config.train.sample_every > 0) engine.with_parameters([&] { sample(*model, {0}, config.train.seed); });
+  if (config.train.sample_every > 0) {
+    auto* const transformer = dynamic_cast<nn::Transformer*>(&model);
+    if (transformer == nullptr) {
+      throw UsageError("config",
+                       fmt::format("train.sample_every: expected 0 with a model that is no transformer, got {}",
+                                   config.train.sample_every));
+    }
+    engine.with_parameters([&] { sample(*transformer, {0}, config.train.seed); });
+  }
   take_comm_totals();
 
-  const nn::TransformerSpec& spec = model->spec();
-  plan.model =
-      fmt::format("{}: {}, {}, {}, width {}, ffn {}, vocab {}", spec.family, counted(spec.layers, "layer"),
-                  counted(spec.heads, "head"), counted(spec.kv_heads, "kv_head"), spec.width, spec.ffn, spec.vocab);
-  plan.model_json = checkpoint::model_to_json(spec, config.train.seq);
+  plan.model = facts.details;
+  plan.model_json = model_description(model, config.train.seq);
   plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
   plan.ledger = memory_peak(device);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
@@ -234,11 +239,11 @@ Plan plan_with(const Config& given, int ranks, const PlanMachine& machine, StepS
   }
   plan.arena_live_bytes = in_arena.total;
   if (plan.peak_bytes > stepping_bytes + fixed_bytes) show_steps_in_arena(plan.ledger, in_arena);
-  plan.parameters = model->parameter_count();
-  plan.flops_per_token = model->flops_per_token(shape.seq);
+  plan.parameters = model.parameter_count();
+  plan.flops_per_token = facts.flops_per_token;
   plan.tokens_per_step = shape.global_tokens();
   add_rates(plan);
-  evaluate_device_memory(plan, find_strategy(config.parallel.strategy), static_cast<Size>(model->units().size()));
+  evaluate_device_memory(plan, find_strategy(config.parallel.strategy), static_cast<Size>(model.units().size()));
   const int shard_ranks = engine.parallel().shard_size == 0 ? ranks : engine.parallel().shard_size;
   evaluate_formulas(plan, config, engine.optimizer_groups(), static_cast<double>(engine.padded_parameters()),
                     static_cast<double>(engine.padded_trained()), shard_ranks);
@@ -248,11 +253,20 @@ Plan plan_with(const Config& given, int ranks, const PlanMachine& machine, StepS
 }  // namespace
 
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
-  return plan_with(given, ranks, machine, nullptr);
+  const Config config = resolved_for(given, ranks, machine);
+  return plan_with(*nn::make_transformer(model_spec(config)), config, ranks, machine, nullptr);
+}
+
+Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine) {
+  require_ranks(ranks);
+  Plan plan = plan_with(model, resolved, ranks, machine, nullptr);
+  for (const nn::NamedParameter& entry : model.all_parameters()) entry.parameter->bind({});
+  return plan;
 }
 
 Plan make_plan_with_schedule(const Config& given, int ranks, const PlanMachine& machine, StepSchedule& schedule) {
-  return plan_with(given, ranks, machine, &schedule);
+  const Config config = resolved_for(given, ranks, machine);
+  return plan_with(*nn::make_transformer(model_spec(config)), config, ranks, machine, &schedule);
 }
 
 }  // namespace lt

@@ -1,6 +1,7 @@
 // Resolves a configuration by filling in all derived values, and turns it into the options of each component.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,7 +58,12 @@ nn::TransformerSpec spec_of(const Config& config) {
   return spec;
 }
 
-void fill_in(Config& config, DeviceType automatic) {
+// Fills in the section [model] and the length of samples.
+void fill_in_model(Config& config) {
+  if (config.model.is_programs_own) {
+    config.train.seq = std::max<Size>(config.train.seq, 1);
+    return;
+  }
   const std::string& from = config.model.from;
   if (nn::has_adapters(config.model) && !from.empty()) checkpoint::find_base(from);  // here it is an error of its own
   const nn::TransformerSpec base = base_of(config), spec = completed(base, config.model);
@@ -83,6 +89,11 @@ void fill_in(Config& config, DeviceType automatic) {
     throw UsageError(
         "config", fmt::format("train.seq: expected at most model.max_seq {}, got {}", spec.max_seq, config.train.seq));
   }
+}
+
+void fill_in(Config& config, DeviceType automatic) {
+  fill_in_model(config);
+  const ModelConfig& model = config.model;
   if (config.train.device == "auto") config.train.device = automatic == DeviceType::cuda ? "cuda" : "cpu";
   if (config.parallel.backend == "nccl" && config.train.device != "cuda") {
     throw UsageError("config", "parallel.backend: expected auto or mpi on cpu, got nccl");
@@ -147,7 +158,7 @@ void fill_in(Config& config, DeviceType automatic) {
                                  config.data.epochs, config.train.steps));
   }
   const std::string& resume = config.checkpoint.resume;
-  if (!model.from.empty() && !nn::has_adapters(spec) && resume != "auto" && resume != "never") {
+  if (!model.from.empty() && !nn::has_adapters(model) && resume != "auto" && resume != "never") {
     throw UsageError("config",
                      fmt::format("model.from: expected none with checkpoint.resume={}, whose weights count, got {}",
                                  resume, model.from),

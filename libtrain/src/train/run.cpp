@@ -30,21 +30,18 @@
 
 namespace lt {
 
-Run::Run(const Config& resolved, const World& world)
-    : config(resolved),
-      world(world),
-      control(world.group().duplicate("trainer")),
-      model(nn::make_transformer(model_spec(resolved))) {
+Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given)
+    : config(resolved), world(world), control(world.group().duplicate("trainer")), model(model), batches(given) {
   started("model");
   StepOptions options;
   collectively(control, [&] {
     options = step_options_of_rank(config, world);
-    plan = make_plan(config, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});
+    plan = make_plan(model, config, world.size(), PlanMachine{.ranks_per_node = world.info().local_size});
   });
   started("plan");
   collectively(control, [&] { open_data(); });
   if (data != nullptr) data_files = identify_files(*data, control);
-  options.ignored_targets = data != nullptr && data->has_ignored_targets();
+  options.ignored_targets = batches != nullptr && batches->has_ignored_targets();
   options.initial_weights = false;  // load_state() draws them if none are loaded
   started("data");
   collectively(control, [&] {
@@ -59,10 +56,10 @@ Run::Run(const Config& resolved, const World& world)
   collectively(control, [&] {
     const Group group = group_for(world.group(), config, options.device);
     started("groups");
-    engine = std::make_unique<Engine>(*model, group, parallel_options(config), optimizers_of(config), options);
+    engine = std::make_unique<Engine>(model, group, parallel_options(config), optimizers_of(config), options);
     started("engine");
-    const RunBatches batches = batches_on_meta(engine->batch_shape(), config);
-    engine->rehearse(batches.step, batches.evaluation);
+    const RunBatches shapes = batches_on_meta(model, engine->batch_shape(), config);
+    engine->rehearse(shapes.step, shapes.evaluation);
     started("rehearsal");
   });
   collectively(control, [&] {
@@ -101,7 +98,8 @@ void Run::started(const char* stage) {
 
 // FLOPs per second, counted as in docs/metrics.md, over the data sheet's dense peak. Known for bf16 and f16 only.
 double Run::mfu(double tokens_per_s_per_rank) const {
-  return dense_flops_ > 0 ? tokens_per_s_per_rank * plan.flops_per_token / dense_flops_ : -1;
+  return dense_flops_ > 0 && plan.flops_per_token > 0 ? tokens_per_s_per_rank * plan.flops_per_token / dense_flops_
+                                                      : -1;
 }
 
 void Run::require_memory(Device device) const {
@@ -132,7 +130,11 @@ void Run::require_memory(Device device) const {
 void Run::open_data() {
   const TrainConfig& train = config.train;
   const std::vector<DataSource> sources = data_sources(config);
-  if (sources.empty() && train.steps > 0) {
+  if (batches != nullptr && !sources.empty()) {
+    throw UsageError("config",
+                     fmt::format("{}: expected none beside the program's own batches, got some", name_of_data(config)));
+  }
+  if (batches == nullptr && sources.empty() && train.steps > 0) {
     throw UsageError("config", "data.train: expected token files, got none",
                      "make them with: ltrain prepare --input FILE --tokenizer byte --out data");
   }
@@ -143,14 +145,18 @@ void Run::open_data() {
       if (!all.empty()) require_tokenizer(all.front(), all, TokenizerMatch::same);
     }
   }
-  DataOptions options{.vocab = model->spec().vocab};
+  DataOptions options{.vocab = model.facts(train.seq).vocab};
   if (config.data.documents == "mask" && !sources.empty())
     options.document_end = end_of_documents(config, tokenizer.get());
   const auto loader = [&](const std::string& key, const std::vector<DataSource>& from, Size accum, bool shuffle) {
     options.shuffle = shuffle;
     return open_loader(config, key, from, {train.micro_batch, accum, train.seq, world.rank(), world.size()}, options);
   };
-  if (!sources.empty()) data = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
+  if (!sources.empty()) {
+    opened_ = loader(name_of_data(config), sources, train.accum, config.data.shuffle);
+    batches = opened_.get();
+  }
+  data = dynamic_cast<const TokenLoader*>(batches);
   if (train.eval_every > 0) {
     if (config.data.val.empty()) {
       throw UsageError("config", "data.val: expected token files with train.eval_every, got none");
@@ -179,7 +185,7 @@ void Run::open_tokenizer(const std::string& folder) {
 void Run::require_same_data() const {
   const std::string from = start.memory_step > 0 ? "the copy in memory" : start.checkpoint.folder;
   const checkpoint::RunState& state = start.checkpoint.state;
-  const Size before = state.data_tokens, now = data == nullptr ? 0 : data->tokens();
+  const Size before = state.data_tokens, now = batches == nullptr ? 0 : batches->tokens();
   if (before == 0 || now == 0) return;
   std::optional<DataDifference> difference;
   if (before != now) {
@@ -197,7 +203,7 @@ void Run::require_same_data() const {
 // Loads the newer of the checkpoint on disk and the copy in the hosts' memory.
 void Run::load_state() {
   // No file holds the adapters of a new run, or a base without model.from.
-  if (nn::has_adapters(model->spec())) engine->initialise();
+  if (nn::has_adapters(config.model)) engine->initialise();
   std::optional<MemoryRestore> memory;
   if (config.checkpoint.memory_every > 0 && config.checkpoint.resume == "auto") {
     memory.emplace(control, control.broadcast_bytes(start.identity.id, 0),
@@ -213,7 +219,7 @@ void Run::load_state() {
   if (memory && memory->step() > steps_done()) load_from(*memory);
   if (start.memory_step == 0) start.identity.timeline = random_hex(16);
   if (config.checkpoint.resume == "auto") eval_loss = start.checkpoint.state.eval_loss;
-  if (nn::has_adapters(model->spec())) return load_base_of_adapters();
+  if (nn::has_adapters(config.model)) return load_base_of_adapters();
   if (start.memory_step > 0 || !start.checkpoint.folder.empty()) return;
   if (config.model.from.empty()) return engine->initialise();
   const bool is_hf = world.rank() == 0 && checkpoint::is_hf_folder(config.model.from);
@@ -252,7 +258,7 @@ void Run::load_base_of_adapters() {
   });
   base = control.broadcast_bytes(base, 0);
   std::optional<checkpoint::BaseWeights> weights;
-  collectively(control, [&] { weights.emplace(base, model->spec(), config.train.seed); });
+  collectively(control, [&] { weights.emplace(base, model_spec(config), config.train.seed); });
   collectively(control, [&] {
     if (world.rank() != 0) return;
     if (!state.base_digest.empty()) weights->require_digest(state);
@@ -287,7 +293,6 @@ Size global_batch_of(const checkpoint::Loaded& checkpoint) {
 
 void announce(Run& run, const std::string& command) {
   const Config& config = run.config;
-  const nn::TransformerSpec& spec = run.model->spec();
   const Plan& plan = run.plan;
   collectively(run.control, [&] {
     if (run.world.rank() == 0)
@@ -303,8 +308,8 @@ void announce(Run& run, const std::string& command) {
   say("devices: {} x {}", run.world.size(),
       device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
-  say("model: {} {} x {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
-      spec.family, counted(spec.layers, "layer"), spec.width, short_count(static_cast<double>(plan.parameters)),
+  say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
+      run.model.facts(config.train.seq).name, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()

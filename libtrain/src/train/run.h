@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libtrain/data/data.h"
-#include "libtrain/nn/models.h"
+#include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/train/planner.h"
 #include "libtrain/train/run_options.h"
@@ -31,8 +31,9 @@ struct StartStage {
 
 struct Run {
   // All ranks must call it. Leaves the engine in the state of the newest valid checkpoint, of model.from, or of
-  // train.seed. Throws UsageError and DataError.
-  Run(const Config& resolved, const World& world);
+  // train.seed. `given` replaces the files of the configuration; null: those files. It and the model must outlive the
+  // run. Throws UsageError and DataError.
+  Run(const Config& resolved, const World& world, nn::Model& model, BatchSource* given);
 
   Size steps_done() const { return engine->steps_done(); }
   Device device() const { return engine->options().device; }
@@ -42,10 +43,11 @@ struct Run {
   const Config config;
   const World& world;
   const Group control;  // for times, decisions and checkpoints, apart from the gradients' collectives
-  const std::unique_ptr<nn::Transformer> model;
+  nn::Model& model;
   Plan plan;
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<TokenLoader> data;                   // null if the configuration names no files
+  BatchSource* batches;                                // null if nothing is given and no files are named
+  const TokenLoader* data = nullptr;                   // `batches`, if they come from token files
   std::vector<checkpoint::DataFile> data_files;        // of `data`
   std::vector<ValidationSet> validation;               // one for each entry of data.val; empty without evaluations
   std::unique_ptr<KernelProfile> kernels;              // null without record.profile_steps
@@ -70,7 +72,8 @@ struct Run {
   void load_base_of_adapters();
   void require_same_data() const;
 
-  double dense_flops_ = 0;  // the device's dense peak in FLOP/s; 0: unknown
+  std::unique_ptr<TokenLoader> opened_;  // the files of the configuration
+  double dense_flops_ = 0;               // the device's dense peak in FLOP/s; 0: unknown
   std::chrono::steady_clock::time_point stage_begin_ = std::chrono::steady_clock::now();
 };
 

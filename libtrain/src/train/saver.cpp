@@ -12,7 +12,6 @@
 #include "files.h"
 #include "libtrain/device/phase.h"
 #include "libtrain/error.h"
-#include "model_json.h"
 #include "profile/activity_clock.h"
 #include "record/short_text.h"
 #include "tensor/host_memory.h"
@@ -34,14 +33,14 @@ Size back_off(int attempts) { return Size{1} << (attempts - 1); }
 
 checkpoint::RunState state_of_run(const Run& run) {
   checkpoint::RunState state = state_of(*run.engine);
-  state.data_tokens = run.data == nullptr ? 0 : run.data->tokens();
+  state.data_tokens = run.batches == nullptr ? 0 : run.batches->tokens();
   state.seed = run.config.train.seed;
   state.data_files = run.data_files;
   // A run keeps its hash where its data files have other names now.
   const std::string& earlier = run.start.checkpoint.state.config_hash;
   const bool goes_on = run.config.checkpoint.resume == "auto" && !earlier.empty();
   state.config = to_toml(run.config), state.config_hash = goes_on ? earlier : config_hash(run.config);
-  state.model = checkpoint::model_to_json(run.model->spec(), run.config.train.seq);
+  state.model = model_description(run.model, run.config.train.seq);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;
   state.eval_loss = run.eval_loss;
@@ -108,7 +107,7 @@ Saver::Saver(Run& run)
   if (config.resume == "auto") last_begun_ = last_saved_ = run.start.newest_on_disk;
   if (config.async) background_ = std::make_unique<Background>(run, copy_->bytes());
   if (config.memory_every == 0) return;
-  const Size tokens = run.data == nullptr ? 0 : run.data->tokens();
+  const Size tokens = run.batches == nullptr ? 0 : run.batches->tokens();
   memory_ =
       std::make_unique<MemoryCheckpoints>(*run.engine, *copy_, run.control, run.start.identity, tokens, recorded_);
   run.log.say(fmt::format("copies in memory: every {}, {:.3f} GiB a rank{}",

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/data/batch_source.h"
 #include "libtrain/data/data_source.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tokenizer/tokenizer.h"
@@ -80,7 +81,7 @@ class Samples;
 // perm(i) * seq of its file. A file of n tokens has floor((n-1)/seq) blocks; blocks do not span files. Targets are the
 // next tokens, or kIgnoredTarget where the file's mask says so. From the first next() on, threads read the coming
 // steps.
-class TokenLoader {
+class TokenLoader : public BatchSource {
  public:
   // `files` are paths or glob patterns, taken in order. Each rank scans its share of every file for tokens outside the
   // vocabulary. Throws DataError.
@@ -90,25 +91,25 @@ class TokenLoader {
   static TokenLoader mix(const std::vector<DataSource>& sources, const BatchShape& shape,
                          const DataOptions& options = {});
 
-  ~TokenLoader();
+  ~TokenLoader() override;
   TokenLoader(TokenLoader&&) noexcept;
   TokenLoader& operator=(TokenLoader&&) noexcept;
 
   // This rank's rows of the next step, on the CPU. The next call overwrites them. Throws DataError if a file cannot be
   // read any more.
-  Batch next();
+  Batch next() override;
   // Samples of the run consumed before next(), which makes a resume with another batch size exact.
   Size position() const { return position_; }
-  void seek(Size samples) { position_ = samples; }
+  void seek(Size samples) override { position_ = samples; }
   Size samples_per_epoch() const;  // blocks in all files
-  Size tokens() const;             // in all files
+  Size tokens() const override;    // in all files
   Size sources() const;
   // The source, from 0, that files()[file] belongs to.
   Size source_of(Size file) const;
   // The first sample of the run that a source, from 0, gives for a second time.
   Size first_repeat(Size source) const;
   // Whether any target of a batch may be kIgnoredTarget.
-  bool has_ignored_targets() const;
+  bool has_ignored_targets() const override;
   // The batch's rows with samples [first, end), on the CPU. Rows beyond them are filling: tokens 0, whose targets are
   // all ignored. The next call, or next(), overwrites them.
   Batch rows(Size first, Size end);

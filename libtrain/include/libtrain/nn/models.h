@@ -30,6 +30,7 @@ class Transformer : public Model {
 
   const TransformerSpec& spec() const { return spec_; }
   Tensor loss(const Batch& batch) override;
+  ModelFacts facts(Size seq) const override;
   // Logits [B, T, V] of tokens [B, T]. Given `state`, the tokens follow those in it, only the last position's logits
   // [B, 1, V] are computed, and its length advances; `lengths` is the caller's. Records no gradient.
   Tensor logits(const Tensor& tokens, DecodeState* state = nullptr);

@@ -112,6 +112,16 @@ struct UnitInfo {
   std::vector<int> borrows;  // units whose parameters this one uses too (tied embeddings)
 };
 
+// What plans, logs and loaders say of a model or take from it. The defaults stand for "unknown".
+struct ModelFacts {
+  std::string name = "model";     // in the log: "gpt2 4 layers x 128"
+  std::string details = "model";  // in plans: its whole shape
+  Size vocab = 0;                 // tokens of batches must be below it; 0: not checked
+  double flops_per_token = 0;     // of training; 0: no FLOPs utilization is shown
+  Size head_dim = 0;              // for the estimated time of attention
+  bool gated_ffn = false;         // for the choice of measured rates
+};
+
 class Model : public Module {
  public:
   // The units in the order in which loss() runs them. Every parameter belongs to exactly one.
@@ -122,6 +132,12 @@ class Model : public Module {
 
   // Mean loss of a batch, a scalar. Runs every unit once, in order, through run().
   virtual Tensor loss(const Batch& batch) = 0;
+
+  // Facts about training on sequences of `seq` tokens. A plan and a run work without them.
+  virtual ModelFacts facts(Size seq) const { return (void)seq, ModelFacts(); }
+  // A batch of `samples` samples on the meta device, with the shapes and dtypes that loss() takes. A plan and the check
+  // of a run's memory step on it. By default inputs and targets are i32 [samples, seq].
+  virtual Batch batch_on_meta(Size samples, Size seq) const;
 
   // Allocates all parameters on a device, for use without an engine, with initial values for `seed`.
   void materialize(Device device, DType dtype, std::uint64_t seed);

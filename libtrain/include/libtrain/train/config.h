@@ -22,13 +22,15 @@ struct ModelConfig : nn::TransformerSpec {
   std::string preset = "gpt-tiny";
   std::string from;                 // initial weights: a checkpoint
   std::vector<std::string> freeze;  // patterns of parameters that are not trained
+  // The model is made by the program: no key describes it, and the section is left out of texts.
+  bool is_programs_own = false;
 };
 
 struct DataConfig {
-  std::vector<std::string> train, val;
-  std::vector<DataSource> sources;  // in place of train
-  std::string documents = "cross";  // mask: attention, positions and targets stay inside a document
-  double epochs = 0;                // in place of train.steps, which follows; 0: train.steps counts
+  std::vector<std::string> train = {}, val = {};
+  std::vector<DataSource> sources = {};  // in place of train
+  std::string documents = "cross";       // mask: attention, positions and targets stay inside a document
+  double epochs = 0;                     // in place of train.steps, which follows; 0: train.steps counts
   std::uint64_t seed = 1337;
   bool shuffle = true;
   std::string format = "auto";
@@ -74,13 +76,13 @@ struct OptimConfig {
   std::string schedule = "cosine";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, momentum = 0.95, clip = 1.0;
   std::string state_dtype = "f32", master = "f32";
-  double ema = 0;                        // decay of the weights' moving average; 0: none
-  std::vector<OptimGroupConfig> groups;  // a parameter belongs to the first that matches it
+  double ema = 0;                             // decay of the weights' moving average; 0: none
+  std::vector<OptimGroupConfig> groups = {};  // a parameter belongs to the first that matches it
 };
 
 struct CheckpointConfig {
-  std::string dir;  // empty: <run.dir>/checkpoints
-  Size every = 0;   // 0: at the end only
+  std::string dir = {};  // empty: <run.dir>/checkpoints
+  Size every = 0;        // 0: at the end only
   double every_minutes = 0;
   Size keep = 3;
   Size keep_every = 0;  // 0: none
@@ -101,7 +103,7 @@ struct WatchdogConfig {
 };
 
 struct RunConfig {
-  std::string dir = "runs/default", name;
+  std::string dir = "runs/default", name = {};
   bool force = false;
 };
 

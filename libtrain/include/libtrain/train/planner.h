@@ -9,6 +9,7 @@
 #include "libtrain/comm/group.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/memory/memory_plan.h"
+#include "libtrain/nn/module.h"
 #include "libtrain/profile/activity.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/train/config.h"
@@ -86,7 +87,7 @@ struct RunBatches {
   Batch step;
   std::optional<Batch> evaluation;
 };
-RunBatches batches_on_meta(const BatchShape& shape, const Config& config);
+RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config);
 
 // The machine that results of `ltrain bench kernels|comm|rates` were measured on, with these rates. `device` chooses a
 // row of the table for what they do not say (empty: the row of the measured device), `cores` is per rank (0: as
@@ -95,6 +96,9 @@ PlanMachine measured_machine(const std::vector<std::string>& files, const std::s
 
 // `config` need not name data. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
+// The same for a model that exists; on return its parameters are not bound. `resolved` comes from resolve() and
+// with_accum().
+Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine = {});
 // If collectives between nodes take a tenth of the step, plans the other shard sizes of whole nodes, for the diagnosis.
 void find_faster_shards(Plan& plan, const Config& config);
 std::string to_json(const Plan& plan);

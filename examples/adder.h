@@ -1,0 +1,112 @@
+// A model that is not a transformer, built from general operations: mixtures of experts (Jacobs et al. 1991) that learn
+// to add two numbers modulo 31; and its data. Any model whose loss runs its units in order can train under every
+// strategy.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libtrain/kernels/random.h"
+#include "libtrain/libtrain.h"
+#include "libtrain/nn/layers.h"
+
+namespace adder {
+
+namespace nn = lt::nn;
+namespace ops = lt::ops;
+using lt::Size, lt::Tensor;
+
+constexpr Size kModulus = 31, kWidth = 96, kExperts = 4, kHidden = 48;
+
+// Two embedded numbers side by side.
+struct Pair : nn::Module {
+  Pair() : table(add<nn::Embedding>("table", kModulus, kWidth / 2, nn::Init::normal(0.5f))) {}
+  Tensor forward(const Tensor& numbers) const { return ops::reshape(table(numbers), {numbers.dim(0), kWidth}); }
+  nn::Embedding& table;
+};
+
+// x + the sum over experts e of p_e * down_e(relu(up_e(norm x))), with p = softmax(router(norm x)).
+struct Mixture : nn::Module {
+  Mixture()
+      : norm(add<nn::RmsNorm>("norm", kWidth)),
+        router(add<nn::Linear>("router", kWidth, kExperts, false, nn::Init::normal(0.1f))),
+        up(add_parameter("up", {kExperts, kWidth, kHidden}, nn::Init::normal(0.1f))),
+        down(add_parameter("down", {kExperts, kHidden, kWidth}, nn::Init::normal(0.1f))) {}
+  Tensor forward(const Tensor& x) const {
+    const Tensor y = norm(x), alone = ops::reshape(y, {1, x.dim(0), kWidth});
+    const Tensor hidden = ops::relu(ops::matmul(ops::concat(std::vector(kExperts, alone), 0), up.tensor()));
+    const Tensor shares = ops::transpose(ops::softmax(router(y)), 0, 1);  // [experts, samples]
+    const Tensor weighted = ops::mul(ops::matmul(hidden, down.tensor()), ops::reshape(shares, {kExperts, x.dim(0), 1}));
+    return ops::add(x, ops::sum(weighted, 0));
+  }
+  nn::RmsNorm& norm;
+  nn::Linear& router;
+  nn::Parameter &up, &down;
+};
+
+struct Classifier : nn::Module {
+  Classifier() : linear(add<nn::Linear>("linear", kWidth, kModulus, true, nn::Init::normal(0.1f))) {}
+  Tensor forward(const Tensor& x, const Tensor& targets) const { return nn::cross_entropy(linear(x), targets); }
+  nn::Linear& linear;
+};
+
+struct Adder : nn::Model {
+  Adder()
+      : pair(add_unit<Pair>("pair")),
+        first(add_block<Mixture>("blocks.0")),
+        second(add_block<Mixture>("blocks.1")),
+        classifier(add_unit<Classifier>("classifier")) {}
+
+  // Each run() executes a unit: gathered before, freed after, recomputed if set. Bodies capture inputs by value.
+  Tensor loss(const lt::Batch& batch) override {
+    const Tensor numbers = batch.inputs, sums = batch.targets;
+    Tensor x = run(pair, [=, this] { return pair.forward(numbers); });
+    x = run(first, [=, this] { return first.forward(x); });
+    x = run(second, [=, this] { return second.forward(x); });
+    return run(classifier, [=, this] { return classifier.forward(x, sums); });
+  }
+
+  lt::nn::ModelFacts facts(Size) const override {
+    return {.name = "adder 2 mixtures", .details = "adder: 2 mixtures of 4 experts, width 96"};
+  }
+  // Two numbers a sample, and one target.
+  lt::Batch batch_on_meta(Size samples, Size) const override {
+    return {Tensor::empty({samples, 2}, lt::DType::i32, lt::kMeta),
+            Tensor::empty({samples}, lt::DType::i32, lt::kMeta)};
+  }
+
+  Pair& pair;
+  Mixture &first, &second;
+  Classifier& classifier;
+};
+
+// Sample i is a pair of numbers and their sum, a pure function of i, so every rank count sees the same batches.
+inline lt::Batch make_batch(Size first, Size count) {
+  std::vector<std::int32_t> numbers, sums;
+  for (Size i = first; i < first + count; ++i) {
+    const auto word = lt::philox_word(7, static_cast<std::uint64_t>(i));
+    const auto a = static_cast<std::int32_t>(word % kModulus),
+               b = static_cast<std::int32_t>(word / kModulus % kModulus);
+    numbers.push_back(a), numbers.push_back(b), sums.push_back((a + b) % static_cast<std::int32_t>(kModulus));
+  }
+  return {Tensor::from(numbers, {count, 2}), Tensor::from(sums, {count})};
+}
+
+// This rank's pairs of each step.
+class Pairs : public lt::BatchSource {
+ public:
+  explicit Pairs(const lt::BatchShape& shape) : shape_(shape) {}
+  lt::Batch next() override {
+    const Size first = position_ + shape_.rank * shape_.samples();
+    position_ += shape_.global_samples();
+    return make_batch(first, shape_.samples());
+  }
+  void seek(Size samples) override { position_ = samples; }
+  Size tokens() const override { return 0; }
+
+ private:
+  lt::BatchShape shape_;
+  Size position_ = 0;
+};
+
+}  // namespace adder

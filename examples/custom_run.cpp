@@ -1,0 +1,34 @@
+// A run of one's own model: run folder, log, checkpoints, signals and resuming as `ltrain train` has them.
+//   mpirun -n 2 custom_run zero3 runs/adder 400
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "adder.h"
+
+namespace {
+
+int train(const lt::World& world, const char* strategy, const char* folder, lt::Size steps) {
+  const lt::TrainerOptions options{.parallel = {.strategy = strategy, .recompute = "full"},
+                                   .train = {.steps = steps, .micro_batch = 240 / world.size(), .device = "cpu"},
+                                   .optim = {.lr = 3e-3, .weight_decay = 0.01},
+                                   .checkpoint = {.every = 50},
+                                   .run = {.dir = folder}};
+  const lt::Plan plan = lt::plan([] { return std::make_unique<adder::Adder>(); }, options, world.size());
+  if (world.rank() == 0) std::printf("planned peak %ld bytes a rank\n", plan.peak_bytes);
+  adder::Adder model;
+  lt::Trainer trainer(world, model, options);
+  adder::Pairs data(trainer.batch_shape());
+  return static_cast<int>(trainer.train(data, [&](const lt::TrainedStep& step) {
+    if (world.rank() == 0 && step.step == step.steps) std::printf("last loss %.4f\n", step.loss);
+  }));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return std::fprintf(stderr, "usage: custom_run ddp|zero1|zero2|zero3 FOLDER [STEPS]\n"), 2;
+  return lt::run_program(argc, argv, [&](const lt::World& world) {
+    return train(world, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : 400);
+  });
+}

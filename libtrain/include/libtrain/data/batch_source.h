@@ -1,0 +1,25 @@
+// Where a run's training batches come from.
+#pragma once
+
+#include "libtrain/tensor/batch.h"
+
+namespace lt {
+
+// Each rank has its own source, which gives that rank's rows of every step. Batches must be a function of the position
+// alone: then a resumed run sees the samples that an unbroken one sees.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  // This rank's rows of the next step: BatchShape::samples() rows, from sample position + rank * samples() of the run
+  // on. The caller uses them until the next call.
+  virtual Batch next() = 0;
+  // `samples` of the run, over all ranks, are consumed.
+  virtual void seek(Size samples) = 0;
+  // Tokens, or other units, in all data. A run refuses to go on with another number. 0: unknown.
+  virtual Size tokens() const = 0;
+  // Whether any target of a batch may be kIgnoredTarget; then targets are i32.
+  virtual bool has_ignored_targets() const { return false; }
+};
+
+}  // namespace lt

@@ -1,0 +1,331 @@
+// Trains a run from its first step to its last checkpoint.
+#include "train/training_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/fault.h"
+#include "io/lines.h"
+#include "io/pending_file.h"
+#include "libtrain/device/context.h"
+#include "libtrain/device/phase.h"
+#include "libtrain/error.h"
+#include "libtrain/nn/models.h"
+#include "libtrain/train/generate.h"
+#include "libtrain/train/run_options.h"
+#include "libtrain/watchdog/watchdog.h"
+#include "profile/activity_clock.h"
+#include "record/short_text.h"
+#include "train/evaluation.h"
+#include "train/memory_checkpoints.h"
+#include "train/restart.h"
+#include "train/run.h"
+#include "train/run_signals.h"
+#include "train/saver.h"
+#include "train/seconds.h"
+#include "train/step_record.h"
+#include "train/trace.h"
+#include "train/training_data.h"
+
+namespace lt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class TrainingLoop {
+ public:
+  TrainingLoop(Run& run, RestartRecord& restart, const Trainer::StepCallback& on_step)
+      : run_(run), schedule_(schedule_options(run.config)), restart_(restart), on_step_(on_step) {}
+
+  ExitCode train() {
+    const PhaseScope steps(Phase::step);
+    const End end = run_steps();
+    const PhaseScope records(Phase::records);
+    trace_.stop();
+    saver_.finish();  // before the trace, so that the state is safe if the trace fails
+    saver_.drop_memory();
+    trace_.finish();
+    const double seconds = seconds_since(begin_);
+    run_.log.event({{"event", "end"}, {"step", steps_done()}, {"reason", reason(end)}, {"seconds", seconds}});
+    run_.log.say(fmt::format("{}: {} in {}{}, {}", end == End::signal ? "stopped by " + signal_name() : "done",
+                             counted(steps_done(), "step"), short_duration(seconds),
+                             end == End::time ? ", the limit of train.max_minutes" : "", run_.config.run.dir));
+    return end == End::signal ? ExitCode::restart : ExitCode::ok;
+  }
+
+ private:
+  // Why the run ends.
+  enum class End { steps, time, signal };
+  std::string signal_name() const { return name_of_signal(stop_signal_); }
+  std::string reason(End end) const {
+    return end == End::steps ? "steps" : end == End::time ? "max_minutes" : "signal " + signal_name();
+  }
+
+  End run_steps() {
+    const TrainConfig& train = run_.config.train;
+    const ActivityClockScope clock(&clock_);
+    const ContextMemberScope<&Context::notices> notices(&notices_);
+    set_fault_step(steps_done());
+    fault_point("start");
+    if (steps_done() < train.steps) stop_signal_ = agree_on_stop(run_.control);
+    if (is_stopped()) return End::signal;
+    leave_out_of_step_time();
+    while (steps_done() < train.steps) {
+      step();
+      const Size n = steps_done();
+      const bool evaluates = is_due(train.eval_every, n), samples = is_due(train.sample_every, n);
+      const bool saves = saver_.is_due(n) && n < train.steps;
+      // The device works on this step while the host prepares the next one.
+      const bool is_ahead =
+          run_.device().type == DeviceType::cuda && !needs_result(n) && !(saves && saver_.save_needs_record());
+      is_ahead ? saver_.start_copies(saves) : finish_issued();
+      if (is_stopped()) return finish_issued(), End::signal;
+      if (evaluates) evaluate();
+      if (samples) sample();
+      if (out_of_time()) return finish_issued(), End::time;
+      // Comes before copies and saves, because their time belongs to the next step.
+      if (n < train.steps && trace_.before_step(n + 1)) leave_out_of_step_time();
+      if (!is_ahead) saver_.start_copies(saves);
+      saver_.conclude_finished();
+      if (saves) saver_.save();
+      // A step's row also reports stop signals. But evaluations, samples and saves may take longer than a step, so look
+      // for a signal before the next step.
+      if (evaluates || samples || saves) stop_signal_ = agree_on_stop(run_.control);
+      if (is_stopped()) return finish_issued(), End::signal;
+    }
+    return End::steps;
+  }
+
+  // A signal is ignored after the last step or when the time is over, because the run ends anyway.
+  bool is_stopped() const { return stop_signal_ != 0 && steps_done() < run_.config.train.steps && !out_of_time(); }
+
+  // Whether anything right after step n needs its result.
+  bool needs_result(Size n) const {
+    const TrainConfig& train = run_.config.train;
+    return n == first_step_ || n == train.steps || is_due(train.eval_every, n) || is_due(train.sample_every, n);
+  }
+
+  Size steps_done() const { return run_.steps_done(); }
+  static bool is_due(Size every, Size step) { return every > 0 && step % every == 0; }
+
+  void step() {
+    set_fault_step(steps_done() + 1);
+    fault_point("step");
+    const double lr = schedule_.at(steps_done() + 1);
+    run_.engine->set_learning_rate(lr);
+    const StepResult result = run_.engine->step(next_batch());
+    run_.eval_loss.reset();  // it belongs to the previous weights
+    const IssuedStep issued = issued_step(run_, result, lr, clock_);
+    finish_issued();
+    issued_ = issued;
+    if (trace_.after_step(steps_done())) leave_out_of_step_time();
+  }
+
+  // Records the step that was issued last, unless it is recorded already.
+  void finish_issued() {
+    if (!issued_) return;
+    const auto [record, stop_signal] = finish_step(run_, *issued_);
+    issued_.reset();
+    stop_signal_ = stop_signal;
+    run_.log.step(record);
+    if (on_step_) report(record);
+    restart_.step_done();
+    // The first step also rehearses its allocations and warms up caches, so it counts only for its own line.
+    const double step_s = record.step_ms / 1e3;
+    mean_step_s_ = record.step <= first_step_ + 1 ? step_s : 0.9 * mean_step_s_ + 0.1 * step_s;
+    if (record.step == first_step_) say_notices();
+    if (record.step == first_step_ || is_due(run_.config.record.every, record.step) || record.step == record.steps) {
+      run_.log.say(console_line(record, eta_s()));
+    }
+    const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.grad_norm);
+    if (!is_finite && record.loss_scale <= 1) stop_at_non_finite(record);
+    if (!is_finite) note_skipped(record);
+    saver_.recorded(record.step);
+  }
+
+  void report(const StepRecord& record) const {
+    on_step_({.step = record.step,
+              .steps = record.steps,
+              .loss = record.loss,
+              .grad_norm = record.grad_norm,
+              .lr = record.lr,
+              .tokens_per_s = record.tokens_per_s});
+  }
+
+  // Logs which kernels took a slower path in the first step, and adds the notices to env.json.
+  void say_notices() {
+    if (notices_.empty() || run_.control.rank() > 0) return;
+    for (const std::string& notice : notices_) run_.log.say("warning: " + notice);
+    add_notices(run_.config.run.dir, notices_);
+  }
+
+  void note_skipped(const StepRecord& record) {
+    const std::string reason = std::isfinite(record.loss) ? "gradients beyond f16" : "loss not finite";
+    run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", reason}, {"loss_scale", record.loss_scale}});
+    run_.log.say(fmt::format("step {:>5}: no update, {} at loss scale {:g}; it is halved", record.step, reason,
+                             record.loss_scale));
+  }
+
+  Batch next_batch() {
+    const ActivityScope activity(Activity::data);
+    const PhaseScope phase(Phase::data);
+    fault_point("data");
+    const MemoryScope owner(MemoryOwner::data);
+    run_.batches->seek(run_.engine->samples_done());
+    return run_.batches->next();
+  }
+
+  [[noreturn]] void stop_at_non_finite(const StepRecord& record) {
+    run_.log.event({{"event", "skip"}, {"step", record.step}, {"reason", "non-finite loss or gradient"}});
+    trace_.finish();
+    saver_.give_up();
+    saver_.drop_memory();
+    const std::string saved =
+        saver_.last_saved() < 0 ? "nothing was saved" : fmt::format("step {} was saved last", saver_.last_saved());
+    NonFiniteError error(fmt::format("step {}: loss {}, gradient norm {}: expected finite numbers; {}", record.step,
+                                     std::abs(record.loss), std::abs(record.grad_norm), saved),
+                         "a smaller optim.lr or more optim.warmup");
+    error.set_shared(0);
+    throw error;
+  }
+
+  double eta_s() const {
+    const double by_steps = static_cast<double>(run_.config.train.steps - steps_done()) * mean_step_s_;
+    const double limit_s = run_.config.train.max_minutes * 60;
+    return limit_s <= 0 ? by_steps : std::min(by_steps, limit_s - seconds_since(begin_));
+  }
+
+  // The ranks' clocks differ; rank 0 decides.
+  bool out_of_time() const {
+    const double limit_s = run_.config.train.max_minutes * 60;
+    return limit_s > 0 && run_.control.broadcast_bytes(seconds_since(begin_) >= limit_s ? "stop" : "go", 0) == "stop";
+  }
+
+  void evaluate() {
+    const PhaseScope phase(Phase::evaluation);
+    fault_point("evaluate");
+    const BatchShape shape = run_.engine->batch_shape();
+    const Evaluation result = lt::evaluate(run_.validation, samples_per_evaluation(), shape.rank, shape.ranks,
+                                           [&](const Batch& batch) { return run_.engine->evaluate(batch); });
+    const double loss = result.loss.value();
+    if (result.loss.counted() > 0) run_.eval_loss = loss;
+    nlohmann::ordered_json event = {{"event", "eval"},
+                                    {"step", steps_done()},
+                                    {"loss", loss},
+                                    {"batches", result.batches},
+                                    {"tokens", static_cast<Size>(result.loss.counted())}};
+    std::string by_set;
+    for (const SetLoss& set : result.sets) {
+      if (result.sets.size() == 1) break;
+      event["sets"].push_back(
+          {{"files", set.name}, {"loss", set.loss.value()}, {"tokens", static_cast<Size>(set.loss.counted())}});
+      by_set += fmt::format(" | {} {:.4f}", set.name, set.loss.value());
+    }
+    run_.log.event(event);
+    run_.log.evaluation(steps_done(), loss);
+    run_.log.say(fmt::format("eval {:>6} | loss {:.4f}{}", steps_done(), loss, by_set));
+    leave_out_of_step_time();
+  }
+
+  Size samples_per_evaluation() const {
+    const TrainConfig& train = run_.config.train;
+    if (train.eval_steps > 0) return train.eval_steps * run_.engine->batch_shape().global_samples();
+    return train.eval_tokens > 0 ? (train.eval_tokens + train.seq - 1) / train.seq : std::numeric_limits<Size>::max();
+  }
+
+  void sample() {
+    const PhaseScope phase(Phase::sampling);
+    collectively(run_.control, [&] {
+      run_.engine->with_parameters([&] {
+        if (run_.world.rank() != 0) return;
+        const auto tokens = lt::sample(dynamic_cast<nn::Transformer&>(run_.model), run_.tokenizer->encode("\n"),
+                                       run_.config.train.seed);
+        run_.log.keep("samples", [&] {
+          write_whole_file("record", run_.log.in_folder("samples", fmt::format("step-{:08}.txt", steps_done())),
+                           run_.tokenizer->decode(tokens) + "\n");
+        });
+      });
+    });
+    leave_out_of_step_time();
+  }
+
+  // Opening the run, evaluation, samples and a trace's begin and end do not count as step time.
+  void leave_out_of_step_time() {
+    clock_.lap();
+    take_comm_lap();
+    take_waiting_ms();
+  }
+
+  Run& run_;
+  const Schedule schedule_;
+  Saver saver_{run_};
+  Trace trace_{run_};
+  RestartRecord& restart_;
+  const Trainer::StepCallback& on_step_;  // may be empty
+  ActivityClock clock_{run_.device()};
+  std::vector<std::string> notices_;
+  std::optional<IssuedStep> issued_;
+  const Clock::time_point begin_ = Clock::now();
+  const Size first_step_ = run_.steps_done() + 1;
+  double mean_step_s_ = 0;
+  int stop_signal_ = 0;  // all ranks have agreed on it; 0: none
+};
+
+// Throws UsageError if configurations differ. Ranks that run differently would wait for each other for ever.
+void require_same_on_all_ranks(const Config& config, const Group& group) {
+  const std::vector<std::string> all = group.all_gather_bytes(to_toml(config));
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r] == all[0]) continue;
+    const auto lines = split_lines(all[0]), others = split_lines(all[r]);
+    std::size_t i = 0;
+    while (i + 1 < std::min(lines.size(), others.size()) && lines[i] == others[i]) ++i;
+    throw UsageError(
+        "config",
+        fmt::format("rank {}: expected the configuration of rank 0, \"{}\", found \"{}\"", r, lines[i], others[i]),
+        "options and LTRAIN_* variables must be the same on all hosts");
+  }
+}
+
+}  // namespace
+
+Config complete(const Config& given, int ranks) { return with_steps(with_accum(resolve(given), ranks), ranks); }
+
+ExitCode run_training(const Config& config, const World& world, const TrainingParts& parts) {
+  std::optional<Restart> restart;
+  collectively(world.group(), [&] {
+    restart = restart_of_environment();
+    arm_fault(world.rank());
+  });
+  collectively(world.group(), [&] { require_same_on_all_ranks(config, world.group()); });
+  const WatchdogConfig& limits = config.watchdog;
+  const Watchdog watchdog(world, {limits.heartbeat_s, limits.collective_s, limits.init_s, config.run.dir});
+  const PhaseScope start(Phase::start);
+  Run run(config, world, parts.model, parts.batches);
+  // With train.steps = 0 the initial state is saved once.
+  if (run.steps_done() >= config.train.steps && (config.train.steps > 0 || !run.start.checkpoint.folder.empty()) &&
+      run.start.memory_step == 0) {
+    const std::string& where = config.checkpoint.resume == "auto" ? config.run.dir : run.start.checkpoint.folder;
+    run.log.say(fmt::format("complete: {} {} done in {}, train.steps is {}", counted(run.steps_done(), "step"),
+                            run.steps_done() == 1 ? "is" : "are", where, config.train.steps));
+    if (config.checkpoint.resume == "auto") remove_memory(run.control, run.start.identity.id);
+    return ExitCode::ok;
+  }
+  RestartRecord restarted(run, restart);
+  announce(run, parts.command);
+  try {
+    return TrainingLoop(run, restarted, parts.on_step).train();
+  } catch (const Error& error) {
+    run.log.note(fmt::format("error: [{}] {}", error.component(), error.what()));
+    throw;
+  }
+}
+
+}  // namespace lt
