@@ -1,6 +1,7 @@
 """The example programs train under every strategy, and a run continues from a checkpoint of another strategy."""
 
 import json
+import pathlib
 import re
 
 import program
@@ -61,6 +62,26 @@ class Examples(program.CliTest):
         evaluate = ("eval", "--checkpoint", parts, "--data", self.folder / "data/val.bin")
         self.assertNotIn("bits_per_byte", program.run(*evaluate).stdout)
         self.assertIn("bits_per_byte", program.run(*evaluate, "--tokenizer", "byte").stdout)
+
+
+    def test_readme_s_program_goes_on_after_a_kill(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        in_readme = re.search(r"```cpp\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)[1]
+        self.assertEqual(in_readme, (root / "examples/first_run.cpp").read_text())
+        self.assertLessEqual(len(in_readme.splitlines()), 40)
+
+        text = self.write("text.txt", "All work and no play makes Jack a dull boy. " * 200)
+        self.assertEqual(program.run("prepare", "--input", text, "--out", self.folder / "data").returncode, 0)
+        killed = {"LTRAIN_FAULT": "step:0:47:kill"}
+        done = program.run(ranks=2, name="first_run", cwd=self.folder, environment=killed)
+        self.assertEqual(done.returncode, 128 + 9, done.stderr)
+        done = program.run(ranks=2, name="first_run", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("resuming from runs/first/checkpoints/step-00000040 at step 41", done.stdout)
+        sample = program.run("sample", "--checkpoint", self.folder / "runs/first", "--prompt", "All", "--tokens", 3)
+        self.assertEqual((sample.returncode, len(sample.stdout)), (0, 3 + 3 + 1), sample.stderr)
+        again = program.run("train", "--config", "runs/first/config.toml", cwd=self.folder)
+        self.assertIn("complete: 100 steps are done in runs/first", again.stdout, again.stderr)
 
 
 if __name__ == "__main__":

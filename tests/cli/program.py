@@ -25,7 +25,7 @@ def launched(*command, ranks=1):
 
 
 def ltrain():
-    return pathlib.Path(_options.ltrain)
+    return pathlib.Path(_options.ltrain).resolve()
 
 
 def run(*arguments, ranks=1, environment=None, cwd=None, name=None):

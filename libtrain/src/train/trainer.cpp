@@ -15,8 +15,20 @@
 namespace lt {
 namespace {
 
+// Checks values as those of a file are checked. The lines of the text that they are read from say nothing to a user.
+Config checked(const Config& config) {
+  try {
+    Config read = config_from_toml(to_toml(config), "options");
+    read.origins.clear();
+    return read;
+  } catch (const UsageError& error) {
+    const std::string message = error.what();
+    throw UsageError(error.component(), message.substr(0, message.rfind(" (from options:")), error.hint());
+  }
+}
+
 // A transformer is described by [model], as in `ltrain train`, so that `ltrain` reads its run. No key describes another
-// model. Values come from a program here; reading them as TOML checks them as those of a file.
+// model.
 Config config_of(const nn::Model& model, const TrainerOptions& options) {
   Config config;
   config.data = options.data, config.parallel = options.parallel, config.train = options.train;
@@ -28,8 +40,7 @@ Config config_of(const nn::Model& model, const TrainerOptions& options) {
     config.model.is_programs_own = true;
   }
   const bool is_own = config.model.is_programs_own;
-  config = config_from_toml(to_toml(config), "options");
-  config.origins.clear();
+  config = checked(config);
   config.model.is_programs_own = is_own;
   return config;
 }
