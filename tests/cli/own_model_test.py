@@ -46,6 +46,7 @@ class OwnModel(program.CliTest):
 
         done = self.train("zero3", "killed")
         self.assertEqual((done.returncode, "complete: 60 steps are done" in done.stdout), (0, True), done.stderr)
+        self.assertEqual(len(list((self.folder / "killed/tb").iterdir())), 3, "a file of events for each start")
         report = program.run("report", self.folder / "killed")
         self.assertEqual(report.returncode, 0, report.stderr)
 
