@@ -37,18 +37,30 @@ if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
   lt_missing("toml++" "libtomlplusplus-dev")
 endif()
 
-# lt_library(TARGET NAME HEADER PACKAGE LIBRARY...): an interface target of a C library without CMake files. Static
+# lt_linked_library(TARGET PACKAGE PATH LIBRARY...): the imported target lt_TARGET of the library at PATH. The installed
+# package links it too: LIBTRAIN_PACKAGE_LIBRARIES gets a line that looks for it again, first where it was here.
+set(LIBTRAIN_PACKAGE_LIBRARIES "")
+set(LIBTRAIN_PKGCONFIG_LIBRARIES "")
+macro(lt_linked_library target package path)
+  add_library(lt_${target} INTERFACE IMPORTED)
+  target_link_libraries(lt_${target} INTERFACE ${path})
+  get_filename_component(folder "${path}" DIRECTORY)
+  string(JOIN " " names ${ARGN})
+  string(APPEND LIBTRAIN_PACKAGE_LIBRARIES "lt_linked_library(${target} \"${package}\" \"${folder}\" ${names})\n")
+  list(APPEND LIBTRAIN_PKGCONFIG_LIBRARIES ${path})
+endmacro()
+
+# lt_library(TARGET NAME HEADER PACKAGE LIBRARY...): lt_linked_library() of a C library without CMake files. Static
 # libraries are preferred, so that programs run on hosts without them.
-function(lt_library target name header package)
+macro(lt_library target name header package)
   string(TOUPPER ${target} id)
   find_path(${id}_INCLUDE_DIR ${header})
   find_library(${id}_LIBRARY NAMES ${ARGN})
   if(NOT ${id}_INCLUDE_DIR OR NOT ${id}_LIBRARY)
     lt_missing("${name}" "${package}")
   endif()
-  add_library(lt_${target} INTERFACE)
-  target_link_libraries(lt_${target} INTERFACE ${${id}_LIBRARY})
-endfunction()
+  lt_linked_library(${target} ${package} "${${id}_LIBRARY}" ${ARGN})
+endmacro()
 # For tokenizers.
 lt_library(pcre2 "PCRE2 (8 bit)" pcre2.h libpcre2-dev libpcre2-8.a pcre2-8)
 lt_library(utf8proc "utf8proc" utf8proc.h libutf8proc-dev libutf8proc.a utf8proc)
@@ -120,9 +132,8 @@ if(LIBTRAIN_CUDA)
     message(FATAL_ERROR "NCCL was not found. Install it from NVIDIA's repository: apt-get install libnccl-dev, or name its "
                         "folder with -DCMAKE_PREFIX_PATH=..., or configure with -DLIBTRAIN_CUDA=OFF")
   endif()
-  add_library(lt_nccl INTERFACE)
+  lt_linked_library(nccl libnccl-dev "${NCCL_LIBRARY}" nccl libnccl.so.2)
   target_include_directories(lt_nccl SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
-  target_link_libraries(lt_nccl INTERFACE ${NCCL_LIBRARY})
 endif()
 
 # CUPTI: only its header is needed, because kernel profiles load the library when they begin.
@@ -146,9 +157,8 @@ if(LIBTRAIN_CUDA)
   find_library(LIBTRAIN_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR AND LIBTRAIN_CUDNN_INCLUDE_DIR AND LIBTRAIN_CUDNN_LIBRARY)
     set(LIBTRAIN_HAS_CUDNN ON)
-    add_library(lt_cudnn INTERFACE)
+    lt_linked_library(cudnn libcudnn9-dev-cuda-13 "${LIBTRAIN_CUDNN_LIBRARY}" cudnn libcudnn.so.9)
     target_include_directories(lt_cudnn SYSTEM INTERFACE ${LIBTRAIN_CUDNN_FRONTEND_INCLUDE_DIR} ${LIBTRAIN_CUDNN_INCLUDE_DIR})
-    target_link_libraries(lt_cudnn INTERFACE ${LIBTRAIN_CUDNN_LIBRARY})
   else()
     set(without "cuDNN")
     if(LIBTRAIN_CUDNN_INCLUDE_DIR AND LIBTRAIN_CUDNN_LIBRARY)

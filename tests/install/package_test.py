@@ -1,0 +1,101 @@
+"""Installs the library of a build tree into a folder and builds README's program against that folder alone."""
+
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+options = None
+
+
+def run(*command, cwd=None, **environment):
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True,
+                          text=True, timeout=240)
+    if done.returncode != 0:
+        raise AssertionError(f"{shlex.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def readme(language, holds):
+    """The block of README in that language that holds these words."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", (SOURCE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return next(block for block in blocks if holds in block)
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="libtrain-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        installed = cls.folder / "first"
+        run(options.cmake, "--install", options.build, "--component", "development", "--prefix", installed)
+        cls.prefix = cls.folder / "moved"  # the installed tree may be moved
+        installed.rename(cls.prefix)
+        cls.package, = cls.prefix.glob("lib*/**/cmake/libtrain")
+        cls.project = cls.folder / "project"
+        cls.project.mkdir()
+        (cls.project / "my_training.cpp").write_text(readme("cpp", "int main"))
+
+    def train(self, program):
+        """Runs the program on made-up tokens; it prints the losses of its steps."""
+        runs = self.folder / f"run-{program.name}"
+        (runs / "data").mkdir(parents=True)
+        header = struct.pack("<256i", 20240520, 1, 2000, *[0] * 253)
+        (runs / "data/train.bin").write_bytes(header + struct.pack("<2000H", *(i % 7 for i in range(2000))))
+        output = run(program, cwd=runs, OMP_NUM_THREADS="1")
+        losses = [float(line.split()[3]) for line in output.splitlines() if line.startswith("step ")]
+        self.assertEqual(len(losses), 100)
+        self.assertGreater(losses[0], 5.0)
+        self.assertLess(losses[-1], 2.0)
+        self.assertTrue((runs / "checkpoints/step-00000100").is_dir())
+
+    def test_readmes_program_builds_by_find_package(self):
+        lists = readme("cmake", "add_subdirectory(libtrain)")
+        (self.project / "CMakeLists.txt").write_text(lists.replace("add_subdirectory(libtrain)", "find_package(libtrain 0.1 REQUIRED)"))
+        build = self.folder / "build"
+        run(options.cmake, "-S", self.project, "-B", build, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={options.compiler}",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(options.cmake, "--build", build)
+        self.train(build / "my_training")
+
+    def test_readmes_program_builds_by_pkg_config(self):
+        pkg_config = {"PKG_CONFIG_PATH": str(self.package.parents[1] / "pkgconfig")}
+        flags = shlex.split(run("pkg-config", "--cflags", "--libs", "libtrain", **pkg_config))
+        program = self.folder / "by_pkg_config"
+        run(options.compiler, self.project / "my_training.cpp", "-o", program, *flags)
+        self.train(program)
+
+    def test_a_project_without_c_is_told_what_it_needs(self):
+        project = self.folder / "without_c"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES CXX)\nfind_package(libtrain REQUIRED)\n")
+        with self.assertRaisesRegex(AssertionError, r"libtrain needs a project with the languages C and CXX"):
+            run(options.cmake, "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_the_public_headers_are_installed_and_nothing_else(self):
+        def headers(root):
+            return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+        self.assertEqual(headers(self.prefix / "include"), headers(SOURCE / "libtrain/include"))
+
+    def test_no_file_names_the_source_or_the_build_tree(self):
+        for path in [*self.package.iterdir(), *self.prefix.rglob("*.pc")]:
+            with self.subTest(path=path.name):
+                self.assertNotIn(str(SOURCE), path.read_text())
+                self.assertNotIn(options.build, path.read_text())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("build", "cmake", "compiler"):
+        parser.add_argument("--" + name, required=True)
+    options, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
