@@ -153,23 +153,31 @@ std::string quoted(const std::string& argument) {
 
 }  // namespace
 
-Parsed parse_command_line(const std::vector<std::string>& given) {
-  if (given.empty()) throw UsageError("usage", "expected a command, got none", "`ltrain --help` lists them");
-  Parsed parsed;
-  parsed.app = std::make_shared<CLI::App>("Trains transformers on 1 to N devices.", "ltrain");
-  CLI::App& app = *parsed.app;
+Program make_program() {
+  Program program{std::make_shared<CLI::App>("Trains transformers on 1 to N devices.", "ltrain"), {}};
+  CLI::App& app = *program.app;
   app.set_version_flag("--version",
                        fmt::format("ltrain {} (commit {})\nbuilt with: {}\n", version(), commit(), built_with()));
   app.require_subcommand(1);
-
-  std::vector<std::string> arguments = given;
   for (const Command& command : commands()) {
-    const Run run = command.set_up(*app.add_subcommand(command.name, command.help));
-    if (command.name != given[0]) continue;
-    parsed.run = run;
-    if (command.takes_config) parsed.config = take_config_pairs(arguments);
+    program.runs.push_back(command.set_up(*app.add_subcommand(command.name, command.help)));
   }
   app.footer("`ltrain COMMAND --help` shows the options of a command.");
+  return program;
+}
+
+Parsed parse_command_line(const std::vector<std::string>& given) {
+  if (given.empty()) throw UsageError("usage", "expected a command, got none", "`ltrain --help` lists them");
+  Program program = make_program();
+  Parsed parsed;
+  parsed.app = program.app;
+  CLI::App& app = *parsed.app;
+  std::vector<std::string> arguments = given;
+  for (std::size_t i = 0; i < commands().size(); ++i) {
+    if (commands()[i].name != given[0]) continue;
+    parsed.run = program.runs[i];
+    if (commands()[i].takes_config) parsed.config = take_config_pairs(arguments);
+  }
   const std::string path = require_known_names(arguments, app);
 
   parsed.command_line = "ltrain";

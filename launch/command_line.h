@@ -17,6 +17,13 @@ struct Parsed {
   std::string command_line;
 };
 
+// The options of the program and of all its commands.
+struct Program {
+  std::shared_ptr<CLI::App> app;
+  std::vector<Run> runs;  // in the order of commands()
+};
+Program make_program();
+
 // Throws UsageError, which suggests the nearest name for unknown commands and options.
 Parsed parse_command_line(const std::vector<std::string>& arguments);
 

@@ -113,6 +113,8 @@ TEST_CASE("config: the keys, each once, with default and help", "[config]") {
     CHECK(names.insert(key.name).second);
     CHECK(defaults.at(key.name) == key.fallback);
     CHECK(!key.help.empty());
+    if (key.name == "parallel.recompute") CHECK(key.choices == std::vector<std::string>{"none", "selective", "full"});
+    if (key.name == "run.dir") CHECK(key.choices.empty());
   }
   CHECK(names.size() == defaults.size());
   CHECK(names.size() == 88);

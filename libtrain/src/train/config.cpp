@@ -130,7 +130,9 @@ std::string help_of(const Key& key) {
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> made;
-    for (const Key& key : schema()) made.push_back({key.full_name(), toml_text(Config{}, key), help_of(key)});
+    for (const Key& key : schema()) {
+      made.push_back({key.full_name(), toml_text(Config{}, key), help_of(key), key.rule.choices});
+    }
     return made;
   }();
   return keys;

@@ -123,9 +123,10 @@ struct Config {
 
 // One key, as `--help` shows it.
 struct ConfigKey {
-  std::string name;      // "train.micro_batch"
-  std::string fallback;  // the default, as TOML text
-  std::string help;      // meaning, unit, choices
+  std::string name;                  // "train.micro_batch"
+  std::string fallback;              // the default, as TOML text
+  std::string help;                  // meaning, unit, choices
+  std::vector<std::string> choices;  // the only values; empty: others too
 };
 const std::vector<ConfigKey>& config_keys();
 

@@ -1,0 +1,82 @@
+// A man page of a command: groff's macros `man`. Commands below it are sections of its page.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "libtrain/version.h"
+#include "pages/command_tree.h"
+
+namespace lt::launch {
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string made;
+  char before = '\n';
+  for (const char c : text) {
+    if (before == '\n' && (c == '.' || c == '\'')) made += "\\&";  // a line that begins so would be a macro
+    made += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+    before = c;
+  }
+  return made;
+}
+
+std::string options_text(const PageCommand& command, const char* heading) {
+  std::string text, group;
+  const auto add = [&](const PageOption& option) {
+    std::string names;
+    for (const std::string& name : option.names) {
+      names += fmt::format("{}\\fB{}\\fR", names.empty() ? "" : ", ", escaped(name));
+    }
+    text += fmt::format(".TP\n{}{}{}\n{}\n", names, option.value.empty() ? "" : " ", escaped(option.value),
+                        escaped(option.help));
+  };
+  if (!command.positionals.empty()) text += fmt::format("{} ARGUMENTS\n", heading);
+  for (const PageOption& option : command.positionals) add(option);
+  for (const PageOption& option : command.options) {
+    if (option.group != std::exchange(group, option.group))
+      text += fmt::format("{} \"{}\"\n", heading, group == "Options" ? "OPTIONS" : escaped(group));
+    add(option);
+  }
+  return text;
+}
+
+std::string commands_text(const PageCommand& command, const char* heading) {
+  if (command.commands.empty()) return "";
+  std::string text = fmt::format("{} COMMANDS\n", heading);
+  for (const PageCommand& sub : command.commands) {
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", escaped(name_of(sub)), escaped(sub.help));
+  }
+  return text;
+}
+
+std::string synopsis(const PageCommand& command) {
+  std::string text = fmt::format("\\fBltrain {}\\fR [OPTIONS]", escaped(command.path));
+  for (const PageOption& option : command.positionals) text += " " + escaped(option.names.front());
+  return text + (command.commands.empty() ? "\n" : " COMMAND\n");
+}
+
+}  // namespace
+
+std::string man_page(const PageCommand& command, const PageCommand& root) {
+  const bool is_root = command.path.empty();
+  const std::string name = is_root ? "ltrain" : "ltrain-" + command.path;
+  std::string text = fmt::format(".TH \"{}\" 1 \"\" \"ltrain {}\" \"libtrain\"\n.nh\n.ad l\n", name, version());
+  text += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}", escaped(name), escaped(command.help), synopsis(command));
+  if (!command.footer.empty()) text += fmt::format(".SH DESCRIPTION\n{}\n", escaped(command.footer));
+  text += commands_text(command, ".SH") + options_text(command, ".SH");
+  if (!is_root) {
+    for (const PageCommand& sub : command.commands) {
+      text += fmt::format(".SH \"ltrain {}\"\n{}\n.PP\n{}", escaped(sub.path), escaped(sub.help), synopsis(sub));
+      if (!sub.footer.empty()) text += fmt::format(".PP\n{}\n", escaped(sub.footer));
+      text += options_text(sub, ".SS");
+    }
+  }
+  std::string others = is_root ? "" : "\\fBltrain\\fR(1)";
+  for (const PageCommand& other : root.commands) {
+    if (other.path == command.path) continue;
+    others += fmt::format("{}\\fBltrain\\-{}\\fR(1)", others.empty() ? "" : ", ", escaped(other.path));
+  }
+  return text + fmt::format(".SH \"SEE ALSO\"\n{}\n", others);
+}
+
+}  // namespace lt::launch

@@ -1,0 +1,110 @@
+"""Man pages and completion: they name all that --help names, and complete as a shell asks."""
+
+import argparse
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+options = None
+
+
+def output(*command):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def help_of(*command):
+    """Options and commands below `command`, as its --help lists them."""
+    text = output(options.ltrain, *command, "--help")
+    names = re.findall(r"^  (?:-\w,)?(--[\w.-]+)", text, re.MULTILINE)
+    commands = re.search(r"^Subcommands:\n((?:  .*\n)*)", text, re.MULTILINE)
+    return names, [line.split()[0] for line in commands.group(1).splitlines()] if commands else []
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="libtrain-pages-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        output(options.pages, cls.folder)
+
+    def complete(self, line):
+        """What bash offers at the end of `line`. Readline splits words at = too."""
+        words = [part for word in line.split(" ") for part in re.split(r"(=)", word) if part or word == ""]
+        script = (f". {self.folder}/ltrain.bash; compopt() {{ :; }}; COMP_WORDS=({shlex.join(words)}); "
+                  f"COMP_CWORD={len(words) - 1}; _ltrain; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+        return output("bash", "--norc", "-uc", script).split()
+
+    def test_pages_and_completion_name_what_help_names(self):
+        _, commands = help_of()
+        self.assertEqual(sorted(path.name for path in (self.folder / "man").iterdir()),
+                         sorted(["ltrain.1", *(f"ltrain-{command}.1" for command in commands)]))
+        self.assertEqual(self.complete("ltrain "), commands)
+        for command in commands:
+            _, below = help_of(command)
+            for path in [[command], *([command, sub] for sub in below)]:
+                with self.subTest(command=path):
+                    names, subs = help_of(*path)
+                    page = (self.folder / f"man/ltrain-{command}.1").read_text().replace("\\-", "-")
+                    for name in names:
+                        self.assertIn(f"\\fB{name}\\fR", page)
+                    offered = self.complete(" ".join(["ltrain", *path, "--"]))
+                    self.assertEqual(sorted(name.rstrip("=") for name in offered), sorted(names))
+                    self.assertEqual(self.complete(" ".join(["ltrain", *path, ""])), subs)
+
+    def test_bash_completes_values(self):
+        self.assertEqual(self.complete("ltrain checkpoint e"), ["export"])
+        self.assertEqual(self.complete("ltrain train --parallel.strategy=ze"), ["zero1", "zero2", "zero3"])
+        self.assertEqual(self.complete("ltrain train --parallel.recompute="), ["none", "selective", "full"])
+        self.assertEqual(self.complete("ltrain train --data.shuffle "), ["true", "false"])
+        self.assertEqual(self.complete("ltrain sample --weights "), ["master", "ema"])
+        self.assertEqual(self.complete("ltrain launch -n 2 -- train --model.pre"), ["--model.preset="])
+        self.assertEqual(self.complete("ltrain eval --data tr"), [])  # bash offers files
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh_completes(self):
+        def offered(line):
+            words = line.split(" ")
+            script = ("zmodload zsh/parameter; _describe() { local -a a; for a in ${@:#-*}; do print -l -- ${(P)a}; done; }; compadd() { print -l -- $values; }; "
+                      "_files() { print files; }; compset() { :; }; " +
+                      f"words=({shlex.join(words)}); CURRENT={len(words)}; PREFIX={shlex.quote(words[-1])}; . {self.folder}/_ltrain")
+            return output("zsh", "-fc", script).splitlines()
+        self.assertIn("train:trains; alone, under mpirun or srun", offered("ltrain "))
+        self.assertIn("export:writes the newest valid checkpoint in Hugging Face format", offered("ltrain checkpoint "))
+        self.assertIn("--model.layers=:blocks; 0: the preset's, as in the next seven", offered("ltrain train --"))
+        self.assertEqual(offered("ltrain train --parallel.recompute="), ["none", "selective", "full"])
+        self.assertEqual(offered("ltrain sample --weights "), ["master", "ema"])
+        self.assertEqual(offered("ltrain eval --data "), ["files"])
+
+    @unittest.skipUnless(shutil.which("man"), "man is not installed")
+    def test_man_reads_the_pages_without_a_warning(self):
+        for page in (self.folder / "man").iterdir():
+            with self.subTest(page=page.name):
+                shown = subprocess.run(["man", "--warnings", "-l", str(page)], capture_output=True, text=True, timeout=60,
+                                       env={"PATH": "/usr/bin:/bin", "MANWIDTH": "120", "LC_ALL": "C.UTF-8"})
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+                self.assertIn("NAME", shown.stdout)
+
+    def test_the_same_program_makes_the_same_bytes(self):
+        again = self.folder / "again"
+        output(options.pages, again)
+        for path in again.rglob("*"):
+            if path.is_file():
+                self.assertEqual(path.read_bytes(), (self.folder / path.relative_to(again)).read_bytes())
+
+    def test_a_folder_must_be_named(self):
+        done = subprocess.run([options.pages], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "error: [usage] expected one folder\nhint: ltrain_pages FOLDER\n"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("ltrain", "pages"):
+        parser.add_argument("--" + name, required=True)
+    options, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
