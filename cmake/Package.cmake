@@ -1,0 +1,19 @@
+# `cpack --config build/cpu/CPackConfig.cmake` makes libtrain_VERSION_amd64.deb of all that `cmake --install` installs.
+# dpkg-shlibdeps finds the packages of the shared libraries. Those of a CUDA build are no packages, so it names none.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME libtrain)
+set(CPACK_PACKAGE_VENDOR libtrain)
+set(CPACK_PACKAGE_CONTACT "The libtrain maintainers <maintainers@libtrain.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)  # mpirun
+# What programs that use the library are built with.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++, cmake, pkg-config, libopenmpi-dev, libhdf5-dev, libfmt-dev, libpcre2-dev, libutf8proc-dev, zlib1g-dev, libzstd-dev")
+if(LIBTRAIN_HAS_ONEDNN)
+  string(APPEND CPACK_DEBIAN_PACKAGE_SUGGESTS ", libdnnl-dev, ocl-icd-opencl-dev")
+endif()
+include(CPack)
