@@ -4,7 +4,7 @@
 #
 #   bash launch/deps.sh            compilers and libraries
 #   bash launch/deps.sh --corpus   also the text that launch/quickstart.sh trains on
-#   bash launch/deps.sh --tests    also python3-venv, which tests/run.sh needs for its virtual environment, and dpkg-dev
+#   bash launch/deps.sh --tests    also python3-venv, which tests/run.sh needs for its virtual environment, dpkg-dev, doxygen
 #   bash launch/deps.sh --fuzz     also clang with libFuzzer, for the fuzz targets
 #   bash launch/deps.sh --cuda     also the headers of cudnn-frontend, into build/third_party; checks that the CUDA
 #                                  toolkit, cuDNN and NCCL are present, but does not install them
@@ -32,7 +32,7 @@ for option in "$@"; do
       python3 -m pip --version > /dev/null 2>&1 || packages+=(python3-pip)
       ;;
     --corpus) packages+=(fortunes) ;;
-    --tests) packages+=(python3-venv dpkg-dev) ;;
+    --tests) packages+=(python3-venv dpkg-dev doxygen) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
       echo "error: [deps] unknown option $option" >&2
