@@ -81,6 +81,18 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, r"libtrain needs a project with the languages C and CXX"):
             run(options.cmake, "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
+    def test_a_missing_library_is_named(self):
+        broken = self.folder / "broken"
+        shutil.copytree(self.package, broken / "cmake/libtrain")
+        config = broken / "cmake/libtrain/libtrain-config.cmake"
+        config.write_text(config.read_text().replace("libutf8proc.a utf8proc)", "no_such_library)"))
+        project = self.folder / "without_utf8proc"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES C CXX)\nfind_package(libtrain REQUIRED)\n")
+        with self.assertRaisesRegex(AssertionError, r"libraries were not found.\s+Install: libutf8proc-dev"):
+            run(options.cmake, "-S", project, "-B", project / "build", f"-Dlibtrain_DIR={broken}/cmake/libtrain")
+
     def test_the_public_headers_are_installed_and_nothing_else(self):
         def headers(root):
             return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
