@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "report/agreement.h"
 #include "report/bar_chart.h"
 #include "report/groups.h"
 #include "report/sections.h"
@@ -92,6 +93,7 @@ void add_losses(Document& document, const std::vector<RunData>& runs) {
                       fixed_text(s.best_eval_loss, 4)});
   }
   document.add(Heading{2, "Losses"});
+  add_agreement(document, group_runs(runs));
   document.add(loss_figure(pointers));
   document.add(t);
 }

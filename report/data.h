@@ -28,6 +28,7 @@ struct StepRow {
   double step = kMissing, tokens = kMissing, loss = kMissing, grad_norm = kMissing, lr = kMissing, step_ms = kMissing,
          tokens_per_s = kMissing, tokens_per_s_per_rank = kMissing, mfu = kMissing, memory_peak_bytes = kMissing,
          memory_outside_bytes = kMissing;
+  std::string loss_hex = {};                                      // the bits of the loss; empty if the row has none
   std::vector<std::pair<std::string, double>> breakdown_ms = {};  // in the order of the file
   std::vector<CommRow> comm = {};
   // Statistics over ranks. own: without the time spent waiting for other ranks.

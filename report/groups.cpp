@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "report/agreement.h"
 #include "report/findings.h"
 #include "report/segments.h"
 #include "report/text.h"
@@ -102,6 +103,12 @@ std::string conclusion(const RunGroup& group) {
     text += fmt::format(", {:.2f} times as many as {}", group.summaries[fastest].tokens_per_s / base.tokens_per_s,
                         described(group, group.base));
   }
+  std::string close;
+  for (std::size_t i = 0; i < group.runs.size(); ++i) {
+    if (i == fastest || !same_speed_within_noise(*group.runs[fastest], *group.runs[i])) continue;
+    close += (close.empty() ? "" : ", ") + group.runs[i]->name;
+  }
+  if (!close.empty()) text += fmt::format(". Within noise (the middle halves of the steps overlap) as fast: {}", close);
   const double least = group.summaries[smallest].memory_peak_bytes;
   if (!std::isfinite(least)) return text + ".";
   text += fmt::format(". The least memory on a rank takes {} with {}", described(group, smallest), bytes_text(least));
@@ -126,7 +133,10 @@ void add_group(Document& document, const RunGroup& group) {
 
 }  // namespace
 
-std::string strategy_of(const Summary& s) { return s.ranks == 1 ? "single" : s.strategy; }
+std::string strategy_of(const Summary& s) {
+  if (s.ranks == 1) return "single";
+  return std::isnan(s.shard_size) ? s.strategy : fmt::format("{}, shards over {:g}", s.strategy, s.shard_size);
+}
 
 std::vector<RunGroup> group_runs(const std::vector<RunData>& runs) {
   std::vector<RunGroup> groups;

@@ -20,7 +20,7 @@ struct RunGroup {
 // Groups in the order of their first runs.
 std::vector<RunGroup> group_runs(const std::vector<RunData>& runs);
 
-// "single" for one rank, whatever the strategy.
+// "single" for one rank, whatever the strategy; "zero3, shards over 2" for a hybrid, which is a series of its own.
 std::string strategy_of(const Summary& s);
 
 // Adds the efficiency table, the scaling chart, and speeds and memory as bars.

@@ -72,6 +72,7 @@ StepRow step_row(const Json& o, const Place& place) {
               .memory_outside_bytes = get("memory_outside_bytes"),
               .breakdown_ms = {},
               .comm = {}};
+  if (const auto hex = o.find("loss_hex"); hex != o.end() && hex->is_string()) row.loss_hex = hex->get<std::string>();
   if (std::isnan(row.step)) place.fail("step: expected a number in a line that is no event");
   if (const Json* activities = child(o, "breakdown_ms", false, place)) row.breakdown_ms = numbers(*activities, place);
   if (const Json* comm = child(o, "comm", true, place)) {

@@ -6,6 +6,7 @@
 
 #include "record/short_text.h"
 #include "report/findings.h"
+#include "report/groups.h"
 #include "report/sections.h"
 #include "report/segments.h"
 #include "report/text.h"
@@ -63,7 +64,7 @@ std::string subject(const RunData& run, const Summary& s) {
   text += fmt::format(", trained for {} step{}", whole_text(s.steps), s.steps == 1 ? "" : "s");
   if (has_segments(run)) text += fmt::format(", the last {} of them", measured_steps(run).size());
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
-  if (run.ranks > 1 && s.strategy != "–") text += " with " + s.strategy;
+  if (run.ranks > 1 && s.strategy != "–") text += " with " + strategy_of(s);
   if (std::isfinite(s.tokens_per_s)) {
     text += fmt::format(": {} tokens per second, {} ms per step (medians)", count_text(s.tokens_per_s),
                         fixed_text(s.step_ms, 1));
@@ -76,7 +77,9 @@ std::string status(const RunData& run, const Summary& s) {
   bool ended = false, stopped_by_skip = false;
   std::string reason, skipped;
   int skips = 0;
+  double saved = 0;  // step of the last recorded checkpoint
   for (const Event& event : run.events) {
+    if (event.kind == "checkpoint") saved = event.step;
     if (event.kind == "start") ended = stopped_by_skip = false;
     if (event.kind == "skip") {
       // In f16, a skipped step does not stop the run if the loss scale could be halved.
@@ -101,8 +104,10 @@ std::string status(const RunData& run, const Summary& s) {
   } else if (ended && short_of) {
     const std::string_view of_signal = "signal ";
     if (reason.starts_with(of_signal)) {
-      text = fmt::format("The run was stopped after {}, by {}; its state was saved.", count,
-                         reason.substr(of_signal.size()));
+      text = fmt::format("The run was stopped after {}, by {}; {}.", count, reason.substr(of_signal.size()),
+                         saved >= s.steps ? "its state was saved"
+                         : saved > 0 ? fmt::format("its last recorded checkpoint is that of step {}", whole_text(saved))
+                                     : "no checkpoint of it is recorded");
     } else {
       text = fmt::format("The run ended after {}{}.", count,
                          reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");

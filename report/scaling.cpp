@@ -48,14 +48,14 @@ Figure scaling_figure(const RunGroup& group) {
   for (const Summary& s : group.summaries) {
     if (!(s.ranks > 0)) continue;
     rank_counts.insert(s.ranks);
-    if (s.ranks > 1) strategies.insert(s.strategy);
+    if (s.ranks > 1) strategies.insert(strategy_of(s));
     if (s.ranks == 1 && (alone.empty() || s.tokens_per_s > alone[0].second)) alone = {{1, s.tokens_per_s}};
   }
   if (rank_counts.size() < 2 || !group.has_base) return {chart.title, {}};
   for (const std::string& strategy : strategies) {
     std::vector<std::pair<double, double>> points = alone;
     for (const Summary& s : group.summaries) {
-      if (s.strategy == strategy && s.ranks > 1) points.emplace_back(s.ranks, s.tokens_per_s);
+      if (strategy_of(s) == strategy && s.ranks > 1) points.emplace_back(s.ranks, s.tokens_per_s);
     }
     std::sort(points.begin(), points.end());
     Series series{.name = strategy == "–" ? "measured" : strategy, .x = {}, .y = {}, .dots = true};

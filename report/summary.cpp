@@ -66,6 +66,10 @@ Summary summarize(const RunData& run) {
   s.recompute = measured_setting(run, "recompute", "parallel.recompute");
   s.dtype = measured_setting(run, "dtype", "train.dtype");
   s.ranks = run.ranks;
+  const double shard_size = number_of(measured_setting(run, "shard_size", "parallel.shard_size"));
+  if (s.strategy.starts_with("zero") && shard_size > 0 && shard_size < s.ranks) {
+    s.shard_size = shard_size;
+  }
   s.predicted_peak_bytes = run.predicted_peak_bytes;
   if (!run.evals.empty()) s.eval_loss = run.evals.back().loss;
   for (const Event& eval : run.evals) {

@@ -11,6 +11,7 @@ namespace lt::report {
 // Speeds are medians over the steady steps, and memory is the maximum over the segment.
 struct Summary {
   std::string model, strategy, recompute, dtype;  // "–" if the run does not record it
+  double shard_size = kMissing;                   // of a hybrid run: fewer ranks than all; else kMissing
   double ranks = kMissing, steps = 0, tokens = kMissing;
   double first_loss = kMissing, last_loss = kMissing;  // last: mean of the last ten steps
   double eval_loss = kMissing, best_eval_loss = kMissing, best_eval_step = kMissing;

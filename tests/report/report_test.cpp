@@ -271,7 +271,12 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"max_minutes\",\"seconds\":1}\n"),
                  "The run ended after 4 of 10 steps, at the limit of train.max_minutes."));
   CHECK(contains(status("{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n"),
+                 "The run was stopped after 4 of 10 steps, by SIGUSR1; no checkpoint of it is recorded."));
+  const std::string stopped = "{\"event\":\"end\",\"step\":4,\"reason\":\"signal SIGUSR1\",\"seconds\":1}\n";
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":4,\"path\":\"c\",\"seconds\":1}\n" + stopped),
                  "The run was stopped after 4 of 10 steps, by SIGUSR1; its state was saved."));
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n" + stopped),
+                 "by SIGUSR1; its last recorded checkpoint is that of step 2."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":3,\"reason\":\"non-finite loss or gradient\"}\n"),
                  "Loss or gradient was not finite in 1 step, so the update was skipped: 3."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"non-finite loss or gradient\"}\n"),

@@ -1,0 +1,106 @@
+// Reports of several runs: equal curves, the first step that differs, differences within noise, and hybrid runs.
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "report/agreement.h"
+#include "report/report.h"
+#include "run_files.h"
+#include "test_main/catch.h"
+
+namespace {
+
+using fixture::contains, fixture::TempFolder, fixture::read_text, fixture::start_line, fixture::step_line,
+    fixture::write_text;
+namespace fs = std::filesystem;
+
+// The row of step_line() with the loss's bits, as hexfloat.
+std::string exact_line(int step, double loss, const std::string& hex, double ms = 100) {
+  std::string line = step_line(step, loss, ms);
+  return line.insert(line.find(",\"grad_norm\""), ",\"loss_hex\":\"" + hex + "\"");
+}
+
+// `count` steps whose loss is 3 + offset(step); the bits follow from the loss.
+template <class Offset>
+std::string run_text(int count, Offset offset, double ms = 100) {
+  std::string text = start_line(1);
+  for (int step = 1; step <= count; ++step) {
+    std::ostringstream hex;
+    hex << std::hexfloat << 3 + offset(step);
+    text += exact_line(step, 3 + offset(step), hex.str(), ms);
+  }
+  return text;
+}
+
+std::string compared(const TempFolder& folder, const std::vector<std::string>& runs) {
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const fs::path run = folder.path() / std::string(1, static_cast<char>('a' + i));
+    write_text(run / "metrics.jsonl", runs[i]);
+    paths.push_back(run.string());
+  }
+  lt::write_report(paths, (folder.path() / "out.html").string());
+  return read_text(folder.path() / "out.md");
+}
+
+}  // namespace
+
+TEST_CASE("report: equal losses are said to be equal bit by bit, others with their first difference", "[report]") {
+  const TempFolder folder;
+  const auto flat = [](int) { return 0.0; };
+  const std::string text = compared(
+      folder, {run_text(20, flat), run_text(20, flat), run_text(20, [](int s) { return s == 7 ? 0x1p-50 : 0; })});
+  CHECK(contains(text, "**b.** Its losses equal those of a, bit by bit, in the 20 steps that both have."));
+  CHECK(contains(text, "**c.** Its losses first differ from those of a at step 7: "));
+}
+
+TEST_CASE("report: losses that differ only in bits that JSON does not show differ", "[report]") {
+  const TempFolder folder;
+  const std::string one = start_line(1) + exact_line(1, 3.5, "0x1.cp+1") + exact_line(2, 3.25, "0x1.ap+1");
+  const std::string other = start_line(1) + exact_line(1, 3.5, "0x1.cp+1") + exact_line(2, 3.25, "0x1.a000002p+1");
+  CHECK(contains(compared(folder, {one, other}), "first differ from those of a at step 2"));
+}
+
+TEST_CASE("report: runs without loss_hex are equal only as printed", "[report]") {
+  const TempFolder folder;
+  const std::string run = start_line(1) + step_line(1, 3.5, 100) + step_line(2, 3.25, 100);
+  CHECK(
+      contains(compared(folder, {run, run}),
+               "Its losses equal those of a, as printed (without loss_hex, bits cannot be compared), in the 2 steps"));
+}
+
+TEST_CASE("report: a difference of losses is called noise only if it is within two standard errors", "[report]") {
+  const TempFolder folder;
+  const auto wave = [](int step) { return step % 2 == 0 ? 0.1 : -0.1; };
+  const std::string text = compared(folder, {run_text(100, [](int) { return 0.0; }), run_text(100, wave),
+                                             run_text(100, [&](int step) { return wave(step) + 0.5; })});
+  CHECK(contains(text, "**b.** Its losses first differ from those of a at step 1"));
+  CHECK(contains(text, "on average, within noise (two standard errors"));
+  CHECK(contains(text, "its loss is 0.5 nats higher on average, more than noise"));
+}
+
+TEST_CASE("report: runs whose steps overlap in speed are as fast within noise", "[report]") {
+  const TempFolder folder;
+  std::string one = start_line(1), other = start_line(1), slow = start_line(1);
+  for (int step = 1; step <= 20; ++step) {
+    one += step_line(step, 3, 100 + step % 5);
+    other += step_line(step, 3, 101 + step % 5);
+    slow += step_line(step, 3, 200 + step % 5);
+  }
+  const std::string text = compared(folder, {one, other, slow});
+  CHECK(contains(text, "Within noise (the middle halves of the steps overlap) as fast: b."));
+}
+
+TEST_CASE("report: a hybrid run is a series of its own", "[report]") {
+  const TempFolder folder;
+  const auto run = [](int ranks, int shard_size) {
+    std::string text = start_line(ranks, 0, R"(,"strategy":"zero3","shard_size":)" + std::to_string(shard_size));
+    for (int step = 1; step <= 4; ++step) text += step_line(step, 3, 100);
+    return text;
+  };
+  const std::string text = compared(folder, {run(2, 0), run(4, 4), run(4, 2)});
+  CHECK(contains(text, "| a | zero3 | 2 |"));
+  CHECK(contains(text, "| b | zero3 | 4 |"));
+  CHECK(contains(text, "| c | zero3, shards over 2 | 4 |"));
+  CHECK(contains(read_text(folder.path() / "out.html"), "<i class=\"k1\"></i>zero3, shards over 2</li>"));
+}
