@@ -7,6 +7,7 @@
 
 #include "report/agreement.h"
 #include "report/bar_chart.h"
+#include "report/curves.h"
 #include "report/groups.h"
 #include "report/sections.h"
 #include "report/svg_chart.h"
@@ -94,7 +95,7 @@ void add_losses(Document& document, const std::vector<RunData>& runs) {
   }
   document.add(Heading{2, "Losses"});
   add_agreement(document, group_runs(runs));
-  document.add(loss_figure(pointers));
+  for (const Figure& drawn : training_figures(pointers)) document.add(drawn);
   document.add(t);
 }
 

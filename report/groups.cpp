@@ -60,13 +60,15 @@ std::string caveats(const RunGroup& group) {
     };
   };
   const auto tokens_a_step = [](const RunData& run) { return run.steps.empty() ? kMissing : run.steps.back().tokens; };
+  const bool scaling = !differ([](const RunData&, const Summary& s) { return whole_text(s.ranks); }).empty();
   std::string text;
   const auto say = [&](const std::string& what, const std::string& values) {
     if (!values.empty()) text += fmt::format(" The runs differ in {} ({}).", what, values);
   };
   if (const auto values = differ([&](const RunData& run, const Summary&) { return whole_text(tokens_a_step(run)); });
       values.empty()) {
-    text += " All process the same number of tokens per step, so with more ranks each has fewer (strong scaling).";
+    text += " All process the same number of tokens per step";
+    text += scaling ? ", so with more ranks each has fewer (strong scaling)." : ".";
   } else if (differ([&](const RunData& run, const Summary& s) {
                return whole_text(tokens_a_step(run) / s.ranks);
              }).empty()) {

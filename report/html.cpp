@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "report/document.h"
 #include "report/style.h"
@@ -33,10 +34,54 @@ std::string bar_cell(double share, std::size_t color) {
                      100 * share);
 }
 
-struct HtmlWriter {
-  std::string out;
+// An anchor made of a heading's letters and digits; a number makes a repeated one unique.
+class Anchors {
+ public:
+  std::string next(const std::string& heading) {
+    std::string name;
+    for (char c : heading) {
+      const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
+      if (letter) name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      if (!letter && !name.empty() && name.back() != '-') name += '-';
+    }
+    if (name.empty()) name = "section";
+    std::string unique = name;
+    for (int n = 2; !used_.insert(unique).second; ++n) unique = fmt::format("{}-{}", name, n);
+    return unique;
+  }
 
-  void operator()(const Heading& h) { out += fmt::format("<h{0}>{1}</h{0}>\n", h.level, escaped(h.text)); }
+ private:
+  std::set<std::string> used_;
+};
+
+// The headings below the title as nested links; empty for a page of few sections.
+std::string contents(const Document& document) {
+  Anchors anchors;
+  std::string out;
+  int depth = 1, links = 0;
+  for (const Block& block : document.blocks) {
+    const auto* heading = std::get_if<Heading>(&block);
+    if (heading == nullptr) continue;
+    const std::string anchor = anchors.next(heading->text);
+    if (heading->level < 2) continue;
+    for (; depth > heading->level; --depth) out += "</li></ul>";
+    out += depth == heading->level ? "</li>" : "";
+    for (; depth < heading->level; ++depth) out += depth + 1 < heading->level ? "<ul><li>" : "<ul>";
+    out += fmt::format("<li><a href=\"#{}\">{}</a>", anchor, escaped(heading->text));
+    ++links;
+  }
+  for (; depth > 1; --depth) out += "</li></ul>";
+  return links < 3 ? "" : "<nav aria-label=\"Contents\">" + out + "</nav>\n";
+}
+
+struct HtmlWriter {
+  std::string out, contents;  // the contents go below the title
+  Anchors anchors = {};
+
+  void operator()(const Heading& h) {
+    out += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", h.level, anchors.next(h.text), escaped(h.text));
+    out += h.level == 1 ? contents : "";
+  }
   void operator()(const Paragraph& p) { out += fmt::format("<p>{}</p>\n", escaped(p.text)); }
   void operator()(const Figure& f) { out += f.html; }
   void operator()(const List& list) {
@@ -92,7 +137,7 @@ struct HtmlWriter {
 }  // namespace
 
 std::string to_html(const Document& document) {
-  HtmlWriter writer;
+  HtmlWriter writer{.out = {}, .contents = contents(document)};
   for (const Block& block : document.blocks) std::visit(writer, block);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

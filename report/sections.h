@@ -30,11 +30,6 @@ void add_comparison(Document& document, const std::vector<RunData>& runs);
 // Explains the terms of a report. Called once, at the end.
 void add_glossary(Document& document);
 
-// Training and evaluation losses of one run; training losses only for several.
-Figure loss_figure(const std::vector<const RunData*>& runs);
-
-// One field of every step.
-std::vector<double> all_of(const RunData& run, double StepRow::*member);
 // Rows of name, value as text and share of the total, each with a bar in the colours of a chart's legend.
 Table shares(const std::string& what, const std::string& unit, const std::vector<std::pair<std::string, double>>& rows,
              std::string (*text)(double));

@@ -19,6 +19,10 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0 1rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--rule); }
 h3 { font-size: 1.05rem; margin: 1.75rem 0 .5rem; }
 p { margin: .5rem 0 1rem; }
+nav { margin: 0 0 1rem; font-size: .9rem; } nav ul { list-style: none; margin: 0; padding: 0; }
+nav > ul { display: flex; flex-wrap: wrap; gap: .15rem 1.25rem; } nav ul ul { padding-left: .9rem; display: flex;
+  flex-wrap: wrap; gap: 0 1rem; } nav li { margin: .1rem 0; } nav > ul > li:has(ul) { flex-basis: 100%; }
+a { color: var(--c0); text-underline-offset: .15em; } nav a { text-decoration: none; }
 .note { color: var(--soft); font-size: .85rem; margin: .25rem 0 0; }
 .scroll { overflow-x: auto; margin: .5rem 0 1.25rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
@@ -64,8 +68,14 @@ svg.narrow { display: none; max-width: 30rem; }
 @media (max-width: 43rem) { svg.wide { display: none; } svg.narrow { display: block; } }
 svg text { fill: var(--soft); } svg .end { text-anchor: end; } svg .mid { text-anchor: middle; }
 svg path { fill: none; stroke-width: 1.8; stroke-linejoin: round; } svg .dash { stroke-dasharray: 5 4; }
+svg .pale { opacity: .28; stroke-width: 1; }
+.axes { font-size: .85rem; color: var(--soft); } .axes label { margin-left: .6rem; cursor: pointer; }
+.axes ~ .x1, .axes ~ .x2 { display: none; }
+figure:has(.axes .x1:checked) > .x0, figure:has(.axes .x2:checked) > .x0 { display: none; }
+figure:has(.axes .x1:checked) > .x1, figure:has(.axes .x2:checked) > .x2 { display: block; }
+@media print { .axes { display: none; } }
 svg .grid { stroke: var(--rule); } svg .base { stroke: var(--soft); }
-svg .h { fill: transparent; } svg .h:hover { fill: var(--soft); fill-opacity: .15; }
+svg .h { fill: transparent; } svg .mark { display: none; fill: var(--soft); fill-opacity: .15; }
 pre { background: var(--panel); padding: .75rem 1rem; border-radius: 6px; overflow-x: auto; white-space: pre-wrap;
   font: .85rem/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; margin: .5rem 0 1rem; }
 summary { cursor: pointer; font-weight: 600; }
@@ -74,25 +84,50 @@ summary { cursor: pointer; font-weight: 600; }
 @media print { body { max-width: none; } }
 )css";
 
-// Replaces the native tooltips of the hover areas, to show values at once and also on touch.
+// Shows values at the pointer, at once and also on touch: those that a chart holds as data, and the native tooltips of
+// other drawings.
 inline constexpr const char* kReportScript = R"js(
 const tip = document.body.appendChild(document.createElement('div'));
 tip.id = 'tip';
-for (const area of document.querySelectorAll('svg .h, svg.arena g > rect, .stack i')) {
-  const title = area.querySelector('title'), text = title ? title.textContent : area.title;
-  if (!text) continue;
-  if (title) title.remove(); else area.removeAttribute('title');
-  const show = e => {
-    tip.textContent = text;
-    tip.style.display = 'block';
-    const x = e.clientX + 14, right = document.documentElement.clientWidth - tip.offsetWidth - 4;
-    tip.style.left = Math.max(4, x > right ? e.clientX - tip.offsetWidth - 14 : x) + 'px';
-    tip.style.top = Math.max(4, Math.min(e.clientY + 14, window.innerHeight - tip.offsetHeight - 4)) + 'px';
-  };
-  area.addEventListener('pointermove', show);
-  area.addEventListener('pointerdown', show);
-  area.addEventListener('pointerleave', () => { tip.style.display = 'none'; });
-}
+const show = (e, text) => {
+  tip.textContent = text;
+  tip.style.display = 'block';
+  const x = e.clientX + 14, right = document.documentElement.clientWidth - tip.offsetWidth - 4;
+  tip.style.left = Math.max(4, x > right ? e.clientX - tip.offsetWidth - 14 : x) + 'px';
+  tip.style.top = Math.max(4, Math.min(e.clientY + 14, window.innerHeight - tip.offsetHeight - 4)) + 'px';
+};
+const at = (area, moved, left) => {
+  area.addEventListener('pointermove', moved);
+  area.addEventListener('pointerdown', moved);
+  area.addEventListener('pointerleave', () => { tip.style.display = 'none'; if (left) left(); });
+};
+const prepare = root => {
+  for (const area of root.querySelectorAll('svg .h')) {
+    const names = area.dataset.names.split('\n'), edges = area.dataset.edges.split(' ').map(Number);
+    const rows = area.dataset.values.split(';');
+    const mark = area.parentNode.insertBefore(area.cloneNode(), area);
+    mark.setAttribute('class', 'mark');
+    at(area, e => {
+      const box = area.getBoundingClientRect();
+      const x = edges[0] + (e.clientX - box.left) / box.width * (edges[edges.length - 1] - edges[0]);
+      let i = 0;
+      while (i + 1 < rows.length && edges[i + 1] <= x) ++i;
+      const values = rows[i].split('|');
+      mark.setAttribute('x', edges[i]);
+      mark.setAttribute('width', Math.max(0.5, edges[i + 1] - edges[i]));
+      mark.style.display = 'block';
+      show(e, names.map((name, n) => n === 0 ? name + ' ' + values[0] :
+        values[n] ? name + ': ' + values[n] + area.dataset.unit : '').filter(Boolean).join('\n'));
+    }, () => { mark.style.display = 'none'; });
+  }
+  for (const area of root.querySelectorAll('svg.arena g > rect, .stack i')) {
+    const title = area.querySelector('title'), text = title ? title.textContent : area.title;
+    if (!text) continue;
+    if (title) title.remove(); else area.removeAttribute('title');
+    at(area, e => show(e, text));
+  }
+};
+prepare(document);
 )js";
 
 }  // namespace lt::report

@@ -15,7 +15,12 @@ struct Series {
   std::vector<double> x, y;  // x ascending
   bool dots = false;         // also draws a dot at each point, for few points
   bool dashed = false;
+  // If not empty: the line that is drawn and named at the pointer, over a pale one of `y`; one value for each of `y`.
+  std::vector<double> smooth = {};
 };
+
+// The mean of the `window` values around each, fewer at the ends; values that are not finite do not count.
+std::vector<double> smoothed(const std::vector<double>& values, std::size_t window);
 
 struct LineChart {
   std::string title, x_label, y_label;  // with units
@@ -34,6 +39,9 @@ struct StackedChart {
 
 // Returns a <figure> with caption, legend and drawing; empty if there is nothing to draw.
 std::string figure(const LineChart& chart);
+// One figure of the same series over several x axes, of which the reader chooses one; the first is shown at the start.
+// Charts without points are left out.
+std::string figure(const std::vector<LineChart>& by_axis, const std::string& note = "");
 std::string figure(const StackedChart& chart);
 
 }  // namespace lt::report

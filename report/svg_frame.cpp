@@ -47,11 +47,22 @@ std::string Frame::x_tick(double position, const std::string& text) const {
       position, bottom_, bottom_ + 4, middle, bottom_ + 17, text);
 }
 
-std::string Frame::hover(double from, double to, const std::string& text) const {
+std::string Frame::hovers(const std::vector<std::string>& names, const std::string& unit,
+                          const std::vector<Hover>& columns) const {
+  if (columns.empty()) return {};
+  std::string titles, edges, values;
+  for (const std::string& name : names) titles += (titles.empty() ? "" : "&#10;") + escaped(name);
+  for (const Hover& column : columns) {
+    edges += fmt::format("{:g} ", std::round(10 * column.from) / 10);
+    for (std::size_t i = 0; i < column.values.size(); ++i) values += (i == 0 ? "" : "|") + escaped(column.values[i]);
+    values += ";";
+  }
+  values.pop_back();
   return fmt::format(
-      "<rect class=\"h\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"><title>{}</title>"
-      "</rect>\n",
-      from, top_, std::max(0.5, to - from), bottom_ - top_, escaped(text));
+      "<rect class=\"h\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" data-names=\"{}\" "
+      "data-unit=\"{}\" data-edges=\"{}{:g}\" data-values=\"{}\"/>\n",
+      left_, top_, right_ - left_, bottom_ - top_, titles, escaped(unit), edges,
+      std::round(10 * columns.back().to) / 10, values);
 }
 
 static std::string legend(const std::vector<std::string>& names) {

@@ -26,6 +26,11 @@ std::string number_text(double value);
 // Opens a <figure> with its caption and the legend, whose colours are in the order of `names`.
 std::string open_figure(const std::string& title, const std::vector<std::string>& names);
 
+struct Hover {
+  double from, to;
+  std::vector<std::string> values;  // one for each name; without ; and |
+};
+
 class Frame {
  public:
   // The y axis covers all of `y_ticks`.
@@ -43,8 +48,10 @@ class Frame {
   // Opens the <svg> and draws the grid, the y ticks and the labels.
   std::string open(const std::string& title, const std::string& x_label, const std::string& y_label) const;
   std::string x_tick(double position, const std::string& text) const;
-  // An invisible area from `from` to `to`. The page shows `text` when the pointer is over it.
-  std::string hover(double from, double to, const std::string& text) const;
+  // One invisible area over the plot, with the values of its columns as data: the page's script shows those of the
+  // column at the pointer. names[0] names the column, the others its values; an empty value is left out.
+  std::string hovers(const std::vector<std::string>& names, const std::string& unit,
+                     const std::vector<Hover>& columns) const;
 
  private:
   const Canvas& canvas_;

@@ -20,8 +20,8 @@ StackedChart binned(const StackedChart& chart, const Canvas& canvas, std::vector
   for (std::size_t bin = 0; bin < bins; ++bin) {
     const std::size_t begin = bin * n / bins, end = (bin + 1) * n / bins;
     result.x.push_back(chart.x[begin]);
-    names.push_back(end - begin == 1 ? fmt::format("{} {:g}", chart.x_label, chart.x[begin])
-                                     : fmt::format("{} {:g} to {:g}", chart.x_label, chart.x[begin], chart.x[end - 1]));
+    names.push_back(end - begin == 1 ? fmt::format("{:g}", chart.x[begin])
+                                     : fmt::format("{:g} to {:g}", chart.x[begin], chart.x[end - 1]));
     for (std::size_t layer = 0; layer < chart.values.size(); ++layer) {
       for (std::size_t i = begin; i < end; ++i) {
         if (std::isfinite(chart.values[layer][i])) result.values[layer][bin] += chart.values[layer][i];
@@ -53,23 +53,28 @@ std::string draw(const StackedChart& chart, double last, const std::vector<std::
   const std::vector<double> sums = totals(chart);
   const std::size_t n = sums.size();
   const Frame frame(canvas, {0, static_cast<double>(n)}, outer_ticks({0, usual_top(sums)}, 5));
-  std::string out = frame.open(chart.title, chart.x_label, chart.y_label), hovers;
+  std::string out = frame.open(chart.title, chart.x_label, chart.y_label);
+  std::vector<Hover> hovers;
+  std::vector<std::string> layers(chart.names.size());  // one path each: a rectangle per column
   const double gap = std::min(1.0, 0.15 * frame.plot_width() / static_cast<double>(n));
   for (std::size_t i = 0; i < n; ++i) {
     const double from = frame.x(static_cast<double>(i)), to = frame.x(static_cast<double>(i + 1)) - gap;
-    std::string text = fmt::format("{}\nall: {} {}", names[i], number_text(sums[i]), chart.unit);
+    Hover& hover = hovers.emplace_back(Hover{from, to, {names[i], number_text(sums[i])}});
     double base = 0;
     for (std::size_t layer = 0; layer < chart.names.size(); ++layer) {
       const double value = chart.values[layer][i];
+      hover.values.push_back(value > 0 ? number_text(value) : "");
       if (value <= 0) continue;
       const double low = std::min(base, frame.y_high()), high = std::min(base + value, frame.y_high());
       base += value;
-      text += fmt::format("\n{}: {} {}", chart.names[layer], number_text(value), chart.unit);
       if (frame.y(low) - frame.y(high) < 0.05) continue;
-      out += fmt::format("<rect class=\"f{}\" x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>\n",
-                         layer % kChartColors, from, frame.y(high), to - from, frame.y(low) - frame.y(high));
+      layers[layer] += fmt::format("M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}z", from, frame.y(high), to - from,
+                                   frame.y(low) - frame.y(high), to - from);
     }
-    hovers += frame.hover(from, to, text);
+  }
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    if (!layers[layer].empty())
+      out += fmt::format("<path class=\"f{}\" d=\"{}\"/>\n", layer % kChartColors, layers[layer]);
   }
   // A tick stands at the column that contains its round number.
   const auto ticks = inner_ticks({chart.x.front(), last}, static_cast<int>(frame.plot_width() / 70), /*whole=*/true);
@@ -79,7 +84,9 @@ std::string draw(const StackedChart& chart, double last, const std::vector<std::
     const auto i = static_cast<double>(std::max<std::ptrdiff_t>(0, column));
     out += frame.x_tick((frame.x(i) + frame.x(i + 1)) / 2, texts[k]);
   }
-  return out + hovers + "</svg>\n";
+  std::vector<std::string> titles = {chart.x_label, "all"};
+  titles.insert(titles.end(), chart.names.begin(), chart.names.end());
+  return out + frame.hovers(titles, " " + chart.unit, hovers) + "</svg>\n";
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/curves.h"
 #include "report/sections.h"
-#include "report/svg_chart.h"
 #include "report/text.h"
 
 namespace lt::report {
@@ -44,36 +44,14 @@ Table evaluations(const RunData& run) {
 
 }  // namespace
 
-std::vector<double> all_of(const RunData& run, double StepRow::*member) {
-  std::vector<double> values;
-  for (const StepRow& step : run.steps) values.push_back(step.*member);
-  return values;
-}
-
 void add_training(Document& document, const RunData& run, int level) {
   if (run.steps.empty() && run.evals.empty()) return;
   document.add(Heading{level, "Training"});
-  document.add(loss_figure({&run}));
+  // In a comparison the curves of all runs stand together, so a run's own section shows only its losses.
+  const bool alone = level <= 2;
+  for (const Figure& drawn : alone ? training_figures({&run}) : loss_figures(run)) document.add(drawn);
   document.add(progress(run));
   document.add(evaluations(run));
-}
-
-Figure loss_figure(const std::vector<const RunData*>& runs) {
-  LineChart chart{.title = "Loss", .x_label = "step", .y_label = "nats per token", .series = {}, .from_zero = false};
-  for (const RunData* run : runs) {
-    Series eval{.name = runs.size() == 1 ? "evaluation" : run->name + ", evaluation", .x = {}, .y = {}, .dots = true};
-    for (const Event& e : run->evals) {
-      eval.x.push_back(e.step);
-      eval.y.push_back(e.loss);
-    }
-    if (runs.size() == 1) {
-      chart.series.push_back({"training", all_of(*run, &StepRow::step), all_of(*run, &StepRow::loss)});
-      chart.series.push_back(eval);
-    } else {
-      chart.series.push_back({run->name, all_of(*run, &StepRow::step), all_of(*run, &StepRow::loss)});
-    }
-  }
-  return {chart.title, figure(chart)};
 }
 
 }  // namespace lt::report

@@ -52,6 +52,7 @@ TEST_CASE("report: equal losses are said to be equal bit by bit, others with the
       folder, {run_text(20, flat), run_text(20, flat), run_text(20, [](int s) { return s == 7 ? 0x1p-50 : 0; })});
   CHECK(contains(text, "**b.** Its losses equal those of a, bit by bit, in the 20 steps that both have."));
   CHECK(contains(text, "**c.** Its losses first differ from those of a at step 7: "));
+  CHECK(contains(text, "All process the same number of tokens per step."));  // one rank each: nothing was scaled
 }
 
 TEST_CASE("report: losses that differ only in bits that JSON does not show differ", "[report]") {
@@ -103,4 +104,26 @@ TEST_CASE("report: a hybrid run is a series of its own", "[report]") {
   CHECK(contains(text, "| b | zero3 | 4 |"));
   CHECK(contains(text, "| c | zero3, shards over 2 | 4 |"));
   CHECK(contains(read_text(folder.path() / "out.html"), "<i class=\"k1\"></i>zero3, shards over 2</li>"));
+}
+
+TEST_CASE("report: curves of several runs over steps and time, and over tokens if they differ; long ones smoothed",
+          "[report]") {
+  const TempFolder folder;
+  std::string one = start_line(1), other = start_line(1), more = start_line(1);
+  for (int step = 1; step <= 300; ++step) {
+    const std::string line = step_line(step, step % 2 == 0 ? 3 : 4, 100);
+    one += line, other += line;
+    more += std::string(line).replace(line.find("2048"), 4, "4096");
+  }
+  one += "{\"event\":\"eval\",\"step\":300,\"loss\":3.25}\n",
+      other += "{\"event\":\"eval\",\"step\":300,\"loss\":3.5}\n";
+  compared(folder, {one, other});
+  const std::string html = read_text(folder.path() / "out.html");
+  for (const char* title : {"Training loss", "Evaluation loss", "Gradient norm", "Learning rate"})
+    CHECK(contains(html, "<figcaption>" + std::string(title) + "</figcaption>"));
+  CHECK(contains(html, "/> seconds in steps</label>"));
+  CHECK_FALSE(contains(html, "/> tokens</label>"));  // 2048 a step in both runs
+  CHECK(contains(html, "Line: the mean of 3 steps around each. Pale: every step."));
+  compared(folder, {one, more});
+  CHECK(contains(read_text(folder.path() / "out.html"), "/> tokens</label>"));
 }

@@ -58,6 +58,11 @@ void check_page(const std::string& html) {
   std::string rest = html;
   const std::string svg = "http://www.w3.org/2000/svg";
   for (std::size_t at; (at = rest.find(svg)) != std::string::npos;) rest.erase(at, svg.size());
+  for (std::size_t at = 0; (at = rest.find("href=\"#", at)) != std::string::npos;) {  // an anchor of this page
+    const std::string name = rest.substr(at + 7, rest.find('"', at + 7) - at - 7);
+    CHECK(contains(html, " id=\"" + name + "\""));
+    rest.erase(at, 7);
+  }
   for (const char* reference : {"http:", "https:", "src=", "href=", "@import", "url("})
     CHECK_FALSE(contains(rest, reference));
   CHECK_FALSE(contains(html, "nan"));
@@ -120,7 +125,8 @@ TEST_CASE("report: the numbers of one run", "[report]") {
   CHECK(contains(markdown, "| 5 | 4.2500 |"));        // with the loss of its later line
   CHECK_FALSE(contains(markdown, "9.75"));
   CHECK(contains(html, "to be &lt;/pre&gt;&lt;script&gt;or not&lt;/script&gt;\xEF\xBF\xBD"));
-  CHECK(contains(html, "training: 4.25"));  // under the pointer
+  CHECK(contains(html, "data-names=\"step&#10;training&#10;evaluation\""));
+  CHECK(contains(html, ";5|4.25|"));  // under the pointer
   CHECK(contains(html, "a&amp;b"));
   CHECK_FALSE(contains(markdown, "| MFU | –"));  // null in every step
 }
@@ -287,6 +293,29 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));
   CHECK_FALSE(contains(whole, "The record ends"));
+}
+
+TEST_CASE("report: two runs of 2,000 steps stay below 400 kB, with a link to every section", "[report]") {
+  const TempFolder folder;
+  std::vector<std::string> runs;
+  for (const std::string name : {"a", "b"}) {
+    std::string text = start_line(2);
+    for (int step = 1; step <= 2000; ++step) {  // values with many digits and scatter, as in a real run
+      const double scatter = std::sin(step * 12.9898 + (name == "a" ? 0 : 1));
+      text += step_line(step, 2 + 3 * std::exp(-step / 300.0) + 0.1 * scatter, 100 + 7 * scatter);
+      if (step % 100 == 0)
+        text += R"({"event":"eval","step":)" + std::to_string(step) + R"(,"loss":)" + std::to_string(3 - step / 2e3) +
+                "}\n";
+    }
+    write_text(folder.path() / name / "metrics.jsonl", text);
+    runs.push_back((folder.path() / name).string());
+  }
+  lt::write_report(runs, (folder.path() / "out.html").string());
+  const std::string html = read_text(folder.path() / "out.html");
+  check_page(html);
+  CHECK(html.size() < 400000);
+  CHECK(contains(html, "<a href=\"#losses\">Losses</a>"));
+  CHECK(contains(html, "<a href=\"#training-2\">Training</a>"));
 }
 
 TEST_CASE("report: a long run stays small", "[report]") {
