@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "command.h"
 #include "output_file.h"
@@ -10,10 +14,26 @@
 
 namespace lt::launch {
 
+namespace {
+
+volatile std::sig_atomic_t stopped = 0;
+
+// Returns false as soon as a signal asks to stop.
+bool wait_unless_stopped(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (stopped == 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return stopped == 0;
+}
+
+}  // namespace
+
 Run set_up_report(CLI::App& app) {
   struct Options {
     std::vector<std::string> runs;
     std::string out;
+    bool follow = false;
   };
   const auto o = std::make_shared<Options>();
   app.add_option("RUN", o->runs, "run folders; several are compared")->required();
@@ -21,6 +41,8 @@ Run set_up_report(CLI::App& app) {
                  "the HTML file; default: report.html in the run's folder, or for several runs comparison.html in "
                  "the current folder")
       ->option_text("FILE");
+  app.add_flag("--follow", o->follow,
+               "keep the files current until every run has ended, or until Ctrl-C; an open page shows the changes");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
     // A comparison belongs to no single run, so it must not replace a run's own report.
@@ -28,8 +50,10 @@ Run set_up_report(CLI::App& app) {
     const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
     if (!o->out.empty()) require_output("--out", o->out);
     const std::string out = o->out.empty() ? by_default : o->out;
-    write_report(o->runs, out);
+    if (!o->follow) write_report(o->runs, out);
     fmt::print("{}\n", out);
+    std::fflush(stdout);
+    if (o->follow) follow_report(o->runs, out, wait_unless_stopped);
     return ExitCode::ok;
   };
 }

@@ -2,6 +2,7 @@
 #include "report/data.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
@@ -79,6 +80,10 @@ RunData read_run(const std::string& directory) {
   const fs::path folder = run.directory;
   const bool named = folder.has_filename() && folder != "." && folder.filename() != "..";
   run.name = (named ? folder : fs::weakly_canonical(folder)).filename().string();
+  std::error_code unknown;
+  const auto age = fs::file_time_type::clock::now() - fs::last_write_time(folder / "metrics.jsonl", unknown);
+  run.read_at = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  if (!unknown) run.changed_at = run.read_at - std::chrono::duration<double>(age).count();
   read_metrics(run, (folder / "metrics.jsonl").string());
   divide_into_segments(run);
   if (const auto toml = file_text((folder / "config.toml").string())) {

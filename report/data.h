@@ -91,7 +91,9 @@ struct RunData {
   std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
   std::string arena_svg;                                         // accepted by is_arena_svg(), or empty
   std::vector<std::string> unreadable;                           // names of existing but damaged files
-  bool torn = false;                                             // the last line was cut off
+  // When the record last changed and when it was read, in seconds of Unix time.
+  double changed_at = kMissing, read_at = kMissing;
+  bool torn = false;  // the last line was cut off
 };
 
 // Throws DataError, which names file and line, if metrics.jsonl is missing or is damaged before its last line.

@@ -60,6 +60,12 @@ struct Document {
 
 // Returns one page without external references.
 std::string to_html(const Document& document);
+// The content of that page's body, without its script.
+std::string body_html(const Document& document);
+// A page that shows the newest content of the script `data` beside it, the text of live_data(), until it is closed. It
+// keeps the reader's place and choices.
+std::string to_live_html(const Document& document, const std::string& data);
+std::string live_data(const std::string& body);
 // `html_name` names the file with the charts.
 std::string to_markdown(const Document& document, const std::string& html_name);
 

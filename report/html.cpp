@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "report/document.h"
+#include "report/json.h"
 #include "report/style.h"
 #include "report/svg_chart.h"
 #include "report/text.h"
@@ -75,12 +77,12 @@ std::string contents(const Document& document) {
 }
 
 struct HtmlWriter {
-  std::string out, contents;  // the contents go below the title
+  std::string out, contents;  // the contents go before the first section
   Anchors anchors = {};
 
   void operator()(const Heading& h) {
+    if (h.level > 1) out += std::exchange(contents, {});
     out += fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", h.level, anchors.next(h.text), escaped(h.text));
-    out += h.level == 1 ? contents : "";
   }
   void operator()(const Paragraph& p) { out += fmt::format("<p>{}</p>\n", escaped(p.text)); }
   void operator()(const Figure& f) { out += f.html; }
@@ -134,16 +136,37 @@ struct HtmlWriter {
   }
 };
 
-}  // namespace
+// A string as JavaScript in a page reads it.
+std::string script_text(const std::string& text) {
+  std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t at = 0; (at = quoted.find("</", at)) != std::string::npos; at += 3) quoted.insert(at + 1, "\\");
+  return quoted;
+}
 
-std::string to_html(const Document& document) {
-  HtmlWriter writer{.out = {}, .contents = contents(document)};
-  for (const Block& block : document.blocks) std::visit(writer, block);
+std::string page(const Document& document, const std::string& body, const std::string& script) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n{}<script>{}</script>\n</body>\n</html>\n",
-      escaped(document.title), kReportStyle, color_rules(), writer.out, kReportScript);
+      escaped(document.title), kReportStyle, color_rules(), body, script);
 }
+
+}  // namespace
+
+std::string body_html(const Document& document) {
+  HtmlWriter writer{.out = {}, .contents = contents(document)};
+  for (const Block& block : document.blocks) std::visit(writer, block);
+  return writer.out;
+}
+
+std::string to_html(const Document& document) { return page(document, body_html(document), kReportScript); }
+
+std::string to_live_html(const Document& document, const std::string& data) {
+  const std::string name = data.substr(data.find_last_of('/') + 1);
+  return page(document, "<main>\n" + body_html(document) + "</main>\n",
+              kReportScript + fmt::format("const live = {};\n", script_text(name)) + kLiveScript);
+}
+
+std::string live_data(const std::string& body) { return "ltrainShow(" + script_text(body) + ");\n"; }
 
 }  // namespace lt::report

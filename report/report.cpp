@@ -2,10 +2,12 @@
 #include "report/report.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "io/pending_file.h"
 #include "libtrain/error.h"
+#include "report/live.h"
 #include "report/sections.h"
 
 namespace lt {
@@ -19,14 +21,18 @@ std::string run_folder(const std::string& run) {
   return folder.empty() ? "." : folder.string();
 }
 
-void write_report(const std::vector<std::string>& given, const std::string& out_html) {
-  if (given.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
-  const fs::path html(out_html);
-  if (fs::is_directory(html)) throw UsageError("report", "--out " + out_html + ": expected a file, found a folder");
+namespace {
+
+void require_html(const fs::path& html) {
+  const std::string given = html.string();
+  if (fs::is_directory(html)) throw UsageError("report", "--out " + given + ": expected a file, found a folder");
   if (html.extension() == ".md") {
-    throw UsageError("report",
-                     "--out " + out_html + ": expected the name of the HTML file, the Markdown gets that name");
+    throw UsageError("report", "--out " + given + ": expected the name of the HTML file, the Markdown gets that name");
   }
+}
+
+std::vector<report::RunData> read_runs(const std::vector<std::string>& given) {
+  if (given.empty()) throw UsageError("report", "runs: expected at least one folder, got none");
   std::vector<report::RunData> runs;
   std::vector<fs::path> folders;
   for (const std::string& run : given) {
@@ -46,6 +52,10 @@ void write_report(const std::vector<std::string>& given, const std::string& out_
       }
     }
   }
+  return runs;
+}
+
+report::Document composed(const std::vector<report::RunData>& runs) {
   report::Document document;
   if (runs.size() == 1) {
     document.title = "Training report: " + runs[0].name;
@@ -57,9 +67,50 @@ void write_report(const std::vector<std::string>& given, const std::string& out_
     for (const report::RunData& run : runs) report::add_run(document, run, 2);
   }
   report::add_glossary(document);
-  write_whole_file("report", html.string(), report::to_html(document));
+  return document;
+}
+
+void write_markdown(const report::Document& document, const fs::path& html) {
   write_whole_file("report", fs::path(html).replace_extension(".md").string(),
                    report::to_markdown(document, html.filename().string()));
+}
+
+}  // namespace
+
+void write_report(const std::vector<std::string>& runs, const std::string& out_html) {
+  require_html(out_html);
+  const report::Document document = composed(read_runs(runs));
+  write_whole_file("report", out_html, report::to_html(document));
+  write_markdown(document, out_html);
+}
+
+void follow_report(const std::vector<std::string>& given, const std::string& out_html,
+                   const std::function<bool(double seconds)>& wait) {
+  require_html(out_html);
+  const fs::path html(out_html);
+  const std::string data = fs::path(html).replace_extension(".live.js").string();
+  std::string shown;
+  for (bool going_on = true; going_on;) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      const std::vector<report::RunData> runs = read_runs(given);
+      report::Document document = composed(runs);
+      document.blocks.insert(document.blocks.begin() + 1, report::now(runs));
+      going_on = !report::all_ended(runs);
+      if (const std::string body = report::body_html(document); body != shown) {
+        if (shown.empty()) write_whole_file("report", out_html, report::to_live_html(document, data));
+        write_whole_file("report", data, report::live_data(body));
+        write_markdown(document, html);
+        shown = body;
+      }
+    } catch (const DataError&) {
+      if (shown.empty()) throw;  // later a run may begin anew, so its record is missing or short for a moment
+    }
+    // Composing a page of a long run takes its time, so the pages take at most a tenth of a core.
+    const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (going_on) going_on = wait(std::max(1.0, 9 * took_s));
+  }
+  write_report(given, out_html);
 }
 
 }  // namespace lt

@@ -1,6 +1,7 @@
 // Reports: pages made from the folders of runs. docs/report.md explains how to read them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,11 @@ std::string run_folder(const std::string& run);
 // Throws DataError for files that cannot be read or written, UsageError for a run given twice and for an `out_html`
 // that is not an HTML file.
 void write_report(const std::vector<std::string>& runs, const std::string& out_html);
+
+// Writes the same files and keeps them current until every run has ended, or `wait`, called between two looks at the
+// runs with the seconds to wait, returns false. Meanwhile an open page takes its content from a script beside it
+// (out.live.js for out.html); afterwards the page is one of write_report(). Throws as write_report().
+void follow_report(const std::vector<std::string>& runs, const std::string& out_html,
+                   const std::function<bool(double seconds)>& wait);
 
 }  // namespace lt

@@ -130,4 +130,34 @@ const prepare = root => {
 prepare(document);
 )js";
 
+// Loads the script named `live` again and again, as a page of the file system may, and shows what it brings if that is
+// new. Opened details, chosen axes and the place on the page stay.
+inline constexpr const char* kLiveScript = R"js(
+const main = document.querySelector('main');
+let last = null;
+window.ltrainShow = html => {
+  if (html === last) return;
+  last = html;
+  const key = box => box.closest('figure').querySelector('figcaption').textContent + box.className;
+  const open = [...main.querySelectorAll('details')].map(box => box.open);
+  const chosen = [...main.querySelectorAll('.axes input:checked')].map(key);
+  const x = window.scrollX, y = window.scrollY;
+  const next = document.createElement('main');
+  next.innerHTML = html;
+  next.querySelectorAll('details').forEach((box, i) => { box.open = open[i] || false; });
+  for (const box of next.querySelectorAll('.axes input')) if (chosen.includes(key(box))) box.checked = true;
+  main.replaceChildren(...next.childNodes);
+  tip.style.display = 'none';
+  prepare(main);
+  window.scrollTo(x, y);
+};
+const load = () => {
+  const script = document.createElement('script');
+  script.src = live + '?' + Date.now();
+  script.onload = script.onerror = () => { script.remove(); setTimeout(load, 1000); };
+  document.head.append(script);
+};
+load();
+)js";
+
 }  // namespace lt::report

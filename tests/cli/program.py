@@ -34,6 +34,12 @@ def run(*arguments, ranks=1, environment=None, cwd=None, name=None):
     return subprocess.run(command, env=clean_environment(environment), cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
+def started(*arguments):
+    """Starts `ltrain arguments` on one rank and returns the process, with pipes for stdout and stderr."""
+    return subprocess.Popen([str(part) for part in (ltrain(), *arguments)], env=clean_environment(),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 class CliTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="libtrain-cli-")

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import statistics
+import time
 
 import program
 
@@ -152,6 +153,43 @@ class Report(program.CliTest):
         self.assertIn("Training report: 2 runs", (self.folder / "comparison.html").read_text())
         self.assertIn("# Training report: 2 runs\n", (self.folder / "comparison.md").read_text())
         self.assertEqual([(run / name).read_bytes() for run in runs for name in ("report.html", "report.md")], own)
+
+    def test_a_followed_run_stays_current_until_it_ends(self):
+        run = self.trained("run")
+        metrics = run / "metrics.jsonl"
+        lines = metrics.read_text().splitlines(keepends=True)
+        rows = [line for line in lines if json.loads(line).get("event", "start") == "start"]
+        metrics.write_text("".join(rows[:6]))  # start and 5 steps
+        data = run / "report.live.js"
+        follower = program.started("report", "--follow", run)
+        try:
+            self.wait_for(data, "going on", "5 of 12")
+            page = (run / "report.html").read_text()
+            self.assertEqual(page.count("const live = \"report.live.js\";"), 1)
+            self.assertNotRegex(page, r"https?://(?!www.w3.org/2000/svg)|fetch\(")
+            with metrics.open("a") as file:
+                file.write("".join(rows[6:9]))
+            self.wait_for(data, "8 of 12")
+            restart = {"event": "restart", "attempt": 2, "step": 8, "lost_steps": 0, "cause": "rank 1 died"}
+            with metrics.open("a") as file:
+                file.write(rows[9] + json.dumps(restart) + "\n")
+                file.write('{"event":"checkpoint","step":9,"path":"x","seconds":1}\n')
+            self.wait_for(data, "9 of 12", "1, the last after: rank 1 died", "step 9")
+            with metrics.open("a") as file:
+                file.write("".join(rows[10:]) + lines[-1])
+            output, errors = follower.communicate(timeout=60)
+        finally:
+            follower.kill()
+            follower.communicate()
+        self.assertEqual((follower.returncode, output, errors), (0, f"{run}/report.html\n", ""))
+        self.assertIn("ended: steps", data.read_text())  # what an open page shows last
+        self.assertNotIn("report.live.js", (run / "report.html").read_text())
+
+    def wait_for(self, path, *texts):
+        end = time.monotonic() + 60
+        while not (path.exists() and all(text in path.read_text() for text in texts)):
+            self.assertLess(time.monotonic(), end, path.read_text()[:2000] if path.exists() else path)
+            time.sleep(0.05)
 
     def test_an_arena_that_is_not_ours_is_left_out(self):
         run = self.trained("run")

@@ -1,0 +1,82 @@
+// The state of runs at this moment. Invariant: rates are those of the last steps, so a page shows what changes.
+#include "report/live.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/segments.h"
+#include "report/text.h"
+
+namespace lt::report {
+namespace {
+
+constexpr std::size_t kRecent = 20;  // steps
+constexpr double kSilentS = 10;      // without a line, at least; and five steps
+
+// The reason of the end of the last attempt; empty if it has recorded none.
+std::string end_of(const RunData& run) {
+  std::string reason;
+  for (const Event& event : run.events) {
+    if (event.kind == "start") reason.clear();
+    if (event.kind == "end") reason = event_field(event, "reason");
+  }
+  return reason;
+}
+
+std::vector<const StepRow*> recent_steps(const RunData& run) {
+  auto steps = measured_steps(run);
+  if (steps.size() > kRecent) steps.erase(steps.begin(), steps.end() - kRecent);
+  return steps;
+}
+
+std::string state(const RunData& run, double step_ms) {
+  if (const std::string reason = end_of(run); !reason.empty()) return "ended: " + reason;
+  if (run.steps.empty()) return "no step yet";
+  const double silent_s = run.read_at - run.changed_at;
+  const double usual_s = std::isfinite(step_ms) ? 5 * step_ms / 1e3 : 0;
+  return silent_s > std::max(kSilentS, usual_s) ? "no new line since " + time_text(run.changed_at) : "going on";
+}
+
+std::string last_checkpoint(const RunData& run) {
+  double saved = kMissing;
+  for (const Event& event : run.events) {
+    if (event.kind == "checkpoint") saved = event.step;
+  }
+  return std::isnan(saved) ? "none" : "step " + whole_text(saved);
+}
+
+std::string slowest(const std::vector<const StepRow*>& steps) {
+  const auto often = slowest_ranks(steps);
+  if (often.empty()) return kDash;
+  return fmt::format("rank {}: {} of {}", often.front().first, often.front().second, steps.size());
+}
+
+}  // namespace
+
+Table now(const std::vector<RunData>& runs) {
+  Table t{.header = {"run", "state", "step", "tokens/s", "left", "checkpoint", "slowest", "restarts"},
+          .rows = {},
+          .text = true};
+  for (const RunData& run : runs) {
+    const auto steps = recent_steps(run);
+    const double step_ms = mean(column(steps, &StepRow::step_ms)), last = config_number(run, "train.steps");
+    const double done = run.steps.empty() ? 0 : run.steps.back().step;
+    const bool ended = !end_of(run).empty();
+    t.rows.push_back(
+        {run.name, state(run, step_ms), whole_text(done) + (last > 0 ? " of " + whole_text(last) : ""),
+         count_text(median(column(steps, &StepRow::tokens_per_s))),
+         ended || !(last >= done) || std::isnan(step_ms) ? kDash : duration_text((last - done) * step_ms / 1e3),
+         last_checkpoint(run), run.ranks > 1 ? slowest(steps) : kDash,
+         run.restarts.empty() ? "none"
+                              : fmt::format("{}, the last after: {}", run.restarts.size(), run.restarts.back().cause)});
+  }
+  return t;
+}
+
+bool all_ended(const std::vector<RunData>& runs) {
+  return std::all_of(runs.begin(), runs.end(), [](const RunData& run) { return !end_of(run).empty(); });
+}
+
+}  // namespace lt::report
