@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Draws the pictures of the README from bench/results: speed beside PyTorch, and scaling over GPUs, as SVG.
+
+python3 bench/pictures.py [FOLDER]    default: docs. The same results give the same bytes.
+"""
+import json
+import pathlib
+import sys
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+DAY = "2026-11-22-h200"
+# GPUs, a title, and the files with the strategy that is compared.
+BESIDE = [(1, "one H200", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024", "llama-1b-4x4096")]),
+          (8, "eight H200, beside DDP", [(name, "ddp") for name in ("gpt2-124m-64x1024", "gpt2-1.5b-16x1024",
+                                                                    "llama-1b-4x4096")]),
+          (8, "eight H200, ZeRO-3 beside FSDP2", [("llama-8b-2x4096", "zero3")])]
+SCALING = "4x-scaling-gpt2-1.5b"  # all its numbers are from one call on one machine
+COLOURS = ["#0072b2", "#d55e00", "#008f68", "#b4588f"]
+STYLE = """<style>text { fill: #1b1f24; } .soft { fill: #59636e; } .paper { fill: #ffffff; } .rule { stroke: #d5dae0; }
+@media (prefers-color-scheme: dark) { text { fill: #e6eaef; } .soft { fill: #9aa5b1; } .paper { fill: #14181d; }
+.rule { stroke: #333b45; } }</style>"""
+
+
+def result(gpus, name, strategy):
+    rows = json.loads((RESULTS / f"{DAY}-{gpus}x-{name}.json").read_text())["results"]
+    return next(row for row in rows if row["strategy"] == strategy and row["ranks"] == gpus)
+
+
+def tokens_per_s(row, program):
+    return row["settings"]["libtrain"]["tokens_per_step"] / row[program]["median_ms"] * 1e3
+
+
+def drawing(width, height, title, parts):
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+                      f'font-size="13" role="img" aria-label="{title}">', STYLE,
+                      f'<rect class="paper" width="{width}" height="{height}"/>',
+                      f'<text x="16" y="26" font-weight="bold">{title}</text>', *parts, "</svg>\n"])
+
+
+def legend(names, y):
+    parts = []
+    for i, (name, colour) in enumerate(zip(names, COLOURS)):
+        parts.append(f'<rect x="{16 + 150 * i}" y="{y - 10}" width="11" height="11" fill="{colour}"/>'
+                     f'<text class="soft" x="{32 + 150 * i}" y="{y}">{name}</text>')
+    return parts
+
+
+def beside_pytorch():
+    """Bars from zero: tokens per second in units of PyTorch's, of medians of the same call."""
+    parts, y, scale = legend(["libtrain", "PyTorch 2.11"], 48), 76, 330
+    for gpus, where, compared in BESIDE:
+        parts.append(f'<text class="soft" x="16" y="{y}">{where}</text>')
+        y += 10
+        for name, strategy in compared:
+            row = result(gpus, name, strategy)
+            ratio = tokens_per_s(row, "libtrain") / tokens_per_s(row, "torch")
+            model = name.rsplit("-", 1)[0]
+            parts.append(f'<text x="16" y="{y + 18}">{model}</text>')
+            for i, (value, text) in enumerate([(ratio, f"{ratio:.2f} x"), (1, "")]):
+                parts.append(f'<rect x="110" y="{y + 4 + 11 * i}" width="{value * scale:.1f}" height="10" '
+                             f'fill="{COLOURS[i]}"/><text x="{116 + value * scale:.1f}" y="{y + 14}">{text}</text>')
+            y += 32
+        y += 22
+    return drawing(640, y - 8, "Training speed beside PyTorch, bf16, tokens per second", parts)
+
+
+def scaling():
+    """Lines: tokens per second of all GPUs / those of one GPU, by strategy."""
+    rows = json.loads((RESULTS / f"{DAY}-{SCALING}.json").read_text())["rows"]
+    alone = next(row["tokens_per_s"] for row in rows if row["ranks"] == 1)
+    most = max(row["ranks"] for row in rows)
+    strategies = list(dict.fromkeys(row["strategy"] for row in rows if row["ranks"] > 1))
+    left, right, top, bottom = 52, 460, 70, 330
+    x = lambda gpus: left + (gpus - 1) / (most - 1) * (right - left)
+    y = lambda speed: bottom - speed / most * (bottom - top)
+    parts = legend(strategies, 48)
+    for tick in range(most + 1):
+        parts.append(f'<line class="rule" x1="{left}" x2="{right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+                     f'<text class="soft" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
+    for gpus in sorted({row["ranks"] for row in rows}):
+        parts.append(f'<text class="soft" x="{x(gpus):.1f}" y="{bottom + 18}" text-anchor="middle">{gpus}</text>')
+    parts.append(f'<text class="soft" x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">GPUs</text>')
+    parts.append(f'<path d="M{x(1):.1f} {y(1):.1f}L{x(most):.1f} {y(most):.1f}" class="rule" stroke-dasharray="5 4"/>')
+    ends = []
+    for strategy, colour in zip(strategies, COLOURS, strict=True):
+        speeds = {1: 1.0, **{row["ranks"]: row["tokens_per_s"] / alone for row in rows if row["strategy"] == strategy}}
+        points = [(x(gpus), y(speed)) for gpus, speed in sorted(speeds.items())]
+        parts.append(f'<path fill="none" stroke="{colour}" stroke-width="2" d="M' +
+                     "L".join(f"{px:.1f} {py:.1f}" for px, py in points) + '"/>')
+        parts += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3.5" fill="{colour}"/>' for px, py in points]
+        ends.append((points[-1][1], f"{strategy}: {speeds[most]:.2f} x"))
+    at = 0
+    for py, text in sorted(ends):
+        at = max(at + 16, py + 4)
+        parts.append(f'<text x="{right + 10}" y="{at:.1f}">{text}</text>')
+    return drawing(640, 380, "Scaling of gpt2-1.5b, bf16, over H200 GPUs: speed / speed of one (dashed: in proportion)", parts)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else RESULTS.parents[1] / "docs")
+    for name, text in (("beside_pytorch.svg", beside_pytorch()), ("scaling.svg", scaling())):
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The pictures in docs are those that bench/pictures.py draws, the report's is small, and documents show all of them."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+DRAWN = ("beside_pytorch.svg", "scaling.svg")
+MOST_BYTES = 150_000
+
+
+def problems(root):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-B", root / "bench/pictures.py", folder], check=True)
+        for name in DRAWN:
+            if (pathlib.Path(folder) / name).read_bytes() != (root / "docs" / name).read_bytes():
+                yield f"docs/{name}: not what bench/pictures.py draws from bench/results"
+    size = (root / "docs/report.png").stat().st_size
+    if size >= MOST_BYTES:
+        yield f"docs/report.png: expected less than {MOST_BYTES} bytes, got {size}"
+    readme = (root / "README.md").read_text()
+    for name in (*DRAWN, "report.png"):
+        if f"](docs/{name})" not in readme:
+            yield f"README.md: does not show docs/{name}"
+
+
+def main():
+    found = list(problems(pathlib.Path(sys.argv[1])))
+    for problem in found:
+        print(problem)
+    print(f"{len(DRAWN) + 1} pictures, {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
