@@ -21,7 +21,6 @@ volatile std::sig_atomic_t stopped = 0;
 // Returns false as soon as a signal asks to stop.
 bool wait_unless_stopped(double seconds) {
   using Clock = std::chrono::steady_clock;
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (stopped == 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   return stopped == 0;
@@ -50,7 +49,11 @@ Run set_up_report(CLI::App& app) {
     const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
     if (!o->out.empty()) require_output("--out", o->out);
     const std::string out = o->out.empty() ? by_default : o->out;
-    if (!o->follow) write_report(o->runs, out);
+    if (o->follow) {  // before the path is printed: from then on a signal ends it with a whole page
+      for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
+    } else {
+      write_report(o->runs, out);
+    }
     fmt::print("{}\n", out);
     std::fflush(stdout);
     if (o->follow) follow_report(o->runs, out, wait_unless_stopped);

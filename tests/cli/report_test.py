@@ -4,6 +4,7 @@ import html.parser
 import itertools
 import json
 import re
+import signal
 import statistics
 import time
 
@@ -183,6 +184,21 @@ class Report(program.CliTest):
             follower.communicate()
         self.assertEqual((follower.returncode, output, errors), (0, f"{run}/report.html\n", ""))
         self.assertIn("ended: steps", data.read_text())  # what an open page shows last
+        self.assertNotIn("report.live.js", (run / "report.html").read_text())
+
+    def test_a_signal_ends_following_with_a_page_that_needs_no_other_file(self):
+        run = self.trained("run")
+        metrics = run / "metrics.jsonl"
+        metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:6]))
+        follower = program.started("report", "--follow", run)
+        try:
+            self.assertEqual(follower.stdout.readline(), f"{run}/report.html\n")
+            follower.send_signal(signal.SIGINT)
+            output, errors = follower.communicate(timeout=60)
+        finally:
+            follower.kill()
+            follower.communicate()
+        self.assertEqual((follower.returncode, output, errors), (0, "", ""))
         self.assertNotIn("report.live.js", (run / "report.html").read_text())
 
     def wait_for(self, path, *texts):
