@@ -1,6 +1,7 @@
 """Installs the library of a build tree into a folder and builds README's program against that folder alone."""
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -45,17 +46,18 @@ class Package(unittest.TestCase):
         (cls.project / "my_training.cpp").write_text(readme("cpp", "int main"))
 
     def train(self, program):
-        """Runs the program on made-up tokens; it prints the losses of its steps."""
+        """Runs the program on made-up tokens, as a run of 100 steps."""
         runs = self.folder / f"run-{program.name}"
         (runs / "data").mkdir(parents=True)
         header = struct.pack("<256i", 20240520, 1, 2000, *[0] * 253)
         (runs / "data/train.bin").write_bytes(header + struct.pack("<2000H", *(i % 7 for i in range(2000))))
-        output = run(program, cwd=runs, OMP_NUM_THREADS="1")
-        losses = [float(line.split()[3]) for line in output.splitlines() if line.startswith("step ")]
+        run(program, cwd=runs, OMP_NUM_THREADS="1")
+        rows = [json.loads(line) for line in (runs / "runs/first/metrics.jsonl").read_text().splitlines()]
+        losses = [row["loss"] for row in rows if "event" not in row]
         self.assertEqual(len(losses), 100)
         self.assertGreater(losses[0], 5.0)
         self.assertLess(losses[-1], 2.0)
-        self.assertTrue((runs / "checkpoints/step-00000100").is_dir())
+        self.assertTrue((runs / "runs/first/checkpoints/step-00000100").is_dir())
 
     def test_readmes_program_builds_by_find_package(self):
         lists = readme("cmake", "add_subdirectory(libtrain)")
