@@ -137,6 +137,30 @@ TEST_CASE("sums and gradients of broadcasts run in f32 whatever the dtype", "[op
   }
 }
 
+TEST_CASE("cast: rounded values, gradients in the input's dtype, and the hint where dtypes differ", "[ops]") {
+  Tensor x = Tensor::from(std::vector<float>{1.0f, 1.00390625f, 3.14159265f}, {3});  // the second is halfway in bf16
+  CHECK(ops::cast(x, DType::bf16).to_vector<double>() == std::vector<double>{1, 1, 3.140625});
+  CHECK(ops::cast(x, DType::f32).data() == x.data());
+  x.set_requires_grad();
+  Tape tape;
+  {
+    const TapeScope recording(&tape);
+    const Tensor factors = Tensor::from(std::vector<double>{2, 1.0 / 3, -5}, {3});
+    const Tensor both = ops::add(ops::mul(ops::cast(x, DType::f64), factors), ops::cast(x, DType::f64));
+    backward(tape, ops::sum(both));
+  }
+  CHECK(x.gradient().dtype() == DType::f32);
+  CHECK(x.gradient().to_vector<float>() == std::vector<float>{3, 1.0f / 3 + 1, -4});
+  CHECK_THROWS_WITH(ops::cast(x, DType::i32), "cast: dtype: expected f32, f64, bf16 or f16, got i32");
+  try {
+    ops::mul(x, Tensor::zeros({3}, DType::f64));
+    FAIL("no error");
+  } catch (const UsageError& error) {
+    CHECK(error.what() == std::string("mul: b: expected f32, got f64"));
+    CHECK(error.hint() == "ops::cast(b, DType::f32) converts it");
+  }
+}
+
 TEST_CASE("an input that is used twice receives both gradients", "[ops]") {
   check_gradient([](auto& x) { return ops::mul(x[0], x[0]); }, {normal({3, 5}, 1)});
   check_gradient([](auto& x) { return ops::add(x[0], ops::gelu(x[0])); }, {normal({3, 5}, 1)});

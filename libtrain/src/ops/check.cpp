@@ -5,9 +5,10 @@
 
 namespace lt::ops {
 
-void fail(std::string_view op, std::string_view argument, const std::string& expected, const std::string& actual) {
-  throw UsageError("ops",
-                   std::string(op) + ": " + std::string(argument) + ": expected " + expected + ", got " + actual);
+void fail(std::string_view op, std::string_view argument, const std::string& expected, const std::string& actual,
+          const std::string& hint) {
+  throw UsageError("ops", std::string(op) + ": " + std::string(argument) + ": expected " + expected + ", got " + actual,
+                   hint);
 }
 
 namespace {
@@ -67,7 +68,9 @@ void require_min_dims(std::string_view op, std::string_view argument, const Tens
 void require_like(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like) {
   require_float(op, argument, tensor);
   if (tensor.dtype() != like.dtype()) {
-    fail(op, argument, std::string(dtype_name(like.dtype())), std::string(dtype_name(tensor.dtype())));
+    const std::string expected(dtype_name(like.dtype()));
+    fail(op, argument, expected, std::string(dtype_name(tensor.dtype())),
+         "ops::cast(" + std::string(argument) + ", DType::" + expected + ") converts it");
   }
   require_device_of(op, argument, tensor, like);
 }

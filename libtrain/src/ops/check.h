@@ -14,7 +14,7 @@
 namespace lt::ops {
 
 [[noreturn]] void fail(std::string_view op, std::string_view argument, const std::string& expected,
-                       const std::string& actual);
+                       const std::string& actual, const std::string& hint = {});
 
 // Defined, contiguous, floating point.
 void require_float(std::string_view op, std::string_view argument, const Tensor& tensor);

@@ -1,8 +1,8 @@
 // Differentiable operations. Tensors are contiguous and on one device. The floating-point inputs of a call share a
 // dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError that
 // names operation, argument, expected and actual. On the meta device only shapes are computed.
-// Values are not checked: ids outside [0, V), and targets that are neither in it nor kIgnoredTarget, read past the
-// table. So the caller must ensure the range (TokenLoader does, with DataOptions::vocab).
+// Ids outside [0, V), and targets that are neither in it nor kIgnoredTarget, are refused on the CPU. On GPUs they are
+// not checked and read past the table, so the caller must ensure the range (TokenLoader does, with DataOptions::vocab).
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ Tensor maximum(const Tensor& a, const Tensor& b);
 // Selects a if condition (i32) is nonzero, else b. All three broadcast; the condition has no gradient.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor scale(const Tensor& x, double alpha);
+// x in another floating dtype, rounded to nearest even where that is narrower. So is its gradient on the way back.
+Tensor cast(const Tensor& x, DType dtype);
 
 // Elementwise functions of x, any shape.
 Tensor exp(const Tensor& x);
