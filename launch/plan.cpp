@@ -13,6 +13,7 @@
 #include "libtrain/error.h"
 #include "numbers.h"
 #include "output_file.h"
+#include "train/base_model.h"
 #include "train/training_data.h"
 
 namespace lt::launch {
@@ -86,6 +87,11 @@ Run set_up_plan(CLI::App& app) {
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
+    // A run that goes on does not need the folder any more; a plan has its shape from there.
+    if (const std::string& from = config->model.from; !from.empty() && !model_at(from)) {
+      throw DataError("checkpoint",
+                      "model.from: " + from + ": expected a Hugging Face folder or a checkpoint, found none");
+    }
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     PlanMachine machine;
     if (plan->rates.empty()) {

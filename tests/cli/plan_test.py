@@ -25,6 +25,12 @@ def measured_on_gpus():
 
 
 class Plan(TrainingTest):
+    def test_a_folder_of_weights_that_is_missing_is_refused(self):
+        for more in ((), ("--sample",), ("--fit", "--memory", "1GiB")):
+            refused = program.run("plan", "--model.from=nowhere", *more)
+            self.assertEqual(refused.returncode, 3)
+            self.assertIn("model.from: nowhere: expected a Hugging Face folder or a checkpoint, found none", refused.stderr)
+
     def test_plan_names_the_bytes_that_the_run_sends_and_holds(self):
         for strategy in ("ddp", "zero1", "zero2", "zero3"):
             options = (f"--parallel.strategy={strategy}", "--train.accum=2", "--train.eval_every=3", "--train.sample_every=3",
