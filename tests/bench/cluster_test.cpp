@@ -39,7 +39,7 @@ TEST_CASE("cluster: the network limits rings between nodes, through all cards", 
 }
 
 TEST_CASE("cluster: small messages pay every hop, and hops hide behind transfers", "[bench]") {
-  // Of three hops the longest way has two between the nodes.
+  // The longest way has three hops, two of them between the nodes.
   CHECK(simulate_ring(links(), {4, 2, 3}).ms == Approx(2 * 0.003 + 0.001).epsilon(1e-3));
   const auto per_round = [](double bytes) { return simulate_ring(links(), {64, 1, 63 * bytes}).ms; };
   CHECK(per_round(1) == Approx(63 * 0.003).epsilon(1e-3));

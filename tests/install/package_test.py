@@ -59,6 +59,14 @@ class Package(unittest.TestCase):
         self.assertLess(losses[-1], 2.0)
         self.assertTrue((runs / "runs/first/checkpoints/step-00000100").is_dir())
 
+    def assert_refused(self, message, languages, where):
+        """A project in these languages that looks for the package `where` does not configure, with this message."""
+        project = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        (project / "CMakeLists.txt").write_text(
+            f"cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES {languages})\nfind_package(libtrain REQUIRED)\n")
+        with self.assertRaisesRegex(AssertionError, message):
+            run(options.cmake, "-S", project, "-B", project / "build", where)
+
     def test_readmes_program_builds_by_find_package(self):
         lists = readme("cmake", "add_subdirectory(libtrain)")
         (self.project / "CMakeLists.txt").write_text(lists.replace("add_subdirectory(libtrain)", "find_package(libtrain 0.1 REQUIRED)"))
@@ -76,24 +84,16 @@ class Package(unittest.TestCase):
         self.train(program)
 
     def test_a_project_without_c_is_told_what_it_needs(self):
-        project = self.folder / "without_c"
-        project.mkdir()
-        (project / "CMakeLists.txt").write_text(
-            "cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES CXX)\nfind_package(libtrain REQUIRED)\n")
-        with self.assertRaisesRegex(AssertionError, r"libtrain needs a project with the languages C and CXX"):
-            run(options.cmake, "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        self.assert_refused(r"libtrain needs a project with the languages C and CXX", "CXX",
+                            f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
     def test_a_missing_library_is_named(self):
         broken = self.folder / "broken"
         shutil.copytree(self.package, broken / "cmake/libtrain")
         config = broken / "cmake/libtrain/libtrain-config.cmake"
         config.write_text(config.read_text().replace("libutf8proc.a utf8proc)", "no_such_library)"))
-        project = self.folder / "without_utf8proc"
-        project.mkdir()
-        (project / "CMakeLists.txt").write_text(
-            "cmake_minimum_required(VERSION 3.25)\nproject(p LANGUAGES C CXX)\nfind_package(libtrain REQUIRED)\n")
-        with self.assertRaisesRegex(AssertionError, r"libraries were not found.\s+Install: libutf8proc-dev"):
-            run(options.cmake, "-S", project, "-B", project / "build", f"-Dlibtrain_DIR={broken}/cmake/libtrain")
+        self.assert_refused(r"libraries were not found.\s+Install: libutf8proc-dev", "C CXX",
+                            f"-Dlibtrain_DIR={broken}/cmake/libtrain")
 
     def test_the_public_headers_are_installed_and_nothing_else(self):
         def headers(root):

@@ -23,6 +23,16 @@ bool has_gpu() {
   return reason.empty();
 }
 
+// The model with its weights on the GPU.
+std::unique_ptr<nn::Transformer> on_gpu(const nn::Transformer& here) {
+  auto there = model_of(here.spec(), DType::f32, kGpu);
+  const auto from = here.all_parameters(), to = there->all_parameters();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    copy(to[i].parameter->tensor().detach(), from[i].parameter->tensor().detach());
+  }
+  return there;
+}
+
 nn::TransformerSpec wide(const std::string& family) {  // heads of 64 channels: keys are split
   nn::TransformerSpec spec = tiny(family, 400);
   spec.width = 256;
@@ -37,11 +47,7 @@ TEST_CASE("cuda: greedy tokens are those of the CPU, beyond the window too", "[c
     CAPTURE(family);
     const SamplingOptions greedy{.tokens = 60, .temperature = 0};
     for (const nn::TransformerSpec& spec : {tiny(family), wide(family)}) {
-      const auto there = model_of(spec, DType::f32, kGpu), here = model_of(spec);
-      const auto from = here->all_parameters(), to = there->all_parameters();
-      for (std::size_t i = 0; i < to.size(); ++i) {
-        copy(to[i].parameter->tensor().detach(), from[i].parameter->tensor().detach());
-      }
+      const auto here = model_of(spec), there = on_gpu(*here);
       CHECK(generated(*there, kPrompts, greedy) == generated(*here, kPrompts, greedy));
     }
   }
@@ -65,10 +71,7 @@ TEST_CASE("cuda: in bf16 each of several texts is what it is alone", "[cuda]") {
 TEST_CASE("cuda: texts that grow between steps take back the step that the device is ahead", "[cuda]") {
   if (!has_gpu()) return;
   const nn::TransformerSpec spec = wide("llama");
-  const auto there = model_of(spec, DType::f32, kGpu), here = model_of(spec);
-  const auto from = here->all_parameters(), to = there->all_parameters();
-  for (std::size_t i = 0; i < to.size(); ++i)
-    copy(to[i].parameter->tensor().detach(), from[i].parameter->tensor().detach());
+  const auto here = model_of(spec), there = on_gpu(*here);
   for (const double temperature : {0.0, 0.9}) {
     const SamplingOptions options{.temperature = temperature, .repetition_penalty = 1.3};
     const auto turns = [&](nn::Transformer& model) {
@@ -93,11 +96,7 @@ TEST_CASE("cuda: a text that ends where it fills the window leaves the others al
   if (!has_gpu()) return;
   for (const char* const family : {"gpt2", "llama"}) {
     const nn::TransformerSpec spec = tiny(family);
-    const auto there = model_of(spec, DType::f32, kGpu), here = model_of(spec);
-    const auto from = here->all_parameters(), to = there->all_parameters();
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      copy(to[i].parameter->tensor().detach(), from[i].parameter->tensor().detach());
-    }
+    const auto here = model_of(spec), there = on_gpu(*here);
     for (const Size length : {spec.max_seq - 6, spec.max_seq - 1}) {  // a graph with a step ahead, and none yet
       CAPTURE(family, length);
       const auto texts = [&](nn::Transformer& model) {

@@ -27,8 +27,8 @@ struct DeviceModel {
   bool overlaps;      // collectives run while the rank computes
 };
 
-// Of a GPU's memory, what CUDA and its libraries take, and NCCL where there are several ranks. Bounds, above what was
-// measured (docs/planning.md).
+// The memory of a GPU that CUDA and its libraries take, and NCCL if there are several ranks. Both are bounds above what
+// was measured (docs/planning.md).
 inline constexpr double kCudaMib = 1000, kNcclMib = 1200;
 
 // The share of its speed that work on a GPU loses beside a collective: while data move inside the node, which takes

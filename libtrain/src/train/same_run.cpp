@@ -28,7 +28,7 @@ bool decides_the_run(const std::string& key) {
 // Keys outside [model] that older configurations lack.
 constexpr std::string_view kOpenKeys[] = {"data.documents", "data.sources", "train.label_smoothing", "train.z_loss"};
 
-// Of the sources of training data, where there are several.
+// The weights of the sources of training data. A single source has the weight 1, whatever is given.
 std::vector<double> weights_of(const Config& config) {
   std::vector<double> weights;
   for (const DataSource& source : data_sources(config)) weights.push_back(source.weight);
