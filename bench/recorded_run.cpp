@@ -11,7 +11,9 @@
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/profile/timeline.h"
+#include "libtrain/train/run_options.h"
 #include "timing.h"
+#include "train/model_table.h"
 #include "train/step_record.h"
 
 namespace lt::bench {
@@ -24,10 +26,10 @@ Config only_steps(const Config& given, const RunFolder& folder) {
   Config config = given;
   config.model.from.clear();
   config.data = {}, config.checkpoint = {}, config.record = {}, config.run = {};
-  config.data.train = {folder.path() + "/data/train.bin"};
   config.run.dir = folder.path() + "/run";
   config.train.steps = 1;
   config.train.eval_every = config.train.sample_every = 0;
+  if (own_batches(config, {}) == nullptr) config.data.train = {folder.path() + "/data/train.bin"};
   return resolve(config);
 }
 
@@ -58,8 +60,12 @@ RunFolder::~RunFolder() {
 }
 
 RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolder& folder)
-    : model_(nn::make_transformer(model_spec(only_steps(given, folder)))),
-      run_(only_steps(given, folder), world, *model_, nullptr) {
+    : RecordedRun(only_steps(given, folder), world) {}
+
+RecordedRun::RecordedRun(const Config& config, const World& world)
+    : model_(make_model(config)),
+      batches_(own_batches(config, batch_shape(config, world.rank(), world.size()))),
+      run_(config, world, *model_, batches_.get()) {
   collectively(run_.control, [&] {
     if (world.rank() != 0) return;
     sinks_.push_back(make_csv_sink(run_.config.run.dir + "/metrics.csv"));

@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libtrain/nn/models.h"
+#include "libtrain/data/batch_source.h"
+#include "libtrain/nn/module.h"
 #include "libtrain/train/config.h"
 #include "profile/activity_clock.h"
 #include "record/sink.h"
@@ -59,11 +60,14 @@ class RecordedRun {
   std::map<std::string, Size> files() const;
 
  private:
+  RecordedRun(const Config& config, const World& world);
+
   Batch next_batch();
   double timed_step(RecordMode mode);
   Written written();
 
-  const std::unique_ptr<nn::Transformer> model_;
+  const std::unique_ptr<nn::Model> model_;
+  const std::unique_ptr<BatchSource> batches_;  // of the model's row; null: those of the folder
   Run run_;
   ActivityClock clock_{run_.device()};
   std::vector<std::unique_ptr<Sink>> sinks_;  // on rank 0 only

@@ -16,6 +16,7 @@
 #include "record/short_text.h"
 #include "table.h"
 #include "train/machine.h"
+#include "train/model_table.h"
 #include "train/rank_device.h"
 #include "training.h"
 
@@ -77,7 +78,7 @@ void bench_step(const Config& given, const World& world, const Options& options)
   Json breakdown;
   for (std::size_t p = 0; p < kActivities; ++p) breakdown[std::string(kActivityNames[p])] = spread(activities[p]);
   Json result = new_result("step", world, options);
-  result.update(Json{{"model", nn::model_name(model_spec(config))},
+  result.update(Json{{"model", model_name(config)},
                      {"dtype", config.train.dtype},
                      {"strategy", config.parallel.strategy},
                      {"recompute", config.parallel.recompute},

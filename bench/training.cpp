@@ -1,4 +1,4 @@
-// An engine as `train` makes it, on generated tokens.
+// An engine as `train` makes it, on generated tokens or the batches of the model's row.
 #include "training.h"
 
 #include <fmt/format.h>
@@ -13,29 +13,50 @@
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/train/run_options.h"
+#include "train/model_table.h"
 #include "train/rank_device.h"
 
 namespace lt::bench {
 namespace {
 
-Batch random_batch(const BatchShape& shape, Size vocab) {
+// Ids below the model's vocabulary, in the shapes that it takes.
+Batch random_batch(const nn::Model& model, const BatchShape& shape) {
   const MemoryScope owner(MemoryOwner::data);
-  const auto tokens = [&](std::string_view name) {
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(shape.samples() * shape.seq));
+  const Batch shapes = model.batch_on_meta(shape.samples(), shape.seq);
+  const Size vocab = model.facts(shape.seq).vocab;
+  if (vocab == 0 || shapes.inputs.dtype() != DType::i32 || shapes.targets.dtype() != DType::i32) {
+    throw UsageError("bench", "model: expected ids below a known vocabulary, or batches of the model's row");
+  }
+  const auto tokens = [&](std::string_view name, const Tensor& like) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(like.elements()));
     const std::uint64_t key = derive_key(static_cast<std::uint64_t>(shape.rank), name);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       ids[i] = static_cast<std::int32_t>(philox_word(key, i) % static_cast<std::uint64_t>(vocab));
     }
-    return Tensor::from(ids, {shape.samples(), shape.seq});
+    return Tensor::from(ids, like.shape());
   };
-  return {tokens("inputs"), tokens("targets")};
+  return {tokens("inputs", shapes.inputs), tokens("targets", shapes.targets)};
+}
+
+Batch first_batch(const nn::Model& model, const BatchShape& shape, const Config& config) {
+  const auto own = own_batches(config, shape);
+  return own != nullptr ? own->next() : random_batch(model, shape);
 }
 
 std::string step_shape(const Config& config) {
   const ModelConfig& model = config.model;
-  return fmt::format("{} layers={} heads={} kv_heads={} width={} ffn={} vocab={} micro_batch={} accum={} seq={}",
-                     model.family, model.layers, model.heads, model.kv_heads, model.width, model.ffn, model.vocab,
-                     config.train.micro_batch, config.train.accum, config.train.seq);
+  const std::string batch =
+      fmt::format(" micro_batch={} accum={} seq={}", config.train.micro_batch, config.train.accum, config.train.seq);
+  if (const ModelRow* const row = own_row(config)) {
+    std::string shape = row->name;
+    for (const ModelField& field : row->fields) {
+      std::visit([&](const auto& value) { shape += fmt::format(" {}={}", field.name, value); },
+                 model.own.at(field.name));
+    }
+    return shape + batch;
+  }
+  return fmt::format("{} layers={} heads={} kv_heads={} width={} ffn={} vocab={}{}", model.family, model.layers,
+                     model.heads, model.kv_heads, model.width, model.ffn, model.vocab, batch);
 }
 
 // Keys that another field of a row has, or that change numbers but no work.
@@ -54,8 +75,9 @@ bool counts(std::string_view key) {
 
 // "optim.name=muon train.tf32=true".
 std::string other_options(const Config& config) {
-  Config plain;  // a step of this shape with all other keys at their defaults
+  Config plain = default_config(config.models);  // a step of this shape with all other keys at their defaults
   ModelConfig& model = plain.model;
+  model.own = config.model.own;
   model.preset = config.model.preset, model.family = config.model.family, model.layers = config.model.layers;
   model.heads = config.model.heads, model.kv_heads = config.model.kv_heads, model.width = config.model.width;
   model.ffn = config.model.ffn, model.vocab = config.model.vocab, model.max_seq = config.model.max_seq;
@@ -79,10 +101,10 @@ double sum(const ActivityTimes& times) {
 }
 
 Training::Training(const Config& config, const Group& group, const StepOptions& options)
-    : model_(nn::make_transformer(model_spec(config))),
+    : model_(make_model(config)),
       engine_(*model_, group_for(group, config, options.device), parallel_options(config), optimizers_of(config),
               options),
-      batch_(random_batch(engine_.batch_shape(), model_->spec().vocab)) {}
+      batch_(first_batch(*model_, engine_.batch_shape(), config)) {}
 
 std::vector<ActivityTimes> Training::time_steps(Size count) {
   ActivityClock clock(engine_.options().device);
@@ -111,16 +133,13 @@ std::vector<ActivityTimes> Training::time_steps(Size count) {
 }
 
 double Training::flops() const {
-  return model_->flops_per_token(engine_.batch_shape().seq) * static_cast<double>(tokens());
+  return model_->facts(engine_.batch_shape().seq).flops_per_token * static_cast<double>(tokens());
 }
 
 Json step_identity(const Config& config, int ranks, const std::string& strategy) {
-  Json identity = {{"name", nn::model_name(model_spec(config))},
-                   {"shape", step_shape(config)},
-                   {"dtype", config.train.dtype},
-                   {"ranks", ranks},
-                   {"strategy", strategy},
-                   {"recompute", config.parallel.recompute}};
+  Json identity = {{"name", model_name(config)},  {"shape", step_shape(config)},
+                   {"dtype", config.train.dtype}, {"ranks", ranks},
+                   {"strategy", strategy},        {"recompute", config.parallel.recompute}};
   if (const std::string options = other_options(config); !options.empty()) identity["options"] = options;
   return identity;
 }

@@ -1,10 +1,10 @@
-// Trains a model on generated tokens and times its steps one by one.
+// Trains a model on generated batches and times its steps one by one.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "libtrain/nn/models.h"
+#include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/train/config.h"
@@ -28,7 +28,7 @@ class Training {
   double flops() const;                                                  // per step
 
  private:
-  std::unique_ptr<nn::Transformer> model_;
+  std::unique_ptr<nn::Model> model_;
   Engine engine_;
   Batch batch_;
 };

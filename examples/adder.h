@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "libtrain/kernels/random.h"
@@ -16,27 +17,37 @@ namespace nn = lt::nn;
 namespace ops = lt::ops;
 using lt::Size, lt::Tensor;
 
-constexpr Size kModulus = 31, kWidth = 96, kExperts = 4, kHidden = 48;
+constexpr Size kModulus = 31;
+
+struct Shape {
+  Size blocks = 2, width = 96, experts = 4, hidden = 48;
+};
 
 // Two embedded numbers side by side.
 struct Pair : nn::Module {
-  Pair() : table(add<nn::Embedding>("table", kModulus, kWidth / 2, nn::Init::normal(0.5f))) {}
-  Tensor forward(const Tensor& numbers) const { return ops::reshape(table(numbers), {numbers.dim(0), kWidth}); }
+  explicit Pair(const Shape& shape)
+      : table(add<nn::Embedding>("table", kModulus, shape.width / 2, nn::Init::normal(0.5f))) {}
+  Tensor forward(const Tensor& numbers) const {
+    const Tensor pairs = table(numbers);  // [samples, 2, width / 2]
+    return ops::reshape(pairs, {pairs.dim(0), 2 * pairs.dim(2)});
+  }
   nn::Embedding& table;
 };
 
 // x + the sum over experts e of p_e * down_e(relu(up_e(norm x))), with p = softmax(router(norm x)).
 struct Mixture : nn::Module {
-  Mixture()
-      : norm(add<nn::RmsNorm>("norm", kWidth)),
-        router(add<nn::Linear>("router", kWidth, kExperts, false, nn::Init::normal(0.1f))),
-        up(add_parameter("up", {kExperts, kWidth, kHidden}, nn::Init::normal(0.1f))),
-        down(add_parameter("down", {kExperts, kHidden, kWidth}, nn::Init::normal(0.1f))) {}
+  explicit Mixture(const Shape& shape)
+      : norm(add<nn::RmsNorm>("norm", shape.width)),
+        router(add<nn::Linear>("router", shape.width, shape.experts, false, nn::Init::normal(0.1f))),
+        up(add_parameter("up", {shape.experts, shape.width, shape.hidden}, nn::Init::normal(0.1f))),
+        down(add_parameter("down", {shape.experts, shape.hidden, shape.width}, nn::Init::normal(0.1f))) {}
   Tensor forward(const Tensor& x) const {
-    const Tensor y = norm(x), alone = ops::reshape(y, {1, x.dim(0), kWidth});
-    const Tensor hidden = ops::relu(ops::matmul(ops::concat(std::vector(kExperts, alone), 0), up.tensor()));
+    const Size samples = x.dim(0), experts = up.shape()[0];
+    const Tensor y = norm(x), alone = ops::reshape(y, {1, samples, x.dim(1)});
+    const Tensor hidden =
+        ops::relu(ops::matmul(ops::concat(std::vector(static_cast<std::size_t>(experts), alone), 0), up.tensor()));
     const Tensor shares = ops::transpose(ops::softmax(router(y)), 0, 1);  // [experts, samples]
-    const Tensor weighted = ops::mul(ops::matmul(hidden, down.tensor()), ops::reshape(shares, {kExperts, x.dim(0), 1}));
+    const Tensor weighted = ops::mul(ops::matmul(hidden, down.tensor()), ops::reshape(shares, {experts, samples, 1}));
     return ops::add(x, ops::sum(weighted, 0));
   }
   nn::RmsNorm& norm;
@@ -45,29 +56,37 @@ struct Mixture : nn::Module {
 };
 
 struct Classifier : nn::Module {
-  Classifier() : linear(add<nn::Linear>("linear", kWidth, kModulus, true, nn::Init::normal(0.1f))) {}
+  explicit Classifier(const Shape& shape)
+      : linear(add<nn::Linear>("linear", shape.width, kModulus, true, nn::Init::normal(0.1f))) {}
   Tensor forward(const Tensor& x, const Tensor& targets) const { return nn::cross_entropy(linear(x), targets); }
   nn::Linear& linear;
 };
 
 struct Adder : nn::Model {
-  Adder()
-      : pair(add_unit<Pair>("pair")),
-        first(add_block<Mixture>("blocks.0")),
-        second(add_block<Mixture>("blocks.1")),
-        classifier(add_unit<Classifier>("classifier")) {}
+  // Throws UsageError if the width is odd.
+  explicit Adder(const Shape& given = {}) : shape(given), pair(add_unit<Pair>("pair", given)) {
+    if (shape.width % 2 != 0) {
+      throw lt::UsageError("config", "model.width: expected an even number, got " + std::to_string(shape.width));
+    }
+    for (Size i = 0; i < shape.blocks; ++i) {
+      blocks.push_back(&add_block<Mixture>("blocks." + std::to_string(i), shape));
+    }
+    classifier = &add_unit<Classifier>("classifier", shape);
+  }
 
   // Each run() executes a unit: gathered before, freed after, recomputed if set. Bodies capture inputs by value.
   Tensor loss(const lt::Batch& batch) override {
     const Tensor numbers = batch.inputs, sums = batch.targets;
     Tensor x = run(pair, [=, this] { return pair.forward(numbers); });
-    x = run(first, [=, this] { return first.forward(x); });
-    x = run(second, [=, this] { return second.forward(x); });
-    return run(classifier, [=, this] { return classifier.forward(x, sums); });
+    for (const Mixture* block : blocks) x = run(*block, [=] { return block->forward(x); });
+    return run(*classifier, [=, this] { return classifier->forward(x, sums); });
   }
 
   lt::nn::ModelFacts facts(Size) const override {
-    return {.name = "adder 2 mixtures", .details = "adder: 2 mixtures of 4 experts, width 96"};
+    const std::string mixtures = std::to_string(shape.blocks) + " mixtures";
+    return {.name = "adder " + mixtures,
+            .details = "adder: " + mixtures + " of " + std::to_string(shape.experts) + " experts, width " +
+                       std::to_string(shape.width)};
   }
   // Two numbers a sample, and one target.
   lt::Batch batch_on_meta(Size samples, Size) const override {
@@ -75,9 +94,10 @@ struct Adder : nn::Model {
             Tensor::empty({samples}, lt::DType::i32, lt::kMeta)};
   }
 
+  const Shape shape;
   Pair& pair;
-  Mixture &first, &second;
-  Classifier& classifier;
+  std::vector<Mixture*> blocks;
+  Classifier* classifier;
 };
 
 // Sample i is a pair of numbers and their sum, a pure function of i, so every rank count sees the same batches.

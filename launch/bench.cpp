@@ -22,7 +22,7 @@ namespace lt::launch {
 namespace {
 
 // Adds a measurement's options to `app` and returns the function that runs it.
-using Measurement = Run (*)(CLI::App& app);
+using Measurement = Run (*)(CLI::App& app, const Models& models);
 
 void add_length(CLI::App& app, bench::Options& o, const std::string& what, Size warmup, Size iterations) {
   o.warmup = warmup, o.iterations = iterations;
@@ -49,13 +49,13 @@ void refuse_config(const Invocation& invocation, const char* what) {
                    std::string("the options: ltrain bench ") + what + " --help");
 }
 
-Run set_up_kernels(CLI::App& app) {
+Run set_up_kernels(CLI::App& app, const Models& models) {
   struct Values {
     bench::Options options;
     std::string filter;
   };
   const auto o = std::make_shared<Values>();
-  const ConfigOptions config_options(app);
+  const ConfigOptions config_options(app, models);
   add_length(app, o->options, "calls", 5, 50);
   app.add_option("--filter", o->filter, "rows whose \"name implementation shape dtype\" contains this")
       ->option_text("TEXT");
@@ -81,13 +81,13 @@ void take_sizes(bench::CommOptions& options, const std::vector<std::string>& siz
   for (const std::string& text : sizes) options.sizes.push_back(bytes_of(text));
 }
 
-Run set_up_rates(CLI::App& app) {
+Run set_up_rates(CLI::App& app, const Models& models) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
   };
   const auto o = std::make_shared<Values>();
-  const ConfigOptions config_options(app);
+  const ConfigOptions config_options(app, models);
   add_length(app, o->options, "calls", 5, 50);
   add_sizes(app, o->sizes);
   return [config_options, o](const Invocation& invocation) {
@@ -100,7 +100,7 @@ Run set_up_rates(CLI::App& app) {
   };
 }
 
-Run set_up_comm(CLI::App& app) {
+Run set_up_comm(CLI::App& app, const Models&) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
@@ -123,13 +123,13 @@ Run set_up_comm(CLI::App& app) {
   };
 }
 
-Run set_up_step(CLI::App& app) {
+Run set_up_step(CLI::App& app, const Models& models) {
   struct Values {
     bench::Options options;
     bool serve = false;
   };
   const auto o = std::make_shared<Values>();
-  const ConfigOptions config_options(app);
+  const ConfigOptions config_options(app, models);
   add_length(app, o->options, "steps", 10, 50);
   app.add_flag("--serve", o->serve, "time steps for each line \"run N\" of standard input")
       ->excludes(app.get_option("--iterations"))
@@ -147,9 +147,9 @@ Run set_up_step(CLI::App& app) {
 using MeasureSteps = void (*)(const Config&, const World&, const bench::Options&);
 
 template <MeasureSteps kMeasure, Size kIterations>
-Run set_up_of_steps(CLI::App& app) {
+Run set_up_of_steps(CLI::App& app, const Models& models) {
   const auto o = std::make_shared<bench::Options>();
-  const ConfigOptions config_options(app);
+  const ConfigOptions config_options(app, models);
   add_length(app, *o, "steps", 10, kIterations);
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
@@ -160,7 +160,7 @@ Run set_up_of_steps(CLI::App& app) {
   };
 }
 
-Run set_up_compare(CLI::App& app) {
+Run set_up_compare(CLI::App& app, const Models&) {
   struct Values {
     std::string a, b;
     double percent = 10;
@@ -184,15 +184,17 @@ Run set_up_compare(CLI::App& app) {
 
 }  // namespace
 
-Run set_up_bench(CLI::App& app) {
+Run set_up_bench(CLI::App& app, const Models& models) {
   const struct {
     const char *name, *help;
     Measurement set_up;
+    bool for_transformers = false;
   } table[] = {
-      {"kernels", "each kernel at the sizes of a model, against the processor's limits; one rank", set_up_kernels},
+      {"kernels", "each kernel at the sizes of a model, against the processor's limits; one rank", set_up_kernels,
+       true},
       {"comm", "collectives between the ranks over sizes of the array", set_up_comm},
-      {"rates", "kernels and collectives of this machine, for `ltrain plan --rates`", set_up_rates},
-      {"step", "whole training steps on synthetic tokens", set_up_step},
+      {"rates", "kernels and collectives of this machine, for `ltrain plan --rates`", set_up_rates, true},
+      {"step", "whole training steps on synthetic batches", set_up_step},
       {"scaling", "training on 1, 2, 4, ... of the ranks under each strategy",
        set_up_of_steps<bench::bench_scaling, 50>},
       {"recorder", "what recording costs a step: metrics, sinks, trace", set_up_of_steps<bench::bench_recorder, 200>},
@@ -200,8 +202,9 @@ Run set_up_bench(CLI::App& app) {
   };
   const auto runs = std::make_shared<std::map<const CLI::App*, Run>>();
   for (const auto& row : table) {
+    if (row.for_transformers && !models->transformers) continue;
     CLI::App* sub = app.add_subcommand(row.name, row.help);
-    runs->emplace(sub, row.set_up(*sub));
+    runs->emplace(sub, row.set_up(*sub, models));
   }
   app.require_subcommand(1);
   return [&app, runs](const Invocation& invocation) { return runs->at(app.get_subcommands().front())(invocation); };

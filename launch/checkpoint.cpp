@@ -83,7 +83,7 @@ ExitCode free_memory(const std::string& run_dir) {
 
 }  // namespace
 
-Run set_up_checkpoint(CLI::App& app) {
+Run set_up_checkpoint(CLI::App& app, const Models& models) {
   struct Options {
     std::string path, format = "safetensors", out, weights = kMaster, dtype = "f32";
     bool adapter = false;
@@ -106,38 +106,41 @@ Run set_up_checkpoint(CLI::App& app) {
   add(
       "free", "gives back the memory of this host that holds a run's copies (checkpoint.memory_every)",
       [](const Options& options) { return free_memory(options.path); }, "a run's folder");
-  CLI::App* to = add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
-    const std::string folder = newest(options.path);
-    const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-    const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype};
-    options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
-                    : checkpoint::export_hf(folder, options.out, chosen);
-    fmt::print("{}: exported {}\n", options.out, folder);
-    return ExitCode::ok;
-  });
-  to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
-  to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
-  to->add_option("--dtype", o->dtype, "of the tensors")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->option_text("f32|bf16 = f32");
-  to->add_flag("--adapter", o->adapter, "of a run with model.lora: the adapters alone, as PEFT's folder");
-  add_weights_option(*to, o->weights);
-  CLI::App* from = add(
-      "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
-      [](const Options& options) {
-        constexpr Size kWeightsAtOnce = Size{256} << 20;
-        std::vector<std::string> notes;
-        const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
-        for (const std::string& note : notes) {
-          fmt::print(stderr,
-                     "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer\n",
-                     note);
-        }
-        fmt::print("{}: imported {}\n", made, options.path);
-        return ExitCode::ok;
-      },
-      "a folder with config.json and safetensors");
-  from->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
+  if (models->transformers) {
+    CLI::App* to =
+        add("export", "writes the newest valid checkpoint in Hugging Face format", [](const Options& options) {
+          const std::string folder = newest(options.path);
+          const DType dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
+          const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype};
+          options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
+                          : checkpoint::export_hf(folder, options.out, chosen);
+          fmt::print("{}: exported {}\n", options.out, folder);
+          return ExitCode::ok;
+        });
+    to->add_option("--format", o->format, "safetensors")->check(CLI::IsMember({"safetensors"}));
+    to->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
+    to->add_option("--dtype", o->dtype, "of the tensors")
+        ->check(CLI::IsMember({"f32", "bf16"}))
+        ->option_text("f32|bf16 = f32");
+    to->add_flag("--adapter", o->adapter, "of a run with model.lora: the adapters alone, as PEFT's folder");
+    add_weights_option(*to, o->weights);
+    CLI::App* from = add(
+        "import", "makes a checkpoint of a Hugging Face folder, for model.from, sample and eval",
+        [](const Options& options) {
+          constexpr Size kWeightsAtOnce = Size{256} << 20;
+          std::vector<std::string> notes;
+          const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
+          for (const std::string& note : notes) {
+            fmt::print(stderr,
+                       "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer\n",
+                       note);
+          }
+          fmt::print("{}: imported {}\n", made, options.path);
+          return ExitCode::ok;
+        },
+        "a folder with config.json and safetensors");
+    from->add_option("--out", o->out, "a new folder")->required()->option_text("DIR (required)");
+  }
   app.require_subcommand(1);
   return [&app, o, actions](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;

@@ -1,4 +1,4 @@
-// The interface of `ltrain`'s subcommands. Each subcommand is a row of the table in commands.cpp and one file.
+// The interface of the program's subcommands. Each subcommand is a row of the table in commands.cpp and one file.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 
 #include "libtrain/comm/world.h"
 #include "libtrain/error.h"
+#include "libtrain/train/model_table.h"
 
 namespace CLI {
 class App;
@@ -29,21 +30,22 @@ struct Invocation {
 using Run = std::function<ExitCode(const Invocation&)>;
 
 struct Command {
-  std::string name, help;        // help: one line
-  bool takes_config;             // --section.key options; the command adds a ConfigOptions
-  Run (*set_up)(CLI::App& app);  // adds the options; the returned function holds their values
+  std::string name, help;                              // help: one line
+  bool takes_config;                                   // --section.key options; the command adds a ConfigOptions
+  bool for_transformers;                               // only for them; other programs leave it out
+  Run (*set_up)(CLI::App& app, const Models& models);  // adds the options; the returned function holds their values
 };
 
-const std::vector<Command>& commands();
+std::vector<Command> commands(const ModelTable& models);
 
-Run set_up_prepare(CLI::App& app);
-Run set_up_train(CLI::App& app);
-Run set_up_launch(CLI::App& app);
-Run set_up_plan(CLI::App& app);
-Run set_up_sample(CLI::App& app);
-Run set_up_eval(CLI::App& app);
-Run set_up_checkpoint(CLI::App& app);
-Run set_up_report(CLI::App& app);
-Run set_up_bench(CLI::App& app);
+Run set_up_prepare(CLI::App& app, const Models& models);
+Run set_up_train(CLI::App& app, const Models& models);
+Run set_up_launch(CLI::App& app, const Models& models);
+Run set_up_plan(CLI::App& app, const Models& models);
+Run set_up_sample(CLI::App& app, const Models& models);
+Run set_up_eval(CLI::App& app, const Models& models);
+Run set_up_checkpoint(CLI::App& app, const Models& models);
+Run set_up_report(CLI::App& app, const Models& models);
+Run set_up_bench(CLI::App& app, const Models& models);
 
 }  // namespace lt::launch

@@ -20,15 +20,14 @@ namespace {
 std::string name_of(const std::string& option) { return option.substr(0, option.find('=')); }
 bool is_long_option(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 
-bool is_flag(const std::string& key) {
-  for (const ConfigKey& known : config_keys()) {
-    if (known.name == key) return known.fallback == "true" || known.fallback == "false";
-  }
-  return false;
+bool is_flag(const std::vector<ConfigKey>& keys, const std::string& key) {
+  const auto known = std::ranges::find(keys, key, &ConfigKey::name);
+  return known != keys.end() && (known->fallback == "true" || known->fallback == "false");
 }
 
 // Moves every --section.key=value, --section.key value and, for flags, --section.key out of `arguments`.
-ConfigPairs take_config_pairs(std::vector<std::string>& arguments) {
+ConfigPairs take_config_pairs(std::vector<std::string>& arguments, const Models& models) {
+  const std::vector<ConfigKey> keys = config_keys(models);
   ConfigPairs pairs;
   std::vector<std::string> rest;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -45,7 +44,7 @@ ConfigPairs take_config_pairs(std::vector<std::string>& arguments) {
     const bool has_next = i + 1 < arguments.size() && !is_long_option(arguments[i + 1]);
     if (const std::size_t equals = argument.find('='); equals != std::string::npos) {
       pairs.emplace_back(key, argument.substr(equals + 1));
-    } else if (is_flag(key) && !(has_next && (arguments[i + 1] == "true" || arguments[i + 1] == "false"))) {
+    } else if (is_flag(keys, key) && !(has_next && (arguments[i + 1] == "true" || arguments[i + 1] == "false"))) {
       pairs.emplace_back(key, "true");
     } else if (has_next) {
       pairs.emplace_back(key, arguments[++i]);
@@ -153,34 +152,42 @@ std::string quoted(const std::string& argument) {
 
 }  // namespace
 
-Program make_program() {
-  Program program{std::make_shared<CLI::App>("Trains transformers on 1 to N devices.", "ltrain"), {}};
+Program make_program(const Models& models) {
+  const std::string& name = models->program;
+  const char* const what = models->rows.empty() ? "Trains transformers on 1 to N devices."
+                                                : "Trains its models on 1 to N devices, by libtrain.";
+  Program program{std::make_shared<CLI::App>(what, name), {}};
   CLI::App& app = *program.app;
-  app.set_version_flag("--version",
-                       fmt::format("ltrain {} (commit {})\nbuilt with: {}\n", version(), commit(), built_with()));
+  app.set_version_flag("--version", fmt::format("{}ltrain {} (commit {})\nbuilt with: {}\n",
+                                                models->rows.empty() ? "" : name + ", with ", version(),
+                                                commit(), built_with()));
   app.require_subcommand(1);
-  for (const Command& command : commands()) {
-    program.runs.push_back(command.set_up(*app.add_subcommand(command.name, command.help)));
+  for (const Command& command : commands(*models)) {
+    program.runs.push_back(command.set_up(*app.add_subcommand(command.name, command.help), models));
   }
-  app.footer("`ltrain COMMAND --help` shows the options of a command.");
+  app.footer(fmt::format("`{} COMMAND --help` shows the options of a command.", name));
   return program;
 }
 
-Parsed parse_command_line(const std::vector<std::string>& given) {
-  if (given.empty()) throw UsageError("usage", "expected a command, got none", "`ltrain --help` lists them");
-  Program program = make_program();
+Parsed parse_command_line(const std::vector<std::string>& given, const Models& models) {
+  const std::string& name = models->program;
+  if (given.empty()) {
+    throw UsageError("usage", "expected a command, got none", fmt::format("`{} --help` lists them", name));
+  }
+  Program program = make_program(models);
   Parsed parsed;
   parsed.app = program.app;
   CLI::App& app = *parsed.app;
   std::vector<std::string> arguments = given;
-  for (std::size_t i = 0; i < commands().size(); ++i) {
-    if (commands()[i].name != given[0]) continue;
+  const std::vector<Command> table = commands(*models);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i].name != given[0]) continue;
     parsed.run = program.runs[i];
-    if (commands()[i].takes_config) parsed.config = take_config_pairs(arguments);
+    if (table[i].takes_config) parsed.config = take_config_pairs(arguments, models);
   }
   const std::string path = require_known_names(arguments, app);
 
-  parsed.command_line = "ltrain";
+  parsed.command_line = name;
   for (const std::string& argument : given) parsed.command_line += " " + quoted(argument);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
@@ -198,12 +205,12 @@ Parsed parse_command_line(const std::vector<std::string>& given) {
   return parsed;
 }
 
-std::string shared_folder(const std::vector<std::string>& arguments) {
-  const Parsed parsed = parse_command_line(arguments);
+std::string shared_folder(const std::vector<std::string>& arguments, const Models& models) {
+  const Parsed parsed = parse_command_line(arguments, models);
   const auto commands = parsed.app->get_subcommands();
   if (commands.empty() || commands[0]->get_option_no_throw("--config") == nullptr) return ".";
   const auto file = commands[0]->get_option("--config")->as<std::string>();
-  const auto run_dir = std::filesystem::path(load_config(file, parsed.config).run.dir).lexically_normal();
+  const auto run_dir = std::filesystem::path(load_config(file, parsed.config, models).run.dir).lexically_normal();
   return (run_dir.has_filename() ? run_dir : run_dir.parent_path()).parent_path().string();
 }
 

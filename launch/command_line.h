@@ -22,13 +22,13 @@ struct Program {
   std::shared_ptr<CLI::App> app;
   std::vector<Run> runs;  // in the order of commands()
 };
-Program make_program();
+Program make_program(const Models& models);
 
 // Throws UsageError, which suggests the nearest name for unknown commands and options.
-Parsed parse_command_line(const std::vector<std::string>& arguments);
+Parsed parse_command_line(const std::vector<std::string>& arguments, const Models& models);
 
 // A folder that all ranks share, for ranks that have not met: the parent of run.dir, since run.dir itself must be empty
 // when a run begins. Commands without run.dir use the working folder. Throws UsageError.
-std::string shared_folder(const std::vector<std::string>& arguments);
+std::string shared_folder(const std::vector<std::string>& arguments, const Models& models);
 
 }  // namespace lt::launch

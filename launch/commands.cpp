@@ -3,18 +3,19 @@
 
 namespace lt::launch {
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> table = {
-      {"prepare", "text or JSON lines to token files", false, set_up_prepare},
-      {"train", "trains; alone, under mpirun or srun", true, set_up_train},
-      {"launch", "starts ranks of train, and starts them again when they fail", false, set_up_launch},
-      {"plan", "memory, FLOPs and communication of a run, without running it", true, set_up_plan},
-      {"sample", "continues a prompt with a trained model", false, set_up_sample},
-      {"eval", "the loss of a trained model on token files", false, set_up_eval},
-      {"checkpoint", "lists, inspects, verifies, exports and imports checkpoints", false, set_up_checkpoint},
-      {"report", "one offline HTML file from the folders of runs", false, set_up_report},
-      {"bench", "measures kernels, collectives, steps and scaling; compares results", true, set_up_bench},
+std::vector<Command> commands(const ModelTable& models) {
+  std::vector<Command> table = {
+      {"prepare", "text or JSON lines to token files", false, false, set_up_prepare},
+      {"train", "trains; alone, under mpirun or srun", true, false, set_up_train},
+      {"launch", "starts ranks of train, and starts them again when they fail", false, false, set_up_launch},
+      {"plan", "memory, FLOPs and communication of a run, without running it", true, false, set_up_plan},
+      {"sample", "continues a prompt with a trained model", false, true, set_up_sample},
+      {"eval", "the loss of a trained model on token files", false, true, set_up_eval},
+      {"checkpoint", "lists, inspects, verifies, exports and imports checkpoints", false, false, set_up_checkpoint},
+      {"report", "one offline HTML file from the folders of runs", false, false, set_up_report},
+      {"bench", "measures kernels, collectives, steps and scaling; compares results", true, false, set_up_bench},
   };
+  if (!models.transformers) std::erase_if(table, [](const Command& command) { return command.for_transformers; });
   return table;
 }
 

@@ -6,12 +6,12 @@
 
 namespace lt::launch {
 
-ConfigOptions::ConfigOptions(CLI::App& app) {
+ConfigOptions::ConfigOptions(CLI::App& app, const Models& models) : models_(models) {
   app.add_option("--config", values_->file, "configuration file, TOML")
       ->check({[](std::string& file) { return file.empty() ? "expected a file, got \"\"" : std::string(); }, ""})
       ->option_text("FILE");
   app.add_flag("--print-config", values_->print, "print the whole configuration as TOML and exit");
-  for (const ConfigKey& key : config_keys()) {
+  for (const ConfigKey& key : config_keys(models)) {
     const auto unused = [](const CLI::results_t&) { return true; };
     app.add_option("--" + key.name, CLI::callback_t(unused), key.help)
         ->option_text("= " + key.fallback)
@@ -25,7 +25,7 @@ ConfigOptions::ConfigOptions(CLI::App& app) {
 
 std::optional<Config> ConfigOptions::load(const Invocation& invocation) const {
   Config config;
-  collectively(invocation.world.group(), [&] { config = load_config(values_->file, invocation.config); });
+  collectively(invocation.world.group(), [&] { config = load_config(values_->file, invocation.config, models_); });
   if (!values_->print) return config;
   if (invocation.world.rank() == 0) std::fputs(to_toml(config).c_str(), stdout);
   return std::nullopt;

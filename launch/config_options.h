@@ -13,7 +13,7 @@ namespace lt::launch {
 // Copies share their values. The command's row in commands.cpp must set takes_config.
 class ConfigOptions {
  public:
-  explicit ConfigOptions(CLI::App& app);
+  ConfigOptions(CLI::App& app, const Models& models);
 
   // Returns the configuration of all layers, or nullopt if --print-config printed it and the command is done. All ranks
   // must call it: an error on one rank is thrown on all.
@@ -24,6 +24,7 @@ class ConfigOptions {
     std::string file;
     bool print = false;
   };
+  Models models_;
   std::shared_ptr<Values> values_ = std::make_shared<Values>();
 };
 

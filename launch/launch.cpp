@@ -27,23 +27,23 @@ void require_alone(const World& world) {
 }
 
 // Parses the arguments after `--` as `train` would, so that errors that need no ranks to detect are reported first.
-Parsed parse_train(const std::vector<std::string>& arguments) {
-  const std::string hint = "ltrain launch -n N -- train --config FILE.toml";
+Parsed parse_train(const std::vector<std::string>& arguments, const Models& models) {
+  const std::string hint = models->program + " launch -n N -- train --config FILE.toml";
   if (arguments.empty()) throw UsageError("usage", "expected a command after --, got none", hint);
   if (arguments[0] != "train") {
     throw UsageError("usage", fmt::format("expected train after --, got {}", arguments[0]), hint);
   }
-  return parse_command_line(arguments);
+  return parse_command_line(arguments, models);
 }
 
-Config config_of(const Parsed& train) {
+Config config_of(const Parsed& train, const Models& models) {
   const std::string file = train.app->get_subcommand("train")->get_option("--config")->as<std::string>();
-  return load_config(file, train.config);
+  return load_config(file, train.config, models);
 }
 
-ExitCode run_launch(Options& options, const Invocation& invocation) {
+ExitCode run_launch(Options& options, const Invocation& invocation, const Models& models) {
   LaunchOptions& launch = options.launch;
-  const Parsed train = parse_train(launch.arguments);
+  const Parsed train = parse_train(launch.arguments, models);
   const bool prints = !train.text.empty() || train.app->get_subcommand("train")->count("--print-config") > 0;
   if (prints) {
     std::fputs(train.text.c_str(), stdout);
@@ -65,12 +65,12 @@ ExitCode run_launch(Options& options, const Invocation& invocation) {
                                  kLauncherNames[static_cast<int>(launch.launcher)]),
                      "--with mpirun");
   }
-  return supervise(launch, config_of(train));
+  return supervise(launch, config_of(train, models));
 }
 
 }  // namespace
 
-Run set_up_launch(CLI::App& app) {
+Run set_up_launch(CLI::App& app, const Models& models) {
   auto options = std::make_shared<Options>();
   LaunchOptions& launch = options->launch;
   app.add_option("-n,--ranks", launch.ranks, "ranks")->required()->check(integer_from(1))->option_text("N (required)");
@@ -90,9 +90,9 @@ Run set_up_launch(CLI::App& app) {
       ->check(number_between(0, 86400))
       ->option_text("S (1)");
   app.add_option("COMMAND", launch.arguments, "train and its options, after --")->option_text("-- train ...");
-  return [options](const Invocation& invocation) {
+  return [options, models](const Invocation& invocation) {
     collectively(invocation.world.group(), [&] { require_alone(invocation.world); });
-    return run_launch(*options, invocation);
+    return run_launch(*options, invocation, models);
   };
 }
 

@@ -14,11 +14,12 @@
 #include "numbers.h"
 #include "output_file.h"
 #include "train/base_model.h"
+#include "train/model_table.h"
 #include "train/training_data.h"
 
 namespace lt::launch {
 
-Run set_up_plan(CLI::App& app) {
+Run set_up_plan(CLI::App& app, const Models& models) {
   struct Options {
     int ranks = 0;       // 0: the ranks of this run
     std::string device;  // empty: that of the rates, or cpu
@@ -32,7 +33,7 @@ Run set_up_plan(CLI::App& app) {
     std::optional<std::string> svg;
   };
   const auto plan = std::make_shared<Options>();
-  const ConfigOptions options(app);
+  const ConfigOptions options(app, models);
   app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
       ->check(integer_from(1))
       ->option_text("N");
@@ -88,7 +89,7 @@ Run set_up_plan(CLI::App& app) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
-    if (const std::string& from = config->model.from; !from.empty() && !model_at(from)) {
+    if (const std::string& from = config->model.from; !from.empty() && is_transformer(*config) && !model_at(from)) {
       throw DataError("checkpoint",
                       "model.from: " + from + ": expected a Hugging Face folder or a checkpoint, found none");
     }

@@ -32,7 +32,7 @@ void require_no_tokens(const std::string& out) {
 
 }  // namespace
 
-Run set_up_prepare(CLI::App& app) {
+Run set_up_prepare(CLI::App& app, const Models&) {
   const auto options = std::make_shared<PrepareOptions>();
   const auto force = std::make_shared<bool>(false);
   app.add_option("--input", options->inputs,

@@ -7,8 +7,8 @@
 
 namespace lt::launch {
 
-Run set_up_train(CLI::App& app) {
-  const ConfigOptions options(app);
+Run set_up_train(CLI::App& app, const Models& models) {
+  const ConfigOptions options(app, models);
   return [options](const Invocation& invocation) {
     const auto config = options.load(invocation);
     return config ? train(*config, invocation.world, invocation.command_line) : ExitCode::ok;

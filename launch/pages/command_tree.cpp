@@ -55,7 +55,7 @@ PageCommand page_command(const CLI::App& app, const std::string& path) {
 
 }  // namespace
 
-PageCommand command_tree() { return page_command(*make_program().app, ""); }
+PageCommand command_tree() { return page_command(*make_program(transformer_models()).app, ""); }
 
 std::string name_of(const PageCommand& command) { return command.path.substr(command.path.rfind(' ') + 1); }
 

@@ -1,4 +1,5 @@
-"""A run of a model that is no transformer: a program calls lt::Trainer with it and with batches of its own."""
+"""Runs of a model that is no transformer, with batches of its own: by a program that calls lt::Trainer, and by one that is
+lt::cli() with a row for the model."""
 
 import json
 import re
@@ -6,12 +7,13 @@ import re
 import program
 
 STEPS = 60
+PROGRAM_KEYS = (f"--train.steps={STEPS}", "--train.micro_batch=120", "--train.device=cpu", "--parallel.recompute=full",
+                "--optim.lr=3e-3", "--record.tensorboard")
 
 
-class OwnModel(program.CliTest):
-    def train(self, strategy, folder, fault=None):
-        return program.run(strategy, self.folder / folder, STEPS, ranks=2, name="custom_run",
-                           environment={"LTRAIN_FAULT": fault} if fault else None)
+class Runs:
+    """What holds for both programs. train(strategy, folder, fault) makes a run of two ranks; planned(strategy, run) is the
+    peak that it plans."""
 
     def rows(self, folder):
         lines = [json.loads(line) for line in (self.folder / folder / "metrics.jsonl").read_text().splitlines()]
@@ -29,30 +31,89 @@ class OwnModel(program.CliTest):
         for strategy in ("ddp", "zero1", "zero2", "zero3"):
             done = self.train(strategy, strategy)
             self.assertEqual(done.returncode, 0, done.stderr)
-            planned = int(re.search(r"planned peak (\d+) bytes", done.stdout)[1])
+            planned = self.planned(strategy, done)
             self.assertEqual({row["memory_peak_bytes"] for row in self.rows(strategy)}, {planned}, strategy)
             self.assertEqual(self.numbers(strategy), self.numbers("ddp"), strategy)
         self.assertIn("model: adder 2 mixtures, 79.2k parameters", done.stdout)
         numbers = self.numbers("zero3")
         self.assertLess(numbers[STEPS][0], 0.8 * numbers[1][0])
-        self.assertIn(f"last loss {numbers[STEPS][0]:.4f}", done.stdout)
 
         self.assertEqual(self.train("zero3", "killed", "step:1:56:kill").returncode, 128 + 9)
-        done = self.train("zero3", "killed")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"resuming from .*step-00000050 at step 51")
+        again = self.train("zero3", "killed")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertRegex(again.stdout, r"resuming from .*step-00000050 at step 51")
         self.assertEqual(self.numbers("killed"), numbers)
         self.assertEqual(self.weights("killed"), self.weights("zero3"))
 
-        done = self.train("zero3", "killed")
-        self.assertEqual((done.returncode, "complete: 60 steps are done" in done.stdout), (0, True), done.stderr)
+        last = self.train("zero3", "killed")
+        self.assertEqual((last.returncode, "complete: 60 steps are done" in last.stdout), (0, True), last.stderr)
         self.assertEqual(len(list((self.folder / "killed/tb").iterdir())), 3, "a file of events for each start")
+        self.look_further(done)
+
+
+class OwnTrainer(Runs, program.CliTest):
+    def train(self, strategy, folder, fault=None):
+        return program.run(strategy, self.folder / folder, STEPS, ranks=2, name="custom_run",
+                           environment={"LTRAIN_FAULT": fault} if fault else None)
+
+    def planned(self, strategy, done):
+        return int(re.search(r"planned peak (\d+) bytes", done.stdout)[1])
+
+    def look_further(self, done):
+        self.assertIn(f"last loss {self.numbers('zero3')[STEPS][0]:.4f}", done.stdout)
         report = program.run("report", self.folder / "killed")
         self.assertEqual(report.returncode, 0, report.stderr)
 
     def test_options_of_a_program_are_checked_as_keys_are(self):
         done = program.run("zero9", self.folder / "run", ranks=2, name="custom_run")
         self.assert_error(done, 2, '[config] parallel.strategy: expected one of ddp, zero1, zero2, zero3, got "zero9"')
+
+
+class OwnProgram(Runs, program.CliTest):
+    def run_program(self, *arguments, ranks=1, environment=None):
+        return program.run(*arguments, ranks=ranks, name="custom_program", environment=environment)
+
+    def train(self, strategy, folder, fault=None):
+        return self.run_program("train", *PROGRAM_KEYS, f"--parallel.strategy={strategy}", "--checkpoint.every=50",
+                                f"--run.dir={self.folder / folder}", ranks=2,
+                                environment={"LTRAIN_FAULT": fault} if fault else None)
+
+    def planned(self, strategy, done):
+        plan = self.run_program("plan", *PROGRAM_KEYS, f"--parallel.strategy={strategy}", "--ranks=2", "--json")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertEqual(json.loads(plan.stdout)["model"],
+                         {"family": "adder", "blocks": 2, "width": 96, "experts": 4, "hidden": 48})
+        return json.loads(plan.stdout)["peak_bytes"]
+
+    def look_further(self, done):
+        self.assertEqual(done.stdout.count("custom_program"), 0)
+        command = json.loads((self.folder / "zero3/env.json").read_text())["command"]
+        self.assertTrue(command.startswith("custom_program train --train.steps=60"), command)
+        for arguments in (("report", self.folder / "killed"), ("checkpoint", "verify", self.folder / "killed"),
+                          ("plan", "--fit", "--memory=64MiB", "--ranks=4"), ("plan", "--nodes=1,2", "--gpu=h100"),
+                          ("bench", "step", "--iterations=2"), ("bench", "scaling", "--iterations=2")):
+            done = self.run_program(*arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        changed = self.run_program("train", *PROGRAM_KEYS, "--model.experts=5", f"--run.dir={self.folder / 'zero3'}")
+        self.assertIn("model.experts: 4 there, 5 now", changed.stderr)
+        self.assertEqual(changed.returncode, 2)
+
+    def test_the_command_line_is_that_of_the_models_in_the_table(self):
+        refused = {
+            ("train", "--model.width=97"): "[config] model.width: expected an even number, got 97",
+            ("train", "--model.blocks=0"):
+                '[config] model.blocks: expected an integer of at least 1, got "0" (from the command line)',
+            ("plan", "--model.layers=2"): "[config] unknown key model.layers (from the command line)",
+            ("sample", "--checkpoint=x"): "[usage] unknown command sample",
+            ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, recorder, compare",
+            ("plan", "--sample"): "[config] model.family: expected a transformer, got adder",
+        }
+        for arguments, error in refused.items():
+            self.assert_error(self.run_program(*arguments), 2, error)
+        printed = self.run_program("train", "--model.experts=5", "--print-config").stdout
+        self.assertTrue(printed.startswith('[model]\nfamily = "adder"\nblocks = 2\nwidth = 96\nexperts = 5\n'), printed)
+        again = self.run_program("train", f"--config={self.write('run.toml', printed)}", "--print-config").stdout
+        self.assertEqual(again, printed)
 
 
 if __name__ == "__main__":

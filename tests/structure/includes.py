@@ -18,7 +18,8 @@ LAYERS = [
     ["parallel", "checkpoints"],
     ["train"],
     ["bench", "report"],
-    ["launch", "examples"],
+    ["launch"],
+    ["examples"],
 ]
 
 # Public headers stand in libtrain/include/libtrain/LAYER. Those beside the folders are of no layer and include nothing,

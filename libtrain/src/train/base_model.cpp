@@ -15,6 +15,7 @@
 #include "model_json.h"
 #include "nn/spec_fields.h"
 #include "train/data_tokenizers.h"
+#include "train/model_table.h"
 #include "train/origin.h"
 
 namespace lt {
@@ -72,7 +73,8 @@ std::optional<nn::TransformerSpec> model_at(const std::string& path) {
 }
 
 void require_base(const Config& resolved) {
-  if (const auto base = model_at(resolved.model.from))
+  // Reading the weights of another model names a parameter that differs.
+  if (const auto base = is_transformer(resolved) ? model_at(resolved.model.from) : std::nullopt)
     name_origin(resolved, [&] { require_parameters(resolved, *base); });
   if (const auto tokenizer = tokenizer_of_base(resolved))
     require_tokenizer(*tokenizer, tokenizers_of_data(resolved), TokenizerMatch::extended);

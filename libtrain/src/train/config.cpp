@@ -32,43 +32,34 @@ std::string variable_of(const Key& key) {
 }
 
 template <class Name>
-std::vector<std::string> names_of_keys(Name&& name) {
+std::vector<std::string> names_of(const std::vector<Key>& keys, Name&& name) {
   std::vector<std::string> names;
-  for (const Key& key : schema()) names.push_back(std::string(name(key)));
+  for (const Key& key : keys) names.push_back(std::string(name(key)));
   return names;
 }
-
-constexpr const char* kListOfKeys = "`ltrain train --help`";
-
-bool is_section(std::string_view name) {
-  return std::any_of(schema().begin(), schema().end(), [&](const Key& key) { return key.section == name; });
+std::vector<std::string> names_of(const std::vector<Key>& keys) {
+  return names_of(keys, [](const Key& key) { return key.full_name(); });
 }
 
-std::string hint_for_key(const std::string& name) {
-  static const auto names = names_of_keys([](const Key& key) { return key.full_name(); });
-  if (is_section(name)) return fmt::format("{} is a section: its keys are {}.KEY, or KEY below [{}]", name, name, name);
-  return nearest_hint(name, names, kListOfKeys);
+const Key* find_key(const std::vector<Key>& keys, const std::string& name) {
+  const auto found = std::ranges::find(keys, name, &Key::full_name);
+  return found == keys.end() ? nullptr : &*found;
 }
 
-// LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
-std::string hint_for_variable(const std::string& variable) {
-  static const auto keys = names_of_keys([](const Key& key) { return key.full_name(); });
-  std::string name = variable.substr(kPrefix.size());
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (is_section(name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
-  const std::size_t underscore = name.find('_');
-  if (underscore != name.npos && is_section(name.substr(0, underscore))) name[underscore] = '.';
-  const std::string& meant = nearest(name, keys);
-  const std::string nearest_variable = variable_of(*config::find_key(meant));
-  return is_near(name, meant) ? fmt::format("did you mean {}?", nearest_variable)
-                              : fmt::format("{} lists the keys; the nearest is {}", kListOfKeys, nearest_variable);
+bool is_section(const std::vector<Key>& keys, std::string_view name) {
+  return std::ranges::any_of(keys, [&](const Key& key) { return key.section == name; });
 }
 
 // A configuration while its layers are applied.
 class Layers {
  public:
+  explicit Layers(const Models& models)
+      : config_(default_config(models)),
+        keys_(schema(*models)),
+        list_of_keys_(fmt::format("`{} train --help`", models->program)) {}
+
   void set(const std::string& name, const config::Value& value, const std::string& source) {
-    const Key* key = config::find_key(name);
+    const Key* key = find_key(keys_, name);
     if (key == nullptr) {
       throw UsageError("config", fmt::format("unknown key {} ({})", name, source), hint_for_key(name));
     }
@@ -77,16 +68,47 @@ class Layers {
   }
 
   void require_section(const std::string& name, const std::string& source) const {
-    static const auto sections = names_of_keys([](const Key& key) { return fmt::format("[{}]", key.section); });
-    if (is_section(name)) return;
+    if (is_section(keys_, name)) return;
+    const auto sections = names_of(keys_, [](const Key& key) { return fmt::format("[{}]", key.section); });
     throw UsageError("config", fmt::format("unknown section [{}] ({})", name, source),
-                     nearest_hint(fmt::format("[{}]", name), sections, kListOfKeys));
+                     nearest_hint(fmt::format("[{}]", name), sections, list_of_keys_));
+  }
+
+  void set_variable(const std::string& variable, const std::string& value) {
+    const auto found = std::ranges::find(keys_, variable, variable_of);
+    if (found == keys_.end()) {
+      throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
+    }
+    set(found->full_name(), config::Text{value}, "from the environment variable " + variable);
   }
 
   const Config& config() const { return config_; }
 
  private:
+  std::string hint_for_key(const std::string& name) const {
+    if (is_section(keys_, name)) {
+      return fmt::format("{} is a section: its keys are {}.KEY, or KEY below [{}]", name, name, name);
+    }
+    return nearest_hint(name, names_of(keys_), list_of_keys_);
+  }
+
+  // LTRAIN_TRAIN_SEDE is near train.seed, LTRAIN_LR near optim.lr.
+  std::string hint_for_variable(const std::string& variable) const {
+    std::string name = variable.substr(kPrefix.size());
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (is_section(keys_, name)) return fmt::format("{} is a section: {}_KEY sets its keys", name, variable);
+    const std::size_t underscore = name.find('_');
+    if (underscore != name.npos && is_section(keys_, name.substr(0, underscore))) name[underscore] = '.';
+    const std::vector<std::string> names = names_of(keys_);
+    const std::string& meant = nearest(name, names);
+    const std::string nearest_variable = variable_of(*find_key(keys_, meant));
+    return is_near(name, meant) ? fmt::format("did you mean {}?", nearest_variable)
+                                : fmt::format("{} lists the keys; the nearest is {}", list_of_keys_, nearest_variable);
+  }
+
   Config config_;
+  const std::vector<Key> keys_;
+  const std::string list_of_keys_;
 };
 
 void add_toml(Layers& layers, const std::string& text, const std::string& file) {
@@ -100,7 +122,6 @@ void add_toml(Layers& layers, const std::string& text, const std::string& file) 
 }
 
 void add_environment(Layers& layers) {
-  static const auto variables = names_of_keys(variable_of);
   std::map<std::string, std::string> given;  // sorted, so that the same one of several errors is always reported
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -109,13 +130,8 @@ void add_environment(Layers& layers) {
       given.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   for (const auto& [variable, value] : given) {
-    if (std::find(std::begin(kReserved), std::end(kReserved), variable) != std::end(kReserved)) continue;
-    const auto found = std::find(variables.begin(), variables.end(), variable);
-    if (found == variables.end()) {
-      throw UsageError("config", fmt::format("unknown environment variable {}", variable), hint_for_variable(variable));
-    }
-    const Key& key = schema()[static_cast<std::size_t>(found - variables.begin())];
-    layers.set(key.full_name(), config::Text{value}, "from the environment variable " + variable);
+    if (std::find(std::begin(kReserved), std::end(kReserved), variable) == std::end(kReserved))
+      layers.set_variable(variable, value);
   }
 }
 
@@ -127,35 +143,43 @@ std::string help_of(const Key& key) {
 
 }  // namespace
 
-const std::vector<ConfigKey>& config_keys() {
-  static const std::vector<ConfigKey> keys = [] {
-    std::vector<ConfigKey> made;
-    for (const Key& key : schema()) {
-      made.push_back({key.full_name(), toml_text(Config{}, key), help_of(key), key.rule.choices});
-    }
-    return made;
-  }();
-  return keys;
+std::vector<ConfigKey> config_keys(const Models& models) {
+  const Config fallbacks = default_config(models);
+  std::vector<ConfigKey> made;
+  for (const Key& key : schema(*models)) {
+    made.push_back({key.full_name(), toml_text(fallbacks, key), help_of(key), key.rule.choices});
+  }
+  return made;
 }
 
-Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line) {
-  Layers layers;
+Config default_config(const Models& models) {
+  Config config;
+  config.models = models;
+  if (!models->transformers && !models->rows.empty()) config.model.family = models->rows.front().name;
+  for (const ModelRow& row : models->rows) {
+    for (const ModelField& field : row.fields) config.model.own.emplace(field.name, field.fallback);
+  }
+  return config;
+}
+
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
+                   const Models& models) {
+  Layers layers(models);
   if (!file.empty()) add_toml(layers, config::read_text(file), file);
   add_environment(layers);
   for (const auto& [name, value] : command_line) layers.set(name, config::Text{value}, "from the command line");
   return layers.config();
 }
 
-Config config_from_toml(const std::string& text, const std::string& source) {
-  Layers layers;
+Config config_from_toml(const std::string& text, const std::string& source, const Models& models) {
+  Layers layers(models);
   add_toml(layers, text, source);
   return layers.config();
 }
 
 std::string to_toml(const Config& config) {
   std::string text, section;
-  for (const Key& key : schema()) {
-    if (config.model.is_programs_own && key.section == "model") continue;
+  for (const Key& key : schema(*config.models)) {
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
     // data.epochs stands in place of train.steps, and a file that gives both is refused.
     const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
@@ -168,7 +192,7 @@ std::string to_toml(const Config& config) {
 
 std::map<std::string, std::string> flatten(const Config& config) {
   std::map<std::string, std::string> values;
-  for (const Key& key : schema()) values.emplace(key.full_name(), toml_text(config, key));
+  for (const Key& key : schema(*config.models)) values.emplace(key.full_name(), toml_text(config, key));
   return values;
 }
 

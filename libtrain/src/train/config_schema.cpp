@@ -31,15 +31,18 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-std::vector<std::string> family_names() {
+std::vector<std::string> family_names(const ModelTable& models) {
   std::vector<std::string> names;
-  for (const nn::ModelFamily* family : nn::families()) names.emplace_back(family->name);
+  for (const nn::ModelFamily* family : nn::families()) {
+    if (models.transformers) names.emplace_back(family->name);
+  }
+  for (const ModelRow& row : models.rows) names.push_back(row.name);
   return names;
 }
 
 // Chosen by the field's type. A zero means not set.
-Rule rule_of(const nn::SpecField& field) {
-  if (field.name == "family") return one_of_or_empty(family_names());
+Rule rule_of(const nn::SpecField& field, const ModelTable& models) {
+  if (field.name == "family") return one_of_or_empty(family_names(models));
   if (std::holds_alternative<std::string nn::TransformerSpec::*>(field.member)) return text_or_empty();
   if (std::holds_alternative<Size nn::TransformerSpec::*>(field.member)) return at_least(0);
   if (std::holds_alternative<std::optional<bool> nn::TransformerSpec::*>(field.member)) {
@@ -50,12 +53,35 @@ Rule rule_of(const nn::SpecField& field) {
 }
 
 // Adds the keys of TransformerSpec.
-void add_spec(std::vector<Key>& keys) {
+void add_spec(std::vector<Key>& keys, const ModelTable& models) {
   for (const nn::SpecField& field : nn::spec_fields()) {
     const auto at = [member = field.member](Config& c) {
       return std::visit([&](auto m) -> Field { return &(c.model.*m); }, member);
     };
-    keys.push_back({"model", field.name, at, rule_of(field), field.help});
+    keys.push_back({"model", field.name, at, rule_of(field, models), field.help});
+  }
+}
+
+Rule rule_of(const ModelField& field) {
+  const bool is_text = std::holds_alternative<std::string>(field.fallback);
+  const double lowest = std::holds_alternative<Size>(field.fallback) ? 0 : -kInfinity;
+  return {.low = std::max(field.low, lowest),
+          .high = field.high,
+          .choices = field.choices,
+          .may_be_empty = is_text && field.choices.empty()};
+}
+
+// Adds the fields of the program's rows, each name once.
+void add_rows(std::vector<Key>& keys, const ModelTable& models) {
+  std::set<std::string_view> added;
+  for (const ModelRow& row : models.rows) {
+    for (const ModelField& field : row.fields) {
+      if (!added.insert(field.name).second) continue;
+      const auto at = [&field](Config& c) {
+        return std::visit([](auto& value) -> Field { return &value; }, c.model.own.at(field.name));
+      };
+      keys.push_back({"model", field.name, at, rule_of(field), field.help});
+    }
   }
 }
 
@@ -71,15 +97,23 @@ std::vector<std::string> strategy_names() {
 #section, #name, [](Config & c) -> Field { return &c.section.name; }, rule, help \
   }
 
+}  // namespace
+
 // clang-format off
-std::vector<Key> make_schema() {
-  std::vector<Key> keys = {
-    LT_KEY(model, preset, one_of(preset_names()), "the shape that the keys below start from"),
-  };
-  add_spec(keys);
+std::vector<Key> schema(const ModelTable& models) {
+  std::vector<Key> keys;
+  if (models.transformers) {
+    keys = {LT_KEY(model, preset, one_of(preset_names()), "the shape that the keys below start from")};
+    add_spec(keys, models);
+  } else if (!models.rows.empty()) {
+    keys = {LT_KEY(model, family, one_of(family_names(models)), "the model")};
+  }
+  add_rows(keys, models);
   const std::vector<Key> others = {
     LT_KEY(model, from, text_or_empty(),
-           "initial weights: a checkpoint, or a Hugging Face folder, which gives the shape; empty: from train.seed"),
+           models.transformers
+               ? "initial weights: a checkpoint or a Hugging Face folder, which gives the shape; empty: from train.seed"
+               : "initial weights: a checkpoint; empty: from train.seed"),
     LT_KEY(model, freeze, any(), "patterns of parameters that are not trained, * for any text"),
 
     LT_KEY(data, train, text(), "token files or glob patterns, separated by commas"),
@@ -169,18 +203,9 @@ std::vector<Key> make_schema() {
 // clang-format on
 #undef LT_KEY
 
-}  // namespace
-
-const std::vector<Key>& schema() {
-  static const std::vector<Key> keys = make_schema();
-  return keys;
-}
-
-const Key* find_key(std::string_view full_name) {
-  const auto& keys = schema();
-  const auto found =
-      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.full_name() == full_name; });
-  return found == keys.end() ? nullptr : &*found;
+std::set<std::string> built_in_families(const ModelTable& models) {
+  const auto names = family_names({.transformers = models.transformers});
+  return {names.begin(), names.end()};
 }
 
 }  // namespace lt::config

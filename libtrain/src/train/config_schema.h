@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,10 +50,10 @@ struct Key {
   std::string full_name() const { return std::string(section) + "." + std::string(name); }
 };
 
-// In the order of `--help` and of the TOML text. The keys of a section are adjacent.
-const std::vector<Key>& schema();
-// Returns null for an unknown name.
-const Key* find_key(std::string_view full_name);
+// In the order of `--help` and of the TOML text. The keys of a section are adjacent. `models` must outlive them.
+std::vector<Key> schema(const ModelTable& models);
+// The values of model.family that no row of the program adds.
+std::set<std::string> built_in_families(const ModelTable& models);
 
 // Throws UsageError: "<key>: expected <the rule's text>, got <value> (<source>)".
 void assign(Config& config, const Key& key, const Value& value, const std::string& source);

@@ -30,7 +30,10 @@ using Pointee = std::remove_pointer_t<Pointer>;
 template <class T>
 constexpr bool is_integer = std::is_same_v<T, Size> || std::is_same_v<T, std::uint64_t>;
 template <class T>
-constexpr std::int64_t highest = std::is_same_v<T, Size> ? kMaxCount : kMaxSeed;
+std::int64_t highest_of(const Rule& rule) {
+  constexpr std::int64_t kHighest = std::is_same_v<T, Size> ? kMaxCount : kMaxSeed;
+  return rule.high < static_cast<double>(kHighest) ? static_cast<std::int64_t>(rule.high) : kHighest;
+}
 
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
@@ -132,7 +135,7 @@ std::optional<T> convert(const Rule& rule, const Value& value) {
     const auto given = text != nullptr      ? number<std::int64_t>(text->text)
                        : integer != nullptr ? std::optional(*integer)
                                             : std::nullopt;
-    if (given && *given >= rule.low && *given <= highest<T>) return static_cast<T>(*given);
+    if (given && *given >= rule.low && *given <= highest_of<T>(rule)) return static_cast<T>(*given);
   } else if constexpr (std::is_floating_point_v<T>) {
     if (text != nullptr) return number<T>(text->text);
     if (integer != nullptr) return static_cast<T>(*integer);
@@ -171,7 +174,7 @@ std::string expected(const Rule& rule) {
   if constexpr (std::is_same_v<T, bool>) {
     return "true or false";
   } else if constexpr (std::is_same_v<T, Size>) {
-    return fmt::format("an integer from {} to {}", rule.low, kMaxCount);
+    return fmt::format("an integer from {} to {}", rule.low, highest_of<T>(rule));
   } else if constexpr (std::is_same_v<T, std::uint64_t>) {
     return fmt::format("an integer from 0 to {}", kMaxSeed);
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -196,7 +199,9 @@ std::string expected(const Rule& rule, const Value& value) {
     const auto given = text != nullptr      ? number<double>(text->text)
                        : integer != nullptr ? std::optional(1.0 * *integer)
                                             : 0;
-    if (given.value_or(0) <= kMaxCount) return fmt::format("an integer of at least {}", rule.low);
+    if (highest_of<T>(rule) == kMaxCount && given.value_or(0) <= kMaxCount) {
+      return fmt::format("an integer of at least {}", rule.low);
+    }
   }
   if constexpr (std::is_same_v<T, std::string>) {
     const auto* text = std::get_if<Text>(&value);

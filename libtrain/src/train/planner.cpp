@@ -14,6 +14,7 @@
 #include "train/copy_slots.h"
 #include "train/engine_checkpoint.h"
 #include "train/measured_rates.h"
+#include "train/model_table.h"
 #include "train/origin.h"
 #include "train/schedule.h"
 #include "train/state_copy.h"
@@ -216,7 +217,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   take_comm_totals();
 
   plan.model = facts.details;
-  plan.model_json = model_description(model, config.train.seq);
+  plan.model_json = model_description(model, config);
   plan.strategy = config.parallel.strategy, plan.recompute = config.parallel.recompute;
   plan.ledger = memory_peak(device);
   for (std::size_t i = 0; i < kMemoryOwners; ++i) plan.ledger.by_owner[i] -= before.by_owner[i];
@@ -254,7 +255,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
 
 Plan make_plan(const Config& given, int ranks, const PlanMachine& machine) {
   const Config config = resolved_for(given, ranks, machine);
-  return plan_with(*nn::make_transformer(model_spec(config)), config, ranks, machine, nullptr);
+  return plan_with(*make_model(config), config, ranks, machine, nullptr);
 }
 
 Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine) {
@@ -266,7 +267,7 @@ Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMa
 
 Plan make_plan_with_schedule(const Config& given, int ranks, const PlanMachine& machine, StepSchedule& schedule) {
   const Config config = resolved_for(given, ranks, machine);
-  return plan_with(*nn::make_transformer(model_spec(config)), config, ranks, machine, &schedule);
+  return plan_with(*make_model(config), config, ranks, machine, &schedule);
 }
 
 }  // namespace lt

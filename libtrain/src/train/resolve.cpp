@@ -14,6 +14,7 @@
 #include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/base_model.h"
+#include "train/model_table.h"
 #include "train/open_fields.h"
 #include "train/optimizer_choices.h"
 #include "train/origin.h"
@@ -53,6 +54,11 @@ nn::TransformerSpec completed(nn::TransformerSpec spec, const ModelConfig& model
 }
 
 nn::TransformerSpec spec_of(const Config& config) {
+  if (!is_transformer(config)) {
+    throw UsageError("config",
+                     fmt::format("model.family: expected a transformer, got {}",
+                                 config.model.family.empty() ? "the program's own model" : config.model.family));
+  }
   const nn::TransformerSpec spec = completed(base_of(config), config.model);
   nn::validate(spec);
   return spec;
@@ -60,7 +66,7 @@ nn::TransformerSpec spec_of(const Config& config) {
 
 // Fills in the section [model] and the length of samples.
 void fill_in_model(Config& config) {
-  if (config.model.is_programs_own) {
+  if (!is_transformer(config)) {
     config.train.seq = std::max<Size>(config.train.seq, 1);
     return;
   }
@@ -236,6 +242,11 @@ StepOptions step_options(const Config& resolved) {
           .tf32 = train.tf32,
           .z_loss = train.z_loss,
           .label_smoothing = train.label_smoothing};
+}
+
+BatchShape batch_shape(const Config& resolved, int rank, int ranks) {
+  const TrainConfig& train = resolved.train;
+  return {train.micro_batch, train.accum, train.seq, rank, ranks};
 }
 
 OptimizerGroups optimizers_of(const Config& resolved) {

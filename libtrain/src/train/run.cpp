@@ -283,9 +283,9 @@ void Run::load_from(const MemoryRestore& memory) {
 namespace {
 
 // Samples per step of the run that wrote a checkpoint; 0: unknown.
-Size global_batch_of(const checkpoint::Loaded& checkpoint) {
+Size global_batch_of(const checkpoint::Loaded& checkpoint, const Models& models) {
   if (checkpoint.state.config.empty()) return 0;
-  const TrainConfig train = config_from_toml(checkpoint.state.config, checkpoint.folder).train;
+  const TrainConfig train = config_from_toml(checkpoint.state.config, checkpoint.folder, models).train;
   return train.micro_batch * train.accum * checkpoint::read_world_size(checkpoint.folder);
 }
 
@@ -352,7 +352,8 @@ void announce(Run& run, const std::string& command) {
   if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
   if (resumed) {
     say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);
-    const Size before = global_batch_of(run.start.checkpoint), now = run.engine->batch_shape().global_samples();
+    const Size before = global_batch_of(run.start.checkpoint, config.models),
+               now = run.engine->batch_shape().global_samples();
     if (before != 0 && before != now) {
       say("global batch: {} samples before, {} now; --train.global_batch={} keeps it", before, now, before);
     }

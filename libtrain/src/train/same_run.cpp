@@ -38,7 +38,7 @@ std::vector<double> weights_of(const Config& config) {
 }  // namespace
 
 void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where, bool same_files) {
-  const Config earlier_config = config_from_toml(earlier, where);
+  const Config earlier_config = config_from_toml(earlier, where, resolved.models);
   const auto now = flatten(resolved), before = flatten(earlier_config);
   const bool same_sources = same_files && weights_of(resolved) == weights_of(earlier_config);
   std::string differences;
@@ -57,7 +57,7 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
 
 std::string config_hash(const Config& resolved) {
   std::string text;
-  const auto unset = flatten(Config{});
+  const auto unset = flatten(default_config(resolved.models));
   for (const auto& [key, value] : flatten(resolved)) {
     // Open keys are left out, so that configurations without these keys have the same hash.
     const bool may_be_open = std::ranges::find(kOpenKeys, key) != std::end(kOpenKeys) ||

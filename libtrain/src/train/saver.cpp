@@ -16,6 +16,7 @@
 #include "record/short_text.h"
 #include "tensor/host_memory.h"
 #include "train/engine_checkpoint.h"
+#include "train/model_table.h"
 #include "train/run_identity.h"
 #include "train/same_run.h"
 #include "train/seconds.h"
@@ -40,7 +41,7 @@ checkpoint::RunState state_of_run(const Run& run) {
   const std::string& earlier = run.start.checkpoint.state.config_hash;
   const bool goes_on = run.config.checkpoint.resume == "auto" && !earlier.empty();
   state.config = to_toml(run.config), state.config_hash = goes_on ? earlier : config_hash(run.config);
-  state.model = model_description(run.model, run.config.train.seq);
+  state.model = model_description(run.model, run.config);
   state.tokenizer = run.tokenizer_text, state.tokenizer_files = run.tokenizer_files;
   state.base = run.base, state.base_digest = run.base_digest;
   state.eval_loss = run.eval_loss;

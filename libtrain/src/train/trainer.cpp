@@ -9,6 +9,7 @@
 #include "libtrain/error.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/train/run_options.h"
+#include "train/model_table.h"
 #include "train/run_signals.h"
 #include "train/training_loop.h"
 
@@ -18,7 +19,7 @@ namespace {
 // Checks values as those of a file are checked. The lines of the text that they are read from say nothing to a user.
 Config checked(const Config& config) {
   try {
-    Config read = config_from_toml(to_toml(config), "options");
+    Config read = config_from_toml(to_toml(config), "options", config.models);
     read.origins.clear();
     return read;
   } catch (const UsageError& error) {
@@ -27,22 +28,18 @@ Config checked(const Config& config) {
   }
 }
 
-// A transformer is described by [model], as in `ltrain train`, so that `ltrain` reads its run. No key describes another
-// model.
+// A transformer is described by [model], as in `ltrain train`, so that `ltrain` reads its run. No key describes the
+// shape of another model.
 Config config_of(const nn::Model& model, const TrainerOptions& options) {
-  Config config;
+  static const Models no_models = std::make_shared<const ModelTable>();
+  const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model);
+  Config config = default_config(transformer == nullptr ? no_models : transformer_models());
+  if (transformer != nullptr) static_cast<nn::TransformerSpec&>(config.model) = transformer->spec();
+  static_cast<WeightsConfig&>(config.model) = options.model;
   config.data = options.data, config.parallel = options.parallel, config.train = options.train;
   config.optim = options.optim, config.checkpoint = options.checkpoint, config.record = options.record;
   config.watchdog = options.watchdog, config.run = options.run;
-  if (const auto* const transformer = dynamic_cast<const nn::Transformer*>(&model)) {
-    static_cast<nn::TransformerSpec&>(config.model) = transformer->spec();
-  } else {
-    config.model.is_programs_own = true;
-  }
-  const bool is_own = config.model.is_programs_own;
-  config = checked(config);
-  config.model.is_programs_own = is_own;
-  return config;
+  return checked(config);
 }
 
 }  // namespace
@@ -54,10 +51,7 @@ Trainer::Trainer(const World& world, nn::Model& model, const TrainerOptions& opt
         return config;
       }()) {}
 
-BatchShape Trainer::batch_shape() const {
-  const TrainConfig& train = config_.train;
-  return {train.micro_batch, train.accum, train.seq, world_.rank(), world_.size()};
-}
+BatchShape Trainer::batch_shape() const { return lt::batch_shape(config_, world_.rank(), world_.size()); }
 
 ExitCode Trainer::run(BatchSource* batches, const StepCallback& on_step) {
   const RunSignals signals;
@@ -81,11 +75,13 @@ ExitCode train(const Config& given, const World& world, const std::string& comma
   const RunSignals signals;
   Config config;
   std::unique_ptr<nn::Model> model;
+  std::unique_ptr<BatchSource> batches;
   collectively(world.group(), [&] {
     config = complete(given, world.size());
-    model = nn::make_transformer(model_spec(config));
+    model = make_model(config);
+    batches = own_batches(config, batch_shape(config, world.rank(), world.size()));
   });
-  return run_training(config, world, {*model, nullptr, {}, command});
+  return run_training(config, world, {*model, batches.get(), {}, command});
 }
 
 }  // namespace lt

@@ -12,18 +12,22 @@
 #include "libtrain/data/data_source.h"
 #include "libtrain/dtype.h"
 #include "libtrain/nn/transformer_spec.h"
+#include "libtrain/train/model_table.h"
 
 namespace lt {
 
-// Unset fields take the values of the preset.
-struct ModelConfig : nn::TransformerSpec {
+// What every model has, however it is made.
+struct WeightsConfig {
+  std::string from = {};                 // initial weights: a checkpoint, or for a transformer a Hugging Face folder
+  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+};
+
+// Unset fields of a transformer take the values of the preset.
+struct ModelConfig : nn::TransformerSpec, WeightsConfig {
   ModelConfig() { family.clear(); }
 
   std::string preset = "gpt-tiny";
-  std::string from;                 // initial weights: a checkpoint
-  std::vector<std::string> freeze;  // patterns of parameters that are not trained
-  // The model is made by the program: no key describes it, and the section is left out of texts.
-  bool is_programs_own = false;
+  ModelValues own = {};  // the fields of all rows of the program's table
 };
 
 struct DataConfig {
@@ -118,6 +122,7 @@ struct Config {
   WatchdogConfig watchdog;
   RunConfig run;
 
+  Models models = transformer_models();        // which keys [model] has
   std::map<std::string, std::string> origins;  // by key that a layer set, for errors: "from run.toml:3"
 };
 
@@ -128,15 +133,19 @@ struct ConfigKey {
   std::string help;                  // meaning, unit, choices
   std::vector<std::string> choices;  // the only values; empty: others too
 };
-const std::vector<ConfigKey>& config_keys();
+std::vector<ConfigKey> config_keys(const Models& models = transformer_models());
 
+// The configuration without layers.
+Config default_config(const Models& models);
 // Builds a configuration from its layers. `file` may be empty; `command_line` holds ("section.key", "value") pairs in
 // the order given. Throws UsageError (component "config") for an unknown key (with the nearest valid one), a wrong type
 // or value, or broken TOML (file and line). Every layer is checked, even if a later one overrides it.
-Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line);
+Config load_config(const std::string& file, const std::vector<std::pair<std::string, std::string>>& command_line,
+                   const Models& models = transformer_models());
 
 // Reads `text`, as written by to_toml(). Errors name it `source`.
-Config config_from_toml(const std::string& text, const std::string& source);
+Config config_from_toml(const std::string& text, const std::string& source,
+                        const Models& models = transformer_models());
 
 // The whole configuration as TOML. load_config() reads it back as the same configuration.
 std::string to_toml(const Config& config);

@@ -14,8 +14,10 @@
 
 namespace lt {
 
-// The sections of a configuration, but for the model. docs/configuration.md explains every key.
+// The sections of a configuration, of the model only what the program does not make. docs/configuration.md explains
+// every key.
 struct TrainerOptions {
+  WeightsConfig model = {};
   DataConfig data = {};  // its files are read unless the program has batches of its own; data.val in either case
   ParallelConfig parallel = {};
   TrainConfig train = {};
@@ -67,7 +69,8 @@ class Trainer {
 Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const TrainerOptions& options, int ranks,
           const PlanMachine& machine = {});
 
-// A run of a built-in model, as in `ltrain train`; see Trainer::train(). `command` is written to env.json.
+// A run of the model that the configuration describes, as in `ltrain train`; see Trainer::train(). `command` is written
+// to env.json.
 ExitCode train(const Config& config, const World& world, const std::string& command);
 
 }  // namespace lt

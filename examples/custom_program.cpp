@@ -1,0 +1,20 @@
+// A program for one's own model, with the commands, keys, files and exit codes of `ltrain`.
+//   custom_program plan --model.experts=8
+//   mpirun -n 2 custom_program train --model.experts=8 --train.micro_batch=120 --train.steps=400 --run.dir=runs/adder
+#include <memory>
+
+#include "adder.h"
+#include "libtrain/launch/cli.h"
+
+int main(int argc, char** argv) {
+  using adder::Shape;
+  const lt::ModelRow row = lt::model_row<Shape>(
+      "adder",
+      {{"blocks", &Shape::blocks, "mixtures, one after another", 1},
+       {"width", &Shape::width, "numbers that stand for a pair, an even number", 2},
+       {"experts", &Shape::experts, "experts of a mixture", 1},
+       {"hidden", &Shape::hidden, "width of an expert", 1}},
+      [](const Shape& shape) { return std::make_unique<adder::Adder>(shape); },
+      [](const Shape&, const lt::BatchShape& batch) { return std::make_unique<adder::Pairs>(batch); });
+  return lt::cli(argc, argv, {.rows = {row}});
+}

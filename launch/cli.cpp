@@ -1,0 +1,50 @@
+// The whole program: parses the command line and runs the command on every rank.
+#include "libtrain/launch/cli.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "command_line.h"
+#include "libtrain/comm/program.h"
+#include "train/model_table.h"
+
+namespace lt {
+namespace {
+
+int run(const World& world, const std::vector<std::string>& arguments, const Models& models) {
+  launch::Parsed parsed;
+  collectively(world.group(), [&] {
+    require_valid(*models);
+    parsed = launch::parse_command_line(arguments, models);
+  });
+  if (!parsed.text.empty()) {
+    if (world.rank() == 0) std::fputs(parsed.text.c_str(), stdout);
+    return 0;
+  }
+  return static_cast<int>(parsed.run({world, parsed.config, parsed.command_line}));
+}
+
+// Makes a rank under `ltrain launch` die with the daemon that started it, even if the daemon is killed.
+void die_with_parent() {
+  if (std::getenv("LTRAIN_DIE_WITH_PARENT") == nullptr) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == 1) _exit(static_cast<int>(ExitCode::restart));  // the parent died before the call above
+}
+
+}  // namespace
+
+int cli(int argc, char** argv, ModelTable table) {
+  die_with_parent();
+  const std::vector<std::string> arguments{argv + 1, argv + argc};
+  table.program = std::filesystem::path(argv[0]).filename().string();
+  const auto models = std::make_shared<const ModelTable>(std::move(table));
+  return run_program(argc, argv, [&](const World& world) { return run(world, arguments, models); },
+                     {[&] { return launch::shared_folder(arguments, models); }});
+}
+
+}  // namespace lt
