@@ -195,8 +195,12 @@ class Resume(TrainingTest):
             for step, loss in enumerate(losses, 5):
                 self.assertLess(abs(loss / unbroken[step] - 1), 1e-6, (ranks, step))
             self.assertEqual(len(losses), 4)
-        self.assertIn("global batch: 8 samples before, 2 now; --train.global_batch=8 keeps it\n",
-                      self.trained(begin, run="other", steps=5))
+        out = self.trained(begin, "--optim.lr=0.01", run="other", steps=5)
+        for line in ("global batch: 8 samples before, 2 now; --train.global_batch=8 keeps it",
+                     "tokens a step: 128 before, 32 now",
+                     "train.steps: 8 before, 5 now, of which 1 remain; the schedule of the learning rate ends with them",
+                     "optim.lr: 0.0003 before, 0.01 now"):
+            self.assertIn(line + "\n", out)
 
     def test_a_global_batch_that_no_accum_makes_is_refused(self):
         for options, error, hint in (

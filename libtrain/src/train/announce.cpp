@@ -1,0 +1,152 @@
+// Announces an open run: the lines at its start, its files, and the event `start`.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "device/cuda.h"
+#include "libtrain/checkpoints/checkpoint.h"
+#include "libtrain/error.h"
+#include "libtrain/version.h"
+#include "record/short_text.h"
+#include "train/run.h"
+#include "train/training_data.h"
+
+namespace lt {
+namespace {
+
+// What a resumed run does differently from the run that wrote the checkpoint, a line each.
+std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
+  const Config& config = run.config;
+  Config earlier;
+  try {
+    earlier = config_from_toml(checkpoint.state.config, checkpoint.folder, config.models);
+  } catch (const UsageError&) {  // of a program with other keys
+    return {};
+  }
+  if (checkpoint.state.config.empty()) return {};
+  std::vector<std::string> lines;
+  const BatchShape shape = run.engine->batch_shape();
+  const Size samples = earlier.train.micro_batch * earlier.train.accum * checkpoint::read_world_size(checkpoint.folder);
+  if (samples != shape.global_samples()) {
+    lines.push_back(fmt::format("global batch: {} samples before, {} now; --train.global_batch={} keeps it", samples,
+                                shape.global_samples(), samples));
+  }
+  if (const Size tokens = samples * earlier.train.seq; tokens != shape.global_tokens()) {
+    lines.push_back(fmt::format("tokens a step: {} before, {} now", tokens, shape.global_tokens()));
+  }
+  const auto before = flatten(earlier), now = flatten(config);
+  for (const char* key : {"train.steps", "optim.schedule", "optim.lr", "optim.min_lr", "optim.warmup"}) {
+    if (before.at(key) == now.at(key)) continue;
+    lines.push_back(fmt::format("{}: {} before, {} now", key, before.at(key), now.at(key)));
+    if (std::string_view(key) != "train.steps") continue;
+    lines.back() += fmt::format(", of which {} remain", config.train.steps - run.steps_done());
+    if (config.optim.schedule != "constant") lines.back() += "; the schedule of the learning rate ends with them";
+  }
+  return lines;
+}
+
+}  // namespace
+
+void announce(Run& run, const std::string& command) {
+  const Config& config = run.config;
+  const Plan& plan = run.plan;
+  collectively(run.control, [&] {
+    if (run.world.rank() == 0)
+      write_run_files(config, run.start.identity, run.world, command, run.engine->memory_plans());
+  });
+  if (run.world.rank() != 0) return;
+  const auto say = [&]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    run.log.say(fmt::format(format, std::forward<Args>(args)...));
+  };
+  say("ranks: {} ({})", run.world.size(), run.world.info().source);
+  say("ltrain {} ({}), {}", version(), commit(), built_with());
+  const Device device = run.device();
+  say("devices: {} x {}", run.world.size(),
+      device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
+  say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
+  say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
+      run.model.facts(config.train.seq).name, short_count(static_cast<double>(plan.parameters)),
+      short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
+  say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
+      config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
+          ? fmt::format(", shard groups of {}", config.parallel.shard_size)
+          : "",
+      config.parallel.recompute, config.train.tf32 ? "f32 with products in TF32" : config.train.dtype,
+      config.train.deterministic ? ", deterministic" : "", static_cast<double>(plan.peak_bytes) / (1 << 30));
+  Size trained = 0;
+  const std::vector<OptimizerGroupUse> groups = run.engine->optimizer_groups();
+  for (const OptimizerGroupUse& use : groups) {
+    trained += use.elements;
+    if (groups.size() == 1 || use.tensors == 0) continue;
+    say("group {}: {}, learning rate x {}: {}, {} elements", use.group->match, use.group->optimizer.name,
+        use.group->lr_scale, counted(use.tensors, "tensor"), use.elements);
+  }
+  if (trained < plan.parameters) say("frozen: {} of {} parameters", plan.parameters - trained, plan.parameters);
+  if (const std::string gathers = run.engine->gather_memory(); !gathers.empty()) say("gathers: {}", gathers);
+  say("run folder: {}", config.run.dir);
+  say("run: {}{}", run.start.identity.id,
+      run.start.identity.parent.empty() ? "" : ", begun from " + run.start.identity.parent);
+  if (!run.start.little_room.empty()) say("warning: {}", run.start.little_room);
+  for (const std::string& line : run.start.notes) say("passed over: {}", line);
+  const bool resumed = !run.start.checkpoint.folder.empty(), from_memory = run.start.memory_step > 0;
+  if (!run.start.starting_over.empty()) say("{}", run.start.starting_over);
+  if (!run.start.weights.empty())
+    say("{} weights from {}", run.base_digest.empty() ? "initial" : "base", run.start.weights);
+  if (config.train.steps > 0 && config.optim.warmup >= config.train.steps) {
+    say("warning: optim.warmup {} is not below train.steps {}: the learning rate rises to the end", config.optim.warmup,
+        config.train.steps);
+  }
+  if (config.train.eval_steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
+  if (run.data != nullptr) {
+    if (const std::string line = few_blocks_of(config, *run.data); !line.empty()) say("warning: {}", line);
+    const Size samples_a_step = run.engine->batch_shape().global_samples();
+    for (const std::string& line :
+         repeats_of(config, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
+      say("warning: {}", line);
+    }
+  }
+  if (from_memory) say("resuming from memory of the hosts at step {}", run.steps_done() + 1);
+  if (resumed) {
+    say("resuming from {} at step {}", run.start.checkpoint.folder, run.steps_done() + 1);
+    for (const std::string& line : changes_since(run.start.checkpoint, run)) say("{}", line);
+  }
+
+  using Json = nlohmann::ordered_json;
+  Json start_seconds;
+  std::string start_text;
+  double start_total = 0;
+  for (const StartStage& stage : run.start_stages) {
+    start_seconds[stage.name] = stage.seconds;
+    start_text += fmt::format("{}{} {:.2f}", start_text.empty() ? "" : ", ", stage.name, stage.seconds);
+    start_total += stage.seconds;
+  }
+  say("opened in {:.2f} s: {}", start_total, start_text);
+  Json ledger;
+  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
+  run.log.event({{"event", "start"},
+                 {"step", run.steps_done()},
+                 {"run", run.start.identity.id},
+                 {"version", version()},
+                 {"commit", commit()},
+                 {"ranks", run.world.size()},
+                 {"strategy", config.parallel.strategy},
+                 {"shard_size", config.parallel.shard_size},
+                 {"recompute", config.parallel.recompute},
+                 {"recompute_every", config.parallel.recompute_every},
+                 {"dtype", config.train.dtype},
+                 {"reduce_dtype", config.parallel.reduce_dtype},
+                 {"micro_batch", config.train.micro_batch},
+                 {"accum", config.train.accum},
+                 {"seq", config.train.seq},
+                 {"parameters", plan.parameters},
+                 {"flops_per_token", plan.flops_per_token},
+                 {"tokens_per_step", plan.tokens_per_step},
+                 {"predicted_peak_bytes", plan.peak_bytes},
+                 {"ledger", ledger},
+                 {"start_seconds", start_seconds},
+                 {"resumed_from", from_memory ? Json("memory")
+                                  : resumed   ? Json(run.start.checkpoint.folder)
+                                              : Json(nullptr)}});
+}
+
+}  // namespace lt
