@@ -8,7 +8,7 @@ import sys
 
 from includes import code_of, report, sources
 
-NAMESPACE = re.compile(r"\s*(?:inline )?namespace\s*([\w:]*)\s*\{")
+NAMESPACE = re.compile(r"\s*(?:inline )?namespace\s*(?:LT_API )?([\w:]*)\s*\{")
 CLASS = re.compile(r"(?:class|struct|union|enum class)\s+(\w+)(?:\s+final)?\s*(?:[:{]|$)(?!:)")
 
 

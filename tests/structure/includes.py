@@ -24,7 +24,7 @@ LAYERS = [
 
 # Public headers stand in libtrain/include/libtrain/LAYER. Those beside the folders are of no layer and include nothing,
 # but for libtrain.h, which includes what a training program needs.
-EVERYWHERE = {"dtype", "error", "version"}
+EVERYWHERE = {"api", "dtype", "error", "version"}
 UMBRELLA = "libtrain"
 
 # Third-party headers, by how their names begin, and the layers that may include them.

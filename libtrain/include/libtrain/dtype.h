@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 // Counts of elements, dimensions and bytes.
 using Size = std::int64_t;

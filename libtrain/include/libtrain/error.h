@@ -5,7 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 // Exit codes of the `ltrain` program. Each Error carries its exit code.
 enum class ExitCode : int {

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 std::string version();     // "0.1.0"
 std::string commit();      // git commit, with "+" if the tree had changes; "unknown" outside a checkout

@@ -13,11 +13,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/error.h"
 #include "libtrain/tensor/shard_map.h"
 
-namespace lt::checkpoint {
+namespace lt {
+namespace LT_API checkpoint {
 
 // A training file by its bytes: size, and a hash of head, tail and samples as 16 hexadecimal digits. `path` is for
 // messages.
@@ -190,4 +192,5 @@ void export_adapters(const std::string& step_directory, const std::string& out_d
 std::string import_hf(const std::string& hf_directory, const std::string& out_directory,
                       Size weights_at_once = Size{256} << 20, std::vector<std::string>* notes = nullptr);
 
-}  // namespace lt::checkpoint
+}  // namespace checkpoint
+}  // namespace lt

@@ -12,11 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/device/context.h"
 #include "libtrain/profile/collectives.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // A collective in flight. Its tensors must stay alive and untouched until wait() has returned. On a GPU it starts after
 // the work enqueued on the compute stream at the call, and wait() makes that stream wait; on the CPU wait() blocks. The

@@ -4,9 +4,10 @@
 
 #include <functional>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/world.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // For main(), which returns its result. Calls init() and then `body` with the world, on every rank. Prints what either
 // throws on standard error, "error: [component] rank R: message" and a "hint:" line: once for an error that all ranks

@@ -5,9 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // This process's place in the run, read from the launcher's environment.
 struct LaunchInfo {

@@ -1,9 +1,10 @@
 // Where a run's training batches come from.
 #pragma once
 
+#include "libtrain/api.h"
 #include "libtrain/tensor/batch.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Each rank has its own source, which gives that rank's rows of every step. Batches must be a function of the position
 // alone: then a resumed run sees the samples that an unbroken one sees.

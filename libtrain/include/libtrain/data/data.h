@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/data/data_source.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tokenizer/tokenizer.h"
 
-namespace lt {
+namespace LT_API lt {
 
 enum class TokenFormat {
   automatic,  // by magic number: 20240520 (uint16) or 20240801 (uint32)

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 struct DataSource {
   std::vector<std::string> files;  // paths or glob patterns, taken in order

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // How far the work is.
 struct PrepareProgress {

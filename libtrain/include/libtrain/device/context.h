@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/device/device.h"
 #include "libtrain/device/kernel_settings.h"
 #include "libtrain/device/memory_owner.h"
 
-namespace lt {
+namespace LT_API lt {
 
 class BlockSource;
 class ActivityClock;

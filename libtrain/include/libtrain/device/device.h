@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 enum class DeviceType : std::uint8_t {
   cpu,

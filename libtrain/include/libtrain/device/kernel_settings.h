@@ -1,7 +1,9 @@
 // Settings for kernels that have a choice.
 #pragma once
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 struct KernelSettings {
   // The same bits every time; CPU kernels always behave so. On CUDA, matrix products take the algorithm that cuBLASLt

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 enum class MemoryOwner : std::uint8_t {
   parameters,

@@ -4,9 +4,10 @@
 
 #include <cstdint>
 
+#include "libtrain/api.h"
 #include "libtrain/device/device.h"
 
-namespace lt {
+namespace LT_API lt {
 
 enum class Phase : std::uint8_t {
   none,

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 // Such a target adds nothing to the loss, to gradients or to the number of counted targets.
 inline constexpr std::int32_t kIgnoredTarget = -100;

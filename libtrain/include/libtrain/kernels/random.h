@@ -8,9 +8,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include "libtrain/api.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // The key of the stream that belongs to `name` under `seed`.
 std::uint64_t derive_key(std::uint64_t seed, std::string_view name);

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 struct RopeScaling {
   enum class Kind : std::uint8_t {

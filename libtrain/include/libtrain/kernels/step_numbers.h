@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 inline constexpr int kMaxBetas = 4;
 inline constexpr int kMaxOptimizerGroups = 16;

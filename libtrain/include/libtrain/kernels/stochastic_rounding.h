@@ -12,9 +12,10 @@
 #include <string>
 #include <string_view>
 
+#include "libtrain/api.h"
 #include "libtrain/kernels/random.h"
 
-namespace lt {
+namespace LT_API lt {
 
 inline constexpr Size kRoundedTogether = 8;  // elements of one counter
 

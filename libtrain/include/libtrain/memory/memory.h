@@ -6,12 +6,13 @@
 #include <array>
 #include <cstddef>
 
+#include "libtrain/api.h"
 #include "libtrain/device/context.h"
 #include "libtrain/device/device.h"
 #include "libtrain/device/memory_owner.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Every block starts at, and occupies, a multiple of this many bytes.
 inline constexpr Size kAllocationAlignment = 128;

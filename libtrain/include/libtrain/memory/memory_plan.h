@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/memory/memory.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // One block of a step. Times count the step's allocations and frees, in order. Two blocks may share addresses if the
 // time of one ends at or before the other's begins.

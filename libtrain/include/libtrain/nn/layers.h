@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/ops/ops.h"
 
-namespace lt::nn {
+namespace lt {
+namespace LT_API nn {
 
 // The low-rank adapters of a linear layer; rank 0: none.
 struct Adapter {
@@ -93,4 +95,5 @@ class Embedding : public Module {
   Parameter& weight_;
 };
 
-}  // namespace lt::nn
+}  // namespace nn
+}  // namespace lt

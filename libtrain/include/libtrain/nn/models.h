@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/ops/ops.h"
 
-namespace lt::nn {
+namespace lt {
+namespace LT_API nn {
 
 // The keys and values of all layers for generation.
 struct DecodeState {
@@ -87,4 +89,5 @@ class Gpt2 : public Transformer {
 // The model of `spec.family`. Throws UsageError.
 std::unique_ptr<Transformer> make_transformer(const TransformerSpec& spec);
 
-}  // namespace lt::nn
+}  // namespace nn
+}  // namespace lt

@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt::nn {
+namespace lt {
+namespace LT_API nn {
 
 // Initial values: normal with this mean and standard deviation. Element i is a pure function of (seed, parameter name,
 // i).
@@ -199,4 +201,5 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 // Dropout of x [samples, ...] at the place named `site`. The mask of a sample depends on (seed, site, its index).
 Tensor dropout(const Tensor& x, double p, std::string_view site);
 
-}  // namespace lt::nn
+}  // namespace nn
+}  // namespace lt

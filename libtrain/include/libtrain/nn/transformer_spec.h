@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/dtype.h"
 #include "libtrain/kernels/rope_scaling.h"
 
-namespace lt::nn {
+namespace lt {
+namespace LT_API nn {
 
 // Low-rank adapters of the projections in all blocks (Hu et al. 2021): W + alpha / rank B A. Only they are trained.
 struct Lora {
@@ -66,4 +68,5 @@ const Preset* preset_of(const TransformerSpec& spec);
 // The name of that preset, or for any other shape family, layers and width: "gpt2-2x32".
 std::string model_name(const TransformerSpec& spec);
 
-}  // namespace lt::nn
+}  // namespace nn
+}  // namespace lt

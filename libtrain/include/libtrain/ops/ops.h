@@ -9,12 +9,14 @@
 #include <optional>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/kernels/ignored_target.h"
 #include "libtrain/kernels/rope_scaling.h"
 #include "libtrain/tensor/autograd.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt::ops {
+namespace lt {
+namespace LT_API ops {
 
 // --- The general set: enough to build another model. ---
 
@@ -191,4 +193,5 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
 Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                           const LossOptions& options = {});
 
-}  // namespace lt::ops
+}  // namespace ops
+}  // namespace lt

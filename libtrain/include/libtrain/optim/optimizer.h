@@ -12,12 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/kernels/step_numbers.h"
 #include "libtrain/kernels/stochastic_rounding.h"
 #include "libtrain/tensor/shard_map.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // A flat range of parameters. All tensors have the same number of elements, lie on one device and are contiguous.
 struct UpdateRange {

@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/optim/optimizer.h"
 
-namespace lt {
+namespace LT_API lt {
 
 struct OptimizerGroup {
   std::string match;    // must match a parameter's whole name; * stands for any text

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/memory/memory_plan.h"
 #include "libtrain/nn/module.h"
@@ -16,7 +17,7 @@
 #include "libtrain/tensor/batch.h"
 #include "libtrain/tensor/shard_map.h"
 
-namespace lt {
+namespace LT_API lt {
 
 using nn::Recompute;
 

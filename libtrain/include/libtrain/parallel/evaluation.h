@@ -3,7 +3,9 @@
 
 #include <vector>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 // The loss of one batch: the mean over its counted targets, and how many they are. For a model whose targets are not
 // i32 each sample counts as one.

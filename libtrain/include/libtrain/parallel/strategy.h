@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 // How a group of ranks holds one kind of state: whole on every rank, or one contiguous part on each.
 enum class Placement : unsigned char { replicated, sharded };

@@ -4,7 +4,9 @@
 #include <array>
 #include <string_view>
 
-namespace lt {
+#include "libtrain/api.h"
+
+namespace LT_API lt {
 
 enum class Activity : unsigned char {
   data,

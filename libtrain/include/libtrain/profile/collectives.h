@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 enum class CollectiveOp : std::uint8_t {
   all_gather,

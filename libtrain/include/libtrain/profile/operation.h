@@ -3,10 +3,11 @@
 
 #include <string_view>
 
+#include "libtrain/api.h"
 #include "libtrain/device/context.h"
 #include "libtrain/profile/timeline.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Names the operation that runs on this thread, for messages about its allocations and for traces: "rms_norm",
 // "reduce_scatter". The text is not copied and must outlive the scope.

@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/device/context.h"
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // The rows of a trace. On the CPU, the lanes other than `compute` show MPI's concurrent work.
 enum class Lane { compute, gather, reduce, copy };

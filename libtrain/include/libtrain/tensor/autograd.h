@@ -10,12 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/device/context.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/profile/operation.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // How the next contribution to a gradient writes `dst`: it adds or overwrites.
 struct GradientTarget {

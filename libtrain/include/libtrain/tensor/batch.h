@@ -1,10 +1,11 @@
 // The input of one training step on one rank.
 #pragma once
 
+#include "libtrain/api.h"
 #include "libtrain/kernels/ignored_target.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Sizes of a rank's share of the global batch and its place in it.
 struct BatchShape {

@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/tensor/tensor.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Kinds of state are names of 1 to 32 characters from a to z, 0 to 9 and _: kMaster, and those of Optimizer::states.
 // They are links in a checkpoint's files.

@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/device/device.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Up to kMaxDims sizes, outermost first.
 class Shape {

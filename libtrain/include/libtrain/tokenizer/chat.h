@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/tokenizer/tokenizer.h"
 
-namespace lt {
+namespace LT_API lt {
 
 struct ChatMessage {
   std::string role, content;

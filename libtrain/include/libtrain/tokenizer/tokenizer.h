@@ -10,9 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/dtype.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Converts text to token ids and back. Several threads may use one tokenizer at a time.
 class Tokenizer {

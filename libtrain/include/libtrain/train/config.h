@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/data/data_source.h"
 #include "libtrain/dtype.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/train/model_table.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // What every model has, however it is made.
 struct WeightsConfig {

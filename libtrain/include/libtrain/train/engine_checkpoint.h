@@ -3,10 +3,11 @@
 
 #include <string>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/parallel/engine.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Both use the format of docs/checkpoint-format.md, as train() does. All ranks of `group`, which is the engine's, must
 // call them. Both throw DataError, and UsageError for a model with adapters (model.lora), which train() saves.

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/data/data.h"
 #include "libtrain/train/generate.h"
 
-namespace lt {
+namespace LT_API lt {
 
 struct FileLoss {
   std::string name;  // a path or a pattern, as given

@@ -9,11 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/data/data.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/tensor/shard_map.h"
 
-namespace lt {
+namespace LT_API lt {
 
 struct SamplingOptions {
   Size tokens = 200;              // of each continuation

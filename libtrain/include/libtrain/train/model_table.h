@@ -10,11 +10,12 @@
 #include <variant>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/dtype.h"
 #include "libtrain/nn/module.h"
 
-namespace lt {
+namespace LT_API lt {
 
 using ModelValue = std::variant<bool, Size, double, std::string>;
 using ModelValues = std::map<std::string, ModelValue>;  // by the names of fields

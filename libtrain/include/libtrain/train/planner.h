@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/group.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/memory/memory_plan.h"
@@ -14,7 +15,7 @@
 #include "libtrain/tensor/batch.h"
 #include "libtrain/train/config.h"
 
-namespace lt {
+namespace LT_API lt {
 
 struct MeasuredRates;
 

@@ -4,13 +4,14 @@
 #include <memory>
 #include <vector>
 
+#include "libtrain/api.h"
 #include "libtrain/data/data_source.h"
 #include "libtrain/nn/models.h"
 #include "libtrain/optim/optimizer_groups.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/train/config.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // Fills in everything derived: the model's numbers from the preset, with checks, seq, min_lr, checkpoint.dir.
 // train.device=auto becomes `automatic`. Throws UsageError.

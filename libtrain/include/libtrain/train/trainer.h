@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/world.h"
 #include "libtrain/data/batch_source.h"
 #include "libtrain/error.h"
@@ -12,7 +13,7 @@
 #include "libtrain/train/config.h"
 #include "libtrain/train/planner.h"
 
-namespace lt {
+namespace LT_API lt {
 
 // The sections of a configuration, of the model only what the program does not make. docs/configuration.md explains
 // every key.

@@ -5,9 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "libtrain/api.h"
 #include "libtrain/comm/world.h"
 
-namespace lt {
+namespace LT_API lt {
 
 struct WatchdogOptions {
   double heartbeat_s = 5;    // silence after which a rank counts as dead
