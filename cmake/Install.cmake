@@ -1,10 +1,13 @@
-# What `cmake --install` copies, in two components: `program` is ltrain (launch/CMakeLists.txt), `development` the
-# library with its public headers, its package for find_package(libtrain) and its file for pkg-config.
+# What `cmake --install` copies, in two components: `program` is ltrain (launch/CMakeLists.txt) and a shared library,
+# `development` the static library, or the link to the shared one, with its public headers, its package for find_package(libtrain) and its file for pkg-config.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(LIBTRAIN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/libtrain)
 
-install(TARGETS libtrain EXPORT libtrain-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+get_target_property(library libtrain::libtrain ALIASED_TARGET)
+install(TARGETS ${library} EXPORT libtrain-targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/libtrain/include/libtrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
@@ -23,7 +26,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/libtrain-config-v
 install(FILES ${PROJECT_BINARY_DIR}/package/libtrain-config.cmake ${PROJECT_BINARY_DIR}/package/libtrain-config-version.cmake
         DESTINATION ${LIBTRAIN_PACKAGE_DIR} COMPONENT development)
 
-# For pkg-config. The library is static, so Libs names all that it needs.
+# For pkg-config. Libs names all that a static library needs.
 set(libraries ${MPI_CXX_LIBRARIES})
 list(FILTER libraries EXCLUDE REGEX "mpi_cxx")  # only the C interface is used
 list(GET HDF5_C_LIBRARIES 0 hdf5)
@@ -43,6 +46,9 @@ endif()
 list(APPEND libraries ${OpenMP_CXX_FLAGS} -pthread ${CMAKE_DL_LIBS})
 list(TRANSFORM libraries REPLACE "^([A-Za-z0-9_]+)$" "-l\\1")
 list(REMOVE_DUPLICATES libraries)
+if(BUILD_SHARED_LIBS)
+  set(libraries "")
+endif()
 list(JOIN libraries " " LIBTRAIN_PKGCONFIG_LIBS)
 set(folder ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${folder} OUTPUT_VARIABLE LIBTRAIN_PKGCONFIG_PREFIX)

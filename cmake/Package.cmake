@@ -10,6 +10,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ${BUILD_SHARED_LIBS})
 set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)  # mpirun
 # What programs that use the library are built with.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++, cmake, pkg-config, libopenmpi-dev, libhdf5-dev, libfmt-dev, libpcre2-dev, libutf8proc-dev, zlib1g-dev, libzstd-dev")

@@ -22,7 +22,7 @@ function(lt_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/libtrain/src
                                              ${PROJECT_SOURCE_DIR}/kernels/include ${PROJECT_SOURCE_DIR}/checkpoints
                                              ${PROJECT_SOURCE_DIR}/launch ${PROJECT_BINARY_DIR}/generated)
-  target_link_libraries(${name} PRIVATE lt_test_main libtrain::libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})
+  target_link_libraries(${name} PRIVATE lt_test_main libtrain lt_options lt_fmt lt_json ${ARG_PRIVATE})
   target_compile_options(${name} PRIVATE ${LT_COLD_OPTIONS})
   if(ARG_SANITIZE)
     add_dependencies(sanitize_tests ${name})

@@ -1,25 +1,27 @@
 """A class of a named namespace is defined in one file. Two that share a name also share the names of their members, and
-the linker takes one for the other without a word. Run with the root of the source tree; prints each violation."""
+the linker takes one for the other without a word. A class of a public header is not announced outside of these headers:
+the compiler would hide its symbols in a shared library. Run with the root of the source tree; prints each violation."""
 
 import collections
 import pathlib
 import re
 import sys
 
-from includes import code_of, report, sources
+from includes import PUBLIC, code_of, report, sources
 
 NAMESPACE = re.compile(r"\s*(?:inline )?namespace\s*(?:LT_API )?([\w:]*)\s*\{")
 CLASS = re.compile(r"(?:class|struct|union|enum class)\s+(\w+)(?:\s+final)?\s*(?:[:{]|$)(?!:)")
+ANNOUNCED = re.compile(r"(?:class|struct|union|enum class)\s+(\w+);")
 
 
-def classes_of(text):
+def classes_of(text, pattern=CLASS):
     """The qualified names of the classes that a file defines, but those of unnamed namespaces and of other classes."""
     namespaces, depth = [], 0
     for line in text.splitlines():
         line = code_of(line)
         if namespace := NAMESPACE.match(line):
             namespaces.append((namespace[1], depth))
-        elif (found := CLASS.match(line)) and depth == len(namespaces) and all(name for name, _ in namespaces):
+        elif (found := pattern.match(line)) and depth == len(namespaces) and all(name for name, _ in namespaces):
             yield "::".join([name for name, _ in namespaces] + [found[1]])
         depth += line.count("{") - line.count("}")
         while namespaces and namespaces[-1][1] >= depth:
@@ -28,11 +30,19 @@ def classes_of(text):
 
 def violations(root):
     """Those of the tree, and how many classes it has."""
-    files = collections.defaultdict(list)
+    files, announced = collections.defaultdict(list), collections.defaultdict(list)
     for path in sources(root):
-        for name in set(classes_of((root / path).read_text())):
+        text = (root / path).read_text()
+        for name in set(classes_of(text)):
             files[name].append(str(path))
-    return [f"{name}: {', '.join(paths)}" for name, paths in sorted(files.items()) if len(paths) > 1], len(files)
+        if path.parts[:len(PUBLIC)] != PUBLIC:
+            for name in classes_of(text, ANNOUNCED):
+                announced[name].append(str(path))
+    twice = [f"{name}: {', '.join(paths)}" for name, paths in sorted(files.items()) if len(paths) > 1]
+    public = {name: paths[0] for name, paths in files.items() if pathlib.Path(paths[0]).parts[:len(PUBLIC)] == PUBLIC}
+    hidden = [f"{path}: {name}: include {public[name]}"
+              for name, paths in sorted(announced.items()) if name in public for path in paths]
+    return twice + hidden, len(files)
 
 
 def main():

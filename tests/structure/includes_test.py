@@ -90,6 +90,12 @@ class Includes(unittest.TestCase):
                            "libtrain/src/nn/a.h": "namespace lt {\n" + text + "}  // namespace lt\n"}
                 self.assertEqual(check(planted, definitions.violations)[0], found)
 
+    def test_public_classes_that_are_announced_elsewhere(self):
+        public = "libtrain/include/libtrain/nn/a.h"
+        planted = {public: "namespace lt {\nnamespace LT_API nn {\nstruct A {\n};\nstruct B;\n}\n}\n",
+                   "libtrain/src/nn/b.h": "namespace lt::nn {\nstruct A;\nstruct B;\n}\n"}
+        self.assertEqual(check(planted, definitions.violations)[0], [f"libtrain/src/nn/b.h: lt::nn::A: include {public}"])
+
     def test_files_of_no_layer(self):
         for name in ["libtrain/include/libtrain/surprise.h", "libtrain/include/libtrain/detail/error.h", "libtrain/include/libtrain/tensor/detail/a.h",
                      "libtrain/src/other/a.cpp"]:

@@ -7,13 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "libtrain/nn/models.h"
 #include "libtrain/nn/transformer_spec.h"
 #include "libtrain/ops/ops.h"
 #include "nn/spec_fields.h"
 
 namespace lt::nn {
-
-class Transformer;
 
 // One entry of config.json: a field's value, or a constant.
 struct HfEntry {
