@@ -1,6 +1,5 @@
 # What `cmake --install` copies, in two components: `program` is ltrain (launch/CMakeLists.txt) and a shared library,
 # `development` the static library, or the link to the shared one, with its public headers, its package for find_package(libtrain) and its file for pkg-config.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(LIBTRAIN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/libtrain)
 
