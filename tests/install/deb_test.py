@@ -1,4 +1,4 @@
-"""Makes the Debian package of a build tree and looks into it."""
+"""Makes the Debian package of a build tree and looks into it, and installs the program below other prefixes."""
 
 import argparse
 import pathlib
@@ -40,10 +40,17 @@ class Deb(unittest.TestCase):
                 self.assertIn(library, depends)
             self.assertTrue(output(root / "usr/bin/ltrain", "--version").startswith("ltrain "))
 
+    def test_zsh_finds_completion_outside_of_usr(self):
+        with tempfile.TemporaryDirectory(prefix="libtrain-zsh-") as name:
+            prefix = pathlib.Path(name) / "local"
+            output(options.cmake, "--install", options.build, "--component", "program", "--prefix", prefix)
+            self.assertEqual([path.relative_to(prefix) for path in prefix.rglob("_ltrain")],
+                             [pathlib.Path("share/zsh/site-functions/_ltrain")])
+
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for name in ("build", "cpack"):
+    for name in ("build", "cmake", "cpack"):
         parser.add_argument("--" + name, required=True)
     options, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
