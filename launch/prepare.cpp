@@ -39,7 +39,8 @@ Run set_up_prepare(CLI::App& app, const Models&) {
                  "text files, - for standard input; each line of a .jsonl file is a document; also .gz and .zst")
       ->required()
       ->option_text("FILE... (required)");
-  app.add_option("--tokenizer", options->tokenizer, "byte, or a tokenizer.json")->option_text("byte|FILE.json");
+  app.add_option("--tokenizer", options->tokenizer, "byte, a tokenizer.json, or a folder that holds one")
+      ->option_text("byte|FILE.json = byte");
   app.add_option("--out", options->out, "folder for train.bin, val.bin and tokenizer.json")
       ->required()
       ->option_text("DIR (required)");
@@ -71,9 +72,9 @@ Run set_up_prepare(CLI::App& app, const Models&) {
       result = prepare(shown);
     });
     if (invocation.world.rank() == 0) {
-      fmt::print("{}: {} training tokens, {} validation tokens from {} {} ({} bytes of text)\n", options->out,
-                 result.train_tokens, result.val_tokens, result.files, result.files == 1 ? "file" : "files",
-                 result.bytes);
+      fmt::print("{}: {}, {} from {} ({} of {})\n", options->out, counted(result.train_tokens, "training token"),
+                 counted(result.val_tokens, "validation token"), counted(result.files, "file"),
+                 counted(result.bytes, "byte"), options->chat ? "message contents" : "text");
       if (result.masked_tokens > 0) {
         fmt::print("{} of the tokens are no targets, as the .mask files say\n", result.masked_tokens);
       }

@@ -95,7 +95,7 @@ class Prepare(program.CliTest):
         done = self.prepare(lines, options=("--chat", "plain", "--val-fraction", "0"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout,
-                         f"{self.folder}/out: 21 training tokens, 0 validation tokens from 1 file (2 bytes of text)\n"
+                         f"{self.folder}/out: 21 training tokens, 0 validation tokens from 1 file (2 bytes of message contents)\n"
                          "19 of the tokens are no targets, as the .mask files say\n")
         mask = (self.folder / "out/train.mask").read_bytes()
         self.assertEqual(struct.unpack("<3i", mask[:12]), (20261124, 1, 21))
@@ -140,7 +140,12 @@ class Prepare(program.CliTest):
         self.assert_error(self.prepare(text, options=("--val-fraction", "1")), 2,
                           "[data] val-fraction: expected a number in [0, 1), got 1")
         self.assert_error(self.prepare(text, options=("--tokenizer", "bpe")), 2,
-                          '[data] tokenizer: expected byte or the path of a tokenizer.json, got "bpe"')
+                          '[data] tokenizer: expected byte, a tokenizer.json or a folder that holds one, got "bpe"')
+        self.assert_error(self.prepare(text, options=("--tokenizer", self.folder)), 3,
+                          f"[data] {self.folder}/tokenizer.json: expected a readable file, found: No such file or directory")
+        self.assert_error(self.prepare(text, options=("--chat", "chatml")), 2,
+                          "[tokenizer] chat: template chatml: expected a tokenizer with the added token <|im_start|>, found none",
+                          "the template plain needs no added tokens")
         self.assert_error(self.prepare(text, options=("--val-fraction", "abc")), 2,
                           '[usage] --val-fraction: expected a number from 0 to 1, got "abc"')
         unigram = self.write("unigram.json", '{"version": "1.0", "model": {"type": "Unigram", "vocab": []}}')
@@ -160,7 +165,7 @@ class Program(program.CliTest):
         self.assertIn("  prepare ", general.stdout)
         prepare = program.run("prepare", "--help")
         self.assertEqual(prepare.returncode, 0)
-        for option in ("--input FILE...", "--tokenizer byte|FILE.json", "--out DIR", "--val-fraction = 0.1"):
+        for option in ("--input FILE...", "--tokenizer byte|FILE.json = byte", "--out DIR", "--val-fraction = 0.1"):
             self.assertIn(option, prepare.stdout)
         self.assertEqual(program.run("--version", ranks=2).stdout, version.stdout)
 

@@ -77,7 +77,7 @@ TEST_CASE("prepare: documents of a tokenizer with an end-of-text token end with 
   const std::string without = tokenizer("");
   CHECK(message_of<UsageError>([&] {
           lt::prepare({.inputs = {lines}, .tokenizer = without, .out = folder / "out", .field = "body"});
-        }) == "tokenizer: expected a token that ends documents, found none in tokenizer.json");
+        }) == "tokenizer: expected a token that ends documents, found none in " + without);
   CHECK(lt::prepare({.inputs = {text}, .tokenizer = without, .out = folder / "out", .val_fraction = 0}).train_tokens ==
         1);
 }
@@ -186,12 +186,36 @@ TEST_CASE("prepare: the files beside a tokenizer.json are copied as they are", "
     for (const auto& [name, bytes] : files) CHECK(folder.read(std::string("out/") + name) == bytes);
   }
   CHECK(prepare(folder / "out/tokenizer.json", "out").size() == 6);  // from where they are
+  CHECK(prepare(folder / "model", "out").size() == 6);
   CHECK(prepare("byte", "bytes") == Names{"tokenizer.json", "train.bin"});
   // A file of another name is no folder of a model, and what the earlier tokenizer left is not its own.
   const std::string alone = folder.write("model/alone.json", lt_test::byte_level_tokenizer(""));
   CHECK(prepare(alone, "alone") == Names{"tokenizer.json", "train.bin"});
-  CHECK(message_of<UsageError>([&] { prepare(alone, "out"); }) ==
-        "out: " + (folder / "out") +
-            "/additional_chat_templates/tool.jinja: expected no file of another tokenizer than " + alone +
-            ", found one");
+  const auto refused = [&](const std::string& tokenizer, const std::string& file) {
+    CHECK(message_of<UsageError>([&] { prepare(tokenizer, "out"); }) ==
+          "out: " + (folder / "out") + "/" + file + ": expected no file of another tokenizer than " + tokenizer +
+              ", found one");
+  };
+  refused(alone, "additional_chat_templates/tool.jinja");
+  refused("byte", "additional_chat_templates/tool.jinja");
+  folder.write("model/chat_template.jinja", "{{ others }}");
+  refused(json, "chat_template.jinja");
+  CHECK(folder.read("out/chat_template.jinja") == files[1].second);
+}
+
+TEST_CASE("prepare: a tokenizer.json without tokens beside it is not written over", "[data]") {
+  const TempFolder folder;
+  const std::string text = folder.write("a.txt", "the a");
+  std::filesystem::create_directories(folder / "out");
+  const std::string json = lt_test::byte_level_tokenizer("");
+  const std::string path = folder.write("out/tokenizer.json", json);
+  const auto prepare = [&](const std::string& tokenizer) {
+    lt::prepare({.inputs = {text}, .tokenizer = tokenizer, .out = folder / "out"});
+  };
+  CHECK(message_of<UsageError>([&] { prepare("byte"); }) ==
+        "out: " + path + ": expected no file of another tokenizer than byte, found one");
+  CHECK(folder.read("out/tokenizer.json") == json);
+  prepare(path);
+  prepare("byte");  // with the tokens of the earlier call
+  CHECK(folder.read("out/tokenizer.json") != json);
 }

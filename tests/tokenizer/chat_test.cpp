@@ -102,7 +102,7 @@ TEST_CASE("chat: wrong names, roles and tokenizers are refused", "[tokenizer]") 
   CHECK(message_of<UsageError>([&] { ChatTemplate("llama", *bytes); }) ==
         "chat: expected one of llama3, chatml, plain, got \"llama\"");
   CHECK(message_of<UsageError>([&] { ChatTemplate("chatml", *bytes); }) ==
-        "chat: template chatml: expected the added token <|im_start|> in tokenizer.json, found none");
+        "chat: template chatml: expected a tokenizer with the added token <|im_start|>, found none");
   const std::vector<ChatMessage> messages{{"tool", "4"}};
   CHECK(message_of<UsageError>([&] { ChatTemplate("plain", *bytes).encode(messages); }) ==
         "role: expected one of system, user, assistant, found \"tool\"");

@@ -29,6 +29,7 @@ TEST_CASE("make_tokenizer: reads back what to_json writes", "[tokenizer]") {
   const std::string json = lt::make_tokenizer("byte")->to_json();
   CHECK(json == "{\"type\":\"byte\",\"vocab\":256}\n");
   CHECK(lt::make_tokenizer(folder.write("tokenizer.json", json))->to_json() == json);
+  CHECK(lt::make_tokenizer(folder / "")->to_json() == json);
 }
 
 TEST_CASE("make_tokenizer: refuses other files by file and field", "[tokenizer]") {
@@ -49,5 +50,5 @@ TEST_CASE("make_tokenizer: refuses other files by file and field", "[tokenizer]"
   CHECK(message_of<DataError>([&] { lt::make_tokenizer(folder / "none.json"); }) ==
         folder / "none.json: expected a readable file, found: No such file or directory");
   CHECK(message_of<UsageError>([] { lt::make_tokenizer("bpe"); }) ==
-        "tokenizer: expected byte or the path of a tokenizer.json, got \"bpe\"");
+        "tokenizer: expected byte, a tokenizer.json or a folder that holds one, got \"bpe\"");
 }

@@ -42,7 +42,7 @@ void DocumentReader::open_current() {
   kind_ = has_lines ? Kind::json_lines : options_.text_separator ? Kind::separated : Kind::text;
   const bool needs_end = kind_ != Kind::text && chat_ == nullptr && tokenizer_.bytes_per_token() == 0;
   if (needs_end && !tokenizer_.end_of_text()) {
-    throw UsageError("data", "tokenizer: expected a token that ends documents, found none in tokenizer.json",
+    throw UsageError("data", "tokenizer: expected a token that ends documents, found none in " + options_.tokenizer,
                      "docs/data.md lists the names of such tokens; text files need none");
   }
   stream_ = open_input(path);

@@ -18,6 +18,7 @@
 #include "data/token_header.h"
 #include "device/fault.h"
 #include "io/crc32c.h"
+#include "io/whole_file.h"
 #include "libtrain/error.h"
 #include "tokenizer/tokenizer_files.h"
 
@@ -86,21 +87,30 @@ std::string identity_of(const PrepareOptions& options, const std::vector<std::st
   return identity.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// The files beside a model's tokenizer.json. Throws UsageError if `out` has one that is not among them: it would pass
-// for a file of this tokenizer.
-std::map<std::string, std::string> files_beside(const PrepareOptions& options, const Tokenizer& tokenizer) {
-  if (tokenizer.bytes_per_token() == 1) return {};
+// The tokenizer.json, and the files beside it if it is a model's.
+std::map<std::string, std::string> files_of(const PrepareOptions& options, const Tokenizer& tokenizer) {
   const fs::path json = options.tokenizer;
   std::map<std::string, std::string> files;
-  if (json.filename() == "tokenizer.json") files = read_tokenizer_files("data", json.parent_path());
-  for (const auto& [path, bytes] : read_tokenizer_files("data", options.out)) {
-    if (files.contains(path)) continue;
+  const bool has_others = tokenizer.bytes_per_token() != 1 && json.filename() == "tokenizer.json";
+  if (has_others) files = read_tokenizer_files("data", json.parent_path());
+  files["tokenizer.json"] = tokenizer.to_json();
+  return files;
+}
+
+// Throws UsageError if `out` has a file of another tokenizer: beside the tokens it would pass for one of this
+// tokenizer, or be lost. The tokenizer.json of an earlier call goes with its tokens.
+void require_no_others(const PrepareOptions& options, const std::map<std::string, std::string>& files) {
+  std::map<std::string, std::string> there = read_tokenizer_files("data", options.out);
+  const std::string json = options.out + "/tokenizer.json";
+  if (fs::exists(json) && !fs::exists(options.out + "/train.bin")) there["tokenizer.json"] = read_file(json).text;
+  for (const auto& [path, bytes] : there) {
+    const auto ours = files.find(path);
+    if (ours != files.end() && ours->second == bytes) continue;
     throw UsageError("data",
                      fmt::format("out: {}/{}: expected no file of another tokenizer than {}, found one", options.out,
                                  path, options.tokenizer),
                      "another --out, or remove that file: with train.bin it would belong to the tokenizer");
   }
-  return files;
 }
 
 // Makes the output's folder; removes those that it made unless it is told to keep them.
@@ -198,8 +208,10 @@ void encode(const PrepareOptions& options, const std::vector<std::string>& paths
 
 }  // namespace
 
-PrepareResult prepare(const PrepareOptions& options) {
-  check(options);
+PrepareResult prepare(const PrepareOptions& given) {
+  check(given);
+  PrepareOptions options = given;
+  options.tokenizer = find_tokenizer(given.tokenizer);
   const auto tokenizer = make_tokenizer(options.tokenizer);
   const std::optional<ChatTemplate> chat =
       options.chat ? std::optional<ChatTemplate>(std::in_place, *options.chat, *tokenizer) : std::nullopt;
@@ -210,12 +222,12 @@ PrepareResult prepare(const PrepareOptions& options) {
   }
   const std::vector<std::string> paths = expand_files(options.inputs);
   require_text(options, paths);
-  const std::string json = tokenizer->to_json();
-  std::map<std::string, std::string> tokenizer_files = files_beside(options, *tokenizer);
+  const std::map<std::string, std::string> tokenizer_files = files_of(options, *tokenizer);
+  require_no_others(options, tokenizer_files);
 
   OutputFolder out(options.out);
   const std::string spool_folder = options.out + kSpoolFolder;
-  Spool spool(spool_folder, identity_of(options, paths, json),
+  Spool spool(spool_folder, identity_of(options, paths, tokenizer_files.at("tokenizer.json")),
               {.width = tokenizer->vocab() <= 0x10000 ? 2 : 4,
                .has_targets = chat.has_value(),
                .has_documents = options.pack > 0});
@@ -236,7 +248,6 @@ PrepareResult prepare(const PrepareOptions& options) {
   result.bytes = spool.state().bytes;
   result.conversations = spool.state().conversations, result.untrained_conversations = spool.state().untrained;
   set_fault_step(0);
-  tokenizer_files["tokenizer.json"] = json;
   remover.keep_if_it_fails(
       [&] { write_prepared_files(options, spool, tokenizer->end_of_text(), tokenizer_files, result); });
   out.keep();

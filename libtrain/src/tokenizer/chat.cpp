@@ -93,7 +93,8 @@ ChatTemplate::ChatTemplate(std::string_view name, const Tokenizer& tokenizer) : 
       if (tokenizer.added_token(mark)) return;
       throw UsageError(
           "tokenizer",
-          fmt::format("chat: template {}: expected the added token {} in tokenizer.json, found none", name, mark));
+          fmt::format("chat: template {}: expected a tokenizer with the added token {}, found none", name, mark),
+          "the template plain needs no added tokens");
     });
   }
 }

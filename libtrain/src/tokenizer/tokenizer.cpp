@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "io/json_problem.h"
 #include "io/utf8.h"
@@ -97,13 +99,20 @@ std::string unsupported_reason(const std::string& text, const std::map<std::stri
   }
 }
 
+std::string find_tokenizer(const std::string& name_or_path) {
+  std::error_code ignored;
+  if (name_or_path == "byte") return name_or_path;
+  if (std::filesystem::is_directory(name_or_path, ignored))
+    return (std::filesystem::path(name_or_path) / "tokenizer.json").string();
+  if (name_or_path.ends_with(".json")) return name_or_path;
+  throw UsageError(
+      "data",
+      fmt::format("tokenizer: expected byte, a tokenizer.json or a folder that holds one, got \"{}\"", name_or_path));
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path) {
-  if (name_or_path == "byte") return make_byte_tokenizer();
-  if (!name_or_path.ends_with(".json")) {
-    throw UsageError("data",
-                     fmt::format("tokenizer: expected byte or the path of a tokenizer.json, got \"{}\"", name_or_path));
-  }
-  return tokenizer_from_json(read_whole_file("data", name_or_path), name_or_path);
+  const std::string found = find_tokenizer(name_or_path);
+  return found == "byte" ? make_byte_tokenizer() : tokenizer_from_json(read_whole_file("data", found), found);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& where) {

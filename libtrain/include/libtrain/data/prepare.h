@@ -23,7 +23,7 @@ struct PrepareOptions {
   // Paths or glob patterns, or "-" for standard input. A name ending in .gz or .zst is read as compressed; a name
   // ending in .jsonl before that as JSON lines, and so is every input with `chat`, and standard input with `field`.
   std::vector<std::string> inputs{};
-  std::string tokenizer = "byte";  // or the path of a tokenizer.json
+  std::string tokenizer = "byte";  // or a tokenizer.json, or a folder that holds one
   std::string out{};               // folder; created if missing
   double val_fraction = 0.1;       // share of tokens, or with `pack` of blocks, from the end, in [0, 1); 0: no val.bin
   std::optional<std::string> field{};           // of each JSON line; "text" if not given
@@ -50,7 +50,7 @@ struct PrepareResult {
 // ends with the tokenizer's end-of-text token, unless the tokenizer is that of bytes. train-00001.bin and so on follow
 // where a file would exceed max_file_tokens. Beside a .bin stands a .mask where some of its tokens are no targets. The
 // files that belong to a tokenizer.json and stand beside it are copied: class, special tokens, chat templates,
-// vocabularies.
+// vocabularies. `out` must not hold such files, or without a train.bin a tokenizer.json, of another tokenizer.
 //
 // Memory does not grow with the input. While it works, `out` holds a folder prepare.tmp; if the process is killed,
 // or cannot write because the disk is full, the next call with the same options and unchanged inputs goes on from

@@ -69,7 +69,10 @@ class TextStream {
   std::string pending_;
 };
 
-// `byte`, or the path of a tokenizer.json. Throws UsageError or DataError.
+// What a user calls a tokenizer: `byte`, the path of a tokenizer.json, or a folder that holds one. Returns `byte` or
+// the file. Throws UsageError for anything else.
+std::string find_tokenizer(const std::string& name_or_path);
+// Makes what find_tokenizer() finds. Throws UsageError or DataError.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name_or_path);
 // Makes a tokenizer from the text of a tokenizer.json; errors name it by `where`. Throws UsageError for a kind that is
 // not supported, and DataError for a broken file.
