@@ -93,6 +93,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
       throw DataError("checkpoint",
                       "model.from: " + from + ": expected a Hugging Face folder or a checkpoint, found none");
     }
+    if (!plan->sample && !config->model.from.empty()) require_same_model(*config);
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     PlanMachine machine;
     if (plan->rates.empty()) {

@@ -56,6 +56,16 @@ class Data(program.CliTest):
             self.assertIn(line, out.splitlines())
         self.assertNotIn("fewer than", self.trained(f"--data.train={self.b}", "--train.seq=41", "--train.steps=1", run="enough"))
 
+    def test_validation_data_that_is_not_evaluated_is_told(self):
+        unused = (f"--data.train={self.a}", "--train.steps=1")
+        self.assertIn("warning: data.val is never evaluated: train.eval_every is 0",
+                      self.trained(*unused, f"--data.val={self.b}").splitlines())
+        for name, found, evaluations in (("none.bin", "expected a readable token file, found: No such file or directory", (0, 1)),
+                                         ("none*.bin", "expected at least one file, the pattern matches none", (0,))):
+            for every in evaluations:
+                self.assert_error(self.train(*unused, f"--data.val={name}", f"--train.eval_every={every}", run="none"), 3,
+                                  f"[data] data.val {name}: {found}")
+
     def test_raw16_tokens_are_no_bytes(self):
         raw = self.write("raw.bin", bytes(range(200)) * 10)
         run = ("--data.format=raw16", f"--data.train={raw}", "--train.steps=1")

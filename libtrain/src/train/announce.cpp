@@ -98,10 +98,9 @@ void announce(Run& run, const std::string& command) {
   }
   if (config.train.eval_steps > 0) say("warning: train.eval_steps is deprecated, use train.eval_tokens");
   if (run.data != nullptr) {
-    if (const std::string line = few_blocks_of(config, *run.data); !line.empty()) say("warning: {}", line);
     const Size samples_a_step = run.engine->batch_shape().global_samples();
     for (const std::string& line :
-         repeats_of(config, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
+         data_warnings(config, *run.data, samples_a_step, run.steps_done(), run.engine->samples_done())) {
       say("warning: {}", line);
     }
   }

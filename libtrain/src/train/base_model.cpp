@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <variant>
 #include <vector>
 
 #include "hf_folder.h"
@@ -13,6 +13,7 @@
 #include "libtrain/nn/models.h"
 #include "libtrain/train/run_options.h"
 #include "model_json.h"
+#include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "train/data_tokenizers.h"
 #include "train/model_table.h"
@@ -21,41 +22,37 @@
 namespace lt {
 namespace {
 
-// Names and shapes; nullopt for a description that is not valid.
-std::optional<std::vector<std::pair<std::string, std::string>>> parameters_of(nn::TransformerSpec spec) {
-  spec.lora = {};
-  try {
-    nn::validate(spec);
-  } catch (const UsageError&) {
-    return std::nullopt;
-  }
-  std::vector<std::pair<std::string, std::string>> all;
-  const auto model = nn::make_transformer(spec);
-  for (const auto& [name, parameter] : model->all_parameters()) all.emplace_back(name, to_string(parameter->shape()));
-  return all;
+// A key that model.from leaves to the run, because what the weights compute for a token does not depend on it.
+bool may_differ(const nn::SpecField& field, const nn::TransformerSpec& base) {
+  return field.name == "dropout" || field.name == "lora" ||
+         (field.name == "max_seq" && nn::find_family(base.family).rotary);
 }
 
-void require_parameters(const Config& resolved, const nn::TransformerSpec& base) {
-  const nn::TransformerSpec spec = model_spec(resolved);
-  const auto expected = parameters_of(base);
-  if (parameters_of(spec) == expected) return;
-  // The field alone that changes the parameters; one that a layer set comes before one that follows from others.
-  const nn::SpecField* culprit = nullptr;
+// The field that differs; one that a layer set comes before one that follows from others.
+const nn::SpecField* difference_of(const nn::TransformerSpec& spec, const nn::TransformerSpec& base,
+                                   const Config& config) {
+  const nn::SpecField* found = nullptr;
   for (const nn::SpecField& field : nn::spec_fields()) {
-    nn::TransformerSpec changed = base;
-    nn::copy_field(changed, spec, field);
-    if (parameters_of(changed) == expected) continue;
-    const bool is_set = resolved.origins.contains(fmt::format("model.{}", field.name));
-    if (culprit == nullptr || is_set) culprit = &field;
+    if (nn::is_equal(spec, base, field) || may_differ(field, base)) continue;
+    const bool is_set = config.origins.contains(fmt::format("model.{}", field.name));
+    if (found == nullptr || is_set) found = &field;
     if (is_set) break;
   }
-  if (culprit == nullptr) return;  // reading the weights names a parameter
-  const std::string name(culprit->name);
-  const auto value = [&](const nn::TransformerSpec& of) { return checkpoint::all_fields(of)[name].dump(); };
-  throw UsageError("config",
-                   fmt::format("model.{}: expected {}, as model.from {} has, got {}", name, value(base),
-                               resolved.model.from, value(spec)),
-                   "without keys of [model] that change a parameter, the model is that of model.from");
+  return found;
+}
+
+std::string value_of(const nn::TransformerSpec& spec, const nn::SpecField& field) {
+  if (const auto* const number = std::get_if<float nn::TransformerSpec::*>(&field.member))
+    return fmt::format("{}", spec.**number);  // not the digits of its double
+  return checkpoint::all_fields(spec)[std::string(field.name)].dump();
+}
+
+// to_toml() writes the default preset for a configuration without one.
+bool names_preset(const Config& config) {
+  const auto origin = config.origins.find("model.preset");
+  if (origin == config.origins.end()) return false;
+  const bool is_of_file = !origin->second.starts_with("from the ");
+  return !is_of_file || config.model.preset != ModelConfig().preset;
 }
 
 }  // namespace
@@ -72,10 +69,34 @@ std::optional<nn::TransformerSpec> model_at(const std::string& path) {
   }
 }
 
+void require_same_model(const Config& resolved) {
+  const std::string& from = resolved.model.from;
+  const auto base = model_at(from);
+  if (!base) return;
+  name_origin(resolved, [&] {
+    const nn::TransformerSpec spec = model_spec(resolved);
+    if (const nn::SpecField* const key = difference_of(spec, *base, resolved)) {
+      throw UsageError("config",
+                       fmt::format("model.{}: expected {}, as model.from {} has, got {}", key->name,
+                                   value_of(*base, *key), from, value_of(spec, *key)),
+                       "leave the key out: the model is that of model.from");
+    }
+    // A folder's config.json takes the place of a preset.
+    if (!checkpoint::is_hf_folder(from) || !names_preset(resolved)) return;
+    const nn::TransformerSpec preset = nn::preset(resolved.model.preset);
+    if (const nn::SpecField* const key = difference_of(preset, *base, {})) {
+      throw UsageError(
+          "config",
+          fmt::format("model.preset: expected the model of model.from {1}, with {0} {2}, got {3} with {0} {4}",
+                      key->name, from, value_of(*base, *key), resolved.model.preset, value_of(preset, *key)),
+          "leave the key out: the model is that of model.from");
+    }
+  });
+}
+
 void require_base(const Config& resolved) {
   // Reading the weights of another model names a parameter that differs.
-  if (const auto base = is_transformer(resolved) ? model_at(resolved.model.from) : std::nullopt)
-    name_origin(resolved, [&] { require_parameters(resolved, *base); });
+  if (is_transformer(resolved)) require_same_model(resolved);
   if (const auto tokenizer = tokenizer_of_base(resolved))
     require_tokenizer(*tokenizer, tokenizers_of_data(resolved), TokenizerMatch::extended);
 }

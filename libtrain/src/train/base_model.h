@@ -13,8 +13,11 @@ namespace lt {
 // an error only when its weights are. Throws DataError for a broken folder.
 std::optional<nn::TransformerSpec> model_at(const std::string& path);
 
-// Throws UsageError unless the run's parameters are those of model.from, but for adapters, and its data is of the same
-// tokenizer. Names the key, or both tokenizers.
+// Throws UsageError unless the model is that of model.from, but for adapters, dropout and positions without parameters.
+// Names the key and both values.
+void require_same_model(const Config& resolved);
+
+// The same, and the data must be of the tokenizer of model.from. Names both tokenizers.
 void require_base(const Config& resolved);
 
 }  // namespace lt

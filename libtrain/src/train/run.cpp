@@ -59,10 +59,7 @@ Run::Run(const Config& resolved, const World& world, nn::Model& model, BatchSour
     started("rehearsal");
   });
   collectively(control, [&] {
-    if (world.rank() != 0) return;
-    start = examine_run_folder(config, data_files);
-    // A run that goes on has its weights from a checkpoint, and model.from may be gone.
-    if (!config.model.from.empty() && checkpoint::newest_valid(start.candidates) == nullptr) require_base(config);
+    if (world.rank() == 0) start = examine_run_folder(config, data_files);
   });
   load_state();
   const Size bytes = checkpoint_bytes(*engine, control);
@@ -141,6 +138,8 @@ void Run::open_data() {
       if (!all.empty()) require_tokenizer(all.front(), all, TokenizerMatch::same);
     }
   }
+  // Before ids are compared with the vocabulary. model.from of a run that goes on may be gone.
+  if (world.rank() == 0 && !config.model.from.empty() && !goes_on(config)) require_base(config);
   DataOptions options{.vocab = model.facts(train.seq).vocab};
   if (config.data.documents == "mask" && !sources.empty())
     options.document_end = end_of_documents(config, tokenizer.get());
@@ -160,6 +159,8 @@ void Run::open_data() {
     for (const std::string& files : config.data.val) {
       validation.push_back({files, loader("data.val", {{{files}, 1}}, 1, false)});
     }
+  } else {
+    require_unused_validation(config);
   }
   if (train.sample_every > 0 && tokenizer == nullptr) {
     throw UsageError("config", fmt::format("train.sample_every: expected a tokenizer.json beside {}, found none",

@@ -157,6 +157,15 @@ void require_same_config(const Config& resolved, const checkpoint::RunState& sta
 
 }  // namespace
 
+bool goes_on(const Config& resolved) {
+  const std::string& resume = resolved.checkpoint.resume;
+  if (resume == "never") return false;
+  const auto candidates = resume == "auto" ? checkpoint::candidates(resolved.checkpoint.dir,
+                                                                    checkpoints_of(resolved, identity_of(resolved)))
+                                           : checkpoint::candidates(resume, checkpoint::kAnyRun);
+  return checkpoint::newest_valid(candidates) != nullptr;
+}
+
 RunStart examine_run_folder(const Config& resolved, const std::vector<checkpoint::DataFile>& files,
                             std::chrono::milliseconds patience) {
   const std::string& dir = resolved.run.dir;

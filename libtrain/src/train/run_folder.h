@@ -31,6 +31,9 @@ struct RunStart {
   std::shared_ptr<void> lock;                   // holds the folder until it is released or the process ends
 };
 
+// Whether a start in the folder goes on from a checkpoint on disk. Changes nothing.
+bool goes_on(const Config& resolved);
+
 // Call these two on rank 0 only. Nothing is written or moved before every check has passed.
 // Finds the state that the run may continue from, by checkpoint.resume and run.force. Locks the folder, and otherwise
 // changes nothing. Throws UsageError if another run still uses the folder after `patience`, or if checkpoint.dir holds

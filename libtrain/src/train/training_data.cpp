@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "data/file_list.h"
 #include "data/whole_part.h"
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
@@ -29,13 +30,19 @@ void require_targets(const TokenFile& file, Size seq) {
                   "conversations train the assistant's messages alone; leave out a file that has none");
 }
 
+// The hint of an error of files, where the vocabulary is a choice. That of model.from is none.
+std::string hint_of(const Config& config, const DataError& e) {
+  if (config.model.from.empty() || !e.hint().starts_with("model.vocab ")) return e.hint();
+  return "model.from has this vocabulary: prepare the data with its tokenizer.json";
+}
+
 // Runs `open`, whose errors shall begin with `key`.
 template <class Open>
-auto opened(const std::string& key, const Open& open) {
+auto opened(const Config& config, const std::string& key, const Open& open) {
   try {
     return open();
   } catch (const DataError& e) {
-    throw DataError(e.component(), key + " " + e.what(), e.hint());
+    throw DataError(e.component(), key + " " + e.what(), hint_of(config, e));
   } catch (const UsageError& e) {
     throw UsageError(e.component(), key + " " + e.what(), e.hint());
   }
@@ -49,7 +56,7 @@ std::unique_ptr<TokenLoader> open_loader(const Config& resolved, const std::stri
                                          const std::vector<DataSource>& sources, const BatchShape& shape,
                                          DataOptions options) {
   options.seed = resolved.data.seed, options.format = format_of(resolved);
-  return opened(key, [&] {
+  return opened(resolved, key, [&] {
     auto loader = std::make_unique<TokenLoader>(TokenLoader::mix(sources, shape, options));
     for (const TokenFile& file : loader->files()) require_targets(file, shape.seq);
     return loader;
@@ -93,7 +100,7 @@ Config with_steps(Config config, int ranks) {
       throw UsageError("config", "data.epochs: expected data.train or data.sources beside it, got none");
   });
   const Size samples =
-      opened(name_of_data(config), [&] { return count_samples(sources, config.train.seq, format_of(config)); });
+      opened(config, name_of_data(config), [&] { return count_samples(sources, config.train.seq, format_of(config)); });
   const Size batch = ranks * config.train.micro_batch * config.train.accum;
   const double steps = whole_part(epochs * static_cast<double>(samples) / static_cast<double>(batch));
   constexpr Size kMostSteps = std::numeric_limits<std::int32_t>::max();  // as of train.steps
@@ -106,23 +113,30 @@ Config with_steps(Config config, int ranks) {
   return config;
 }
 
-std::string few_blocks_of(const Config& resolved, const TokenLoader& data) {
-  constexpr Size kFew = 10;
-  const Size blocks = data.samples_per_epoch();
-  if (blocks >= kFew) return "";
-  return fmt::format("{} has {} of train.seq {} tokens, fewer than {}: more data or a smaller train.seq gives more",
-                     name_of_data(resolved), counted(blocks, "block"), resolved.train.seq, kFew);
+void require_unused_validation(const Config& resolved) {
+  opened(resolved, "data.val", [&] {
+    for (const std::string& path : expand_files(resolved.data.val)) TokenFile(path, format_of(resolved));
+  });
 }
 
-std::vector<std::string> repeats_of(const Config& resolved, const TokenLoader& data, Size samples_a_step,
-                                    Size steps_done, Size samples_done) {
+std::vector<std::string> data_warnings(const Config& resolved, const TokenLoader& data, Size samples_a_step,
+                                       Size steps_done, Size samples_done) {
   std::vector<std::string> lines;
+  constexpr Size kFew = 10;
+  if (const Size blocks = data.samples_per_epoch(); blocks < kFew) {
+    lines.push_back(
+        fmt::format("{} has {} of train.seq {} tokens, fewer than {}: more data or a smaller train.seq gives more",
+                    name_of_data(resolved), counted(blocks, "block"), resolved.train.seq, kFew));
+  }
   for (Size source = 0; source < data.sources(); ++source) {
     const Size ahead = std::max<Size>(0, data.first_repeat(source) - samples_done);
     const Size step = steps_done + ahead / samples_a_step + 1;
     if (step > resolved.train.steps) continue;
     const std::string which = resolved.data.sources.empty() ? "" : fmt::format("[{}]", source);
     lines.push_back(fmt::format("{}{} repeats from step {} on", name_of_data(resolved), which, step));
+  }
+  if (!resolved.data.val.empty() && resolved.train.eval_every == 0) {
+    lines.push_back("data.val is never evaluated: train.eval_every is 0");
   }
   return lines;
 }

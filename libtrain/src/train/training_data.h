@@ -31,12 +31,12 @@ void require_end_of_documents(const Config& config);
 // passes over all samples, at least one. Reads the headers of the training files. Throws DataError and UsageError.
 Config with_steps(Config resolved, int ranks);
 
-// A line if the data has so few blocks that a run soon knows them by heart; otherwise empty.
-std::string few_blocks_of(const Config& resolved, const TokenLoader& data);
+// Reads the headers of the files of data.val, for a run that does not evaluate them. Throws DataError.
+void require_unused_validation(const Config& resolved);
 
-// A line for each source whose samples come again before the last step of a run that has done `steps_done` steps and
-// `samples_done` samples.
-std::vector<std::string> repeats_of(const Config& resolved, const TokenLoader& data, Size samples_a_step,
-                                    Size steps_done, Size samples_done);
+// Warnings of a run that has done `steps_done` steps and `samples_done` samples: so few blocks that it soon knows them
+// by heart, sources whose samples come again before its last step, and validation data that it never evaluates.
+std::vector<std::string> data_warnings(const Config& resolved, const TokenLoader& data, Size samples_a_step,
+                                       Size steps_done, Size samples_done);
 
 }  // namespace lt
