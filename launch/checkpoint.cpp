@@ -13,6 +13,7 @@
 #include "libtrain/error.h"
 #include "model_options.h"
 #include "record/short_text.h"
+#include "tokenizer/tokenizer_json.h"
 #include "train/run_identity.h"
 
 namespace lt::launch {
@@ -69,6 +70,16 @@ ExitCode verify(const std::string& path) {
   return ExitCode::ok;
 }
 
+void warn_of_bytes(const std::string& folder, const std::string& out) {
+  const std::string tokenizer = checkpoint::read_state(folder).tokenizer;
+  if (tokenizer.empty() || is_hugging_face_tokenizer(tokenizer)) return;
+  fmt::print(
+      stderr,
+      "warning: [tokenizer] {}: the format has no file for the tokenizer byte; sample and eval of an import need "
+      "--tokenizer byte\n",
+      out);
+}
+
 // Frees the run's in-memory copies on this host.
 ExitCode free_memory(const std::string& run_dir) {
   const std::string id = read_identity(run_dir).id;
@@ -114,6 +125,7 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
           const checkpoint::HfExportOptions chosen{.weights = options.weights, .dtype = dtype};
           options.adapter ? checkpoint::export_adapters(folder, options.out, chosen)
                           : checkpoint::export_hf(folder, options.out, chosen);
+          if (!options.adapter) warn_of_bytes(folder, options.out);
           fmt::print("{}: exported {}\n", options.out, folder);
           return ExitCode::ok;
         });
@@ -131,9 +143,10 @@ Run set_up_checkpoint(CLI::App& app, const Models& models) {
           std::vector<std::string> notes;
           const std::string made = checkpoint::import_hf(options.path, options.out, kWeightsAtOnce, &notes);
           for (const std::string& note : notes) {
-            fmt::print(stderr,
-                       "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer\n",
-                       note);
+            fmt::print(
+                stderr,
+                "warning: [tokenizer] {}: its files are kept for export; sample and eval need --tokenizer FILE.json\n",
+                note);
           }
           fmt::print("{}: imported {}\n", made, options.path);
           return ExitCode::ok;

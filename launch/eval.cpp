@@ -11,6 +11,7 @@
 #include "libtrain/train/evaluate.h"
 #include "model_options.h"
 #include "numbers.h"
+#include "record/short_text.h"
 
 namespace lt::launch {
 namespace {
@@ -49,7 +50,7 @@ void print(const EvaluationResult& result, const std::string& checkpoint) {
   for (const FileLoss& file : result.files) {
     if (result.files.size() > 1) fmt::print("loss {:.6f} of {} tokens, {}\n", file.loss, file.tokens, file.name);
   }
-  fmt::print("tokens {} in {} blocks, checkpoint {}\n", result.tokens, result.blocks, checkpoint);
+  fmt::print("tokens {} in {}, checkpoint {}\n", result.tokens, counted(result.blocks, "block"), checkpoint);
 }
 
 void print(const ChoicesResult& result, const std::string& checkpoint) {

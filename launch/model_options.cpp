@@ -5,8 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
+#include <utility>
 
 #include "libtrain/error.h"
+#include "libtrain/tokenizer/tokenizer.h"
+#include "tokenizer/same_tokenizer.h"
 
 namespace lt::launch {
 
@@ -20,7 +24,8 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--checkpoint", options.checkpoint, "a step's folder, a checkpoints folder or a run's folder")
       ->required()
       ->option_text("DIR (required)");
-  app.add_option("--tokenizer", options.tokenizer, "byte, or a tokenizer.json; default: the checkpoint's")
+  app.add_option("--tokenizer", options.tokenizer,
+                 "byte, a tokenizer.json, or a folder that holds one, for a checkpoint without")
       ->option_text("byte|FILE.json");
   add_weights_option(app, options.weights);
   app.add_option("--train.device", options.device, "auto: cuda if this build and this machine have it")
@@ -30,6 +35,26 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->check(CLI::IsMember({"auto", "f32", "bf16", "f16"}))
       ->option_text("auto|f32|bf16|f16 = auto");
 }
+
+namespace {
+
+// Throws UsageError if the checkpoint's own tokenizer says that its ids are not those of `given`. Nothing is known of a
+// kind that is not supported but that it is not bytes.
+void require_tokenizer_of(const LoadedModel& loaded, const std::string& name, const Tokenizer& given) {
+  const bool is_known = loaded.tokenizer != nullptr;
+  const std::string own = is_known ? loaded.tokenizer->to_json() : "", text = given.to_json();
+  const bool is_other = is_known ? !extends_tokenizer(own, text) && !extends_tokenizer(text, own)
+                                 : !loaded.tokenizer_problem.empty() && given.bytes_per_token() == 1;
+  if (!is_other) return;
+  const bool is_bytes = is_known && loaded.tokenizer->bytes_per_token() == 1;
+  throw UsageError(
+      "usage",
+      fmt::format("--tokenizer {}: expected the tokenizer of the model, {}{}/manifest.json, got another one", name,
+                  is_bytes ? "bytes by " : "", loaded.directory),
+      is_known ? "without --tokenizer it is that of the model" : loaded.tokenizer_hint);
+}
+
+}  // namespace
 
 LoadedModel load_model(const ModelOptions& options, const World& world) {
   const DeviceType type = options.device == "auto"   ? best_device()
@@ -43,7 +68,10 @@ LoadedModel load_model(const ModelOptions& options, const World& world) {
   }
   if (options.tokenizer.empty()) return loaded;
   const bool has_own = loaded.tokenizer != nullptr;
-  loaded.tokenizer = make_tokenizer(options.tokenizer), loaded.tokenizer_name = options.tokenizer;
+  const std::string name = find_tokenizer(options.tokenizer);
+  auto given = make_tokenizer(name);
+  require_tokenizer_of(loaded, name, *given);
+  loaded.tokenizer = std::move(given), loaded.tokenizer_name = name;
   // Nothing says what the ids of raw16 stand for, but more of them than there are bytes are no bytes.
   const Size vocab = loaded.model->spec().vocab;
   if (!has_own && loaded.read_raw16 && loaded.tokenizer->bytes_per_token() == 1 && vocab > loaded.tokenizer->vocab()) {

@@ -10,7 +10,7 @@ namespace lt::launch {
 
 struct ModelOptions {
   std::string checkpoint;
-  std::string tokenizer;  // replaces the checkpoint's own; empty: the checkpoint's
+  std::string tokenizer;  // for a checkpoint without; empty: the checkpoint's
   std::string weights = "master";
   std::string device = "auto", dtype = "auto";
 };
@@ -20,7 +20,8 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 // Adds the option that selects the weights of a checkpoint.
 void add_weights_option(CLI::App& app, std::string& weights);
 
-// Reports on standard error which newer checkpoints were skipped, and why.
+// Reports on standard error which newer checkpoints were skipped, and why. Throws UsageError for a tokenizer that is
+// not the checkpoint's.
 LoadedModel load_model(const ModelOptions& options, const World& world);
 
 }  // namespace lt::launch

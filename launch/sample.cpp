@@ -147,7 +147,7 @@ Run set_up_sample(CLI::App& app, const Models&) {
                       loaded.tokenizer_problem.empty()
                           ? loaded.directory + "/manifest.json: tokenizer: expected one, found none"
                           : loaded.tokenizer_problem,
-                      "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
+                      loaded.tokenizer_hint);
     }
     report_rates(run_sample(*o, loaded), loaded);
     return ExitCode::ok;

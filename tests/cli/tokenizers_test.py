@@ -51,7 +51,9 @@ class Tokenizers(training.TrainingTest):
         files = {"tokenizer.json": json.dumps(unigram), "tokenizer_config.json": "{}", "tokenizer.model": b"\x0a\xff\x00"}
         for name, content in files.items():
             self.write(f"hf/{name}", content)
-        kept = "its files are kept for export; sample and eval need --tokenizer\n"
+        kept = "its files are kept for export; sample and eval need --tokenizer FILE.json\n"
+
+        same = "--tokenizer FILE.json: the same tokenizer in a form that docs/data.md lists"
 
         def check(number, what):
             zero, out = self.folder / f"zero{number}", self.folder / f"out{number}"
@@ -60,10 +62,14 @@ class Tokenizers(training.TrainingTest):
             done = program.run("sample", "--checkpoint", zero, "--prompt", "a", "--tokens", "1")
             step = zero / "step-00000000"
             self.assert_error(done, 3, f"[checkpoint] {step}/manifest.json: tokenizer{what[1]}",
-                              "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data")
+                              same)
             done = program.run("eval", "--checkpoint", zero, "--choices", self.write("q.jsonl", "{}"))
             self.assert_error(done, 2, "[data] choices: expected a model with a tokenizer, found one of another kind: "
-                                       f"{step}/manifest.json: tokenizer{what[1]}")
+                                       f"{step}/manifest.json: tokenizer{what[1]}", same)
+            sample = ("sample", "--checkpoint", zero, "--prompt", "a", "--tokens", "1", "--tokenizer")
+            self.assert_error(program.run(*sample, "byte"), 2,
+                              f"[usage] --tokenizer byte: expected the tokenizer of the model, {step}/manifest.json, got another one", same)
+            self.assertEqual(program.run(*sample, self.folder / "base-data").returncode, 0)
             self.assertEqual(program.run("checkpoint", "export", zero, "--out", out).returncode, 0)
             for name in files:
                 self.assertEqual((out / name).read_bytes() if (out / name).exists() else None,
@@ -106,6 +112,7 @@ class Tokenizers(training.TrainingTest):
         manifest = self.folder / "zero/step-00000000/manifest.json"
         other, more = self.prepared("other", byte_level("<eos>")), self.prepared("more", byte_level("</s>", "<|im_end|>"))
         less, bytes_of = self.prepared("less", byte_level()), self.folder / "data"
+        # "other" has ids beyond this vocabulary, too: what differs is the tokenizer.
         for base, place in ((hf, hf / "tokenizer.json"), (self.folder / "zero", manifest)):
             for data, found in ((other, f"{other}/tokenizer.json"), (less, f"{less}/tokenizer.json"),
                                 (bytes_of, f"bytes ({bytes_of}/tokenizer.json)")):
@@ -120,15 +127,42 @@ class Tokenizers(training.TrainingTest):
         self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, bytes (no tokenizer.json in {hf}), "
                                    f"found {more}/tokenizer.json")
 
-    def test_a_key_that_changes_the_shape_of_the_model_is_named(self):
+    def test_ids_beyond_the_vocabulary_of_the_model_are_of_its_tokenizer(self):
+        """Tokenizers are compared before ids, and no hint names a key that model.from would refuse."""
+        hf = self.base(byte_level("</s>"))
+        marks = [f"<{i}>" for i in range(8)]
+        self.write("text.txt", "".join(marks) * 40)
+        other, more = self.prepared("other", byte_level(*marks)), self.prepared("more", byte_level("</s>", *marks))
+
+        def refused(data, code, error, hint=None):
+            done = self.train(f"--model.from={hf}", f"--data.train={data}/train.bin", run="refused", model=("--train.seq=16",), ranks=2)
+            self.assert_error(done, code, error, hint)
+
+        refused(other, 2, f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, found {other}/tokenizer.json")
+        refused(more, 3, f"[data] rank 0: data.train {more}/train.bin: offset 1028: expected a token below the vocabulary 260, found 260 "
+                         "(token number 2)", "model.from has this vocabulary: prepare the data with its tokenizer.json")
+
+    def test_a_key_that_makes_another_model_is_named(self):
         hf = self.base(byte_level())
+        keys = (("layers", "2", "3"), ("width", "32", "64"), ("family", '"llama"', '"gpt2"'), ("tie_embeddings", "false", "true"),
+                ("heads", "2", "4"), ("norm_eps", "1e-05", "1e-06"), ("window", "0", "8"), ("rope_base", "500000.0", "5000.0"))
         for base in (hf, self.folder / "base-run"):
-            for key, expected, found in (("layers", "2", "3"), ("width", "32", "64"), ("family", '"llama"', '"gpt2"'),
-                                         ("tie_embeddings", "false", "true")):
-                done = self.train(f"--model.from={base}", f"--model.{key}=" + found.strip('"'), run="refused", steps=1,
-                                  model=("--train.seq=16",), ranks=2)
-                self.assert_error(done, 2, f"[config] model.{key}: expected {expected}, as model.from {base} has, got {found} "
-                                           "(from the command line)")
+            for key, expected, found in keys:
+                given = (f"--model.from={base}", f"--model.{key}=" + found.strip('"'), "--train.seq=16")
+                planned = program.run("plan", *given)
+                trained = self.train(*given, run="refused", steps=1, model=(), ranks=2) if key in ("layers", "heads") else planned
+                for done in (planned, trained):
+                    self.assert_error(done, 2, f"[config] model.{key}: expected {expected}, as model.from {base} has, got {found} "
+                                               "(from the command line)", "leave the key out: the model is that of model.from")
+        for preset, expected, found in (("llama-tiny", "layers 2", "layers 4"), ("gpt-tiny", 'family "llama"', 'family "gpt2"')):
+            done = self.train(f"--model.from={hf}", f"--model.preset={preset}", run="refused", model=(), steps=1)
+            self.assert_error(done, 2, f"[config] model.preset: expected the model of model.from {hf}, with {expected}, got {preset} "
+                                       f"with {found} (from the command line)")
+        # What a run may choose, and the file that a run writes.
+        self.trained(f"--model.from={hf}", f"--data.train={self.folder}/base-data/train.bin", "--model.dropout=0.1", "--model.max_seq=32", model=("--train.seq=16",), steps=1)
+        again = ("--config", self.folder / "run/config.toml", f"--run.dir={self.folder}/again", f"--checkpoint.dir={self.folder}/again/checkpoints")
+        done = program.run("train", *again)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         done = self.train(f"--model.from={self.folder}/base-run", "--model.preset=llama-tiny", run="refused", model=(), steps=1)
         self.assert_error(done, 2, f"[config] model.layers: expected 2, as model.from {self.folder}/base-run has, got 4")
 
@@ -145,8 +179,30 @@ class Tokenizers(training.TrainingTest):
         self.assert_error(evaluated(self.folder / "data"), 2, f"[data] --data: expected the tokenizer of the model, {manifest}, "
                                                               f"found bytes ({self.folder}/data/tokenizer.json)")
         self.assertEqual(evaluated(less).returncode, 0)
-        self.assertEqual(evaluated(other, "--tokenizer", other / "tokenizer.json").returncode, 0)
-        self.assertEqual(evaluated(self.folder / "data", "--tokenizer", "byte").returncode, 0)
+        done = evaluated(less, "--tokenizer", less, "--seq", 16)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for given, name in ((other, other / "tokenizer.json"), ("byte", "byte")):
+            self.assert_error(evaluated(other, "--tokenizer", given, ranks=2), 2,
+                              f"[usage] --tokenizer {name}: expected the tokenizer of the model, {manifest}, got another one",
+                              "without --tokenizer it is that of the model")
+
+    def test_bytes_are_not_exported(self):
+        self.trained(steps=1)
+        out, zero = self.folder / "hf", self.folder / "zero"
+        done = program.run("checkpoint", "export", self.folder / "run", "--out", out)
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"warning: [tokenizer] {out}: the format has no file for the tokenizer byte; sample and eval of an import need "
+                             "--tokenizer byte\n"))
+        self.assertEqual(program.run("checkpoint", "import", out, "--out", zero).returncode, 0)
+        evaluate = ("eval", "--data", self.folder / "data/val.bin", "--seq", 200, "--checkpoint")
+        self.assertNotIn("bits_per_byte", program.run(*evaluate, zero).stdout)
+        given = program.run(*evaluate, zero, "--tokenizer", "byte").stdout
+        self.assertIn("bits_per_byte", given)
+        self.assertIn("tokens 200 in 1 block, ", given)
+        tokenizer = self.write("tokenizer.json", json.dumps(byte_level()))
+        self.assert_error(program.run(*evaluate, self.folder / "run", "--tokenizer", tokenizer), 2,
+                          f"[usage] --tokenizer {tokenizer}: expected the tokenizer of the model, bytes by {self.folder}/run/checkpoints/"
+                          "step-00000001/manifest.json, got another one", "without --tokenizer it is that of the model")
 
 
 if __name__ == "__main__":

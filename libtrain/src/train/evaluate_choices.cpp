@@ -85,7 +85,7 @@ ChoicesResult evaluate_choices(LoadedModel& loaded, const std::string& path, con
         "data",
         "choices: expected a model with a tokenizer, found " +
             (loaded.tokenizer_problem.empty() ? "none" : "one of another kind: " + loaded.tokenizer_problem),
-        "--tokenizer byte, or the tokenizer.json that `ltrain prepare` wrote beside the data");
+        loaded.tokenizer_hint);
   }
   ChoicesResult own;
   Size index = 0;

@@ -92,6 +92,7 @@ struct LoadedModel {
   std::string tokenizer_text;            // its tokenizer.json; empty if there is none
   std::string tokenizer_name;            // its place, in messages
   std::string tokenizer_problem;         // what is not supported of a tokenizer that the checkpoint has
+  std::string tokenizer_hint;            // for errors of its absence: what a user can give
   Size step = 0, seq = 0;
   bool separates_documents = false;  // trained with data.documents=mask
   bool read_raw16 = false;           // trained with data.format=raw16
