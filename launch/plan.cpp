@@ -89,11 +89,9 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
-    if (const std::string& from = config->model.from; !from.empty() && is_transformer(*config) && !model_at(from)) {
-      throw DataError("checkpoint",
-                      "model.from: " + from + ": expected a Hugging Face folder or a checkpoint, found none");
+    if (const std::string& from = config->model.from; !from.empty() && is_transformer(*config)) {
+      plan->sample ? require_model_at(from) : require_same_model(*config);
     }
-    if (!plan->sample && !config->model.from.empty()) require_same_model(*config);
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     PlanMachine machine;
     if (plan->rates.empty()) {

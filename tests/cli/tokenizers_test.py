@@ -89,10 +89,9 @@ class Tokenizers(training.TrainingTest):
     def test_data_of_several_tokenizers_is_refused(self):
         a, b, c = (self.prepared(name, byte_level(added)) for name, added in (("a", "</s>"), ("b", "<eos>"), ("c", "</s>")))
         (c / "tokenizer.json").write_text(rewritten(byte_level("</s>")))
-        hint = ("token files without a tokenizer.json count as bytes; put the tokenizer.json beside them, or into the "
-                "Hugging Face folder of model.from")
+        prepare = "prepare the files with that tokenizer: `ltrain prepare --tokenizer`"
 
-        def refused(key, found, *options, first="data.train"):
+        def refused(key, found, *options, first="data.train", hint=prepare):
             done = self.train(*options, "--train.eval_every=1", model=MODEL, run="refused", steps=1)
             self.assert_error(done, 2, f"[data] {key}: expected the tokenizer of {first}, {a}/tokenizer.json, found {found}", hint)
 
@@ -103,7 +102,8 @@ class Tokenizers(training.TrainingTest):
         refused("data.sources[1]", f"{b}/tokenizer.json", "--data.train=", f"--data.val={a}/val.bin",
                 f'--data.sources=[{{"files": "{a}/train.bin"}}, {{"files": "{b}/train.bin"}}]', first="data.sources[0]")
         (b / "tokenizer.json").unlink()
-        refused("data.val", f"bytes (no tokenizer.json in {b})", train, f"--data.val={b}/val.bin")
+        refused("data.val", f"bytes (no tokenizer.json in {b})", train, f"--data.val={b}/val.bin",
+                hint="token files without a tokenizer.json count as bytes: put theirs beside them")
         self.trained(train, "--train.eval_every=1", f"--data.val={c}/val.bin", model=MODEL, run="same", steps=1)
 
     def test_data_of_another_tokenizer_than_the_model_is_refused(self):
@@ -125,7 +125,17 @@ class Tokenizers(training.TrainingTest):
         self.trained(*tuned, model=("--train.seq=16",), steps=2)
         done = self.train(*tuned, run="refused", model=(), steps=1)
         self.assert_error(done, 2, f"[data] data.train: expected the tokenizer of model.from, bytes (no tokenizer.json in {hf}), "
-                                   f"found {more}/tokenizer.json")
+                                   f"found {more}/tokenizer.json",
+                          "a model without a tokenizer.json counts as one of bytes: put its file into its folder")
+
+    def test_a_folder_that_is_no_model_is_named_before_the_data(self):
+        data = self.prepared("data-of-merges", byte_level("</s>"))
+        (self.folder / "adapter").mkdir()
+        self.write("adapter/adapter_config.json", "{}")
+        for path, found, hint in (("nowhere", "none", None), ("text.txt", "a file", "the folder of config.json and the weights, or that of a run or a step"),
+                                  ("adapter", "adapters without their base", None)):
+            done = self.train(f"--model.from={self.folder / path}", f"--data.train={data}/train.bin", run="refused", model=("--train.seq=16",))
+            self.assert_error(done, 3, f"[checkpoint] model.from: {self.folder / path}: expected a Hugging Face folder or a checkpoint, found {found}", hint)
 
     def test_ids_beyond_the_vocabulary_of_the_model_are_of_its_tokenizer(self):
         """Tokenizers are compared before ids, and no hint names a key that model.from would refuse."""

@@ -44,7 +44,7 @@ TEST_CASE("make_tokenizer: refuses other files by file and field", "[tokenizer]"
   CHECK(refusal("[]") == no_object + "array");
   CHECK(refusal("{\"type\":" + std::string(300000, '[') + std::string(300000, ']') + "}") ==
         no_object + "too deeply nested JSON");
-  CHECK(refusal("{}") == ": field \"type\": expected \"byte\", found none");
+  CHECK(refusal("{}") == ": expected a tokenizer.json, with a field \"model\", found none");
   CHECK(refusal(R"({"type":"char"})") == ": field \"type\": expected \"byte\", found \"char\"");
   CHECK(refusal(R"({"type":"byte","vocab":300})") == ": field \"vocab\": expected 256, found 300");
   CHECK(message_of<DataError>([&] { lt::make_tokenizer(folder / "none.json"); }) ==

@@ -129,9 +129,10 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const st
     }
   }
   const auto type = json.value("type", nlohmann::json());
+  if (!json.contains("type"))
+    throw DataError("data", where + ": expected a tokenizer.json, with a field \"model\", found none");
   if (type != "byte") {
-    throw DataError("data", fmt::format("{}: field \"type\": expected \"byte\", found {}", where,
-                                        json.contains("type") ? type.dump() : "none"));
+    throw DataError("data", fmt::format("{}: field \"type\": expected \"byte\", found {}", where, type.dump()));
   }
   const auto vocab = json.value("vocab", nlohmann::json());
   if (vocab != 256) {

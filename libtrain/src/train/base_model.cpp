@@ -2,7 +2,9 @@
 #include "train/base_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <variant>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "train/origin.h"
 
 namespace lt {
+namespace fs = std::filesystem;
 namespace {
 
 // A key that model.from leaves to the run, because what the weights compute for a token does not depend on it.
@@ -69,26 +72,45 @@ std::optional<nn::TransformerSpec> model_at(const std::string& path) {
   }
 }
 
+void require_model_at(const std::string& from) {
+  if (model_at(from)) return;
+  std::vector<std::string> found;
+  if (fs::is_directory(from)) {
+    for (const checkpoint::Listing& listing : checkpoint::candidates(from, checkpoint::kAnyRun)) {
+      found.push_back(fmt::format("{}: {}", fs::path(listing.path).filename().string(),
+                                  listing.valid ? "no transformer" : listing.reason));
+    }
+  }
+  const bool is_file = fs::is_regular_file(from), is_adapter = fs::exists(fs::path(from) / "adapter_config.json");
+  throw DataError("checkpoint",
+                  fmt::format("model.from: {}: expected a Hugging Face folder or a checkpoint, found {}", from,
+                              !found.empty() ? fmt::format("{}", fmt::join(found, "; "))
+                              : is_file      ? "a file"
+                              : is_adapter   ? "adapters without their base"
+                                             : "none"),
+                  is_file ? "the folder of config.json and the weights, or that of a run or a step" : "");
+}
+
 void require_same_model(const Config& resolved) {
   const std::string& from = resolved.model.from;
-  const auto base = model_at(from);
-  if (!base) return;
+  require_model_at(from);
+  const nn::TransformerSpec base = *model_at(from);
   name_origin(resolved, [&] {
     const nn::TransformerSpec spec = model_spec(resolved);
-    if (const nn::SpecField* const key = difference_of(spec, *base, resolved)) {
+    if (const nn::SpecField* const key = difference_of(spec, base, resolved)) {
       throw UsageError("config",
                        fmt::format("model.{}: expected {}, as model.from {} has, got {}", key->name,
-                                   value_of(*base, *key), from, value_of(spec, *key)),
+                                   value_of(base, *key), from, value_of(spec, *key)),
                        "leave the key out: the model is that of model.from");
     }
     // A folder's config.json takes the place of a preset.
     if (!checkpoint::is_hf_folder(from) || !names_preset(resolved)) return;
     const nn::TransformerSpec preset = nn::preset(resolved.model.preset);
-    if (const nn::SpecField* const key = difference_of(preset, *base, {})) {
+    if (const nn::SpecField* const key = difference_of(preset, base, {})) {
       throw UsageError(
           "config",
           fmt::format("model.preset: expected the model of model.from {1}, with {0} {2}, got {3} with {0} {4}",
-                      key->name, from, value_of(*base, *key), resolved.model.preset, value_of(preset, *key)),
+                      key->name, from, value_of(base, *key), resolved.model.preset, value_of(preset, *key)),
           "leave the key out: the model is that of model.from");
     }
   });

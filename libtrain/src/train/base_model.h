@@ -13,8 +13,11 @@ namespace lt {
 // an error only when its weights are. Throws DataError for a broken folder.
 std::optional<nn::TransformerSpec> model_at(const std::string& path);
 
-// Throws UsageError unless the model is that of model.from, but for adapters, dropout and positions without parameters.
-// Names the key and both values.
+// Throws DataError, with what is found instead, where model_at() finds none.
+void require_model_at(const std::string& from);
+
+// The same, and throws UsageError unless the model is that of model.from, but for adapters, dropout and positions
+// without parameters. Names the key and both values.
 void require_same_model(const Config& resolved);
 
 // The same, and the data must be of the tokenizer of model.from. Names both tokenizers.

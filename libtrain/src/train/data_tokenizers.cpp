@@ -29,6 +29,14 @@ std::string shown(const NamedTokenizer& tokenizer) {
   return is_hugging_face_tokenizer(tokenizer.text) ? tokenizer.place : fmt::format("bytes ({})", tokenizer.place);
 }
 
+// What a user can do where `other` is not of the tokenizer of `expected`.
+std::string hint_of(const NamedTokenizer& expected, const NamedTokenizer& other) {
+  if (other.text.empty()) return "token files without a tokenizer.json count as bytes: put theirs beside them";
+  if (expected.text.empty() && expected.key == "model.from")
+    return "a model without a tokenizer.json counts as one of bytes: put its file into its folder";
+  return "prepare the files with that tokenizer: `ltrain prepare --tokenizer`";
+}
+
 }  // namespace
 
 std::string folder_of_tokenizer(const std::vector<DataSource>& sources) {
@@ -79,8 +87,7 @@ void require_tokenizer(const NamedTokenizer& expected, const std::vector<NamedTo
     throw UsageError("data",
                      fmt::format("{}: expected the tokenizer of {}, {}, found {}", other.key, expected.key,
                                  shown(expected), shown(other)),
-                     "token files without a tokenizer.json count as bytes; put the tokenizer.json beside them, or into "
-                     "the Hugging Face folder of model.from");
+                     hint_of(expected, other));
   }
 }
 
