@@ -72,7 +72,8 @@ class Prepare(program.CliTest):
         self.assert_error(self.prepare(self.write("empty.txt", "")), 3,
                           f"[data] {self.folder}/empty.txt: expected text, found none")
         lines = self.write("a.jsonl", '{"text": "x"}\n{"txt": "x"}\n')
-        self.assert_error(self.prepare(lines), 3, f'[data] {lines}:2: field "text": expected a string, found none')
+        self.assert_error(self.prepare(lines), 3, f'[data] {lines}:2: field "text": expected a string, found none',
+                          "--field NAME says which field holds the text")
         self.assertIsNone(self.names())
 
     def test_standard_input_is_text_or_json_lines(self):
@@ -87,7 +88,8 @@ class Prepare(program.CliTest):
         self.assertEqual(fed(b'{"a": "x"}\n{"a": "y"}', "--field", "a").returncode, 0)
         self.assertEqual(tokens(self.folder / "out/train.bin"), b"xy")
         self.assertEqual(fed(b'{"a": "x"}\n', "--field", "text").stderr.decode(),
-                         'error: [data] -:1: field "text": expected a string, found none\n')
+                         'error: [data] -:1: field "text": expected a string, found none\n'
+                         'hint: --field NAME says which field holds the text\n')
 
     def test_conversations_have_masks(self):
         lines = self.write("a.jsonl", '{"messages": [{"role": "user", "content": "?"}, '
@@ -108,6 +110,8 @@ class Prepare(program.CliTest):
         self.assert_error(self.prepare(asked, options=("--chat", "plain", "--force")), 3,
                           f"[data] {asked}: expected a message of the role assistant, which is what conversations train, "
                           "found none in 2")
+        self.assert_error(self.prepare(lines, options=("--force",)), 3,
+                          f'[data] {lines}:1: field "text": expected a string, found none', "--chat TEMPLATE reads conversations")
         bad = self.write("b.jsonl", '\n{"messages": [{"role": "robot", "content": "x"}]}\n')
         self.assert_error(self.prepare(bad, options=("--chat", "plain", "--force")), 3,
                           f'[data] {bad}:2: field "messages[0].role": expected one of system, user, assistant, found "robot"')

@@ -151,6 +151,12 @@ class Tokenizers(training.TrainingTest):
         refused(other, 2, f"[data] data.train: expected the tokenizer of model.from, {hf}/tokenizer.json, found {other}/tokenizer.json")
         refused(more, 3, f"[data] rank 0: data.train {more}/train.bin: offset 1028: expected a token below the vocabulary 260, found 260 "
                          "(token number 2)", "model.from has this vocabulary: prepare the data with its tokenizer.json")
+        # Neither has what is no token file a tokenizer.
+        (self.folder / "folder/train.bin").mkdir(parents=True)
+        refused(self.folder / "folder", 3, f"[data] rank 0: data.train {self.folder}/folder/train.bin: expected a regular file, found a folder")
+        done = program.run("train", f"--model.from={hf}", "--train.steps=1", f"--run.dir={self.folder}/refused")
+        self.assert_error(done, 2, "[config] data.train: expected token files, got none",
+                          f"make them with: ltrain prepare --input FILE --tokenizer {hf} --out data")
 
     def test_a_key_that_makes_another_model_is_named(self):
         hf = self.base(byte_level())

@@ -156,7 +156,8 @@ TEST_CASE("prepare: wrong options", "[data]") {
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = -1}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .max_file_tokens = 0}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .batch_bytes = 0}), UsageError);
-  CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .pack = 4}), UsageError);  // no end of text
+  CHECK(message_of<UsageError>([&] { lt::prepare({.inputs = {text}, .out = folder / "out", .pack = 4}); }) ==
+        "pack: expected a tokenizer with a token that ends documents, which fills blocks, found none in byte");
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .chat = "alpaca"}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .out = folder / "out", .field = "x", .chat = "plain"}), UsageError);
   CHECK_THROWS_AS(lt::prepare({.inputs = {text}, .tokenizer = "bpe", .out = folder / "out"}), UsageError);

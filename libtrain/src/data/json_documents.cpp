@@ -15,12 +15,13 @@ namespace {
 using Json = nlohmann::json;
 
 std::string text_of(const std::string& path, const JsonLine& line, const Json& object, const std::string& key,
-                    const std::string& name) {
+                    const std::string& name, const std::string& hint = "") {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) {
     refuse_line(path, line,
                 fmt::format("field \"{}\": expected a string, found {}", name,
-                            found == object.end() ? "none" : found->type_name()));
+                            found == object.end() ? "none" : found->type_name()),
+                hint);
   }
   return found->get<std::string>();
 }
@@ -28,7 +29,10 @@ std::string text_of(const std::string& path, const JsonLine& line, const Json& o
 }  // namespace
 
 std::string document_of(const std::string& path, const JsonLine& line, const std::string& field) {
-  std::string text = text_of(path, line, object_of(path, line), field, field);
+  const Json object = object_of(path, line);
+  std::string text = text_of(path, line, object, field, field,
+                             object.contains("messages") ? "--chat TEMPLATE reads conversations"
+                                                         : "--field NAME says which field holds the text");
   if (text.empty()) refuse_line(path, line, fmt::format("field \"{}\": expected text, found an empty document", field));
   return text;
 }
@@ -41,7 +45,8 @@ std::vector<ChatMessage> conversation_of(const std::string& path, const JsonLine
                 fmt::format("field \"messages\": expected an array of messages, found {}", list == json.end() ? "none"
                                                                                            : list->is_array()
                                                                                                ? "an empty one"
-                                                                                               : list->type_name()));
+                                                                                               : list->type_name()),
+                list == json.end() ? "without --chat each line is a text" : "");
   }
   const std::vector<std::string> roles = ChatTemplate::roles();
   std::vector<ChatMessage> messages;

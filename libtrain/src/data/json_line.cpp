@@ -12,8 +12,8 @@
 
 namespace lt {
 
-void refuse_line(const std::string& path, const JsonLine& line, const std::string& what) {
-  throw DataError("data", fmt::format("{}:{}: {}", path, line.number, what));
+void refuse_line(const std::string& path, const JsonLine& line, const std::string& what, const std::string& hint) {
+  throw DataError("data", fmt::format("{}:{}: {}", path, line.number, what), hint);
 }
 
 namespace {

@@ -16,7 +16,8 @@ struct JsonLine {
 };
 
 // Throws DataError: "<path>:<number>: <what>".
-[[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what);
+[[noreturn]] void refuse_line(const std::string& path, const JsonLine& line, const std::string& what,
+                              const std::string& hint = "");
 // The object of a line. Escapes of half a surrogate pair become U+FFFD. Throws DataError for anything else,
 // and for JSON nested more deeply than kMaxJsonDepth.
 nlohmann::json object_of(const std::string& path, const JsonLine& line);

@@ -109,7 +109,9 @@ void require_no_others(const PrepareOptions& options, const std::map<std::string
     throw UsageError("data",
                      fmt::format("out: {}/{}: expected no file of another tokenizer than {}, found one", options.out,
                                  path, options.tokenizer),
-                     "another --out, or remove that file: with train.bin it would belong to the tokenizer");
+                     ours != files.end()
+                         ? "another --out: that file would be written over"
+                         : "another --out, or remove that file: with train.bin it would belong to the tokenizer");
   }
 }
 
@@ -217,7 +219,8 @@ PrepareResult prepare(const PrepareOptions& given) {
       options.chat ? std::optional<ChatTemplate>(std::in_place, *options.chat, *tokenizer) : std::nullopt;
   if (options.pack > 0 && !tokenizer->end_of_text()) {
     throw UsageError("data",
-                     "pack: expected a tokenizer with a token that ends documents, which fills blocks, found none",
+                     "pack: expected a tokenizer with a token that ends documents, which fills blocks, found none in " +
+                         options.tokenizer,
                      "docs/data.md lists the names of such tokens");
   }
   const std::vector<std::string> paths = expand_files(options.inputs);

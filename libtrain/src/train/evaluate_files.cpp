@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "data/file_list.h"
 #include "libtrain/error.h"
 #include "libtrain/train/evaluate.h"
 #include "train/data_tokenizers.h"
@@ -49,6 +50,7 @@ EvaluationResult evaluate_files(LoadedModel& loaded, const std::vector<std::stri
       throw UsageError("data", fmt::format("train.seq: expected at most model.max_seq {}, got {}", most, seq));
     }
     if (group.rank() == 0) {
+      for (const std::string& path : expand_files(files)) TokenFile(path, format);  // a folder has no tokenizer either
       const std::string text = loaded.tokenizer != nullptr ? loaded.tokenizer->to_json() : loaded.tokenizer_text;
       require_tokenizer({"the model", loaded.tokenizer_name, text}, tokenizers_beside("data", files),
                         TokenizerMatch::overlapping);

@@ -124,13 +124,16 @@ void Run::open_data() {
   const TrainConfig& train = config.train;
   const std::vector<DataSource> sources = data_sources(config);
   if (batches != nullptr && !sources.empty()) {
-    throw UsageError("config",
-                     fmt::format("{}: expected none beside the program's own batches, got some", name_of_data(config)));
+    throw UsageError("config", name_of_data(config) + ": expected none beside the program's own batches, got some");
   }
   if (batches == nullptr && sources.empty() && train.steps > 0) {
+    const std::string& from = config.model.from;
+    const bool has_tokenizer = !from.empty() && std::filesystem::exists(from + "/tokenizer.json");
     throw UsageError("config", "data.train: expected token files, got none",
-                     "make them with: ltrain prepare --input FILE --tokenizer byte --out data");
+                     fmt::format("make them with: ltrain prepare --input FILE --tokenizer {} --out data",
+                                 has_tokenizer ? from : "byte"));
   }
+  require_token_files(config);
   if (!sources.empty()) {
     open_tokenizer(folder_of_tokenizer(sources));
     if (world.rank() == 0) {
@@ -159,8 +162,6 @@ void Run::open_data() {
     for (const std::string& files : config.data.val) {
       validation.push_back({files, loader("data.val", {{{files}, 1}}, 1, false)});
     }
-  } else {
-    require_unused_validation(config);
   }
   if (train.sample_every > 0 && tokenizer == nullptr) {
     throw UsageError("config", fmt::format("train.sample_every: expected a tokenizer.json beside {}, found none",

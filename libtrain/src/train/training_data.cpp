@@ -113,10 +113,14 @@ Config with_steps(Config config, int ranks) {
   return config;
 }
 
-void require_unused_validation(const Config& resolved) {
-  opened(resolved, "data.val", [&] {
-    for (const std::string& path : expand_files(resolved.data.val)) TokenFile(path, format_of(resolved));
-  });
+void require_token_files(const Config& resolved) {
+  const auto require = [&](const std::string& key, const std::vector<std::string>& files) {
+    opened(resolved, key, [&] {
+      for (const std::string& path : expand_files(files)) TokenFile(path, format_of(resolved));
+    });
+  };
+  for (const DataSource& source : data_sources(resolved)) require(name_of_data(resolved), source.files);
+  require("data.val", resolved.data.val);
 }
 
 std::vector<std::string> data_warnings(const Config& resolved, const TokenLoader& data, Size samples_a_step,

@@ -31,8 +31,8 @@ void require_end_of_documents(const Config& config);
 // passes over all samples, at least one. Reads the headers of the training files. Throws DataError and UsageError.
 Config with_steps(Config resolved, int ranks);
 
-// Reads the headers of the files of data.val, for a run that does not evaluate them. Throws DataError.
-void require_unused_validation(const Config& resolved);
+// Reads the headers of all files of [data], also of a data.val that is not evaluated. Throws DataError.
+void require_token_files(const Config& resolved);
 
 // Warnings of a run that has done `steps_done` steps and `samples_done` samples: so few blocks that it soon knows them
 // by heart, sources whose samples come again before its last step, and validation data that it never evaluates.
