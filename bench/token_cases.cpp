@@ -48,7 +48,7 @@ void add_embedding(KernelCases& cases, const KernelSizes& sizes, DType dtype) {
          return PreparedKernel{[=] {
            dispatch(device, [&](auto s) {
              kernels::embedding_forward(
-                 s, {dtype, M, T, C, y.data(), table.data(), positions.data(), ids.data<std::int32_t>(), 0});
+                 s, {dtype, M, T, C, V, y.data(), table.data(), positions.data(), ids.data<std::int32_t>(), 0});
            });
          }};
        }});

@@ -47,4 +47,8 @@ LT_ON_DEVICE inline void fill_numbers(const StepNumbersOf& of, double scaled_nor
   }
 }
 
+LT_ON_DEVICE inline float loss_or_nan(double loss, const std::uint64_t* bad_id) {
+  return bad_id != nullptr && *bad_id != 0 ? NAN : static_cast<float>(loss);
+}
+
 }  // namespace lt::kernels

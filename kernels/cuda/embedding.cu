@@ -8,6 +8,7 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
+#include "kernels/cuda/bad_id.cuh"
 #include "kernels/cuda/common.cuh"
 #include "kernels/elementwise.h"
 #include "kernels/limits.h"
@@ -18,18 +19,23 @@ namespace {
 constexpr int kForwardRows = 4;  // per block; their loads are in flight together
 
 // A block takes one place of kForwardRows sequences. Without documents they share a position, whose row is read once
-// for all of them. Blocks cover the places of the first group of sequences, then those of the next.
+// for all of them. Blocks cover the places of the first group of sequences, then those of the next. A bad id reads the
+// table's first row: a condition before the loads would keep them from being in flight together.
 template <int kCount, class T>
 __global__ void embedding_forward_kernel(T* y_MC, const T* table_VC, const T* positions_TC, const std::int32_t* ids_M,
-                                         const std::int32_t* starts_M, Size M, Size tokens, Size C, Size first) {
+                                         const std::int32_t* starts_M, Size M, Size tokens, Size C, Size V, Size first,
+                                         IdCheck check) {
   using P = Pack<T, kCount>;
   const Size t = blockIdx.x % tokens, begin = blockIdx.x / tokens * kForwardRows * tokens + t;
   if (begin >= M) return;
   const P* token[kForwardRows];
 #pragma unroll
   for (int i = 0; i < kForwardRows; ++i) {
-    const Size m = begin + i * tokens;
-    token[i] = reinterpret_cast<const P*>(table_VC + static_cast<Size>(ids_M[m < M ? m : begin]) * C);
+    const Size m = begin + i * tokens < M ? begin + i * tokens : begin;
+    const std::int32_t id = ids_M[m];
+    const bool is_good = is_inside(id, V);
+    token[i] = reinterpret_cast<const P*>(table_VC + (is_good ? static_cast<Size>(id) : 0) * C);
+    if (!is_good && threadIdx.x == 0) record_bad_id(check, m, id);
   }
   const P* const position = reinterpret_cast<const P*>(positions_TC + (first + t) * C);
   for (Size p = threadIdx.x; p < C / kCount; p += blockDim.x) {
@@ -64,8 +70,8 @@ __global__ void positions_kernel(std::int32_t* positions_M, const std::int32_t* 
 // table at once. A run that crosses chunks leaves one part per chunk: [0] if it continues from the previous chunk, [1]
 // if it begins in this one.
 struct Chunks {
-  const std::int32_t *ids_M, *rows_M;  // sorted
-  Size M, C, rows;                     // rows per chunk
+  const std::int32_t *ids_M, *rows_M;  // sorted; bad ids by their low bits, and their sums go nowhere
+  Size M, C, V, rows;                  // rows per chunk
 
   __device__ Size begin(Size chunk) const { return chunk * rows; }
   __device__ Size end(Size chunk) const { return begin(chunk) + rows < M ? begin(chunk) + rows : M; }
@@ -104,14 +110,16 @@ __global__ void add_chunks_kernel(Arithmetic<T>* dtable_VC, bool fresh, Arithmet
       const bool goes_on = chunks.joined(p + 1);
       if (goes_on && p + 1 < end) continue;
       const bool came = chunks.joined(run), is_part = came || goes_on;
-      A* const target = is_part ? parts + (2 * chunk + (came ? 0 : 1)) * C + c
-                                : dtable_VC + static_cast<Size>(chunks.ids_M[p]) * C + c;
-      if (!is_part && !fresh) {
-        const Sum before = *reinterpret_cast<const Sum*>(target);
+      const Size id = chunks.ids_M[p];
+      A* const target = is_part ? parts + (2 * chunk + (came ? 0 : 1)) * C + c : dtable_VC + id * C + c;
+      if (is_part || is_inside(id, chunks.V)) {
+        if (!is_part && !fresh) {
+          const Sum before = *reinterpret_cast<const Sum*>(target);
 #pragma unroll
-        for (int k = 0; k < kCount; ++k) sum.values[k] = before.values[k] + sum.values[k];
+          for (int k = 0; k < kCount; ++k) sum.values[k] = before.values[k] + sum.values[k];
+        }
+        *reinterpret_cast<Sum*>(target) = sum;
       }
-      *reinterpret_cast<Sum*>(target) = sum;
       sum = Sum{};
       run = p + 1;
     }
@@ -124,7 +132,7 @@ __global__ void add_parts_kernel(A* dtable_VC, const A* parts, Chunks chunks) {
   const Size first = blockIdx.x, last = chunks.end(first) - 1, id = chunks.ids_M[last], C = chunks.C;
   const Size c = static_cast<Size>(blockIdx.y) * blockDim.x + threadIdx.x;
   const bool begins_here = chunks.ids_M[chunks.begin(first)] != id || !chunks.joined(chunks.begin(first));
-  if (c >= C || !chunks.joined(last + 1) || !begins_here) return;
+  if (c >= C || !chunks.joined(last + 1) || !begins_here || !is_inside(id, chunks.V)) return;
   A sum = parts[(2 * first + 1) * C + c];
   for (Size chunk = first + 1;; ++chunk) {
     sum += parts[2 * chunk * C + c];
@@ -195,7 +203,7 @@ void add_rows(CudaStream stream, Arithmetic<T>* dtable_VC, bool fresh, const T* 
   }
   LT_CUDA(cub::DeviceRadixSort::SortPairs(memory + columns * column, work, ids_M, sorted_ids, numbers, sorted_rows,
                                           count, 0, bits, stream_of(stream)));
-  const Chunks chunks{sorted_ids, sorted_rows, M, C, rows};
+  const Chunks chunks{sorted_ids, sorted_rows, M, C, V, rows};
   const auto grid = [&](Size channels) {
     return dim3(static_cast<unsigned>(chunk_count),
                 static_cast<unsigned>((channels + kColumnThreads - 1) / kColumnThreads));
@@ -218,14 +226,16 @@ void embedding_forward(CudaStream stream, const EmbeddingForward& k) {
   if (M * C == 0) return;
   dispatch_float(k.dtype, [&]<class E>() {
     E* const y = static_cast<E*>(k.y_MC);
-    const E *const table = static_cast<const E*>(k.table_VC), *const positions = static_cast<const E*>(k.positions_TC);
+    const E* const table = k.V > 0 ? static_cast<const E*>(k.table_VC) : y;  // all ids are bad in an empty table
+    const E* const positions = static_cast<const E*>(k.positions_TC);
     dispatch_flag(C % kPack<E> == 0 && aligned(y, table, positions), [&](auto whole) {
       constexpr int kCount = whole.value ? kPack<E> : 1;
       const Size packs = std::clamp<Size>((C / kCount + kWarp - 1) / kWarp * kWarp, kWarp, kThreads);
       const Size sequences = (M + T - 1) / T, groups = (sequences + kForwardRows - 1) / kForwardRows;
       embedding_forward_kernel<kCount>
           <<<static_cast<unsigned>(T * groups), static_cast<unsigned>(packs), 0, stream_of(stream)>>>(
-              y, table, positions, k.ids_M, positions != nullptr ? k.starts_M : nullptr, M, T, C, k.first);
+              y, table, positions, k.ids_M, positions != nullptr ? k.starts_M : nullptr, M, T, C, k.V, k.first,
+              k.check);
     });
   });
   check_launch("embedding_forward");

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "kernels/cuda/bad_id.cuh"
 #include "kernels/cuda/common.cuh"
 
 namespace lt::kernels {
@@ -62,8 +63,10 @@ __global__ void cross_entropy_forward_kernel(const __grid_constant__ CrossEntrop
   const Size m = blockIdx.x, V = k.V;
   A *const losses = static_cast<A*>(k.losses_M), *const lse_M = static_cast<A*>(k.lse_M);
   const std::int32_t target = k.targets_M[m];
-  if (target == kIgnoredTarget) {
-    if (threadIdx.x == 0) losses[m] = lse_M[m] = 0;
+  if (!is_inside(target, V)) {
+    if (threadIdx.x > 0) return;
+    losses[m] = lse_M[m] = 0;
+    if (target != kIgnoredTarget) record_bad_id(k.check, m, target);
     return;
   }
   const T* const x = static_cast<const T*>(k.logits_MV) + m * V;
@@ -102,7 +105,7 @@ __global__ void cross_entropy_backward_kernel(const __grid_constant__ CrossEntro
   const Size m = blockIdx.x, V = k.V, target = k.targets_M[m];
   const P* const x = reinterpret_cast<const P*>(static_cast<const T*>(k.logits_MV) + m * V);
   P* const dx = reinterpret_cast<P*>(static_cast<T*>(k.dlogits_MV) + m * V);
-  if (target == kIgnoredTarget) {
+  if (!is_inside(target, V)) {
     if (k.accumulate) return;
     P zero;
 #pragma unroll

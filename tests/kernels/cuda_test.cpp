@@ -184,7 +184,7 @@ TEST_CASE("cuda: embeddings", "[cuda]") {
                   y = both.array(dtype, M * C), dy = both.array(dtype, M * C), dtable = both.array(sums, V * C),
                   dpositions = both.array(sums, max_T * C);
         both.run([&, M = M, C = C](auto s, auto at) {
-          embedding_forward(s, {dtype, M, T, C, at(y), at(table), at(positions), as_ids(at(ids)), 2});
+          embedding_forward(s, {dtype, M, T, C, V, at(y), at(table), at(positions), as_ids(at(ids)), 2});
           embedding_backward(s,
                              {dtype, M, T, C, V, max_T, at(dtable), at(dpositions), add, add, at(dy), as_ids(at(ids))});
         });
@@ -200,8 +200,8 @@ TEST_CASE("cuda: embeddings without positions, of sequences of one token", "[cud
       const int table = both.array(dtype, 50 * C), ids = both.ids(M, 50), y = both.array(dtype, M * C),
                 one = both.array(dtype, M * C);
       both.run([&, M = M, C = C](auto s, auto at) {
-        embedding_forward(s, {dtype, M, M, C, at(y), at(table), nullptr, as_ids(at(ids)), 0});
-        embedding_forward(s, {dtype, M, 1, C, at(one), at(table), nullptr, as_ids(at(ids)), 0});
+        embedding_forward(s, {dtype, M, M, C, 50, at(y), at(table), nullptr, as_ids(at(ids)), 0});
+        embedding_forward(s, {dtype, M, 1, C, 50, at(one), at(table), nullptr, as_ids(at(ids)), 0});
       });
     }
   });
@@ -219,8 +219,8 @@ TEST_CASE("cuda: embeddings with documents", "[cuda]") {
                   dy = both.array(dtype, M * C), dtable = both.array(sums, V * C),
                   dpositions = both.array(sums, max_T * C);
         both.run([&, T = T, C = C](auto s, auto at) {
-          embedding_forward(s,
-                            {dtype, M, T, C, at(y), at(table), at(positions), as_ids(at(ids)), 0, as_ids(at(starts))});
+          embedding_forward(
+              s, {dtype, M, T, C, V, at(y), at(table), at(positions), as_ids(at(ids)), 0, as_ids(at(starts))});
           embedding_backward(s, {dtype, M, T, C, V, max_T, at(dtable), at(dpositions), add, add, at(dy),
                                  as_ids(at(ids)), as_ids(at(starts))});
         });

@@ -37,9 +37,10 @@ TEST_CASE("embedding_forward looks up tokens and adds positions", "[kernels]") {
         tokens[u] = table[ids[static_cast<std::size_t>(m)] * s.C + c];
         both[u] = tokens[u] + positions[(first + m % s.T) * s.C + c];
       }
-      embedding_forward(CpuStream{}, {dtype, M, s.T, s.C, y.data(), table.data(), nullptr, ids.data(), 0});
+      embedding_forward(CpuStream{}, {dtype, M, s.T, s.C, s.V, y.data(), table.data(), nullptr, ids.data(), 0});
       CHECK(error_of(y, tokens) == 0);
-      embedding_forward(CpuStream{}, {dtype, M, s.T, s.C, y.data(), table.data(), positions.data(), ids.data(), first});
+      embedding_forward(CpuStream{},
+                        {dtype, M, s.T, s.C, s.V, y.data(), table.data(), positions.data(), ids.data(), first});
       CHECK(error_of(y, both) <= tolerance(dtype));
     }
   }
@@ -106,8 +107,8 @@ TEST_CASE("embedding: with documents, positions count from a document's start, f
     const Array table = random_array(dtype, s.V * s.C, 1), positions = random_array(dtype, s.max_T * s.C, 2);
     const Array dy = random_array(dtype, M * s.C, 4);
     Array y(dtype, M * s.C);
-    embedding_forward(CpuStream{},
-                      {dtype, M, s.T, s.C, y.data(), table.data(), positions.data(), ids.data(), 0, starts.data()});
+    embedding_forward(
+        CpuStream{}, {dtype, M, s.T, s.C, s.V, y.data(), table.data(), positions.data(), ids.data(), 0, starts.data()});
     for (const bool accumulate : {false, true}) {
       Array dpositions = random_array(sums, s.max_T * s.C, 6);
       std::vector<double> both(static_cast<std::size_t>(M * s.C)), expected(static_cast<std::size_t>(s.max_T * s.C));

@@ -79,6 +79,14 @@ TEST_CASE("generate: the penalty makes every token of prompt and output less lik
   CHECK(distinct(once) > distinct(free));
 }
 
+TEST_CASE("generate: a token outside the vocabulary is refused", "[train]") {
+  const auto model = model_of(tiny("llama"));
+  Generator generator(*model, 1, {.repetition_penalty = 1.1});
+  CHECK_THROWS_WITH(generator.append(0, {1, 61}), "tokens: expected ids from 0 to 60, got 61");
+  generator.append(0, {1, 60});
+  CHECK(generator.step().at(0) < 61);
+}
+
 TEST_CASE("generate: the planned peak is that of the run", "[train]") {
   for (const char* const preset : {"gpt-tiny", "llama-tiny"}) {
     for (const char* const dtype : {"f32", "bf16"}) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/common.h"
+#include "kernels/id_check.h"
 #include "libtrain/kernels/ignored_target.h"
 
 namespace lt::kernels {
@@ -25,7 +26,7 @@ struct LossTerms {
 };
 
 // A row whose target is kIgnoredTarget has loss 0, lse 0 and gradient 0, whatever its logits are. All other targets
-// must be in [0, V).
+// must be in [0, V). On CUDA a row with another target is treated like an ignored one, and the forward pass records it.
 
 // losses_M = lse_M - logits_MV[target_M], with the terms above. Both outputs are f32 (f64 for f64).
 struct CrossEntropyForward {
@@ -35,6 +36,7 @@ struct CrossEntropyForward {
   const void* logits_MV;
   const std::int32_t* targets_M;
   LossTerms terms = {};
+  IdCheck check = {};
 };
 template <class S>
 void cross_entropy_forward(S stream, const CrossEntropyForward& loss);

@@ -47,9 +47,14 @@ struct StepNumbersOf {
   const StepRates* rates;
   GroupRates groups;
   const float* target_weight = nullptr;  // 0: no target counts, so nothing is learned; null: 1
-  LossScaleState* scaling;  // on return, the state of the next step; null: a scale of 1
+  LossScaleState* scaling;               // on return, the state of the next step; null: a scale of 1
 };
 template <class S>
 void step_numbers(S stream, const StepNumbersOf& step);
+
+// to[0] = the loss of a micro-batch, of type `dtype`; NaN if `bad_id`, the word of an id check or null, is not 0. So a
+// step with an id outside its table updates nothing on any rank.
+template <class S>
+void keep_loss(S stream, float* to, DType dtype, const void* loss, const std::uint64_t* bad_id);
 
 }  // namespace lt::kernels

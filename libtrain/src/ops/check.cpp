@@ -1,7 +1,9 @@
 // Checks the arguments of operations.
 #include "ops/check.h"
 
+#include "libtrain/device/context.h"
 #include "libtrain/kernels/ignored_target.h"
+#include "tensor/id_checks.h"
 
 namespace lt::ops {
 
@@ -37,22 +39,21 @@ void require_i32(std::string_view op, std::string_view argument, const Tensor& t
   require_device_of(op, argument, tensor, like);
 }
 
-void require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V, bool may_ignore) {
-  if (ids.device().type != DeviceType::cpu) return;
+kernels::IdCheck require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V,
+                             bool may_ignore) {
+  if (IdChecks* const checks = IdChecks::on(ids.device())) return checks->add(use_of(op, argument, ids, V), ids);
+  if (ids.device() != kCpu) return {};
   const std::int32_t* const values = ids.data<std::int32_t>();
   const auto is_outside = [=](Size i) {
     return (values[i] < 0 || values[i] >= V) && !(may_ignore && values[i] == kIgnoredTarget);
   };
   Size outside = 0;  // counting vectorises, a search with an early exit does not
   for (Size i = 0; i < ids.elements(); ++i) outside += is_outside(i) ? 1 : 0;
-  if (outside == 0) return;
+  if (outside == 0) return {};
   Size first = 0;
   while (!is_outside(first)) ++first;
-  const Size row = ids.dims() == 0 ? 1 : ids.dim(-1);
-  const std::string place = ids.dims() < 2
-                                ? "position " + std::to_string(first)
-                                : "sample " + std::to_string(first / row) + ", position " + std::to_string(first % row);
-  fail(op, argument, "ids from 0 to " + std::to_string(V - 1), std::to_string(values[first]) + " at " + place);
+  const IdChecks* const of_step = Context::current().ids;
+  refuse_id(use_of(op, argument, ids, V), first + (of_step != nullptr ? of_step->position_of(ids) : 0), values[first]);
 }
 
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/common.h"
+#include "kernels/id_check.h"
 #include "libtrain/error.h"
 #include "libtrain/ops/ops.h"
 #include "libtrain/tensor/autograd.h"
@@ -20,8 +21,10 @@ namespace lt::ops {
 void require_float(std::string_view op, std::string_view argument, const Tensor& tensor);
 // i32, on the device of `like`.
 void require_i32(std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& like);
-// On the CPU, where the values can be read at no cost: every id is in [0, V), or kIgnoredTarget if `may_ignore`.
-void require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V, bool may_ignore = false);
+// Every id is in [0, V), or kIgnoredTarget if `may_ignore`. On the CPU it looks at the values. On a GPU the kernel that
+// gets the result does, and the error comes later (tensor/id_checks.h). `op` and `argument` are string literals.
+kernels::IdCheck require_ids(std::string_view op, std::string_view argument, const Tensor& ids, Size V,
+                             bool may_ignore = false);
 void require_shape(std::string_view op, std::string_view argument, const Tensor& tensor, const Shape& shape);
 void require_min_dims(std::string_view op, std::string_view argument, const Tensor& tensor, int dims);
 // Floating point, with the dtype and device of `like`.

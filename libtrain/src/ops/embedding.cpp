@@ -20,7 +20,7 @@ struct Embedding final : Function {
 
   // `positions` and `document_starts` may be undefined.
   Tensor forward(const Tensor& table, const Tensor& positions, const Tensor& ids, Size first,
-                 const Tensor& document_starts) {
+                 const Tensor& document_starts, const kernels::IdCheck& check) {
     table_ = table.gradient_slot(), positions_ = positions.gradient_slot(), ids_ = ids;
     document_starts_ = document_starts;
     T_ = ids.dims() == 0 ? 1 : std::max<Size>(ids.dim(-1), 1);
@@ -33,12 +33,14 @@ struct Embedding final : Function {
                                      .M = ids.elements(),
                                      .T = T_,
                                      .C = C,
+                                     .V = table.dim(0),
                                      .y_MC = y.data(),
                                      .table_VC = table.data(),
                                      .positions_TC = positions.defined() ? positions.data() : nullptr,
                                      .ids_M = ids.template data<std::int32_t>(),
                                      .first = first,
-                                     .starts_M = starts_of(document_starts)});
+                                     .starts_M = starts_of(document_starts),
+                                     .check = check});
     });
     return y;
   }
@@ -67,23 +69,23 @@ struct Embedding final : Function {
   }
 };
 
-void check_table(std::string_view op, const Tensor& table, const Tensor& ids) {
+kernels::IdCheck check_table(std::string_view op, const Tensor& table, const Tensor& ids) {
   require_float(op, "table", table);
   if (table.dims() != 2) fail(op, "table", "shape [V, C]", to_string(table.shape()));
   require_i32(op, "ids", ids, table);
-  require_ids(op, "ids", ids, table.dim(0));
+  return require_ids(op, "ids", ids, table.dim(0));
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Tensor& ids) {
-  check_table("embedding", table, ids);
-  return record<Embedding>(table, Tensor(), ids, Size{0}, Tensor());
+  const kernels::IdCheck check = check_table("embedding", table, ids);
+  return record<Embedding>(table, Tensor(), ids, Size{0}, Tensor(), check);
 }
 
 Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tensor& ids, Size first,
                                 const Tensor& document_starts) {
-  check_table("embedding_with_positions", wte, ids);
+  const kernels::IdCheck check = check_table("embedding_with_positions", wte, ids);
   require_like("embedding_with_positions", "wpe", wpe, wte);
   if (ids.dims() != 2) fail("embedding_with_positions", "ids", "shape [B, T]", to_string(ids.shape()));
   require_shape("embedding_with_positions", "wpe", wpe, {wpe.dims() > 0 ? wpe.dim(0) : 0, wte.dim(1)});
@@ -92,7 +94,7 @@ Tensor embedding_with_positions(const Tensor& wte, const Tensor& wpe, const Tens
          std::to_string(first + ids.dim(1)) + " tokens");
   }
   require_document_starts("embedding_with_positions", document_starts, ids.dim(0), ids.dim(1), first, wte);
-  return record<Embedding>(wte, wpe, ids, first, document_starts);
+  return record<Embedding>(wte, wpe, ids, first, document_starts, check);
 }
 
 }  // namespace lt::ops

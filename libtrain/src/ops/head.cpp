@@ -32,7 +32,8 @@ struct HeadCrossEntropy final : Function {
   bool computed_ = false;
   Size M_ = 0, V_ = 0, C_ = 0;
 
-  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets, const LossOptions& options) {
+  Tensor forward(const Tensor& x, const Tensor& weight, const Tensor& targets, const LossOptions& options,
+                 const kernels::IdCheck& check) {
     x_ = x, weight_ = weight, targets_ = targets, target_weight_ = weight_of(options, targets);
     terms_ = {options.z_loss, options.label_smoothing};
     M_ = rows(x), V_ = weight.dim(0), C_ = weight.dim(1);
@@ -52,7 +53,8 @@ struct HeadCrossEntropy final : Function {
                                            .lse_M = row(lse_, begin, 1),
                                            .logits_MV = logits.data(),
                                            .targets_M = targets.template data<std::int32_t>() + begin,
-                                           .terms = terms_});
+                                           .terms = terms_,
+                                           .check = check.after(begin)});
       });
       if (computed_) chunk_gradients(begin, count, logits, *options.gradient, dx_, false);
     });
@@ -164,8 +166,8 @@ Tensor head_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& t
     fail("head_cross_entropy", "weight", "shape [V, " + std::to_string(x.dim(-1)) + "]", to_string(weight.shape()));
   }
   require_targets("head_cross_entropy", targets, "x", x, options);
-  require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
-  return record<HeadCrossEntropy>(x, weight, targets, options);
+  const kernels::IdCheck check = require_ids("head_cross_entropy", "targets", targets, weight.dim(0), true);
+  return record<HeadCrossEntropy>(x, weight, targets, options, check);
 }
 
 }  // namespace lt::ops

@@ -16,7 +16,8 @@ struct CrossEntropy final : Function {
   Tensor targets_, lse_, weight_;
   kernels::LossTerms terms_;
 
-  Tensor forward(const Tensor& logits, const Tensor& targets, const LossOptions& options) {
+  Tensor forward(const Tensor& logits, const Tensor& targets, const LossOptions& options,
+                 const kernels::IdCheck& check) {
     logits_ = logits, targets_ = targets, weight_ = weight_of(options, targets);
     terms_ = {options.z_loss, options.label_smoothing};
     const DType sums = gradient_dtype(logits.dtype());
@@ -32,7 +33,8 @@ struct CrossEntropy final : Function {
                                          .lse_M = lse_.data(),
                                          .logits_MV = logits.data(),
                                          .targets_M = targets.template data<std::int32_t>(),
-                                         .terms = terms_});
+                                         .terms = terms_,
+                                         .check = check});
       kernels::sum_all(s, sums, loss.data(), losses.data(), M, 1.0 / static_cast<double>(M), weight_data(weight_));
     });
     return loss;
@@ -66,8 +68,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOpti
   require_float("cross_entropy", "logits", logits);
   require_min_dims("cross_entropy", "logits", logits, 1);
   require_targets("cross_entropy", targets, "logits", logits, options);
-  require_ids("cross_entropy", "targets", targets, logits.dim(-1), true);
-  return record<CrossEntropy>(logits, targets, options);
+  const kernels::IdCheck check = require_ids("cross_entropy", "targets", targets, logits.dim(-1), true);
+  return record<CrossEntropy>(logits, targets, options, check);
 }
 
 }  // namespace lt::ops

@@ -100,7 +100,7 @@ StepResult Engine::step(const Batch& batch) {
   ++impl.steps;
   impl.samples += shape.global_samples();
   std::optional<StepResult> result;
-  impl.attempt([&] { result = impl.slot->finish(impl.scalars.outcome); });
+  impl.attempt([&] { result = impl.slot->finish(impl.scalars.outcome, &impl.ids); });
   return *result;
 }
 
@@ -113,7 +113,12 @@ void Engine::Impl::step(const Batch& given) {
   for (Size micro = 0; micro < options.accum; ++micro) {
     const Size row = micro * options.micro_batch;
     const auto rows = [&](const Tensor& all) { return all.defined() ? all.narrow(0, row, options.micro_batch) : all; };
-    copy(own_losses.narrow(0, micro, 1), forward_and_backward(batch.map(rows), micro, target_weight));
+    ids.begin_at_sample(row);
+    const Tensor loss = forward_and_backward(batch.map(rows), micro, target_weight);
+    dispatch(options.device, [&](auto stream) {
+      kernels::keep_loss(stream, own_losses.narrow(0, micro, 1).template data<float>(), loss.dtype(), loss.data(),
+                         ids.word());
+    });
   }
   schedule->finish_reductions();
   average_losses(scalars.losses, scalars.outcome.member(&StepOutcome::loss));
@@ -127,11 +132,12 @@ void Engine::Impl::require_sound() const {
 }
 
 // A rehearsal has no owner, operation, tape or forward options from a caller, so a step uses none either.
-Context Engine::Impl::context(const Context& records) const {
+Context Engine::Impl::context(const Context& records) {
   Context own;
   own.timeline = records.timeline, own.clock = records.clock, own.work = records.work, own.calls = records.calls;
   own.notices = records.notices, own.collectives = records.collectives;
   own.counts_memory = records.counts_memory, own.counts_collectives = records.counts_collectives;
+  own.ids = &ids;
   own.kernels = {.deterministic = parallel.deterministic, .tf32 = options.tf32};
   return own;
 }
@@ -326,6 +332,7 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
 void Engine::Impl::evaluate(const Batch& given) {
   for (ShardedUnit& unit : units) unit.start_late_gather();
   const Batch batch = slot->on_device(given);
+  ids.begin_at_sample(0);
   schedule->begin_evaluation();
   const TapeScope no_recording(nullptr);
   const Tensor all = Tensor::zeros({2 * control.size()}, DType::f32, options.device);
@@ -352,7 +359,8 @@ void Engine::with_parameters(const std::function<void()>& body) {
   Impl& impl = *impl_;
   const DeviceTurn turn(impl.options.device);
   const ContextScope scope(impl.context(Context::current()));
-  struct Restore {  // even if the body throws
+  const ContextMemberScope<&Context::ids> ids(nullptr);  // what the body looks up is not a step's
+  struct Restore {                                       // even if the body throws
     Impl& engine;
     bool gathering = false;
     ~Restore() {

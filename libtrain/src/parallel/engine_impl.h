@@ -17,6 +17,7 @@
 #include "parallel/step_scalars.h"
 #include "parallel/step_slot.h"
 #include "parallel/unit_schedule.h"
+#include "tensor/id_checks.h"
 
 namespace lt {
 
@@ -63,7 +64,7 @@ struct Engine::Impl {
   // Throws UsageError after a step that threw.
   void require_sound() const;
   // The context of a step: the recorders of `records`, and this engine's kernel settings.
-  Context context(const Context& records) const;
+  Context context(const Context& records);
   // Runs `function` in the arena. The engine must be sound.
   void run(const char* name, PassFunction function, const Batch& batch);
   bool runs_as_graph(const Batch& batch) const;
@@ -91,6 +92,8 @@ struct Engine::Impl {
 
   void make_ready(StepSlot& next, const Batch& batch) {
     slot = &next;
+    const StepReport& last = slot->wait();
+    if (last.bad_id != 0) attempt([&] { ids.require_none(last.bad_id); });
     slot->make_ready(batch, {static_cast<float>(optimizers.lr), static_cast<std::int32_t>(steps + 1)});
   }
   // Throws UsageError for targets that the options do not allow.
@@ -117,12 +120,14 @@ struct Engine::Impl {
 
   StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size()),
                       static_cast<Size>(optimizers.groups.size())};
+  IdChecks ids{options.device,
+               options.device.type == DeviceType::cuda ? &scalars.outcome.get()->bad_id : nullptr};  // of all passes
   LossScaling scaling{options.dtype, options.device};
   StepMemory memory{options.device, sharding.arena_source()};
   std::array<StepSlot, 2> step_slots{StepSlot(options.device), StepSlot(options.device)};
   StepSlot evaluation_slot{options.device};
   StepSlot* slot = &evaluation_slot;  // the current step's
-  std::vector<BatchLoss> evaluated;  // by the evaluation that runs
+  std::vector<BatchLoss> evaluated;   // by the evaluation that runs
   Size steps = 0, samples = 0;
   RunIds run_ids;
   Size steps_of_engine = 0;  // made by this engine; those of a checkpoint do not count

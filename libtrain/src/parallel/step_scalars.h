@@ -7,6 +7,11 @@
 
 namespace lt {
 
+// What the host reads after a step.
+struct StepReport : StepOutcome {
+  std::uint64_t bad_id = 0;  // the word of the engine's IdChecks; once set it stays, and no step updates anything
+};
+
 struct StepScalars {
   // For a rank among `ranks`, in a shard group of `shard_ranks`.
   StepScalars(const StepOptions& options, Size ranks, Size shard_ranks, Size units, Size groups);
@@ -14,7 +19,7 @@ struct StepScalars {
   // [ranks * accum], this rank's part is written first, then all are gathered. With ignored targets it holds the counts
   // before the losses.
   Tensor losses;
-  DeviceValue<StepOutcome> outcome;
+  DeviceValue<StepReport> outcome;
   Tensor partials;                  // [shard_ranks * units] sums of squares, f64
   DeviceValue<StepNumbers> update;  // one per optimizer group
   DeviceValue<kernels::StepRates> rates;

@@ -5,11 +5,11 @@
 
 #include "libtrain/error.h"
 #include "libtrain/memory/memory.h"
+#include "tensor/id_checks.h"
 
 namespace lt {
 
 void StepSlot::make_ready(const Batch& batch, const kernels::StepRates& rates) {
-  done_.synchronize();
   std::memcpy(rates_.data(), &rates, sizeof rates);
   take(batch.inputs, inputs_);
   take(batch.targets, targets_);
@@ -41,10 +41,16 @@ Tensor StepSlot::send(const Tensor& values, const Stage& stage) const {
   return here;
 }
 
-StepResult StepSlot::finish(const DeviceValue<StepOutcome>& outcome) {
+StepResult StepSlot::finish(const DeviceValue<StepReport>& outcome, const IdChecks* ids) {
   outcome_.receive(outcome.storage());
   finish();
-  return {static_cast<const StepOutcome*>(outcome_.data()), done_};
+  return {&report(), ids, done_};
+}
+
+const StepOutcome& StepResult::outcome() const {
+  done_.synchronize();
+  ids_->require_none(report_->bad_id);
+  return *report_;
 }
 
 }  // namespace lt

@@ -2,11 +2,13 @@
 // step while the device runs the one before.
 #pragma once
 
+#include <new>
 #include <optional>
 
 #include "kernels/step_numbers.h"
 #include "libtrain/parallel/engine.h"
 #include "parallel/step_graph.h"
+#include "parallel/step_scalars.h"
 #include "tensor/device_value.h"
 #include "tensor/host_stage.h"
 
@@ -15,15 +17,19 @@ namespace lt {
 class StepSlot {
  public:
   explicit StepSlot(Device device)
-      : device_(device), rates_(device, sizeof(kernels::StepRates)), outcome_(device, sizeof(StepOutcome)) {}
+      : device_(device), rates_(device, sizeof(kernels::StepRates)), outcome_(device, sizeof(StepReport)) {
+    new (outcome_.data()) StepReport;
+  }
 
-  // Waits until the last run is over, then stages the inputs of the next one.
+  // Waits until the last run is over, and returns its report. Until the first has run, that of a step without errors.
+  const StepReport& wait() const { return done_.synchronize(), report(); }
+  // Stages the inputs of the next run. The last one must be over.
   void make_ready(const Batch& batch, const kernels::StepRates& rates);
   // Both are called in the step: they send a batch that came on the CPU, and the rates, to the device.
   Batch on_device(const Batch& batch) const;
   void send_rates(const DeviceValue<kernels::StepRates>& rates) const { rates_.send(rates.storage()); }
   // Called after the step: brings its results to the host.
-  StepResult finish(const DeviceValue<StepOutcome>& outcome);
+  StepResult finish(const DeviceValue<StepReport>& outcome, const IdChecks* ids);
   void finish() { done_.record(Stream::compute(device_)); }
 
   std::optional<StepGraph> graph;
@@ -32,6 +38,7 @@ class StepSlot {
   using Stage = std::optional<HostStage>;
   void take(const Tensor& values, Stage& stage) const;
   Tensor send(const Tensor& values, const Stage& stage) const;
+  const StepReport& report() const { return *static_cast<const StepReport*>(outcome_.data()); }
 
   Device device_;
   Stage inputs_, targets_, document_starts_;

@@ -10,6 +10,7 @@
 #include "memory/buffer.h"
 #include "profile/activity_clock.h"
 #include "tensor/dispatch.h"
+#include "tensor/id_checks.h"
 #include "tensor/storage.h"
 
 namespace lt {
@@ -38,10 +39,16 @@ Shape contiguous_strides(const Shape& shape) {
   throw UsageError("tensor", "a tensor has at most 2^63 - 1 bytes, " + to_string(shape) + " would have more");
 }
 
-// Copies to the host. The bytes have arrived when it returns.
+// Copies to the host. The bytes have arrived when it returns. Throws UsageError if a kernel before met a bad id.
 void read_bytes(Device device, void* to, const void* from, Size bytes) {
   copy_bytes(device, to, from, bytes);
+  IdChecks* const ids = IdChecks::on(device);
+  std::uint64_t bad_id = 0;
+  if (ids != nullptr) ids->receive(bad_id);
   Stream::compute(device).synchronize();
+  if (bad_id == 0) return;
+  if (ids != Context::current().ids) ids->reset();  // an engine's stays, and with it the end of its steps
+  ids->require_none(bad_id);
 }
 
 kernels::Strided strided_space(const Tensor& dst, const Tensor& src) {

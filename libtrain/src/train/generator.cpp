@@ -9,6 +9,7 @@
 
 #include "kernels/pick.h"
 #include "libtrain/device/context.h"
+#include "libtrain/error.h"
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
@@ -76,6 +77,15 @@ struct Generator::Impl {
 
   Size rows() const { return static_cast<Size>(texts.size()); }
   RowText& row(Size r) { return texts[static_cast<std::size_t>(r)]; }
+
+  void require_in_vocabulary(const Tokens& tokens) const {
+    const Size vocab = model.spec().vocab;
+    for (const std::uint32_t token : tokens) {
+      if (token < vocab) continue;
+      throw UsageError(
+          "sample", "tokens: expected ids from 0 to " + std::to_string(vocab - 1) + ", got " + std::to_string(token));
+    }
+  }
 
   void append(RowText& to, const Tokens& tokens) {
     to.text.insert(to.text.end(), tokens.begin(), tokens.end());
@@ -287,7 +297,10 @@ Generator::Generator(nn::Transformer& model, Size rows, const SamplingOptions& o
     : impl_(std::make_unique<Impl>(model, rows, options)) {}
 Generator::~Generator() = default;
 
-void Generator::append(Size row, const Tokens& tokens) { impl_->append(impl_->row(row), tokens); }
+void Generator::append(Size row, const Tokens& tokens) {
+  impl_->require_in_vocabulary(tokens);
+  impl_->append(impl_->row(row), tokens);
+}
 const Generator::Tokens& Generator::step() { return impl_->step(); }
 void Generator::end(Size row) { impl_->row(row).has_ended = true; }
 const GenerationTiming& Generator::timing() const { return impl_->timing; }

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "libtrain/error.h"
 #include "record/system_memory.h"
 #include "train/run_signals.h"
 
@@ -22,15 +24,28 @@ struct RankReport {
 };
 static_assert(std::is_trivially_copyable_v<RankReport>);
 
-// Summarises the ranks' reports in this rank's record.
-void gather_ranks(FinishedStep& finished, const RankReport& mine, const Group& control) {
+// Throws UsageError on all ranks if one of their texts says what was wrong with its batch.
+void require_good_batches(const std::vector<std::string>& problems) {
+  const auto found = std::find_if(problems.begin(), problems.end(), [](const auto& text) { return !text.empty(); });
+  if (found == problems.end()) return;
+  UsageError error("ops", *found);
+  error.set_shared(static_cast<int>(found - problems.begin()));
+  throw error;
+}
+
+// Summarises the ranks' reports in this rank's record. `problem` is of this rank's batch; empty: none.
+void gather_ranks(FinishedStep& finished, const RankReport& mine, const std::string& problem, const Group& control) {
   StepRecord& record = finished.record;
   std::vector<RankReport> reports;
-  for (const std::string& bytes : control.all_gather_bytes({reinterpret_cast<const char*>(&mine), sizeof mine})) {
+  std::vector<std::string> problems;
+  for (const std::string& bytes :
+       control.all_gather_bytes(std::string(reinterpret_cast<const char*>(&mine), sizeof mine) + problem)) {
     std::memcpy(&reports.emplace_back(), bytes.data(), sizeof mine);
+    problems.push_back(bytes.substr(sizeof mine));
     record.memory_peak_bytes = std::max(record.memory_peak_bytes, reports.back().memory_peak_bytes);
     if (finished.stop_signal == 0) finished.stop_signal = reports.back().stop_signal;
   }
+  require_good_batches(problems);
   const auto column = [&](auto&& value) {
     std::vector<double> values;
     for (const RankReport& report : reports) values.push_back(value(report));
@@ -56,8 +71,14 @@ FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
   FinishedStep finished;
   StepRecord& record = finished.record;
   record.step = issued.step, record.steps = run.config.train.steps;
-  record.loss = issued.result.loss(), record.grad_norm = issued.result.norm(), record.lr = issued.lr;
-  if (run.engine->options().dtype == DType::f16) record.loss_scale = issued.result.loss_scale();
+  record.lr = issued.lr;
+  std::string problem;
+  try {
+    record.loss = issued.result.loss(), record.grad_norm = issued.result.norm();
+    if (run.engine->options().dtype == DType::f16) record.loss_scale = issued.result.loss_scale();
+  } catch (const UsageError& error) {
+    problem = error.what();
+  }
   record.tokens = run.engine->batch_shape().global_tokens();
   record.breakdown_ms = issued.lap.times();
   record.step_ms = std::accumulate(record.breakdown_ms.begin(), record.breakdown_ms.end(), 0.0);
@@ -76,7 +97,7 @@ FinishedStep finish_step(const Run& run, const IssuedStep& issued) {
   }
   const RankReport mine = {record.step_ms, record.step_ms - waiting_ms, record.breakdown_ms, record.memory_peak_bytes,
                            RunSignals::noted()};
-  gather_ranks(finished, mine, run.control);
+  gather_ranks(finished, mine, problem, run.control);
   return finished;
 }
 

@@ -25,7 +25,8 @@ struct FinishedStep {
 };
 
 // Waits until the device has finished the step. All ranks of run.control must call it. Times are this rank's; slowest
-// and mean times and the memory peak are over all ranks.
+// and mean times and the memory peak are over all ranks. Throws UsageError on all ranks for an id outside its table in
+// the batch of any.
 FinishedStep finish_step(const Run& run, const IssuedStep& issued);
 
 }  // namespace lt

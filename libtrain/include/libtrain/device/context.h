@@ -20,6 +20,7 @@ namespace LT_API lt {
 class BlockSource;
 class ActivityClock;
 class CollectiveRecorder;
+class IdChecks;
 class Tape;
 class Timeline;
 struct WorkCount;
@@ -42,6 +43,7 @@ struct Context {
   std::shared_ptr<BlockSource> blocks;  // source of buffers on blocks_device; null: the device's allocator
   Device blocks_device;
   std::string_view operation;  // the running operation, for messages
+  IdChecks* ids = nullptr;     // which ids were outside their table; null: on CUDA those of the device
 
   // Operations.
   Tape* tape = nullptr;  // null: records nothing

@@ -23,7 +23,7 @@ struct DecodeState {
   DecodeState row(Size b) const;
 };
 
-// A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab), which is not checked.
+// A causal language model on token ids. Batch inputs and targets are i32 [B, T] in [0, vocab).
 // With Batch::document_starts, attention and positions stay inside documents. loss() and logits() throw UsageError for
 // more than max_seq tokens.
 class Transformer : public Model {

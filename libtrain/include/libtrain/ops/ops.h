@@ -1,8 +1,10 @@
 // Differentiable operations. Tensors are contiguous and on one device. The floating-point inputs of a call share a
 // dtype (f32, f64, bf16 or f16). Every operation checks its arguments and throws UsageError that
 // names operation, argument, expected and actual. On the meta device only shapes are computed.
-// Ids outside [0, V), and targets that are neither in it nor kIgnoredTarget, are refused on the CPU. On GPUs they are
-// not checked and read past the table, so the caller must ensure the range (TokenLoader does, with DataOptions::vocab).
+// Ids outside [0, V), and targets that are neither in it nor kIgnoredTarget, throw UsageError: on the CPU in the call.
+// On GPUs the kernels skip them, and the error, with the first position, comes when values of that device are next read
+// on the host: Tensor::item(), to_vector(), copy() to the CPU, or the result of an engine's step. Until then results
+// that depend on such an id mean nothing.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +77,7 @@ Tensor silu(const Tensor& x);
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps = 1e-5f);
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps = 1e-5f);
 
-// Looks up rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V); otherwise it throws
-// UsageError on the CPU, and the behaviour is undefined on GPUs.
+// Looks up rows of table [V, C] by ids (i32, any shape) -> [ids..., C]. Ids must be in [0, V).
 Tensor embedding(const Tensor& table, const Tensor& ids);
 
 // How a loss over targets is formed.
@@ -95,8 +96,8 @@ struct LossOptions {
 };
 
 // Mean over the counted targets of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64
-// for f64); 0 if no target counts. A target of kIgnoredTarget is not counted. All others must be in [0, V); otherwise
-// it throws UsageError on the CPU, and the behaviour is undefined on GPUs. `gradient` is not used.
+// for f64); 0 if no target counts. A target of kIgnoredTarget is not counted. All others must be in [0, V).
+// `gradient` is not used.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const LossOptions& options = {});
 
 // Inverted dropout. Keeps element i if the uniform number (key, first + i) is >= p, so the mask does not depend on

@@ -64,25 +64,33 @@ struct StepOutcome {
   float target_weight = 1;  // targets / counted targets of the global batch; 0: none counts
 };
 
+class IdChecks;
+struct StepReport;
+
 // The results of one step, copied from the device; reading them waits for its end. The engine owns them: the step after
-// the next overwrites them.
+// the next overwrites them. On a GPU, reading throws UsageError if an id of this rank's batch was outside its table
+// (ops::embedding(), ops::cross_entropy()). Then the step has updated nothing, and on the other ranks its loss is NaN.
 class StepResult {
  public:
-  StepResult(const StepOutcome* outcome, const Event& done) : outcome_(outcome), done_(done) {}
+  StepResult(const StepReport* report, const IdChecks* ids, const Event& done)
+      : report_(report), ids_(ids), done_(done) {}
   // Mean over all tokens of the global batch whose targets count; 0 if none does.
-  float loss() const { return done_.synchronize(), outcome_->loss; }
+  float loss() const { return outcome().loss; }
   // Global L2 norm of the mean gradient, before clipping.
-  float norm() const { return done_.synchronize(), outcome_->norm; }
+  float norm() const { return outcome().norm; }
   // The loss scale of the step; 1 unless in f16.
-  float loss_scale() const { return done_.synchronize(), outcome_->loss_scale; }
+  float loss_scale() const { return outcome().loss_scale; }
   // The share of the global batch's targets that count; 1 unless StepOptions::ignored_targets.
   double counted_share() const {
-    done_.synchronize();
-    return outcome_->target_weight > 0 ? 1 / static_cast<double>(outcome_->target_weight) : 0;
+    const float weight = outcome().target_weight;
+    return weight > 0 ? 1 / static_cast<double>(weight) : 0;
   }
 
  private:
-  const StepOutcome* outcome_;
+  const StepOutcome& outcome() const;
+
+  const StepReport* report_;
+  const IdChecks* ids_;
   Event done_;
 };
 
@@ -125,9 +133,10 @@ class Engine {
 
   // One step on this rank's rows of the global batch: batch_shape().samples() rows, of the same shape on all ranks.
   // Runs forward and backward for each micro-batch, reduction, clipping and update. If loss or norm is not finite, the
-  // device skips the update, and f16 halves its scale. After a step or an evaluation has thrown half-way, the engine
-  // refuses all further ones (UsageError). A step's duration, from which the watchdog derives its patience, is known
-  // only if the thread that runs it also runs the next one.
+  // device skips the update, and f16 halves its scale. An id outside its table throws UsageError: on the CPU here, on a
+  // GPU where the result is read, or in the step after the next. No later step updates anything. After a step or an
+  // evaluation has thrown half-way, the engine refuses all further ones (UsageError). A step's duration, from which the
+  // watchdog derives its patience, is known only if the thread that runs it also runs the next one.
   StepResult step(const Batch& batch);
   // Sets the learning rate of the next steps; initially OptimizerGroups::lr.
   void set_learning_rate(double lr);

@@ -54,7 +54,7 @@ class Generator {
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  // Adds tokens to a row's text. They must be below the model's vocabulary; otherwise the behaviour is undefined.
+  // Adds tokens to a row's text. Throws UsageError for one outside the model's vocabulary.
   void append(Size row, const Tokens& tokens);
   // Picks the next token of each row that has not ended, and adds it to the row's text. A row without text begins with
   // token 0. Returns the tokens of all rows; those of ended rows mean nothing. On a meta device only memory is counted.
