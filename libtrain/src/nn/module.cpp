@@ -1,4 +1,4 @@
-// The tree of modules, its named parameters, and their initial values.
+// The tree of modules, its named parameters with their initial values, and its buffers.
 #include "libtrain/nn/module.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
 #include "tensor/dispatch.h"
+#include "tensor/host_memory.h"
 
 namespace lt::nn {
 
@@ -38,6 +39,31 @@ const Tensor& Parameter::tensor() const {
   return tensor_;
 }
 
+Buffer::Buffer(std::string name, const Tensor& values) : name_(std::move(name)) {
+  if (!values.defined() || values.device() != kCpu) {
+    throw UsageError("nn", "buffer " + name_ + ": expected values on the CPU, got " +
+                               (values.defined() ? "a tensor on " + to_string(values.device()) : "none"));
+  }
+  const Size elements = values.elements();
+  values_ = tensor_over(host_memory(kCpu, elements * dtype_bytes(values.dtype())), elements, values.dtype())
+                .view(values.shape());
+  copy(values_, values);
+}
+
+Tensor Buffer::copy_on(Device device, DType dtype) const {
+  const MemoryScope owner(MemoryOwner::constants);
+  const Tensor result = Tensor::empty(values_.shape(), is_floating(values_.dtype()) ? dtype : values_.dtype(), device);
+  if (!device.is_meta()) copy(result, values_);
+  return result;
+}
+
+const Tensor& Buffer::tensor() const {
+  if (!tensor_.defined()) {
+    throw InternalError("nn", "buffer " + name_ + " is used before the model was given to an engine or materialize()");
+  }
+  return tensor_;
+}
+
 std::vector<NamedParameter> Module::parameters(const std::string& prefix) const {
   std::vector<NamedParameter> result;
   const std::string dot = prefix.empty() ? "" : prefix + ".";
@@ -51,6 +77,19 @@ std::vector<NamedParameter> Module::parameters(const std::string& prefix) const 
 Parameter& Module::add_parameter(std::string name, const Shape& shape, Init init) {
   parameters_.emplace_back(std::move(name), std::make_unique<Parameter>(shape, init));
   return *parameters_.back().second;
+}
+
+std::vector<Buffer*> Module::buffers() const {
+  std::vector<Buffer*> result;
+  for (const auto& buffer : buffers_) result.push_back(buffer.get());
+  for (const auto& [name, child] : children_) {
+    for (Buffer* const inner : child->buffers()) result.push_back(inner);
+  }
+  return result;
+}
+
+Buffer& Module::add_buffer(std::string name, const Tensor& values) {
+  return *buffers_.emplace_back(std::make_unique<Buffer>(std::move(name), values));
 }
 
 std::vector<NamedParameter> Model::all_parameters() const {
@@ -83,7 +122,12 @@ int Model::index_of(const Module& unit) const {
   throw InternalError("nn", "run() was called for a module that add_unit() did not make");
 }
 
+void Model::materialize_buffers(Device device, DType dtype) {
+  for (Buffer* const buffer : buffers()) buffer->bind(buffer->copy_on(device, dtype));
+}
+
 void Model::materialize(Device device, DType dtype, std::uint64_t seed) {
+  materialize_buffers(device, dtype);
   const MemoryScope owner(MemoryOwner::parameters);
   for (const NamedParameter& entry : all_parameters()) {
     Parameter& parameter = *entry.parameter;

@@ -7,6 +7,8 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "kernels/step_numbers.h"
 #include "libtrain/parallel/engine.h"
@@ -50,11 +52,16 @@ struct Engine::Impl {
   // Each allocation either needs no other rank, or is in windows and fails on all ranks alike.
   void make_parameters() {
     for (ShardedUnit& unit : units) unit.make_parameters();
+    for (nn::Buffer* const buffer : model.buffers()) {
+      constants.emplace_back(buffer, buffer->copy_on(options.device, options.dtype));
+      buffer->bind(constants.back().second);
+    }
   }
 
-  // Makes the model use this engine's parameters and report its passes to the schedule.
+  // Makes the model use this engine's parameters and constants and report its passes to the schedule.
   void bind_model() {
     for (ShardedUnit& unit : units) unit.bind_model();
+    for (const auto& [buffer, values] : constants) buffer->bind(values);
     model.set_observer(schedule.get());
   }
 
@@ -117,6 +124,7 @@ struct Engine::Impl {
   LeastLoaded matrix_owners{static_cast<std::size_t>(sharding.reduce.size())};
   std::deque<ShardedUnit> units;
   std::unique_ptr<UnitSchedule> schedule;
+  std::vector<std::pair<nn::Buffer*, Tensor>> constants;  // the model's buffers, whole on every rank
 
   StepScalars scalars{options, control.size(), sharding.reduce.size(), static_cast<Size>(model.units().size()),
                       static_cast<Size>(optimizers.groups.size())};

@@ -8,6 +8,7 @@
 #include "libtrain/error.h"
 #include "libtrain/version.h"
 #include "record/short_text.h"
+#include "train/plan_text.h"
 #include "train/run.h"
 #include "train/training_data.h"
 
@@ -121,7 +122,7 @@ void announce(Run& run, const std::string& command) {
   }
   say("opened in {:.2f} s: {}", start_total, start_text);
   Json ledger;
-  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
+  for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
   run.log.event({{"event", "start"},
                  {"step", run.steps_done()},
                  {"run", run.start.identity.id},

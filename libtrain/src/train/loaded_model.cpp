@@ -69,6 +69,7 @@ ShardMap make_model(LoadedModel& loaded, const std::string& step_directory, cons
   std::optional<checkpoint::BaseWeights> base;
   if (has_base) base.emplace(checkpoint::base_of(state, description.spec));
   const DType dtype = options.dtype ? *options.dtype : find_state_dtype(config.train.dtype).value_or(DType::f32);
+  loaded.model->materialize_buffers(options.device, dtype);
   const MemoryScope owner(MemoryOwner::parameters);
   std::vector<StateRange> beneath;
   for (const nn::NamedParameter& entry : loaded.model->all_parameters()) {

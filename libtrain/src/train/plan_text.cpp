@@ -153,7 +153,7 @@ std::string too_much(const Plan& plan) {
 
 std::string to_json(const Plan& plan) {
   Json ledger, comm = Json::array();
-  for (std::size_t i = 0; i < kMemoryOwners; ++i) ledger[std::string(kMemoryOwnerNames[i])] = plan.ledger.by_owner[i];
+  for (const MemoryOwner owner : owners_shown(plan.ledger)) ledger[name_of(owner)] = plan.ledger.of(owner);
   for (const CommTotal& total : plan.comm) {
     comm.push_back({{"op", std::string(to_string(total.op))}, {"bytes", total.bytes}, {"calls", total.calls}});
   }
@@ -199,13 +199,12 @@ std::string to_text(const Plan& plan) {
                       short_count(static_cast<double>(plan.parameters)), short_count(plan.flops_per_token),
                       plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
   text += "memory of a rank at its peak     by formula (state alone)\n";
-  for (std::size_t i = 0; i < kMemoryOwners; ++i) {
-    const auto owner = static_cast<MemoryOwner>(i);
+  for (const MemoryOwner owner : owners_shown(plan.ledger)) {
     const double formula = owner == MemoryOwner::parameters  ? plan.formula_parameters
                            : owner == MemoryOwner::gradients ? plan.formula_gradients
                            : owner == MemoryOwner::optimizer ? plan.formula_optimizer
                                                              : 0;
-    text += fmt::format("  {:<14}{}", kMemoryOwnerNames[i], size(static_cast<double>(plan.ledger.by_owner[i])));
+    text += fmt::format("  {:<14}{}", name_of(owner), size(static_cast<double>(plan.ledger.of(owner))));
     text += formula > 0 ? size(formula) + "\n" : "\n";
   }
   text += fmt::format("  {:<14}{}, {} bytes{}\n", "peak", size(static_cast<double>(plan.peak_bytes)), plan.peak_bytes,

@@ -262,6 +262,7 @@ Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMa
   require_ranks(ranks);
   Plan plan = plan_with(model, resolved, ranks, machine, nullptr);
   for (const nn::NamedParameter& entry : model.all_parameters()) entry.parameter->bind({});
+  for (nn::Buffer* const buffer : model.buffers()) buffer->bind({});
   return plan;
 }
 

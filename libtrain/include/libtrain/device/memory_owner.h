@@ -17,10 +17,11 @@ enum class MemoryOwner : std::uint8_t {
   communication,
   workspace,
   data,
-  slack,  // bytes of an arena that no block uses at the moment
+  slack,      // bytes of an arena that no block uses at the moment
+  constants,  // buffers of modules
 };
-inline constexpr int kMemoryOwners = 8;
+inline constexpr int kMemoryOwners = 9;
 inline constexpr std::array<std::string_view, kMemoryOwners> kMemoryOwnerNames = {
-    "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "data", "slack"};
+    "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "data", "slack", "constants"};
 
 }  // namespace lt

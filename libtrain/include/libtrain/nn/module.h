@@ -61,6 +61,25 @@ struct NamedParameter {
   Parameter* parameter;
 };
 
+// A constant that the constructor of a module makes, such as a table of positions or a mask. It is not trained: no
+// gradient, no optimizer state. Every rank makes and holds the same values, whole, and no checkpoint holds them.
+class Buffer {
+ public:
+  // Copies the values, which are on the CPU. Throws UsageError without them.
+  Buffer(std::string name, const Tensor& values);
+
+  // A copy on `device`, owned by `constants` in the ledger: floating values rounded to `dtype`, integers as they are.
+  Tensor copy_on(Device device, DType dtype) const;
+  // The copy on the device and in the dtype of the parameters. Throws InternalError before bind().
+  const Tensor& tensor() const;
+  void bind(Tensor tensor) { tensor_ = std::move(tensor); }
+
+ private:
+  std::string name_;
+  Tensor values_;  // as given; no ledger counts them
+  Tensor tensor_;
+};
+
 class Module {
  public:
   Module() = default;
@@ -70,9 +89,13 @@ class Module {
 
   // Its own parameters and its children's, depth first in the order of registration. Names start with `prefix`.
   std::vector<NamedParameter> parameters(const std::string& prefix = "") const;
+  // Its own buffers and its children's, in the same order.
+  std::vector<Buffer*> buffers() const;
 
  protected:
   Parameter& add_parameter(std::string name, const Shape& shape, Init init);
+  // `values` are on the CPU, of any dtype.
+  Buffer& add_buffer(std::string name, const Tensor& values);
   // Makes a child of type M and owns it.
   template <class M, class... Args>
   M& add(std::string name, Args&&... args) {
@@ -84,6 +107,7 @@ class Module {
 
  private:
   std::vector<std::pair<std::string, std::unique_ptr<Parameter>>> parameters_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
 };
 
@@ -141,8 +165,10 @@ class Model : public Module {
   // of a run's memory step on it. By default inputs and targets are i32 [samples, seq].
   virtual Batch batch_on_meta(Size samples, Size seq) const;
 
-  // Allocates all parameters on a device, for use without an engine, with initial values for `seed`.
+  // Allocates all parameters and buffers on a device, for use without an engine, with initial values for `seed`.
   void materialize(Device device, DType dtype, std::uint64_t seed);
+  // Allocates the buffers alone.
+  void materialize_buffers(Device device, DType dtype);
   void set_observer(UnitObserver* observer) { observer_ = observer; }
 
  protected:

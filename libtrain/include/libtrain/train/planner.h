@@ -97,8 +97,8 @@ PlanMachine measured_machine(const std::vector<std::string>& files, const std::s
 
 // `config` need not name data. Throws UsageError.
 Plan make_plan(const Config& config, int ranks, const PlanMachine& machine = {});
-// The same for a model that exists; on return its parameters are not bound. `resolved` comes from resolve() and
-// with_accum().
+// The same for a model that exists; on return its parameters and buffers are not bound. `resolved` comes from resolve()
+// and with_accum().
 Plan make_plan(nn::Model& model, const Config& resolved, int ranks, const PlanMachine& machine = {});
 // If collectives between nodes take a tenth of the step, plans the other shard sizes of whole nodes, for the diagnosis.
 void find_faster_shards(Plan& plan, const Config& config);
