@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/id_check.h"
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -75,4 +76,17 @@ TEST_CASE("step_numbers: norm, clipping, bias and skip of a step", "[kernels]") 
   CHECK(scaling.scale == 0x1p127f);
   CHECK(scaling.steps == 0);
   CHECK(numbers.bias[0] == Approx(0.1));
+}
+
+TEST_CASE("keep_loss: the loss in f32, or NaN with a bad id", "[kernels]") {
+  const std::uint64_t none = 0, bad = word_of({7, 1, -5});
+  const float single = 2.5f;
+  const double exact = 1.0 / 3;
+  float kept = 0;
+  keep_loss(CpuStream{}, &kept, DType::f32, &single, nullptr);
+  CHECK(kept == 2.5f);
+  keep_loss(CpuStream{}, &kept, DType::f64, &exact, &none);
+  CHECK(kept == static_cast<float>(exact));
+  keep_loss(CpuStream{}, &kept, DType::f32, &single, &bad);
+  CHECK(std::isnan(kept));
 }
