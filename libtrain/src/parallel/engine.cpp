@@ -93,8 +93,8 @@ StepResult Engine::step(const Batch& batch) {
   if (!impl.options.device.is_meta()) begin_step(impl.steps + 1);
   const PhaseScope phase(Phase::step, impl.options.device);
   const DeviceTurn turn(impl.options.device);
-  impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
   impl.require_sound();
+  impl.make_ready(impl.step_slots[static_cast<std::size_t>(impl.steps % 2)], batch);
   impl.runs_as_graph(batch) ? impl.run_graph(batch) : impl.run(kStepName, &Impl::step, batch);
   ++impl.steps_of_engine;
   ++impl.steps;
@@ -321,8 +321,8 @@ std::vector<BatchLoss> Engine::evaluate(const Batch& batch) {
   Impl& impl = *impl_;
   const PhaseScope phase(Phase::evaluation, impl.options.device);
   const DeviceTurn turn(impl.options.device);
-  impl.make_ready(impl.evaluation_slot, batch);
   impl.require_sound();
+  impl.make_ready(impl.evaluation_slot, batch);
   impl.run(kEvaluationName, &Impl::evaluate, batch);
   impl.attempt([&] { impl.slot->finish(); });
   return std::exchange(impl.evaluated, {});
