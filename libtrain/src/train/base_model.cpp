@@ -25,10 +25,11 @@ namespace lt {
 namespace fs = std::filesystem;
 namespace {
 
-// A key that model.from leaves to the run, because what the weights compute for a token does not depend on it.
+// A key that model.from leaves to the run: what is trained beside the weights, and what extends their context.
 bool may_differ(const nn::SpecField& field, const nn::TransformerSpec& base) {
-  return field.name == "dropout" || field.name == "lora" ||
-         (field.name == "max_seq" && nn::find_family(base.family).rotary);
+  if (field.name == "dropout" || field.name == "lora") return true;
+  const bool extends_context = field.name == "max_seq" || field.name == "rope_base" || field.name == "rope_scaling";
+  return extends_context && nn::find_family(base.family).rotary;
 }
 
 // The field that differs; one that a layer set comes before one that follows from others.

@@ -16,8 +16,8 @@ std::optional<nn::TransformerSpec> model_at(const std::string& path);
 // Throws DataError, with what is found instead, where model_at() finds none.
 void require_model_at(const std::string& from);
 
-// The same, and throws UsageError unless the model is that of model.from, but for adapters, dropout and positions
-// without parameters. Names the key and both values.
+// The same, and throws UsageError unless the model is that of model.from, but for adapters, dropout, and the
+// length and scaling of rotary positions. Names the key and both values.
 void require_same_model(const Config& resolved);
 
 // The same, and the data must be of the tokenizer of model.from. Names both tokenizers.
