@@ -15,6 +15,7 @@
 #include "timing.h"
 #include "train/model_table.h"
 #include "train/step_record.h"
+#include "training.h"
 
 namespace lt::bench {
 namespace {
@@ -29,7 +30,7 @@ Config only_steps(const Config& given, const RunFolder& folder) {
   config.run.dir = folder.path() + "/run";
   config.train.steps = 1;
   config.train.eval_every = config.train.sample_every = 0;
-  if (own_batches(config, {}) == nullptr) config.data.train = {folder.path() + "/data/train.bin"};
+  if (!has_own_batches(config)) config.data.train = {folder.path() + "/data/train.bin"};
   return resolve(config);
 }
 
@@ -63,8 +64,9 @@ RecordedRun::RecordedRun(const Config& given, const World& world, const RunFolde
     : RecordedRun(only_steps(given, folder), world) {}
 
 RecordedRun::RecordedRun(const Config& config, const World& world)
-    : model_(make_model(config)),
-      batches_(own_batches(config, batch_shape(config, world.rank(), world.size()))),
+    : model_(made_by_all(world.group(), [&] { return make_model(config); })),
+      batches_(made_by_all(world.group(),
+                           [&] { return own_batches(config, batch_shape(config, world.rank(), world.size())); })),
       run_(config, world, *model_, batches_.get()) {
   collectively(run_.control, [&] {
     if (world.rank() != 0) return;

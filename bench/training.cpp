@@ -38,9 +38,12 @@ Batch random_batch(const nn::Model& model, const BatchShape& shape) {
   return {tokens("inputs", shapes.inputs), tokens("targets", shapes.targets)};
 }
 
-Batch first_batch(const nn::Model& model, const BatchShape& shape, const Config& config) {
-  const auto own = own_batches(config, shape);
-  return own != nullptr ? own->next() : random_batch(model, shape);
+// That of the source, if there is one.
+Batch first_batch(BatchSource* own, const nn::Model& model, const BatchShape& shape) {
+  if (own == nullptr) return random_batch(model, shape);
+  const MemoryScope owner(MemoryOwner::data);
+  own->seek(0);
+  return own->next();
 }
 
 std::string step_shape(const Config& config) {
@@ -101,10 +104,11 @@ double sum(const ActivityTimes& times) {
 }
 
 Training::Training(const Config& config, const Group& group, const StepOptions& options)
-    : model_(make_model(config)),
+    : model_(made_by_all(group, [&] { return make_model(config); })),
       engine_(*model_, group_for(group, config, options.device), parallel_options(config), optimizers_of(config),
               options),
-      batch_(first_batch(*model_, engine_.batch_shape(), config)) {}
+      batches_(made_by_all(group, [&] { return own_batches(config, engine_.batch_shape()); })),
+      batch_(first_batch(batches_.get(), *model_, engine_.batch_shape())) {}
 
 std::vector<ActivityTimes> Training::time_steps(Size count) {
   ActivityClock clock(engine_.options().device);

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "libtrain/comm/group.h"
+#include "libtrain/data/batch_source.h"
 #include "libtrain/nn/module.h"
 #include "libtrain/parallel/engine.h"
 #include "libtrain/tensor/batch.h"
@@ -14,6 +16,14 @@
 namespace lt::bench {
 
 double sum(const ActivityTimes& times);
+
+// What `make` returns on this rank. If it throws on one rank, it throws on all ranks of the group.
+template <class Make>
+auto made_by_all(const Group& group, Make&& make) {
+  decltype(make()) made;
+  collectively(group, [&] { made = make(); });
+  return made;
+}
 
 class Training {
  public:
@@ -30,6 +40,7 @@ class Training {
  private:
   std::unique_ptr<nn::Model> model_;
   Engine engine_;
+  std::unique_ptr<BatchSource> batches_;  // of the model's row; null: generated tokens
   Batch batch_;
 };
 

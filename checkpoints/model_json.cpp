@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "libtrain/error.h"
+#include "nn/model_family.h"
 #include "nn/spec_fields.h"
 
 namespace lt::checkpoint {
@@ -92,12 +94,17 @@ std::string model_to_json(const nn::TransformerSpec& spec, Size seq) {
 }
 
 ModelDescription model_from_json(const std::string& text) {
-  if (text.empty() || text == "{}") {
-    throw DataError("checkpoint", "manifest.json: model: expected a description of a transformer, found none",
+  const auto refuse_own = [](const std::string& found) {
+    throw DataError("checkpoint", "manifest.json: model: expected a description of a transformer, found " + found,
                     "checkpoints that a program of your own saved are loaded and exported by that program");
-  }
+  };
+  if (text.empty() || text == "{}") refuse_own("none");
   try {
     const Fields json = Fields::parse(text);
+    const std::string family = json.at("family").get<std::string>();
+    if (std::ranges::find(nn::families(), family, &nn::ModelFamily::name) == nn::families().end()) {
+      refuse_own("family \"" + family + "\"");
+    }
     ModelDescription description;
     for (const nn::SpecField& field : nn::spec_fields()) {
       const auto found = json.find(field.name);

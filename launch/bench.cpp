@@ -43,10 +43,10 @@ void prepare(bench::Options& options, const Invocation& invocation) {
 }
 
 // Throws if configuration keys were given; the command line accepts them for every measurement.
-void refuse_config(const Invocation& invocation, const char* what) {
+void refuse_config(const Invocation& invocation, const Models& models, const char* what) {
   if (invocation.config.empty()) return;
   throw UsageError("usage", "unknown option --" + invocation.config.front().first,
-                   std::string("the options: ltrain bench ") + what + " --help");
+                   "the options: " + models->program + " bench " + what + " --help");
 }
 
 Run set_up_kernels(CLI::App& app, const Models& models) {
@@ -100,7 +100,7 @@ Run set_up_rates(CLI::App& app, const Models& models) {
   };
 }
 
-Run set_up_comm(CLI::App& app, const Models&) {
+Run set_up_comm(CLI::App& app, const Models& models) {
   struct Values {
     bench::CommOptions options;
     std::vector<std::string> sizes;
@@ -112,8 +112,8 @@ Run set_up_comm(CLI::App& app, const Models&) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->option_text("= auto");
   add_sizes(app, o->sizes);
-  return [o](const Invocation& invocation) {
-    refuse_config(invocation, "comm");
+  return [o, models](const Invocation& invocation) {
+    refuse_config(invocation, models, "comm");
     take_sizes(o->options, o->sizes);
     if (o->device == "auto") o->options.device = invocation.world.device();
     if (o->device == "cuda") o->options.device = invocation.world.device(DeviceType::cuda);
@@ -160,7 +160,7 @@ Run set_up_of_steps(CLI::App& app, const Models& models) {
   };
 }
 
-Run set_up_compare(CLI::App& app, const Models&) {
+Run set_up_compare(CLI::App& app, const Models& models) {
   struct Values {
     std::string a, b;
     double percent = 10;
@@ -175,8 +175,8 @@ Run set_up_compare(CLI::App& app, const Models&) {
       "A row is slower, or faster, where the medians differ by more than the noise: the threshold, or twice the\n"
       "spread of the calls of either file where that is more. It is unclear where noise above 25 % may hide a\n"
       "difference. Exit code 6: a row is slower; 0: none is; 3: a file is no result, or no row is in both.");
-  return [o](const Invocation& invocation) {
-    refuse_config(invocation, "compare");
+  return [o, models](const Invocation& invocation) {
+    refuse_config(invocation, models, "compare");
     if (invocation.world.rank() != 0) return ExitCode::ok;
     return bench::compare_results(o->a, o->b, o->percent / 100);
   };

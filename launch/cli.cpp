@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -40,11 +41,13 @@ void die_with_parent() {
 
 int cli(int argc, char** argv, ModelTable table) {
   die_with_parent();
-  const std::vector<std::string> arguments{argv + 1, argv + argc};
-  table.program = std::filesystem::path(argv[0]).filename().string();
+  const std::vector<std::string> arguments{argv + std::min(argc, 1), argv + argc};
+  if (const auto name = std::filesystem::path(argc > 0 ? argv[0] : "").filename(); !name.empty()) table.program = name;
   const auto models = std::make_shared<const ModelTable>(std::move(table));
-  return run_program(argc, argv, [&](const World& world) { return run(world, arguments, models); },
-                     {[&] { return launch::shared_folder(arguments, models); }});
+  return run_program(argc, argv, [&](const World& world) { return run(world, arguments, models); }, {[&] {
+                       require_valid(*models);
+                       return launch::shared_folder(arguments, models);
+                     }});
 }
 
 }  // namespace lt

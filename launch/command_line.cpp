@@ -155,12 +155,12 @@ std::string quoted(const std::string& argument) {
 Program make_program(const Models& models) {
   const std::string& name = models->program;
   const char* const what = models->rows.empty() ? "Trains transformers on 1 to N devices."
-                                                : "Trains its models on 1 to N devices, by libtrain.";
+                                                : "Trains models on 1 to N devices with libtrain.";
   Program program{std::make_shared<CLI::App>(what, name), {}};
   CLI::App& app = *program.app;
-  app.set_version_flag("--version", fmt::format("{}ltrain {} (commit {})\nbuilt with: {}\n",
-                                                models->rows.empty() ? "" : name + ", with ", version(),
-                                                commit(), built_with()));
+  app.set_version_flag("--version",
+                       fmt::format("{}ltrain {} (commit {})\nbuilt with: {}\n",
+                                   models->rows.empty() ? "" : name + ", with ", version(), commit(), built_with()));
   app.require_subcommand(1);
   for (const Command& command : commands(*models)) {
     program.runs.push_back(command.set_up(*app.add_subcommand(command.name, command.help), models));

@@ -4,6 +4,7 @@
 namespace lt::launch {
 
 std::vector<Command> commands(const ModelTable& models) {
+  const bool all = models.transformers;  // these have more to offer
   std::vector<Command> table = {
       {"prepare", "text or JSON lines to token files", false, false, set_up_prepare},
       {"train", "trains; alone, under mpirun or srun", true, false, set_up_train},
@@ -11,9 +12,14 @@ std::vector<Command> commands(const ModelTable& models) {
       {"plan", "memory, FLOPs and communication of a run, without running it", true, false, set_up_plan},
       {"sample", "continues a prompt with a trained model", false, true, set_up_sample},
       {"eval", "the loss of a trained model on token files", false, true, set_up_eval},
-      {"checkpoint", "lists, inspects, verifies, exports and imports checkpoints", false, false, set_up_checkpoint},
+      {"checkpoint",
+       all ? "lists, inspects, verifies, exports and imports checkpoints" : "lists, inspects and verifies checkpoints",
+       false, false, set_up_checkpoint},
       {"report", "one offline HTML file from the folders of runs", false, false, set_up_report},
-      {"bench", "measures kernels, collectives, steps and scaling; compares results", true, false, set_up_bench},
+      {"bench",
+       all ? "measures kernels, collectives, steps and scaling; compares results"
+           : "measures collectives, steps and scaling; compares results",
+       true, false, set_up_bench},
   };
   if (!models.transformers) std::erase_if(table, [](const Command& command) { return command.for_transformers; });
   return table;

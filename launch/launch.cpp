@@ -19,11 +19,12 @@ struct Options {
 };
 
 // The supervisor starts ranks and must not be one of several itself.
-void require_alone(const World& world) {
+void require_alone(const World& world, const std::string& program) {
   if (world.info().source == "alone") return;
   throw UsageError(
-      "usage", fmt::format("ltrain launch: expected to be started by itself, found a rank of {}", world.info().source),
-      "leave mpirun, srun or torchrun out: ltrain launch -n N starts the ranks");
+      "usage",
+      fmt::format("{} launch: expected to be started by itself, found a rank of {}", program, world.info().source),
+      "leave mpirun, srun or torchrun out: " + program + " launch -n N starts the ranks");
 }
 
 // Parses the arguments after `--` as `train` would, so that errors that need no ranks to detect are reported first.
@@ -91,7 +92,7 @@ Run set_up_launch(CLI::App& app, const Models& models) {
       ->option_text("S (1)");
   app.add_option("COMMAND", launch.arguments, "train and its options, after --")->option_text("-- train ...");
   return [options, models](const Invocation& invocation) {
-    collectively(invocation.world.group(), [&] { require_alone(invocation.world); });
+    collectively(invocation.world.group(), [&] { require_alone(invocation.world, models->program); });
     return run_launch(*options, invocation, models);
   };
 }

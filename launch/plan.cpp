@@ -1,6 +1,8 @@
 // `ltrain plan`: memory, FLOPs and communication of a run, without running it.
 #include "libtrain/train/planner.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include "command.h"
 #include "config_options.h"
 #include "io/pending_file.h"
+#include "libtrain/checkpoints/checkpoint.h"
 #include "libtrain/error.h"
 #include "numbers.h"
 #include "output_file.h"
@@ -76,21 +79,28 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time; with --nodes the curve")
       ->option_text("FILE")
       ->excludes(fit);
-  auto* sample =
-      app.add_flag("--sample", plan->sample, "plan `ltrain sample` instead, with prompts of train.seq tokens")
-          ->excludes(fit)
-          ->excludes(nodes);
-  app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
-      ->check(integer_from(1))
-      ->option_text("N = 1")
-      ->needs(sample);
+  if (models->transformers) {
+    auto* sample =
+        app.add_flag("--sample", plan->sample,
+                     fmt::format("plan `{} sample` instead, with prompts of train.seq tokens", models->program))
+            ->excludes(fit)
+            ->excludes(nodes);
+    app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
+        ->check(integer_from(1))
+        ->option_text("N = 1")
+        ->needs(sample);
+  }
   app.add_flag("--json", plan->json, "one JSON object");
   return [options, plan](const Invocation& invocation) {
     const auto config = options.load(invocation);
     if (!config || invocation.world.rank() != 0) return ExitCode::ok;
     // A run that goes on does not need the folder any more; a plan has its shape from there.
-    if (const std::string& from = config->model.from; !from.empty() && is_transformer(*config)) {
-      plan->sample ? require_model_at(from) : require_same_model(*config);
+    if (const std::string& from = config->model.from; !from.empty()) {
+      if (!is_transformer(*config)) {
+        checkpoint::newest(from, nullptr, "model.from");
+      } else {
+        plan->sample ? require_model_at(from) : require_same_model(*config);
+      }
     }
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     PlanMachine machine;

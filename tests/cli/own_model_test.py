@@ -86,14 +86,27 @@ class OwnProgram(Runs, program.CliTest):
         return json.loads(plan.stdout)["peak_bytes"]
 
     def look_further(self, done):
-        self.assertEqual(done.stdout.count("custom_program"), 0)
         command = json.loads((self.folder / "zero3/env.json").read_text())["command"]
         self.assertTrue(command.startswith("custom_program train --train.steps=60"), command)
         for arguments in (("report", self.folder / "killed"), ("checkpoint", "verify", self.folder / "killed"),
                           ("plan", "--fit", "--memory=64MiB", "--ranks=4"), ("plan", "--nodes=1,2", "--gpu=h100"),
-                          ("bench", "step", "--iterations=2"), ("bench", "scaling", "--iterations=2")):
+                          ("bench", "scaling", "--iterations=2")):
             done = self.run_program(*arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
+        step, = json.loads(self.run_program("bench", "step", "--iterations=2", "--train.micro_batch=7").stdout)["rows"]
+        self.assertEqual((step["name"], step["shape"]),
+                         ("adder", "adder blocks=2 width=96 experts=4 hidden=48 micro_batch=7 accum=1 seq=1"))
+        # Only its own program makes the model.
+        for arguments in (("sample", "--prompt=x"), ("eval", "--data=x"), ("checkpoint", "export", "--out=x")):
+            command = arguments[:-1] if arguments[0] == "checkpoint" else arguments[:1]
+            checkpoint = (self.folder / "zero3",) if arguments[0] == "checkpoint" else ("--checkpoint", self.folder / "zero3")
+            done = program.run(*command, *checkpoint, arguments[-1])
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn('model: expected a description of a transformer, found family "adder"\n', done.stderr)
+        begun = self.run_program("train", *PROGRAM_KEYS, f"--model.from={self.folder / 'zero3'}", "--model.freeze=pair.*",
+                                 f"--run.dir={self.folder / 'begun'}")
+        self.assertIn(f"initial weights from {self.folder / 'zero3'}", begun.stdout, begun.stderr)
+        self.assertLess(self.numbers("begun")[1][0], self.numbers("zero3")[STEPS][0] * 1.1)
         changed = self.run_program("train", *PROGRAM_KEYS, "--model.experts=5", f"--run.dir={self.folder / 'zero3'}")
         self.assertIn("model.experts: 4 there, 5 now", changed.stderr)
         self.assertEqual(changed.returncode, 2)
@@ -106,7 +119,11 @@ class OwnProgram(Runs, program.CliTest):
             ("plan", "--model.layers=2"): "[config] unknown key model.layers (from the command line)",
             ("sample", "--checkpoint=x"): "[usage] unknown command sample",
             ("bench", "kernels"): "[usage] unknown command kernels: expected one of comm, step, scaling, recorder, compare",
-            ("plan", "--sample"): "[config] model.family: expected a transformer, got adder",
+            ("plan", "--sample"): "[usage] unknown option --sample",
+            ("train", "--data.documents=mask"):
+                "[config] data.documents: expected cross with batches of the program's own, got mask (from the command line)",
+            ("plan", "--train.eval_every=5"):
+                "[config] train.eval_every: expected 0 with a model whose batches are not token ids [8, 1], got 5",
         }
         for arguments, error in refused.items():
             self.assert_error(self.run_program(*arguments), 2, error)

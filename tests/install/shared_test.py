@@ -41,8 +41,8 @@ class Shared(unittest.TestCase):
         for name in ("lt::cli(", "lt::Trainer::train(", "lt::Engine::step(", "lt::nn::Gpt2::Gpt2(", "typeinfo for lt::UsageError"):
             self.assertIn(name, shown)
         # Private parts of the library, and what is compiled into it.
-        for name in ("lt::Run::", "lt::config::", "lt::bench::", "lt::launch::", "nlohmann", "CLI::", "toml", "fmt::v"):
-            found = [symbol for symbol in symbols if re.match(rf"(\w+ (name )?for )?{name}", symbol)]
+        for name in ("lt::Run::", "lt::config::", "lt::bench::", "lt::launch::", "lt::kernels::", "nlohmann", "CLI::", "toml", "fmt::v"):
+            found = [symbol for symbol in symbols if re.match(rf"([\w -]+ (for|to) )?(void )?{name}", symbol)]
             self.assertEqual(found, [])
 
     def test_the_examples_link_and_run_with_it(self):

@@ -1,6 +1,7 @@
 // The table of a program's models: which keys it makes, their values, and tables that contradict themselves.
 #include "libtrain/train/model_table.h"
 
+#include <cmath>
 #include <memory>
 
 #include "libtrain/train/config.h"
@@ -74,6 +75,12 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
   CHECK(!lt::flatten(config).contains("model.layers"));
   CHECK_FALSE(lt::is_transformer(config));
 
+  ModelRow failing = row("own");
+  failing.make = [](const lt::ModelValues&) -> std::unique_ptr<lt::nn::Model> { throw std::runtime_error("no room"); };
+  const lt::Config fails = load_config("", {}, table({.rows = {failing}}));
+  CHECK(refusal([&] { lt::make_model(lt::resolve(fails, lt::DeviceType::cpu)); }).message ==
+        "model.family=own: no room");
+
   CHECK(message_of({{"model.width", "65"}}, models) ==
         "model.width: expected an integer from 4 to 64, got \"65\" (from the command line)");
   CHECK(message_of({{"model.depth", "-1"}}, models) ==
@@ -95,18 +102,38 @@ TEST_CASE("rows stand beside each other and beside transformers") {
   CHECK_FALSE(lt::is_transformer(own));
   CHECK(dynamic_cast<const Nothing&>(*lt::make_model(lt::resolve(own, lt::DeviceType::cpu))).shape.width == 12);
   CHECK(contradiction(*models) == "");
+  // Keys of the model that is not chosen are refused, and not written.
+  const auto refused = [&](const std::vector<std::pair<std::string, std::string>>& keys) {
+    return refusal([&] { lt::resolve(load_config("", keys, models), lt::DeviceType::cpu); }).message;
+  };
+  CHECK(refused({{"model.family", "a"}, {"model.layers", "2"}}) ==
+        "model.layers: expected a key of the model, which is model.family=a (from the command line)");
+  CHECK(refused({{"model.family", "llama"}, {"model.cells", "2"}}) ==
+        "model.cells: expected a key of the model, which is a transformer (from the command line)");
+  CHECK(!lt::flatten(own).contains("model.layers"));
+  CHECK(lt::flatten(lt::config_from_toml(lt::to_toml(own), "again", models)) == lt::flatten(own));
   CHECK(contradiction({.rows = {row("a"), row("b")}}) == "");
 }
 
 TEST_CASE("a table that contradicts itself is refused by the row's name") {
   CHECK(contradiction({.rows = {row("a"), row("a")}}) == "row \"a\": name: expected one that no other family has");
-  CHECK(contradiction({.rows = {row("gpt2")}, .transformers = true}) ==
-        "row \"gpt2\": name: expected one that no other family has");
+  CHECK(contradiction({}) == "expected a row or transformers, found none");
+  CHECK(contradiction({.rows = {row("gpt2")}}) == "row \"gpt2\": name: expected one that no other family has");
   CHECK(contradiction({.rows = {row("a")}, .transformers = true}) ==
         "row \"a\": field width: model.width is a key already");
   ModelRow other = row("b");
   other.fields[0].fallback = lt::Size{9};
-  CHECK(contradiction({.rows = {row("a"), other}}) == "row \"b\": field width: differs from another of this name");
+  CHECK(contradiction({.rows = {row("a"), other}}) == "row \"b\": field width: differs from that of another row");
+  other.fields = {other.fields[0], other.fields[0]};
+  CHECK(contradiction({.rows = {other}}) == "row \"b\": field width: given twice");
+  other.fields = {{"width", lt::Size{3}, "width", 4}};
+  CHECK(contradiction({.rows = {other}}) ==
+        "row \"b\": model.width: expected an integer of at least 4, got 3 (its default)");
+  other.fields = {{"noise", 2.0, "noise", -HUGE_VAL, 1}};
+  CHECK(contradiction({.rows = {other}}) ==
+        "row \"b\": model.noise: expected a number of at most 1, got 2.0 (its default)");
+  other.fields[0].choices = {"a"};
+  CHECK(contradiction({.rows = {other}}) == "row \"b\": field noise: choices are for texts");
   other.fields[0].name = "Width";
   CHECK(contradiction({.rows = {other}}) ==
         "row \"b\": field \"Width\": expected a name of lower-case letters, digits and _");

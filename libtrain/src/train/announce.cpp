@@ -18,13 +18,13 @@ namespace {
 // What a resumed run does differently from the run that wrote the checkpoint, a line each.
 std::vector<std::string> changes_since(const checkpoint::Loaded& checkpoint, const Run& run) {
   const Config& config = run.config;
+  if (checkpoint.state.config.empty()) return {};
   Config earlier;
   try {
     earlier = config_from_toml(checkpoint.state.config, checkpoint.folder, config.models);
-  } catch (const UsageError&) {  // of a program with other keys
+  } catch (const UsageError&) {  // checkpoint.resume names a checkpoint of a program with other keys
     return {};
   }
-  if (checkpoint.state.config.empty()) return {};
   std::vector<std::string> lines;
   const BatchShape shape = run.engine->batch_shape();
   const Size samples = earlier.train.micro_batch * earlier.train.accum * checkpoint::read_world_size(checkpoint.folder);

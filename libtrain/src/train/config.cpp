@@ -152,6 +152,12 @@ std::vector<ConfigKey> config_keys(const Models& models) {
   return made;
 }
 
+const ModelRow* own_row(const Config& config) {
+  const auto& rows = config.models->rows;
+  const auto found = std::ranges::find(rows, config.model.family, &ModelRow::name);
+  return found == rows.end() ? nullptr : &*found;
+}
+
 Config default_config(const Models& models) {
   Config config;
   config.models = models;
@@ -180,6 +186,7 @@ Config config_from_toml(const std::string& text, const std::string& source, cons
 std::string to_toml(const Config& config) {
   std::string text, section;
   for (const Key& key : schema(*config.models)) {
+    if (!is_of_model(key, config)) continue;
     if (key.section != section) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section = key.section);
     // data.epochs stands in place of train.steps, and a file that gives both is refused.
     const bool follows = config.data.epochs > 0 && key.full_name() == "train.steps";
@@ -192,7 +199,9 @@ std::string to_toml(const Config& config) {
 
 std::map<std::string, std::string> flatten(const Config& config) {
   std::map<std::string, std::string> values;
-  for (const Key& key : schema(*config.models)) values.emplace(key.full_name(), toml_text(config, key));
+  for (const Key& key : schema(*config.models)) {
+    if (is_of_model(key, config)) values.emplace(key.full_name(), toml_text(config, key));
+  }
   return values;
 }
 

@@ -203,9 +203,19 @@ std::vector<Key> schema(const ModelTable& models) {
 // clang-format on
 #undef LT_KEY
 
-std::set<std::string> built_in_families(const ModelTable& models) {
-  const auto names = family_names({.transformers = models.transformers});
+std::set<std::string> built_in_families() {
+  const auto names = family_names({.transformers = true});
   return {names.begin(), names.end()};
+}
+
+bool is_of_model(const Key& key, const Config& config) {
+  const ModelTable& models = *config.models;
+  if (key.section != "model" || key.name == "family" || key.name == "from" || key.name == "freeze") return true;
+  const ModelRow* const row = own_row(config);
+  const auto has = [&](const ModelRow& of) {
+    return std::ranges::find(of.fields, key.name, &ModelField::name) != of.fields.end();
+  };
+  return row != nullptr ? has(*row) : std::ranges::none_of(models.rows, has);
 }
 
 }  // namespace lt::config

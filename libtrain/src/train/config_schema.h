@@ -52,9 +52,12 @@ struct Key {
 
 // In the order of `--help` and of the TOML text. The keys of a section are adjacent. `models` must outlive them.
 std::vector<Key> schema(const ModelTable& models);
-// The values of model.family that no row of the program adds.
-std::set<std::string> built_in_families(const ModelTable& models);
+// The families of transformers.
+std::set<std::string> built_in_families();
+// Whether the key belongs to the model that the configuration chooses. Other sections belong to every model.
+bool is_of_model(const Key& key, const Config& config);
 
+Value value_of(const ModelValue& value);
 // Throws UsageError: "<key>: expected <the rule's text>, got <value> (<source>)".
 void assign(Config& config, const Key& key, const Value& value, const std::string& source);
 std::string toml_text(const Config& config, const Key& key);

@@ -32,7 +32,7 @@ constexpr bool is_integer = std::is_same_v<T, Size> || std::is_same_v<T, std::ui
 template <class T>
 std::int64_t highest_of(const Rule& rule) {
   constexpr std::int64_t kHighest = std::is_same_v<T, Size> ? kMaxCount : kMaxSeed;
-  return rule.high < static_cast<double>(kHighest) ? static_cast<std::int64_t>(rule.high) : kHighest;
+  return rule.high < static_cast<double>(kHighest) ? static_cast<std::int64_t>(std::max(rule.high, -1.0)) : kHighest;
 }
 
 std::string in_quotes(std::string_view text) {
@@ -178,7 +178,9 @@ std::string expected(const Rule& rule) {
   } else if constexpr (std::is_same_v<T, std::uint64_t>) {
     return fmt::format("an integer from 0 to {}", kMaxSeed);
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (std::isinf(rule.low)) return "a number";
+    if (std::isinf(rule.low) && std::isinf(rule.high)) return "a number";
+    if (std::isinf(rule.low))
+      return fmt::format("a number {} {}", rule.without_high ? "below" : "of at most", rule.high);
     if (std::isinf(rule.high))
       return fmt::format("a number {} {}", rule.without_low ? "above" : "of at least", rule.low);
     return fmt::format("a number in {}{}, {}{}", rule.without_low ? '(' : '[', rule.low, rule.high,
@@ -213,6 +215,10 @@ std::string expected(const Rule& rule, const Value& value) {
 }
 
 }  // namespace
+
+Value value_of(const ModelValue& value) {
+  return std::visit([](const auto& given) { return Value(given); }, value);
+}
 
 void assign(Config& config, const Key& key, const Value& value, const std::string& source) {
   std::visit(

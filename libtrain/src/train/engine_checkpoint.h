@@ -16,8 +16,8 @@ namespace lt {
 // What a checkpoint of the engine holds: the whole shard map, or of a model with adapters their part alone.
 ShardMap saved_state(const Engine& engine);
 
-// The model's description in checkpoints and plans, for `ltrain sample` and `export`: a JSON object. It is empty for a
-// model that is no transformer, which only its own program can read.
+// The transformer's description in checkpoints and plans, for `ltrain sample` and `export`: a JSON object. It is empty
+// for another model, which only its own program can read.
 std::string model_description(const nn::Model& model, Size seq);
 
 // The part of a run's state that the engine knows: ids, step, data position, loss scale.

@@ -16,11 +16,6 @@
 namespace lt {
 namespace {
 
-const ModelRow* find_row(const ModelTable& models, const std::string& name) {
-  const auto found = std::ranges::find(models.rows, name, &ModelRow::name);
-  return found == models.rows.end() ? nullptr : &*found;
-}
-
 [[noreturn]] void refuse(const ModelRow& row, const std::string& what) {
   throw UsageError("models", fmt::format("row \"{}\": {}", row.name, what));
 }
@@ -30,19 +25,47 @@ bool is_name(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, may_stand);
 }
 
+// A configuration that is written must read back.
+void require_valid_fallback(const ModelRow& row, const ModelField& field) {
+  const bool is_text = std::holds_alternative<std::string>(field.fallback);
+  if (!is_text && !field.choices.empty()) refuse(row, fmt::format("field {}: choices are for texts", field.name));
+  const ModelTable alone{.rows = {{.name = row.name, .fields = {field}, .make = row.make}}};
+  Config config = default_config(std::make_shared<const ModelTable>(alone));
+  try {
+    for (const config::Key& key : config::schema(*config.models)) {
+      if (key.name == field.name) config::assign(config, key, config::value_of(field.fallback), "its default");
+    }
+  } catch (const UsageError& error) {
+    refuse(row, error.what());
+  }
+}
+
+// Calls a function of the program. What is no error of the library is one of the configuration.
+template <class Function>
+auto call(const ModelRow& row, Function&& function) {
+  try {
+    return function();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw UsageError("config", fmt::format("model.family={}: {}", row.name, error.what()));
+  }
+}
+
 }  // namespace
 
 void require_valid(const ModelTable& models) {
-  // Without rows, the names that are taken: families and keys that every program has.
-  ModelTable without = models;
-  without.rows.clear();
-  std::set<std::string> families = config::built_in_families(models), keys = {"family"};
+  if (models.rows.empty() && !models.transformers) {
+    throw UsageError("models", "expected a row or transformers, found none");
+  }
+  std::set<std::string> families = config::built_in_families(), keys = {"family"};
+  const ModelTable without{.transformers = models.transformers};
   for (const config::Key& key : config::schema(without)) {
     if (key.section == "model") keys.emplace(key.name);
   }
   std::map<std::string, ModelField> fields;
   for (const ModelRow& row : models.rows) {
-    if (row.name.empty()) refuse(row, "name: expected a text, got none");
+    if (!is_name(row.name)) refuse(row, "name: expected lower-case letters, digits and _");
     if (!families.insert(row.name).second) refuse(row, "name: expected one that no other family has");
     if (!row.make) refuse(row, "make: expected a function, got none");
     std::set<std::string> own;
@@ -50,29 +73,45 @@ void require_valid(const ModelTable& models) {
       if (!is_name(field.name)) {
         refuse(row, fmt::format("field \"{}\": expected a name of lower-case letters, digits and _", field.name));
       }
-      if (keys.contains(field.name))
+      if (keys.contains(field.name)) {
         refuse(row, fmt::format("field {}: model.{} is a key already", field.name, field.name));
-      const auto [known, is_new] = fields.emplace(field.name, field);
-      if (!own.insert(field.name).second || (!is_new && !(known->second == field))) {
-        refuse(row, fmt::format("field {}: differs from another of this name", field.name));
       }
+      if (!own.insert(field.name).second) refuse(row, fmt::format("field {}: given twice", field.name));
+      const auto [known, is_new] = fields.emplace(field.name, field);
+      if (!is_new && !(known->second == field)) {
+        refuse(row, fmt::format("field {}: differs from that of another row", field.name));
+      }
+      require_valid_fallback(row, field);
     }
   }
 }
 
-const ModelRow* own_row(const Config& config) { return find_row(*config.models, config.model.family); }
-
 bool is_transformer(const Config& config) { return config.models->transformers && own_row(config) == nullptr; }
+
+void require_keys_of_model(const Config& config) {
+  for (const config::Key& key : config::schema(*config.models)) {
+    if (!config.origins.contains(key.full_name()) || config::is_of_model(key, config)) continue;
+    const ModelRow* const row = own_row(config);
+    throw UsageError("config", fmt::format("{}: expected a key of the model, which is {}", key.full_name(),
+                                           row != nullptr ? "model.family=" + row->name : "a transformer"));
+  }
+}
 
 std::unique_ptr<nn::Model> make_model(const Config& resolved) {
   const ModelRow* const row = own_row(resolved);
   if (row == nullptr) return nn::make_transformer(model_spec(resolved));
-  return row->make(resolved.model.own);
+  return call(*row, [&] { return row->make(resolved.model.own); });
+}
+
+bool has_own_batches(const Config& config) {
+  const ModelRow* const row = own_row(config);
+  return row != nullptr && row->batches;
 }
 
 std::unique_ptr<BatchSource> own_batches(const Config& resolved, const BatchShape& shape) {
-  const ModelRow* const row = own_row(resolved);
-  return row != nullptr && row->batches ? row->batches(resolved.model.own, shape) : nullptr;
+  if (!has_own_batches(resolved)) return nullptr;
+  const ModelRow& row = *own_row(resolved);
+  return call(row, [&] { return row.batches(resolved.model.own, shape); });
 }
 
 std::string model_name(const Config& resolved) {

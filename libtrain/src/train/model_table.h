@@ -9,14 +9,15 @@
 
 namespace lt {
 
-// Throws UsageError if names clash.
+// Throws UsageError for an empty table, names that clash, and fields whose default is not valid.
 void require_valid(const ModelTable& models);
 
-// The program's row that model.family names; null for a transformer, and for a model that no row describes.
-const ModelRow* own_row(const Config& config);
 bool is_transformer(const Config& config);
+// Throws UsageError for a key of [model] that a layer set and the chosen model does not have.
+void require_keys_of_model(const Config& config);
 
-// The training batches of the row; null: those of token files.
+// Whether the row has training batches of its own, and these batches; null: those of token files.
+bool has_own_batches(const Config& config);
 std::unique_ptr<BatchSource> own_batches(const Config& resolved, const BatchShape& shape);
 
 // A short name: the row's, or that of nn::model_name().

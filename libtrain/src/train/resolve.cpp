@@ -66,8 +66,12 @@ nn::TransformerSpec spec_of(const Config& config) {
 
 // Fills in the section [model] and the length of samples.
 void fill_in_model(Config& config) {
+  require_keys_of_model(config);
   if (!is_transformer(config)) {
     config.train.seq = std::max<Size>(config.train.seq, 1);
+    if (has_own_batches(config) && config.data.documents == "mask") {
+      throw UsageError("config", "data.documents: expected cross with batches of the program's own, got mask");
+    }
     return;
   }
   const std::string& from = config.model.from;

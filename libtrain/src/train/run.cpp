@@ -126,6 +126,9 @@ void Run::open_data() {
   if (batches != nullptr && !sources.empty()) {
     throw UsageError("config", name_of_data(config) + ": expected none beside the program's own batches, got some");
   }
+  if (batches != nullptr && config.data.documents == "mask") {
+    throw UsageError("config", "data.documents: expected cross with batches of the program's own, got mask");
+  }
   if (batches == nullptr && sources.empty() && train.steps > 0) {
     const std::string& from = config.model.from;
     const bool has_tokenizer = !from.empty() && std::filesystem::exists(from + "/tokenizer.json");

@@ -64,7 +64,9 @@ std::string config_hash(const Config& resolved) {
                              std::ranges::any_of(nn::spec_fields(), [&](const nn::SpecField& field) {
                                return is_left_open(field) && key == fmt::format("model.{}", field.name);
                              });
-    if (decides_the_run(key) && !(may_be_open && value == unset.at(key))) text += key + "=" + value + "\n";
+    const auto fallback = unset.find(key);
+    if (decides_the_run(key) && !(may_be_open && fallback != unset.end() && value == fallback->second))
+      text += key + "=" + value + "\n";
   }
   return fmt::format("{:016x}", derive_key(0, text));
 }

@@ -6,10 +6,10 @@
 
 namespace LT_API lt {
 
-// For main(), which returns its result: the commands, keys, log lines, files and exit codes of `ltrain`, for the models
-// of the table. `ltrain` is this call with `.transformers = true`. Without transformers the commands that only they
-// have are left out: sample, eval, `bench kernels` and `bench rates`. A table whose rows contradict each other is a
-// usage error.
+// For main(), which returns its result: the program `ltrain` for the models of the table, with its keys, log lines,
+// files and exit codes. `ltrain` is this call with `.transformers = true`. Without transformers a program has not the
+// commands that need one: sample, eval, `plan --sample`, `bench kernels`, `bench rates`, `checkpoint export` and
+// `checkpoint import`. A table whose rows contradict each other is a usage error.
 int cli(int argc, char** argv, ModelTable models);
 
 }  // namespace lt

@@ -17,7 +17,7 @@
 
 namespace LT_API lt {
 
-// What every model has, however it is made.
+// The keys of [model] that do not depend on the model.
 struct WeightsConfig {
   std::string from = {};                 // initial weights: a checkpoint, or for a transformer a Hugging Face folder
   std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
@@ -123,7 +123,8 @@ struct Config {
   WatchdogConfig watchdog;
   RunConfig run;
 
-  Models models = transformer_models();        // which keys [model] has
+  // Which keys [model] has. Configurations of other tables come from default_config() and load_config().
+  Models models = transformer_models();
   std::map<std::string, std::string> origins;  // by key that a layer set, for errors: "from run.toml:3"
 };
 
@@ -136,8 +137,10 @@ struct ConfigKey {
 };
 std::vector<ConfigKey> config_keys(const Models& models = transformer_models());
 
-// The configuration without layers.
+// All keys at their defaults.
 Config default_config(const Models& models);
+// The program's row that model.family names; null for a transformer, and for a model that no row describes.
+const ModelRow* own_row(const Config& config);
 // Builds a configuration from its layers. `file` may be empty; `command_line` holds ("section.key", "value") pairs in
 // the order given. Throws UsageError (component "config") for an unknown key (with the nearest valid one), a wrong type
 // or value, or broken TOML (file and line). Every layer is checked, even if a later one overrides it.

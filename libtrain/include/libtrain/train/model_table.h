@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -32,12 +33,13 @@ struct ModelField {
   bool operator==(const ModelField&) const = default;
 };
 
-// A model of the program's own. What `make` and `batches` throw is reported as an error of the configuration is.
+// A model of the program's own. An exception of `make` or `batches` that is no lt::Error becomes a UsageError.
 struct ModelRow {
   std::string name;  // the value of model.family that chooses it
   std::vector<ModelField> fields;
   std::function<std::unique_ptr<nn::Model>(const ModelValues&)> make;
-  // This rank's training batches; empty: those of data.train. Evaluation reads data.val in either case.
+  // This rank's training batches; empty: those of data.train. Evaluation reads the token files of data.val in either
+  // case.
   std::function<std::unique_ptr<BatchSource>(const ModelValues&, const BatchShape&)> batches = {};
 };
 
@@ -59,8 +61,11 @@ template <class S>
 class MemberField {
  public:
   template <class T>
-  MemberField(std::string name, T S::*member, std::string help, double low = -std::numeric_limits<double>::infinity(),
-              double high = std::numeric_limits<double>::infinity())
+  requires std::is_same_v<T, bool> || std::is_same_v<T, Size> || std::is_same_v<T, double> ||
+      std::is_same_v<T, std::string>
+      MemberField(std::string name, T S::*member, std::string help,
+                  double low = -std::numeric_limits<double>::infinity(),
+                  double high = std::numeric_limits<double>::infinity())
       : field_{std::move(name), ModelValue(S().*member), std::move(help), low, high},
         fill_([member](S& made, const ModelValue& value) { made.*member = std::get<T>(value); }) {}
   MemberField(std::string name, std::string S::*member, std::string help, std::vector<std::string> choices)

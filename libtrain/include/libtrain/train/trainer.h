@@ -15,8 +15,8 @@
 
 namespace LT_API lt {
 
-// The sections of a configuration, of the model only what the program does not make. docs/configuration.md explains
-// every key.
+// The sections of a configuration. [model] has only `from` and `freeze`, because the program makes the model.
+// docs/configuration.md explains every key.
 struct TrainerOptions {
   WeightsConfig model = {};
   DataConfig data = {};  // its files are read unless the program has batches of its own; data.val in either case
