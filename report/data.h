@@ -127,6 +127,9 @@ double config_number(const RunData& run, const std::string& key);
 bool on_gpu(const RunData& run);
 // The value without TOML's quotes; "–" if it is missing or empty.
 std::string config_text(const RunData& run, const std::string& key);
+// The program that plans the run by its configuration: ltrain, or the one with a row for the model. Empty for a model
+// that no key describes.
+std::string planning_program(const RunData& run);
 
 // Whether the rows hold the activities of all ranks, not only those of rank 0.
 bool has_breakdown_over_ranks(const std::vector<const StepRow*>& steps);

@@ -39,10 +39,11 @@ struct Evidence {
   }
   // " ltrain plan --config RUN/config.toml --ranks 2 --train.dtype=bf16 says how much memory that takes."
   std::string plan_with(const std::string& setting) const {
-    if (run.config.empty() || !(run.ranks > 0)) return {};
+    const std::string program = planning_program(run);
+    if (run.config.empty() || !(run.ranks > 0) || program.empty()) return {};
     const bool plain = run.directory.find_first_of(" '\"\\$") == std::string::npos;
-    return fmt::format(" ltrain plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says how much memory that takes.",
-                       plain ? "" : "'", run.directory, whole_text(run.ranks), setting);
+    return fmt::format(" {4} plan --config {0}{1}/config.toml{0} --ranks {2} --{3} says how much memory that takes.",
+                       plain ? "" : "'", run.directory, whole_text(run.ranks), setting, program);
   }
   bool has_room(double share) const { return headroom.free_share() > share; }  // false if unknown
   std::string setting(const char* key) const { return fmt::format("{} is {}", key, config_text(run, key)); }

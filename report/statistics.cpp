@@ -170,6 +170,13 @@ std::string config_text(const RunData& run, const std::string& key) {
   return text.empty() ? "–" : text;
 }
 
+std::string planning_program(const RunData& run) {
+  if (!run.config.contains("model.family")) return run.config.contains("model.from") ? "" : "ltrain";
+  if (run.config.contains("model.preset")) return "ltrain";
+  const auto command = std::ranges::find(run.environment, "command", &std::pair<std::string, std::string>::first);
+  return command == run.environment.end() ? "" : command->second.substr(0, command->second.find(' '));
+}
+
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps) {
   std::vector<CommRow> rows;
   for (const StepRow* step : steps) {

@@ -190,6 +190,13 @@ TEST_CASE("findings: recomputation is advised against where memory is left alone
                "but a rank uses 1.00 GiB of 4.00 GiB, its share of the host's memory. Try parallel.recompute=none, or "
                "selective, which recomputes only what is cheap. ltrain plan --config /runs/a/config.toml --ranks 1 "
                "--parallel.recompute=none says how much memory that takes."));
+  // Another program has a row for the model, or made it without keys.
+  run.config["model.from"] = "\"\"";
+  CHECK(!contains(text_of(run, "recompute"), "plan --config"));
+  run.config["model.family"] = "\"adder\"";
+  run.environment.emplace_back("command", "custom_program train --train.steps=2");
+  CHECK(contains(text_of(run, "recompute"), " custom_program plan --config /runs/a/config.toml"));
+  run.environment.pop_back();
   for (auto& step : run.steps) step.memory_peak_bytes = 3.9 * kGiB;
   CHECK(kinds(run) == Kinds{"compute"});
   run.environment.clear();  // nothing is known of the memory
