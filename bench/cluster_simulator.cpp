@@ -10,8 +10,6 @@
 namespace lt::bench {
 namespace {
 
-constexpr double kSliceBytes = 512 << 10;  // at most, as NCCL's buffers hold
-
 // A message that is ready to leave its rank.
 struct Message {
   double ready_us;

@@ -1,6 +1,9 @@
 // The simulator of a cluster: rings whose time is known, and a step of a hand-made schedule.
 #include "bench/cluster_simulator.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "test_main/catch.h"
 
 using namespace lt;
@@ -72,4 +75,27 @@ TEST_CASE("cluster: a step waits for collectives, and works more slowly beside t
   const SimulatedStep hidden = step(10);
   CHECK(hidden.exposed_ms == 0);
   CHECK(hidden.total_ms == Approx(10 + collective_ms * (1 - speed)).epsilon(1e-6));
+}
+
+TEST_CASE("cluster: the planner's collectives agree with the simulated rings", "[bench]") {
+  const auto differs = [](const DeviceModel& device, int ranks, int on_node, Size bytes) {
+    const GroupPlacement group{std::min(ranks, on_node), std::max(1, ranks / on_node)};
+    const double planned_ms = collective_cost(device, group, {bytes, ranks, 1}).ms;
+    const RingTime ring = simulate_ring(device, {ranks, group.smallest_share, static_cast<double>(bytes)});
+    return std::abs(planned_ms / (ring.ms + device.collective_us * 1e-3) - 1);
+  };
+  // The difference is of rings that wait for each other at the ports inside a node.
+  constexpr double kWaitsOfRings = 0.05;
+  for (const char* const name : {"h100", "a100"}) {
+    const DeviceModel& device = find_device_model(name);
+    for (const int on_node : {1, 4, 8}) {
+      for (const int ranks : {8, 16, 64, 256, 1024}) {
+        for (const Size bytes : {100'000, 3'000'000, 100'000'000, 500'000'000}) {
+          CAPTURE(name, on_node, ranks, bytes);
+          CHECK(differs(device, ranks, on_node, bytes) < kWaitsOfRings);
+        }
+      }
+      CHECK(differs(device, 16384, on_node, 10'000'000) < kWaitsOfRings);
+    }
+  }
 }

@@ -54,30 +54,42 @@ TEST_CASE("estimate: a collective costs the slower of its links", "[estimate]") 
   };
   // Sent 30 MB of 40 MB in all. Four ranks on one node: 30 MB at 10 GB/s.
   CHECK(cost({4, 4}, {30'000'000, 4, 1}).ms == Approx(3).epsilon(kTolerance));
-  // Two nodes of two: half of it all comes from outside, through two cards.
+  // Two nodes of two: each of two rings sends half of it through its card, and the other half inside the node.
   const CollectiveCost two = cost({4, 2}, {30'000'000, 4, 1});
-  CHECK(two.ms == Approx(10).epsilon(kTolerance));
+  CHECK(two.ms == Approx(15).epsilon(kTolerance));
+  CHECK(two.local_ms == Approx(1.5).epsilon(kTolerance));
   CHECK(two.over_network);
-  // One rank of each node: three quarters through one card.
+  // One rank of each node: all of it through one card.
   CHECK(cost({8, 2}, {30'000'000, 4, 2}).ms == Approx(30).epsilon(kTolerance));
-  // Three and one: the one takes three quarters through its card.
+  CHECK(cost({8, 2}, {30'000'000, 4, 2}).local_ms == 0);
+  // Three and one: one ring, through the card of the one; the three pass all of it on inside their node.
   CHECK(cost({4, 3}, {30'000'000, 4, 1}).ms == Approx(30).epsilon(kTolerance));
+  CHECK(cost({4, 3}, {30'000'000, 4, 1}).local_ms == Approx(3).epsilon(kTolerance));
   CHECK(cost({1, 2}, {0, 1, 1}).ms == 0);
-  // The hops of a long ring are those of its further nodes, also where the link inside the node is the slower one.
-  DeviceModel hops = device;
-  hops.local_hop_us = 10, hops.network_hop_us = 20, hops.network_gb_s = 100;
-  const auto hopping = [&](int ranks) {
-    const NodeLayout layout{ranks, 2};
-    return collective_cost(hops, place_groups(layout, ranks, 1), {300'000, ranks, 1});
-  };
-  CHECK_FALSE(hopping(2).over_network);
-  CHECK(hopping(2).ms == Approx(0.03 + 0.01).epsilon(kTolerance));
-  CHECK(hopping(8).over_network);
-  CHECK(hopping(8).ms == Approx(0.03 + 3 * 0.02 + 4 * 0.01).epsilon(kTolerance));
   // Each round has a start of its own.
   const DeviceModel& h100 = find_device_model("h100");
   const GroupPlacement node{8, 1};
   CHECK(collective_cost(h100, node, {0, 8, 1, 2}).ms == 2 * collective_cost(h100, node, {0, 8, 1}).ms);
+}
+
+TEST_CASE("estimate: the hops of a ring hide behind its transfer, or the transfer behind them", "[estimate]") {
+  DeviceModel device = round_figures(true);
+  device.local_hop_us = 10, device.network_hop_us = 20, device.network_gb_s = 100;
+  const auto cost = [&](int ranks, Size bytes) {
+    return collective_cost(device, place_groups({ranks, 2}, ranks, 1), {bytes, ranks, 1});
+  };
+  // One node: 30 us at 10 GB/s, or half as much for each of two rings; the last message arrives a hop later.
+  CHECK(cost(2, 300'000).ms == Approx(0.03 + 0.01).epsilon(kTolerance));
+  CHECK_FALSE(cost(2, 300'000).over_network);
+  // Four nodes. The transfer takes longer than seven hops: half of 30 MB at 10 GB/s, and a last hop between nodes.
+  CHECK(cost(8, 30'000'000).ms == Approx(1.5 + 0.02).epsilon(kTolerance));
+  CHECK_FALSE(cost(8, 30'000'000).over_network);  // the link inside a node is the slower one
+  // The hops take longer: four between nodes and three inside, each with the transfer of its message of 10 kB.
+  CHECK(cost(8, 2 * 7 * 10'000).ms == Approx(4 * (0.02 + 0.0001) + 3 * (0.01 + 0.001)).epsilon(kTolerance));
+  CHECK(cost(8, 2 * 7 * 10'000).over_network);
+  // A chunk of 1 MiB goes in two slices, and each hop takes the transfer of one.
+  device.local_hop_us = 1000;
+  CHECK(cost(8, 2 * 7 << 20).ms == Approx(4 * (0.02 + 0.00524288) + 3 * (1 + 0.0524288)).epsilon(kTolerance));
 }
 
 TEST_CASE("estimate: the clock advances by work, and by what it hides too little of", "[estimate]") {

@@ -12,52 +12,68 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
-bool overlap(const Lifetime& a, const Lifetime& b) { return a.begin < b.end && b.begin < a.end; }
+// A block in the arena: its bytes [first, last) and its life.
+struct Place {
+  Size first, last;
+  std::int64_t begin, end;
+  bool operator<(const Place& other) const { return std::pair(first, last) < std::pair(other.first, other.last); }
+};
+
+bool live_together(const Place& place, const Lifetime& entry) {
+  return entry.begin < place.end && place.begin < entry.end;
+}
 
 // The placed blocks in buckets of time. Blocks that live at the same time as a given one are found without searching
 // all others.
 class Placed {
  public:
-  explicit Placed(const std::vector<Lifetime>& lifetimes) : lifetimes_(lifetimes) {
+  explicit Placed(const std::vector<Lifetime>& lifetimes) {
     std::int64_t end = 1;
     for (const Lifetime& entry : lifetimes) end = std::max(end, entry.end);
-    width_ = std::max<std::int64_t>(1, end / kBuckets + 1);
-    covered_.resize(kBuckets + 1);
-    begun_.resize(kBuckets + 1);
+    const auto count = std::max<std::int64_t>(kFewestBuckets, static_cast<std::int64_t>(lifetimes.size()) / kInBucket);
+    width_ = end / count + 1;
+    covered_.resize(static_cast<std::size_t>(count) + 1);
+    begun_.resize(static_cast<std::size_t>(count) + 1);
   }
 
-  void add(std::size_t index, Size offset) {
-    const auto [first, last] = buckets(lifetimes_[index]);
-    begun_[first].push_back({index, offset});
-    for (std::size_t b = first; b <= last; ++b) covered_[b].push_back({index, offset});
+  void add(const Lifetime& entry, Size offset) {
+    const Place place{offset, offset + entry.bytes, entry.begin, entry.end};
+    const auto [first, last] = buckets(entry);
+    begun_[first].push_back(place);
+    for (std::size_t b = first; b <= last; ++b) {
+      covered_[b].insert(std::upper_bound(covered_[b].begin(), covered_[b].end(), place), place);
+    }
   }
 
-  // The ranges [begin, end) in bytes of all placed blocks that live at the same time as `entry`, sorted by begin.
-  void neighbours(const Lifetime& entry, std::vector<std::pair<Size, Size>>& ranges) const {
-    ranges.clear();
+  // All placed blocks that live at the same time as `entry`, sorted by their bytes.
+  void neighbours(const Lifetime& entry, std::vector<Place>& found) const {
+    found.clear();
     const auto add_from = [&](const std::vector<Place>& places) {
-      for (const auto& [index, offset] : places) {
-        if (overlap(entry, lifetimes_[index])) ranges.emplace_back(offset, offset + lifetimes_[index].bytes);
+      for (const Place& place : places) {
+        if (live_together(place, entry)) found.push_back(place);
       }
     };
     const auto [first, last] = buckets(entry);
     add_from(covered_[first]);
+    const auto sorted = static_cast<std::ptrdiff_t>(found.size());
     for (std::size_t b = first + 1; b <= last; ++b) add_from(begun_[b]);
-    std::sort(ranges.begin(), ranges.end());
+    std::sort(found.begin() + sorted, found.end());
+    std::inplace_merge(found.begin(), found.begin() + sorted, found.end());
   }
 
  private:
-  using Place = std::pair<std::size_t, Size>;  // index, offset
-  static constexpr std::int64_t kBuckets = 256;
+  // Buckets grow in number with the blocks, or a short block of a step of many micro-batches would have to be compared
+  // with ever more others.
+  static constexpr std::int64_t kFewestBuckets = 256, kInBucket = 32;
 
   // The first and last bucket in which `entry` lives.
   std::pair<std::size_t, std::size_t> buckets(const Lifetime& entry) const {
     return {static_cast<std::size_t>(entry.begin / width_), static_cast<std::size_t>((entry.end - 1) / width_)};
   }
 
-  const std::vector<Lifetime>& lifetimes_;
   std::int64_t width_;
-  std::vector<std::vector<Place>> covered_, begun_;  // by bucket: blocks that live in it, and blocks that begin in it
+  // By bucket: blocks that live in it, sorted by their bytes, and blocks that begin in it.
+  std::vector<std::vector<Place>> covered_, begun_;
 };
 
 enum class Gap { lowest, smallest };
@@ -66,23 +82,23 @@ Packing place(const std::vector<Lifetime>& lifetimes, const Order& order, Gap wa
   Packing packing;
   packing.offsets.resize(lifetimes.size());
   Placed placed(lifetimes);
-  std::vector<std::pair<Size, Size>> ranges;
+  std::vector<Place> neighbours;
   for (const std::size_t index : order) {
     const Size bytes = lifetimes[index].bytes;
-    placed.neighbours(lifetimes[index], ranges);
+    placed.neighbours(lifetimes[index], neighbours);
     Size top = 0, best = -1, best_gap = 0;
-    for (const auto& [begin, end] : ranges) {
-      const Size gap = begin - top;
+    for (const Place& place : neighbours) {
+      const Size gap = place.first - top;
       if (gap >= bytes && (best < 0 || gap < best_gap)) {
         best = top, best_gap = gap;
         if (wanted == Gap::lowest) break;
       }
-      top = std::max(top, end);
+      top = std::max(top, place.last);
     }
     if (best < 0) best = top;
     packing.offsets[index] = best;
     packing.bytes = std::max(packing.bytes, best + bytes);
-    placed.add(index, best);
+    placed.add(lifetimes[index], best);
   }
   return packing;
 }

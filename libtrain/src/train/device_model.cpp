@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <iterator>
 #include <string>
 
@@ -68,17 +69,25 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride) {
 
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape) {
   if (shape.ranks < 2) return {};
-  const double ranks = shape.ranks, share = group.smallest_share;
-  const double sent = static_cast<double>(shape.bytes), whole = sent * ranks / (ranks - 1);
-  const double local_s = group.nodes < shape.ranks ? sent / (device.local_gb_s * 1e9) : 0;
-  const double network_s = whole * (1 - share / ranks) / (share * device.network_gb_s * 1e9);
-  // A ring within one node would have the first of these hops; it has the others because it goes through several.
-  const double node_hops_us = (ranks / group.nodes - 1) * device.local_hop_us;
-  const double hops_us = (group.nodes - 1) * device.network_hop_us + (ranks - group.nodes) * device.local_hop_us;
-  const double start_ms = shape.rounds * (device.collective_us + hops_us) / 1e3;
-  const double local_us = local_s * 1e6 + shape.rounds * node_hops_us;
-  const double network_us = network_s * 1e6 + shape.rounds * (hops_us - node_hops_us);
-  return {start_ms + std::max(local_s, network_s) * 1e3, local_s * 1e3, network_us > local_us};
+  const double ranks = shape.ranks, share = group.smallest_share, nodes = group.nodes;
+  const double sent = static_cast<double>(shape.bytes) / shape.rounds, chunk = sent / (ranks - 1) / share;
+  const double slice = chunk / std::max(1.0, std::ceil(chunk / kSliceBytes));
+  const auto us = [](double bytes, double gb_s) { return bytes / gb_s * 1e-3; };
+
+  // One ring of `share` leaves an even node at each of its ranks, so a port inside the node serves all but one.
+  const bool leaves_everywhere = nodes > 1 && share * nodes == ranks;
+  const double local_us = us(leaves_everywhere ? sent * (share - 1) / share : sent, device.local_gb_s);
+  const double network_us = nodes > 1 ? us(sent / share, device.network_gb_s) : 0;
+  const double last_hop_us = nodes > 1 ? device.network_hop_us : device.local_hop_us;
+
+  // The longest way begins with a hop to another node. The whole ring has as many of these as nodes.
+  const double network_hops = nodes > 1 ? std::min(nodes, ranks - 1) : 0;
+  const double way_us = network_hops * (device.network_hop_us + us(slice, device.network_gb_s)) +
+                        (ranks - 1 - network_hops) * (device.local_hop_us + us(slice, device.local_gb_s));
+
+  const double once_us = device.collective_us + std::max(std::max(local_us, network_us) + last_hop_us, way_us);
+  return {shape.rounds * once_us / 1e3, shape.rounds * local_us / 1e3,
+          nodes > 1 && std::max(network_us, way_us) > local_us};
 }
 
 }  // namespace lt

@@ -21,7 +21,7 @@ struct DeviceModel {
   // Send rate of one rank inside its node, and to other nodes if each rank has its own network card.
   double local_gb_s, network_gb_s;
   double collective_us;                 // latency to start a collective
-  double local_hop_us, network_hop_us;  // each hop of a ring adds one of them
+  double local_hop_us, network_hop_us;  // from one rank of a ring to the next
   int ranks_per_node;
   double memory_mib;  // as the driver reports it; 0: any amount, for a CPU
   bool overlaps;      // collectives run while the rank computes
@@ -55,12 +55,21 @@ struct GroupPlacement {
 };
 GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride);
 
-// The cost of a collective over a ring of the group's ranks, which is how NCCL and MPI run large ones. Traffic inside
-// nodes and between them overlaps, so the slower link decides. The latencies of all hops add up.
+// The most that a ring sends in one message, as NCCL's buffers hold. Longer chunks go in slices.
+inline constexpr double kSliceBytes = 512 << 10;
+
+// The cost of a collective over rings, which is how NCCL and MPI run large ones. A group has as many rings as ranks on
+// a node; each leaves the node through the network card of another rank and carries an equal part of the data, in ranks
+// - 1 rounds of one chunk a rank. A slice is sent on when it has arrived, whatever other slices do, so the hops of one
+// hide behind the transfer of others. A collective ends when both are done:
+// - the slower link, inside the node or between nodes, has sent all of its bytes, and the last of them arrived a hop
+//   later;
+// - the slice with the longest way has made its ranks - 1 hops, each with its own transfer.
+// bench_cluster compares this with a simulation of the single messages.
 struct CollectiveCost {
   double ms = 0;
   double local_ms = 0;        // of these, the transfer inside nodes
-  bool over_network = false;  // the network is the slower link, with the hops that the group's further nodes add
+  bool over_network = false;  // the network, or the length of a ring over several nodes, decides
 };
 CollectiveCost collective_cost(const DeviceModel& device, const GroupPlacement& group, const CollectiveShape& shape);
 
