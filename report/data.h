@@ -65,6 +65,7 @@ struct Start {
   double step = kMissing, ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing,
          parameters = kMissing;
   std::vector<std::pair<std::string, double>> ledger = {};  // bytes
+  std::string model = {};                                   // as the program calls it
   Settings settings = {};
 };
 
@@ -85,6 +86,7 @@ struct RunData {
   std::vector<Segment> segments;     // ascending; speed and memory describe the last one
   // Read from the last start that has steps, and its ledger.
   double ranks = kMissing, predicted_peak_bytes = kMissing, flops_per_token = kMissing, parameters = kMissing;
+  std::string model;
   std::vector<std::pair<std::string, double>> ledger;            // bytes
   std::map<std::string, std::string> config;                     // "section.key" to TOML text
   std::vector<std::pair<std::string, std::string>> environment;  // env.json, nested names joined by dots

@@ -15,9 +15,17 @@
 namespace lt::report {
 namespace {
 
-// The settings that determine the work per token. If the configuration lacks the shape, the preset stands for it.
+// The settings that determine the work per token. If the configuration lacks the shape, the preset stands for it. Of a
+// model that is no transformer that is every key.
 std::string work_of(const RunData& run) {
   std::string text;
+  if (!run.config.contains("model.preset")) {
+    text = run.model + " ";
+    for (const auto& [key, value] : run.config) {
+      if (key.starts_with("model.") && key != "model.from") text += value + " ";
+    }
+    return text + config_text(run, "train.seq");
+  }
   for (const char* key : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn",
                           "model.vocab", "train.seq"}) {
     text += config_text(run, key) + " ";

@@ -126,6 +126,7 @@ Start start_of(const Event& event, const Json& o, int number_of_start, const Pla
   for (const auto& [key, value] : event.fields) {
     const auto same = [&key = key](const Setting& setting) { return key == setting.field; };
     if (std::any_of(std::begin(kSettings), std::end(kSettings), same)) start.settings.emplace(key, value);
+    if (key == "model") start.model = value;
   }
   return start;
 }

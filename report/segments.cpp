@@ -59,6 +59,7 @@ void divide_into_segments(RunData& run) {
   run.predicted_peak_bytes = last->predicted_peak_bytes;
   run.flops_per_token = last->flops_per_token;
   run.parameters = last->parameters;
+  run.model = last->model;
   run.ledger = last->ledger;
 }
 

@@ -51,8 +51,8 @@ std::string model_of(const RunData& run) {
   bool whole = true;  // all numbers of the shape are known
   for (const nn::SpecField& field : nn::spec_fields()) whole = read_field(run, field, spec) && whole;
   if (!whole || spec.family.empty()) {
-    const std::string name = config_text(run, "model.preset");
-    return name == "–" ? config_text(run, "model.family") : name;
+    if (const std::string preset = config_text(run, "model.preset"); preset != "–") return preset;
+    return run.model.empty() ? config_text(run, "model.family") : run.model;
   }
   const std::string shape = fmt::format("{}, {} layers x width {}", spec.family, spec.layers, spec.width);
   const nn::Preset* preset = nn::preset_of(spec);

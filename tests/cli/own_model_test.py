@@ -62,6 +62,8 @@ class OwnTrainer(Runs, program.CliTest):
     def look_further(self, done):
         self.assertIn(f"last loss {self.numbers('zero3')[STEPS][0]:.4f}", done.stdout)
         report = program.run("report", self.folder / "killed")
+        page = (self.folder / "killed/report.html").read_text()
+        self.assertIn("adder 2 mixtures", page)
         self.assertEqual(report.returncode, 0, report.stderr)
 
     def test_options_of_a_program_are_checked_as_keys_are(self):

@@ -129,6 +129,7 @@ void announce(Run& run, const std::string& command) {
                  {"version", version()},
                  {"commit", commit()},
                  {"ranks", run.world.size()},
+                 {"model", run.model.facts(config.train.seq).name},
                  {"strategy", config.parallel.strategy},
                  {"shard_size", config.parallel.shard_size},
                  {"recompute", config.parallel.recompute},

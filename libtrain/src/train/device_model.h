@@ -59,8 +59,8 @@ GroupPlacement place_groups(const NodeLayout& layout, int ranks, int stride);
 inline constexpr double kSliceBytes = 512 << 10;
 
 // The cost of a collective over rings, which is how NCCL and MPI run large ones. A group has as many rings as ranks on
-// a node; each leaves the node through the network card of another rank and carries an equal part of the data, in ranks
-// - 1 rounds of one chunk a rank. A slice is sent on when it has arrived, whatever other slices do, so the hops of one
+// a node. Each leaves the node through the network card of another rank and carries an equal part of the data, a chunk
+// a rank in each of ranks - 1 rounds. A slice is sent on when it has arrived, whatever others do, so the hops of one
 // hide behind the transfer of others. A collective ends when both are done:
 // - the slower link, inside the node or between nodes, has sent all of its bytes, and the last of them arrived a hop
 //   later;
