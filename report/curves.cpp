@@ -106,26 +106,26 @@ void add_losses(LineChart& chart, const RunData& run, const Axis& axis) {
 
 std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
   const bool one = runs.size() == 1;
-  std::vector<LineChart> loss, eval;
+  std::vector<LineChart> loss, eval, norm, rate;
   for (const Axis& axis : axes_of(runs)) {
     loss.push_back({one ? "Loss" : "Training loss", axis.label, "nats per token", {}});
     eval.push_back({"Evaluation loss", axis.label, "nats per token", {}});
+    norm.push_back({"Gradient norm", axis.label, "before clipping", {}});
+    rate.push_back({"Learning rate", axis.label, "", {}});
     if (one) add_losses(loss.back(), *runs[0], axis);
-    for (const RunData* run : one ? std::vector<const RunData*>{} : runs) {
+    for (const RunData* run : runs) {
+      norm.back().series.push_back(curve(*run, one ? "gradient norm" : run->name, axis, &StepRow::grad_norm, true));
+      rate.back().series.push_back(curve(*run, one ? "learning rate" : run->name, axis, &StepRow::lr, false));
+      if (one) continue;
       loss.back().series.push_back(curve(*run, run->name, axis, &StepRow::loss, true));
       eval.back().series.push_back(evaluations(*run, run->name, axis));
     }
   }
-  LineChart norm{"Gradient norm", kSteps.label, "before clipping", {}}, rate{"Learning rate", kSteps.label, "", {}};
-  for (const RunData* run : runs) {
-    norm.series.push_back(curve(*run, one ? "gradient norm" : run->name, kSteps, &StepRow::grad_norm, true));
-    rate.series.push_back(curve(*run, one ? "learning rate" : run->name, kSteps, &StepRow::lr, false));
-  }
   const std::string note = smoothing_note(runs);
   return {{loss[0].title, figure(loss, note)},
           {eval[0].title, figure(eval)},
-          {norm.title, figure(std::vector{norm}, note)},
-          {rate.title, figure(rate)}};
+          {norm[0].title, figure(norm, note)},
+          {rate[0].title, figure(rate)}};
 }
 
 std::vector<Figure> loss_figures(const RunData& run) {
