@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
@@ -94,16 +93,16 @@ std::string model_to_json(const nn::TransformerSpec& spec, Size seq) {
 }
 
 ModelDescription model_from_json(const std::string& text) {
-  const auto refuse_own = [](const std::string& found) {
-    throw DataError("checkpoint", "manifest.json: model: expected a description of a transformer, found " + found,
-                    "checkpoints that a program of your own saved are loaded and exported by that program");
-  };
-  if (text.empty() || text == "{}") refuse_own("none");
+  constexpr const char* kOwn = "checkpoints that a program of your own saved are loaded and exported by that program";
+  if (text.empty() || text == "{}") {
+    throw DataError("checkpoint", "manifest.json: model: expected a description of a transformer, found none", kOwn);
+  }
   try {
     const Fields json = Fields::parse(text);
-    const std::string family = json.at("family").get<std::string>();
-    if (std::ranges::find(nn::families(), family, &nn::ModelFamily::name) == nn::families().end()) {
-      refuse_own("family \"" + family + "\"");
+    try {
+      nn::find_family(json.at("family").get<std::string>());
+    } catch (const UsageError& error) {
+      throw DataError("checkpoint", std::string("manifest.json: ") + error.what(), kOwn);
     }
     ModelDescription description;
     for (const nn::SpecField& field : nn::spec_fields()) {

@@ -104,7 +104,7 @@ class OwnProgram(Runs, program.CliTest):
             checkpoint = (self.folder / "zero3",) if arguments[0] == "checkpoint" else ("--checkpoint", self.folder / "zero3")
             done = program.run(*command, *checkpoint, arguments[-1])
             self.assertEqual(done.returncode, 3, done.stderr)
-            self.assertIn('model: expected a description of a transformer, found family "adder"\n', done.stderr)
+            self.assertRegex(done.stderr, r'manifest.json: model.family: expected one of gpt2, .*, got "adder"\nhint: checkpoints that a program')
         begun = self.run_program("train", *PROGRAM_KEYS, f"--model.from={self.folder / 'zero3'}", "--model.freeze=pair.*",
                                  f"--run.dir={self.folder / 'begun'}")
         self.assertIn(f"initial weights from {self.folder / 'zero3'}", begun.stdout, begun.stderr)

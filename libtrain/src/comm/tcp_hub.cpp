@@ -84,8 +84,7 @@ class HubExchange final : public TcpExchange {
   }
 
   void wake() {
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(wake_.get(), &one, sizeof one));
+    ::eventfd_write(wake_.get(), 1);
   }
 
   void serve() {
@@ -119,8 +118,8 @@ class HubExchange final : public TcpExchange {
 
   // Takes the frames that this process itself sends.
   void take_own() {
-    std::uint64_t unused = 0;
-    static_cast<void>(::read(wake_.get(), &unused, sizeof unused));
+    eventfd_t count = 0;
+    ::eventfd_read(wake_.get(), &count);
     std::vector<Frame> frames;
     bool leaves = false;
     {
