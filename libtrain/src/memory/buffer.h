@@ -34,7 +34,8 @@ class AllocationScope {
   const ContextMemberScope<&Context::blocks_device> device_;
 };
 
-// The ledger does not count Buffers that this thread makes during the scope. For rehearsals, which take no memory.
+// The ledger does not count Buffers that this thread makes during the scope. For rehearsals, which take no memory, and
+// for what a module keeps on the host beside the training.
 class UncountedMemoryScope {
  private:
   const ContextMemberScope<&Context::counts_memory> counts_{false};

@@ -10,8 +10,8 @@
 #include "libtrain/kernels/random.h"
 #include "libtrain/memory/memory.h"
 #include "libtrain/tensor/autograd.h"
+#include "memory/buffer.h"
 #include "tensor/dispatch.h"
-#include "tensor/host_memory.h"
 
 namespace lt::nn {
 
@@ -44,9 +44,8 @@ Buffer::Buffer(std::string name, const Tensor& values) : name_(std::move(name)) 
     throw UsageError("nn", "buffer " + name_ + ": expected values on the CPU, got " +
                                (values.defined() ? "a tensor on " + to_string(values.device()) : "none"));
   }
-  const Size elements = values.elements();
-  values_ = tensor_over(host_memory(kCpu, elements * dtype_bytes(values.dtype())), elements, values.dtype())
-                .view(values.shape());
+  const UncountedMemoryScope uncounted;
+  values_ = Tensor::empty(values.shape(), values.dtype(), kCpu);
   copy(values_, values);
 }
 
