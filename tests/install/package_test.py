@@ -1,4 +1,4 @@
-"""Installs the library of a build tree into a folder and builds README's program against that folder alone."""
+"""Installs the library of a build tree into a folder and builds the documents' programs against that folder alone."""
 
 import argparse
 import json
@@ -25,9 +25,9 @@ def run(*command, cwd=None, **environment):
     return done.stdout
 
 
-def readme(language, holds):
-    """The block of README in that language that holds these words."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", (SOURCE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+def printed(page, language, holds):
+    """The block of a page in that language that holds these words."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", (SOURCE / page).read_text(), re.MULTILINE | re.DOTALL)
     return next(block for block in blocks if holds in block)
 
 
@@ -43,7 +43,7 @@ class Package(unittest.TestCase):
         cls.package, = cls.prefix.glob("lib*/**/cmake/libtrain")
         cls.project = cls.folder / "project"
         cls.project.mkdir()
-        (cls.project / "my_training.cpp").write_text(readme("cpp", "int main"))
+        (cls.project / "my_training.cpp").write_text(printed("README.md", "cpp", "int main"))
 
     def train(self, program):
         """Runs the program on made-up tokens, as a run of 100 steps."""
@@ -59,6 +59,11 @@ class Package(unittest.TestCase):
         self.assertLess(losses[-1], 2.0)
         self.assertTrue((runs / "runs/first/checkpoints/step-00000100").is_dir())
 
+    def compile(self, source, program):
+        pkg_config = {"PKG_CONFIG_PATH": str(self.package.parents[1] / "pkgconfig")}
+        flags = shlex.split(run("pkg-config", "--cflags", "--libs", "libtrain", **pkg_config))
+        run(options.compiler, source, "-o", program, *flags)
+
     def assert_refused(self, message, languages, where):
         """A project in these languages that looks for the package `where` does not configure, with this message."""
         project = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
@@ -68,7 +73,7 @@ class Package(unittest.TestCase):
             run(options.cmake, "-S", project, "-B", project / "build", where)
 
     def test_readmes_program_builds_by_find_package(self):
-        lists = readme("cmake", "add_subdirectory(libtrain)")
+        lists = printed("README.md", "cmake", "add_subdirectory(libtrain)")
         (self.project / "CMakeLists.txt").write_text(lists.replace("add_subdirectory(libtrain)", "find_package(libtrain 0.1 REQUIRED)"))
         build = self.folder / "build"
         run(options.cmake, "-S", self.project, "-B", build, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={options.compiler}",
@@ -77,11 +82,21 @@ class Package(unittest.TestCase):
         self.train(build / "my_training")
 
     def test_readmes_program_builds_by_pkg_config(self):
-        pkg_config = {"PKG_CONFIG_PATH": str(self.package.parents[1] / "pkgconfig")}
-        flags = shlex.split(run("pkg-config", "--cflags", "--libs", "libtrain", **pkg_config))
         program = self.folder / "by_pkg_config"
-        run(options.compiler, self.project / "my_training.cpp", "-o", program, *flags)
+        self.compile(self.project / "my_training.cpp", program)
         self.train(program)
+
+    def test_the_program_of_own_models_builds_and_learns(self):
+        (self.project / "parity.cpp").write_text(printed("docs/own-models.md", "cpp", "int main"))
+        folder = self.folder / "parity"
+        (folder / "build").mkdir(parents=True)
+        self.compile(self.project / "parity.cpp", folder / "build/parity")
+        commands = printed("docs/own-models.md", "sh", "build/parity train")
+        self.assertEqual(commands.count("mpirun -n 2 "), 1)
+        done = run("bash", "-ec", commands.replace("mpirun -n 2 ", ""), cwd=folder, OMP_NUM_THREADS="1")
+        for line in ("--model.bits", "memory of a rank at its peak", "done: 500 steps"):
+            self.assertIn(line, done)
+        self.assertRegex(done, r"step   500/500 \| loss 0\.00")
 
     def test_a_project_without_c_is_told_what_it_needs(self):
         self.assert_refused(r"libtrain needs a project with the languages C and CXX", "CXX",
