@@ -12,9 +12,10 @@ _options = None
 
 
 def clean_environment(changes=None):
-    """The environment without variables of launchers and of the configuration, with one thread per process. Waiting
-    ranks yield, because another test may run beside them."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
+    """The environment without variables of launchers and of the configuration, with one thread per process. What Open MPI
+    needs on this machine stays. Waiting ranks yield, because another test may run beside them."""
+    clean = {k: v for k, v in os.environ.items()
+             if k.startswith("OMPI_MCA_") or not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
     return {**clean, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
 
 

@@ -43,7 +43,8 @@ class Bench:
         self.finished(self.start("prepare", "--input", text, "--out", self.folder / "data"))
 
     def environment(self, **changes):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
+        clean = {k: v for k, v in os.environ.items()
+                 if k.startswith("OMPI_MCA_") or not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
         return {**clean, "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
 
     def start(self, *arguments, fault=None, mark="", preload=None, restart=None):
