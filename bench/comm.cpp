@@ -170,7 +170,7 @@ double bus_factor(CollectiveOp op, int ranks) {
 
 Json measure_collectives(const World& world, const CommOptions& options) {
   if (world.size() < 2) {
-    throw UsageError("bench", "comm: expected at least two ranks, got 1", "mpirun -n 2 ltrain bench comm");
+    throw UsageError("bench", "comm: expected at least two ranks, got 1", "start it under mpirun -n 2");
   }
   collectively(world.group(), [&] {
     require_device(options.device);

@@ -33,9 +33,9 @@ void require_parameters(const Manifest& manifest, const std::vector<ParameterInf
   std::unordered_map<std::string, Shape> saved;
   for (const auto& [name, shape] : manifest.parameters) saved.emplace(name, shape);
   const auto fail = [](const std::string& name, const std::string& expected, const std::string& found) {
-    throw DataError(
-        "checkpoint", fmt::format("manifest.json: parameter {}: expected {}, found {}", name, expected, found),
-        "the checkpoint is of another model; model.* of its configuration is in `ltrain checkpoint inspect`");
+    throw DataError("checkpoint",
+                    fmt::format("manifest.json: parameter {}: expected {}, found {}", name, expected, found),
+                    "the checkpoint is of another model; model.* of its configuration is in `checkpoint inspect`");
   };
   for (const auto& [name, shape] : model) {
     const auto found = saved.find(name);

@@ -87,9 +87,9 @@ void add_micro_batch(Findings& findings, const Evidence& e) {
         e.setting("train.accum"), larger);
   } else {
     text +=
-        " Larger micro-batches make longer matrix products, which processors compute faster; ltrain bench step "
-        "measures "
-        "by how much. They also mean more tokens per step, which changes training: adjust the learning rate and the "
+        " Larger micro-batches make longer matrix products, which processors compute faster; the command bench step "
+        "measures by how much. They also mean more tokens per step, which changes training: adjust the learning rate "
+        "and the "
         "number of steps to the batch.";
   }
   findings.push_back({"micro_batch", 0, "Small micro-batches although memory is left", text});
@@ -113,7 +113,7 @@ void add_compute(Findings& findings, const Evidence& e) {
   if (e.summary.dtype == "f32") {
     text +=
         " With train.dtype=bf16 activations take half the memory, and matrix products are faster if the processor has "
-        "instructions for bf16; ltrain bench step measures both.";
+        "instructions for bf16; the command bench step measures both.";
   }
   const double waits = e.share(e.costs.communication() + e.costs.straggler);
   const bool hidden = waits < 0.1, alone = e.run.ranks == 1;

@@ -25,7 +25,8 @@ constexpr const char* kCollectivesExplained =
     "gradient norm. Sent counts the bytes that this rank sends. In flight is the time from the start of a call to its "
     "completion, and exposed is the time that computation waited for it. Calls overlap each other and computation, so "
     "times in flight may add up to more than the step. Bus bandwidth is sent bytes / time in flight, in GB/s (10^9 "
-    "bytes). It is what the transfers achieved beside computation, not the limit of the link, which ltrain bench comm "
+    "bytes). It is what the transfers achieved beside computation, not the limit of the link, which the command bench "
+    "comm "
     "measures. Transfers that share processors with computation also slow it; that counts as computation.";
 
 // Splits the exposed time by cause. costs_of() has subtracted the part that a late rank explains from gather and

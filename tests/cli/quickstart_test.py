@@ -1,4 +1,4 @@
-"""Tests which GPUs launch/quickstart.sh trains on."""
+"""Tests which GPUs launch/quickstart.sh trains on, and in which dtype on a processor."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ class Quickstart(program.CliTest):
         """Compute capabilities of the GPUs that the script finds while nvidia-smi lists three."""
         tool = self.write("nvidia-smi", "#!/bin/sh\nprintf '0, GPU-aaaa-1, 9.0\\n1, GPU-bbbb-2, 8.0\\n2, GPU-bbcc-3, 12.0\\n'\n")
         tool.chmod(0o755)
-        function = re.search(r"^visible_gpus\(\) \{.*?^\}", SCRIPT.read_text(), re.MULTILINE | re.DOTALL).group()
+        function = re.search(r"^visible_gpus\(\) \{.*?^\}", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)[0]
         environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         if devices is not None:
@@ -30,6 +30,15 @@ class Quickstart(program.CliTest):
                                   ("2,0", ["12.0", "9.0"]), ("GPU-bbcc", ["12.0"]), ("1,-1,0", ["8.0"]), ("0,7,1", ["9.0"])):
             with self.subTest(devices=devices):
                 self.assertEqual(self.visible(devices), expected)
+
+    def test_a_processor_trains_in_bf16_where_it_multiplies_that(self):
+        function = re.search(r"^multiplies_bf16\(\) .*", SCRIPT.read_text(), re.MULTILINE)[0]
+        for flags, expected in (("fma avx2 avx512f", 1), ("avx512f avx512_bf16 sha_ni", 0), ("amx_bf16 amx_tile", 0),
+                                ("avx512_bf16_not_really", 1)):
+            with self.subTest(flags=flags):
+                cpuinfo = self.write("cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n")
+                done = subprocess.run(["bash", "-c", f"{function}\nmultiplies_bf16 {cpuinfo}"], timeout=60)
+                self.assertEqual(done.returncode, expected)
 
 
 if __name__ == "__main__":

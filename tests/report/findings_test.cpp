@@ -108,7 +108,7 @@ TEST_CASE("findings: computation", "[report]") {
       "Computation. Forward takes 30.0 ms, backward 65.0 ms: together 95.0 of 100.0 ms per step (95%). A rank reaches "
       "409.6 GFLOP/s, without recomputation; the processor's peak is unknown. With train.dtype=bf16 activations take "
       "half "
-      "the memory, and matrix products are faster if the processor has instructions for bf16; ltrain bench step "
+      "the memory, and matrix products are faster if the processor has instructions for bf16; the command bench step "
       "measures "
       "both. Only 1.0% of a step is spent waiting for other ranks or for transfers. More ranks on more processors "
       "would "

@@ -109,8 +109,7 @@ void Run::require_memory(Device device) const {
         hint);
   };
   constexpr const char* kSmaller =
-      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; ltrain plan says what each "
-      "takes";
+      "a smaller train.micro_batch, --parallel.strategy=zero3, --parallel.recompute=full; `plan` says what each takes";
   if (device.type == DeviceType::cpu) {
     return require("this host", ranks, system_memory_bytes(kCpu), plan.peak_bytes + plan.host_bytes, kSmaller);
   }
