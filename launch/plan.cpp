@@ -76,15 +76,17 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   add_link("--network", plan->network, "what a rank sends to other nodes", "GB/S");
   add_link("--hop", plan->hop, "a hop of a ring inside a node", "US");
   add_link("--network-hop", plan->network_hop, "a hop of a ring between nodes", "US");
-  app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time; with --nodes the curve")
-      ->option_text("FILE")
-      ->excludes(fit);
+  auto* svg =
+      app.add_option("--svg", plan->svg, "draw the arena of a step: its blocks over time; with --nodes the curve")
+          ->option_text("FILE")
+          ->excludes(fit);
   if (models->transformers) {
     auto* sample =
         app.add_flag("--sample", plan->sample,
                      fmt::format("plan `{} sample` instead, with prompts of train.seq tokens", models->program))
             ->excludes(fit)
-            ->excludes(nodes);
+            ->excludes(nodes)
+            ->excludes(svg);
     app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
         ->check(integer_from(1))
         ->option_text("N = 1")

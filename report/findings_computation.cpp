@@ -102,7 +102,7 @@ void add_compute(Findings& findings, const Evidence& e) {
       "Forward takes {:.1f} ms, backward {:.1f} ms{}: together {}).", e.costs.forward, e.costs.backward,
       e.costs.recompute > 0 ? fmt::format(", recomputation {:.1f} ms", e.costs.recompute) : "", e.of_step(ms));
   const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
-  if (std::isfinite(speed)) {
+  if (speed > 0) {  // a model of the program's own may not know its FLOPs
     text += fmt::format(" A rank reaches {:.1f} GFLOP/s, without recomputation{}.", speed / 1e9,
                         std::isfinite(e.summary.mfu) ? "" : "; the processor's peak is unknown");
   }

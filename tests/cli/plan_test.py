@@ -85,6 +85,8 @@ class Plan(TrainingTest):
         self.assert_error(program.run("plan", "--svg", self.folder / "no" / "a.svg"), 2, "[usage] --svg: expected a file in an "
                           f"existing folder, got {self.folder}/no/a.svg")
         self.assert_error(program.run("plan", "--svg", ""), 2, "[usage] --svg: expected the name of a file, got none")
+        self.assert_error(program.run("plan", "--sample", "--svg", drawing), 2, "[usage] --svg excludes --sample",
+                          "ltrain plan --help")
         self.assertEqual((fit["device"], fit["dtype"], fit["model"]["family"]), ("h100", "bf16", "gpt2"))
         self.assertIn("times as many a second", program.run("plan", "--gpu", "h100", "--model.preset=llama-1b").stdout)
         self.assertIn("most of it the optimizer's", program.run("plan", "--gpu", "h100", "--model.preset=gpt2-124m",

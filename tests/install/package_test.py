@@ -94,7 +94,8 @@ class Package(unittest.TestCase):
         commands = printed("docs/own-models.md", "sh", "build/parity train")
         self.assertEqual(commands.count("mpirun -n 2 "), 1)
         done = run("bash", "-ec", commands.replace("mpirun -n 2 ", ""), cwd=folder, OMP_NUM_THREADS="1")
-        for line in ("--model.bits", "memory of a rank at its peak", "done: 500 steps"):
+        for line in ("--model.bits", "parity; zero3", "1.15k parameters, 64 tokens a step on 2 ranks", "model: parity, 1.15k parameters",
+                     "done: 500 steps"):
             self.assertIn(line, done)
         self.assertRegex(done, r"step   500/500 \| loss 0\.00")
 

@@ -116,6 +116,8 @@ TEST_CASE("findings: computation", "[report]") {
       "ranks.");
   for (auto& step : run.steps) step.mfu = 0.41;
   CHECK(contains(text_of(run, "compute"), "MFU is 41.0%"));
+  run.flops_per_token = 0;  // a model that does not say
+  CHECK(!contains(text_of(run, "compute"), "GFLOP/s"));
   CHECK(contains(text_of(run_of({kEven}), "compute"), "More ranks on more processors would"));
 }
 

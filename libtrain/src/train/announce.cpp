@@ -8,6 +8,7 @@
 #include "libtrain/error.h"
 #include "libtrain/version.h"
 #include "record/short_text.h"
+#include "train/model_table.h"
 #include "train/plan_text.h"
 #include "train/run.h"
 #include "train/training_data.h"
@@ -66,7 +67,7 @@ void announce(Run& run, const std::string& command) {
       device.type == DeviceType::cuda ? cuda::name(device.index) : to_string(device));
   say("threads: {} a rank ({})", run.world.threads().count, run.world.threads().reason);
   say("model: {}, {} parameters, of which a rank holds {} and optimizer state of {}; {} tokens a step",
-      run.model.facts(config.train.seq).name, short_count(static_cast<double>(plan.parameters)),
+      facts_of(run.model, config).name, short_count(static_cast<double>(plan.parameters)),
       short_count(plan.parameters_held), short_count(plan.parameters_optimized), plan.tokens_per_step);
   say("strategy: {}{}, recompute {}, {}{}; memory predicted {:.3f} GiB per rank", config.parallel.strategy,
       config.parallel.shard_size > 0 && config.parallel.shard_size < run.world.size()
@@ -129,7 +130,7 @@ void announce(Run& run, const std::string& command) {
                  {"version", version()},
                  {"commit", commit()},
                  {"ranks", run.world.size()},
-                 {"model", run.model.facts(config.train.seq).name},
+                 {"model", facts_of(run.model, config).name},
                  {"strategy", config.parallel.strategy},
                  {"shard_size", config.parallel.shard_size},
                  {"recompute", config.parallel.recompute},

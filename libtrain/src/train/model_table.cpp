@@ -118,6 +118,15 @@ std::string model_name(const Config& resolved) {
   return is_transformer(resolved) ? nn::model_name(model_spec(resolved)) : resolved.model.family;
 }
 
+nn::ModelFacts facts_of(const nn::Model& model, const Config& resolved) {
+  nn::ModelFacts facts = model.facts(resolved.train.seq);
+  const ModelRow* const row = own_row(resolved);
+  if (row == nullptr) return facts;
+  if (facts.name == nn::ModelFacts().name) facts.name = row->name;
+  if (facts.details == nn::ModelFacts().details) facts.details = facts.name;
+  return facts;
+}
+
 std::string model_description(const nn::Model& model, const Config& resolved) {
   const ModelRow* const row = own_row(resolved);
   if (row == nullptr) return model_description(model, resolved.train.seq);

@@ -195,8 +195,9 @@ std::string to_svg(const Plan& plan) { return arena_svg(plan.step_memory); }
 std::string to_text(const Plan& plan) {
   const auto size = [](double bytes) { return fmt::format(" {:>11}", bytes_text(bytes)); };
   std::string text = fmt::format("{}; {}, recompute {}, {}\n", plan.model, plan.strategy, plan.recompute, plan.dtype);
-  text += fmt::format("{} parameters, {} FLOP a token, {} tokens a step on {} rank{}\n\n",
-                      short_count(static_cast<double>(plan.parameters)), short_count(plan.flops_per_token),
+  text += fmt::format("{} parameters, {}{} tokens a step on {} rank{}\n\n",
+                      short_count(static_cast<double>(plan.parameters)),
+                      plan.flops_per_token > 0 ? short_count(plan.flops_per_token) + " FLOP a token, " : "",
                       plan.tokens_per_step, plan.ranks, plan.ranks == 1 ? "" : "s");
   text += "memory of a rank at its peak     by formula (state alone)\n";
   for (const MemoryOwner owner : owners_shown(plan.ledger)) {

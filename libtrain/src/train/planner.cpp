@@ -208,7 +208,7 @@ Plan plan_with(nn::Model& model, const Config& config, int ranks, const PlanMach
   });
   Engine& engine = *made;
   const BatchShape shape = engine.batch_shape();
-  const nn::ModelFacts facts = model.facts(shape.seq);
+  const nn::ModelFacts facts = facts_of(model, config);
   Plan plan;
   plan.ranks = ranks, plan.shard_size = config.parallel.shard_size, plan.dtype = config.train.dtype;
   plan.micro_batch = config.train.micro_batch, plan.accum = config.train.accum, plan.seq = config.train.seq;
