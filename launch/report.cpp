@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "command.h"
 #include "output_file.h"
@@ -49,14 +50,22 @@ Run set_up_report(CLI::App& app, const Models&) {
     const std::string by_default = one ? run_folder(o->runs.front()) + "/report.html" : "comparison.html";
     if (!o->out.empty()) require_output("--out", o->out);
     const std::string out = o->out.empty() ? by_default : o->out;
-    if (o->follow) {  // before the path is printed: from then on a signal ends it with a whole page
+    auto print_path = [&, printed = false]() mutable {
+      if (std::exchange(printed, true)) return;
+      fmt::print("{}\n", out);
+      std::fflush(stdout);
+    };
+    if (o->follow) {
+      // From the moment that the path is printed there is a page, and a signal ends the command with a whole one.
       for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
+      follow_report(o->runs, out, [&](double seconds) {
+        print_path();
+        return wait_unless_stopped(seconds);
+      });
     } else {
       write_report(o->runs, out);
     }
-    fmt::print("{}\n", out);
-    std::fflush(stdout);
-    if (o->follow) follow_report(o->runs, out, wait_unless_stopped);
+    print_path();
     return ExitCode::ok;
   };
 }

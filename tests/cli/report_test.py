@@ -162,6 +162,8 @@ class Report(program.CliTest):
         rows = [line for line in lines if json.loads(line).get("event", "start") == "start"]
         metrics.write_text("".join(rows[:6]))  # start and 5 steps
         data = run / "report.live.js"
+        missing = program.run("report", "--follow", self.folder / "missing")
+        self.assertEqual((missing.returncode, missing.stdout), (3, ""))
         follower = program.started("report", "--follow", run)
         try:
             self.wait_for(data, "going on", "5 of 12")
