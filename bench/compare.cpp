@@ -14,13 +14,22 @@ namespace lt::bench {
 namespace {
 
 // Fields of `machine` that must be equal for times to be comparable.
-constexpr const char* kMachine[] = {"host",       "processor", "processors", "memory_bytes",    "ranks",
-                                    "built_with", "libraries", "driver",     "omp_num_threads", "threads_per_rank"};
+constexpr const char* kMachine[] = {"host",         "processor",       "processors",      "gpu",
+                                    "memory_bytes", "ranks",           "built_with",      "libraries",
+                                    "driver",       "omp_num_threads", "threads_per_rank"};
 
 void describe(const char* which, const ResultFile& result) {
   fmt::print("{}: {}\n   commit {}, {} warm-up, {} counted: {}\n", which, result.path(),
              short_text(result.machine("commit")), result.field("warmup").dump(), result.field("iterations").dump(),
              result.field("command").is_string() ? result.field("command").get<std::string>() : "unknown command");
+}
+
+// A processor's times say nothing of a GPU's, whatever the rows are called.
+void require_same_device(const ResultFile& a, const ResultFile& b) {
+  const Json left = a.field("device"), right = b.field("device");
+  if (left.is_null() || right.is_null() || left == right) return;
+  throw DataError("bench", fmt::format("{}: device: expected {} as in {}, got {}", b.path(), short_text(left), a.path(),
+                                       short_text(right)));
 }
 
 void warn_of_differences(const ResultFile& a, const ResultFile& b) {
@@ -114,6 +123,7 @@ Difference compare(const RowTimes& a, const RowTimes& b, double threshold) {
 ExitCode compare_results(const std::string& path_a, const std::string& path_b, double threshold) {
   const ResultFile a(path_a), b(path_b);
   const std::vector<Match> matches = rows_of_both(a, b);
+  require_same_device(a, b);
   describe("A", a);
   describe("B", b);
   std::fflush(stdout);

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "io/whole_file.h"
+#include "io/json_file.h"
 
 namespace lt::bench {
 namespace {
@@ -78,14 +78,10 @@ std::string MeasuredRow::name() const {
 }
 
 ResultFile::ResultFile(const std::string& path) : path_(path) {
-  try {
-    document_ = Json::parse(read_whole_file("bench", path));
-  } catch (const Json::parse_error& error) {
-    throw DataError("bench", fmt::format("{}: expected JSON, got something else at byte {}", path, error.byte));
-  }
+  document_ = read_json_file("bench", path);
   require(document_.is_object(), "the whole", "an object", document_);
   const Json schema = field("schema"), rows = field("rows");
-  require(schema.is_number_integer() && schema.get<int>() == kSchema, "schema", std::to_string(kSchema), schema);
+  require(schema.is_number_integer() && schema == kSchema, "schema", std::to_string(kSchema), schema);
   require(field("benchmark").is_string(), "benchmark", "a name", field("benchmark"));
   require(field("machine").is_object(), "machine", "an object", field("machine"));
   require(rows.is_array(), "rows", "an array", rows);

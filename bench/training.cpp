@@ -25,7 +25,11 @@ Batch random_batch(const nn::Model& model, const BatchShape& shape) {
   const Batch shapes = model.batch_on_meta(shape.samples(), shape.seq);
   const Size vocab = model.facts(shape.seq).vocab;
   if (vocab == 0 || shapes.inputs.dtype() != DType::i32 || shapes.targets.dtype() != DType::i32) {
-    throw UsageError("bench", "model: expected ids below a known vocabulary, or batches of the model's row");
+    throw UsageError(
+        "bench",
+        fmt::format("model: expected i32 ids below a known vocabulary, or batches of the model's row; its inputs "
+                    "are {}, its targets {}, its vocabulary {}",
+                    dtype_name(shapes.inputs.dtype()), dtype_name(shapes.targets.dtype()), vocab));
   }
   const auto tokens = [&](std::string_view name, const Tensor& like) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(like.elements()));
@@ -44,6 +48,11 @@ Batch first_batch(BatchSource* own, const nn::Model& model, const BatchShape& sh
   const MemoryScope owner(MemoryOwner::data);
   own->seek(0);
   return own->next();
+}
+
+StepOptions with_targets_of(const BatchSource* own, StepOptions options) {
+  options.ignored_targets = own != nullptr && own->has_ignored_targets();
+  return options;
 }
 
 std::string step_shape(const Config& config) {
@@ -105,9 +114,10 @@ double sum(const ActivityTimes& times) {
 
 Training::Training(const Config& config, const Group& group, const StepOptions& options)
     : model_(made_by_all(group, [&] { return make_model(config); })),
+      batches_(
+          made_by_all(group, [&] { return own_batches(config, batch_shape(config, group.rank(), group.size())); })),
       engine_(*model_, group_for(group, config, options.device), parallel_options(config), optimizers_of(config),
-              options),
-      batches_(made_by_all(group, [&] { return own_batches(config, engine_.batch_shape()); })),
+              with_targets_of(batches_.get(), options)),
       batch_(first_batch(batches_.get(), *model_, engine_.batch_shape())) {}
 
 std::vector<ActivityTimes> Training::time_steps(Size count) {

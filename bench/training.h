@@ -39,8 +39,8 @@ class Training {
 
  private:
   std::unique_ptr<nn::Model> model_;
-  Engine engine_;
   std::unique_ptr<BatchSource> batches_;  // of the model's row; null: generated tokens
+  Engine engine_;
   Batch batch_;
 };
 

@@ -85,7 +85,7 @@ void lock_patiently(const Descriptor& file, const fs::path& path) {
   while (!lock(file)) {
     if (std::chrono::steady_clock::now() > end) {
       throw DataError("checkpoint", path.string() + ": expected a copy of this start alone, another process writes it",
-                      "pgrep -af ltrain names ranks of an earlier start that were stopped");
+                      "ranks of an earlier start of this run may be stopped: end their processes");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

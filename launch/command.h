@@ -26,7 +26,7 @@ struct Invocation {
   std::string command_line;  // quoted for a shell
 };
 
-// Runs on every rank. Errors that all ranks share should come from collectively(); main() reports exceptions.
+// Runs on every rank. Errors that all ranks share should come from collectively(); run_program() reports exceptions.
 using Run = std::function<ExitCode(const Invocation&)>;
 
 struct Command {

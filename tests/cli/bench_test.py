@@ -206,6 +206,11 @@ class Bench(program.CliTest):
         self.assertIn("only in A: kernels kernel 0 N=1 f32\nonly in A: kernels kernel 1 N=1 f32\n"
                       "only in B: kernels kernel 1 N=1 f32 ranks=2\n", done.stdout)
 
+    def test_a_processor_is_not_compared_with_a_gpu(self):
+        a, b = (self.result(f"{device}.json", lambda result: result.update(device=device)) for device in ("cpu", "cuda"))
+        self.assert_error(self.compare(a, b), 3, f"[bench] {b}: device: expected cpu as in {a}, got cuda")
+        self.assertEqual(self.compare(a, a).returncode, 0)
+
     def test_compare_takes_what_a_measurement_wrote(self):
         self.bench("kernels", *SMALL, "--filter", "rope")
         done = self.compare(self.folder / "out.json", self.folder / "out.json")
@@ -231,6 +236,9 @@ class Bench(program.CliTest):
                           "a result is what `bench kernels|comm|rates|step|scaling|recorder --out FILE` writes")
         refused("{", "expected JSON, got something else at byte 2")
         refused("[1]", "the whole: expected an object, got [1]")
+        refused('{"schema": 1e999}', "expected numbers up to 1e308, got a larger one")
+        refused("[" * 300000 + "]" * 300000, "expected at most 32 levels, got 300000")
+        refused(lambda result: result.update(schema=(1 << 32) + 1), "schema: expected 1, got 4294967297")
         refused(without("schema"), "schema: expected 1, got nothing")
         refused(lambda result: result.update(schema=2), "schema: expected 1, got 2")
         refused(without("rows"), "rows: expected an array, got nothing")

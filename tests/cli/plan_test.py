@@ -159,7 +159,7 @@ class Plan(TrainingTest):
     def test_a_cluster_is_the_best_of_fit_for_each_number_of_nodes(self):
         model = ("--gpu", "h100", "--model.preset=gpt2-350m", "--train.dtype=bf16", "--ranks-per-node", 2)
         curve = self.folder / "curve.svg"
-        cluster = json.loads(program.run("plan", *model, "--nodes", "1,4", "--memory", "20GiB", "--svg", curve, "--json").stdout)
+        cluster = json.loads(program.run("plan", *model, "--nodes", "4,1,4", "--memory", "20GiB", "--svg", curve, "--json").stdout)
         self.assertEqual(xml.dom.minidom.parse(str(curve)).documentElement.tagName, "svg")
         self.assertEqual([row["ranks"] for row in cluster["rows"]], [2, 8])
         for row in cluster["rows"]:
@@ -189,6 +189,8 @@ class Plan(TrainingTest):
                           "[plan] --nodes: expected --ranks-per-node with --gpu cpu, got none")
         self.assert_error(program.run("plan", "--gpu", "h100", "--nodes", "200000"), 2,
                           "[plan] --nodes: expected at most 1048576 ranks, got 200000 nodes of 8")
+        self.assert_error(program.run("plan", *model, "--nodes", "2,3", "--parallel.shard_size=4"), 2,
+                          "[plan] --nodes: expected numbers whose ranks parallel.shard_size=4 divides, got 3 of 6 ranks")
         self.assert_error(program.run("plan", "--memory", "1GiB"), 2, "[usage] --memory requires --fit or --nodes")
         self.assert_error(program.run("plan", "--gpu", "h100", "--network", "0"), 2,
                           '[usage] --network: expected a number above 0 and at most 1000000, got "0"')

@@ -172,6 +172,11 @@ TEST_CASE("estimate: measured rates are looked up by size, and interpolated", "[
   CHECK(gather(1'000'000, 4) == Approx(2 + 2).epsilon(kTolerance));  // two hops more
   CHECK(*run.collective_ms(Lane::reduce, {2'000'000, 2, 1, 2}, 0) == Approx(7).epsilon(kTolerance));
   CHECK_FALSE(run.collective_ms(Lane::reduce, {2'000'000, 2, 1}, 0));  // no reduce-scatter was measured
+  rates.collectives.push_back({"all_gather", true, 2, 2e6, 4});        // another file measured the same size
+  const RunRates twice(rates, {DType::bf16, 128, 64, false, 1});
+  CHECK(*twice.collective_ms(Lane::gather, {1'000'000, 2, 1}, 0) == Approx(3).epsilon(kTolerance));
+  CHECK(*twice.collective_ms(Lane::gather, {500'000, 2, 1}, 0) == Approx(3).epsilon(kTolerance));
+  CHECK(*twice.collective_ms(Lane::gather, {0, 2, 1}, 0) == Approx(3).epsilon(kTolerance));
   rates.gpu.clear(), rates.threads = 4;
   CHECK(RunRates(rates, {DType::bf16, 128, 64, false, 2}).ms(100, 100, 100) == Approx(6).epsilon(kTolerance));
 }

@@ -76,6 +76,13 @@ TEST_CASE("the fields of a row are keys with their defaults, and fill its struct
   CHECK_FALSE(lt::is_transformer(config));
 
   ModelRow failing = row("own");
+  failing.make = [](const lt::ModelValues&) { return std::unique_ptr<lt::nn::Model>(); };
+  failing.batches = [](const lt::ModelValues&, const lt::BatchShape&) { return std::unique_ptr<lt::BatchSource>(); };
+  const lt::Config empty = lt::resolve(load_config("", {}, table({.rows = {failing}})), lt::DeviceType::cpu);
+  CHECK(refusal([&] { lt::make_model(empty); }).message ==
+        "model.family=own: expected a model of its function make, got none");
+  CHECK(refusal([&] { lt::own_batches(empty, {}); }).message ==
+        "model.family=own: expected a source of its function batches, got none");
   failing.make = [](const lt::ModelValues&) -> std::unique_ptr<lt::nn::Model> { throw std::runtime_error("no room"); };
   const lt::Config fails = load_config("", {}, table({.rows = {failing}}));
   CHECK(refusal([&] { lt::make_model(lt::resolve(fails, lt::DeviceType::cpu)); }).message ==

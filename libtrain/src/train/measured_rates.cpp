@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "io/json_depth.h"
-#include "io/whole_file.h"
+#include "io/json_file.h"
 #include "libtrain/error.h"
 
 namespace lt {
@@ -28,18 +28,7 @@ class RatesReader {
   RatesReader(MeasuredRates& rates, const std::string& path) : rates_(rates), path_(path) {}
 
   void read() {
-    const std::string text = read_whole_file("plan", path_);
-    if (const int depth = json_depth(text); depth > kMaxJsonDepth) {
-      throw DataError("plan", fmt::format("{}: expected at most {} levels, got {}", path_, kMaxJsonDepth, depth));
-    }
-    Json document;
-    try {
-      document = Json::parse(text);
-    } catch (const Json::parse_error& error) {
-      throw DataError("plan", fmt::format("{}: expected JSON, got something else at byte {}", path_, error.byte));
-    } catch (const Json::out_of_range&) {
-      throw DataError("plan", path_ + ": expected numbers up to 1e308, got a larger one");
-    }
+    const Json document = read_json_file("plan", path_);
     require(document.is_object(), "the whole", "an object", document);
     const Json benchmark = document.value("benchmark", Json()), rows = document.value("rows", Json());
     require(benchmark == "kernels" || benchmark == "comm" || benchmark == "rates", "benchmark",
@@ -77,7 +66,11 @@ class RatesReader {
   void read_threads(const Json& document) {
     const Json peaks = document.value("peaks", Json());
     require(peaks.is_object(), "peaks", "an object", peaks);
-    rates_.threads = count(peaks, "threads", "peaks");
+    const int threads = count(peaks, "threads", "peaks");
+    const bool is_first = rates_.products.empty() && rates_.passes.empty();
+    require(is_first || rates_.threads == threads, "peaks.threads", fmt::format("{}, as before", rates_.threads),
+            threads);
+    rates_.threads = threads;
   }
 
   double number(const Json& object, const char* key, const std::string& at) const {
@@ -108,8 +101,11 @@ class RatesReader {
     const double ms = number(times, "median", at + ".ms");
     const auto found = std::find(std::begin(kCollectives), std::end(kCollectives), name);
     if (found != std::end(kCollectives)) {
-      rates_.collectives.push_back(
-          {name, implementation == "window", count(row, "ranks", at), number(row, "bytes", at), ms});
+      const int ranks = count(row, "ranks", at);
+      if (ranks < 2) return;
+      const int before = rates_.collectives.empty() ? ranks : rates_.collectives.front().ranks;
+      require(ranks == before, at + ".ranks", fmt::format("{}, as before", before), ranks);
+      rates_.collectives.push_back({name, implementation == "window", ranks, number(row, "bytes", at), ms});
       return;
     }
     const std::string dtype_name = text("dtype");
@@ -134,6 +130,18 @@ class RatesReader {
   MeasuredRates& rates_;
   const std::string& path_;
 };
+
+// In the order of their sizes. Two files may have measured the same one.
+std::vector<std::pair<double, double>> means_of_equal_sizes(std::vector<std::pair<double, double>> points) {
+  std::sort(points.begin(), points.end());
+  std::vector<std::pair<double, double>> means;
+  for (auto first = points.begin(), last = first; first != points.end(); first = last) {
+    double ms = 0;
+    for (last = first; last != points.end() && last->first == first->first; ++last) ms += last->second;
+    means.emplace_back(first->first, ms / static_cast<double>(last - first));
+  }
+  return means;
+}
 
 double ratio(Size a, Size b) { return std::fabs(std::log(static_cast<double>(a) / static_cast<double>(b))); }
 
@@ -182,12 +190,12 @@ RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
     const bool in_window = std::any_of(rates.collectives.begin(), rates.collectives.end(),
                                        [&](const auto& row) { return is_of(row, true); });
     for (const MeasuredRates::Collective& row : rates.collectives) {
-      if (!is_of(row, in_window) || row.ranks < 2 || (curve.ranks > 0 && row.ranks != curve.ranks)) continue;
+      if (!is_of(row, in_window)) continue;
       curve.ranks = row.ranks;
       const double rounds = op == 2 ? 2 : 1;
       curve.points.emplace_back(rounds * row.bytes * (row.ranks - 1) / row.ranks, row.ms);
     }
-    std::sort(curve.points.begin(), curve.points.end());
+    curve.points = means_of_equal_sizes(std::move(curve.points));
   }
 }
 
@@ -221,8 +229,8 @@ std::optional<double> RunRates::optimizer_ms(double bytes) const {
   return bytes / optimizer_gb_s_ * 1e-6 * scale_;
 }
 
-// Linear between measured sizes. Below the smallest, the line through the first two, which ends in the start; above the
-// largest, at its rate.
+// Linear between measured sizes. Below the smallest: the line through the first two, but never less than in proportion
+// to the size. Above the largest: at its rate.
 double RunRates::Curve::at(double sent) const {
   if (sent >= points.back().first || points.size() == 1) return points.back().second * sent / points.back().first;
   auto upper = std::upper_bound(points.begin(), points.end(), std::pair{sent, HUGE_VAL});

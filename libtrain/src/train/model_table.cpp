@@ -40,11 +40,14 @@ void require_valid_fallback(const ModelRow& row, const ModelField& field) {
   }
 }
 
-// Calls a function of the program. What is no error of the library is one of the configuration.
+// Calls a function of the program, which makes `what`. What is no error of the library is one of the configuration.
 template <class Function>
-auto call(const ModelRow& row, Function&& function) {
+auto call(const ModelRow& row, const char* what, Function&& function) {
   try {
-    return function();
+    auto made = function();
+    if (made == nullptr)
+      throw UsageError("config", fmt::format("model.family={}: expected {}, got none", row.name, what));
+    return made;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -100,7 +103,7 @@ void require_keys_of_model(const Config& config) {
 std::unique_ptr<nn::Model> make_model(const Config& resolved) {
   const ModelRow* const row = own_row(resolved);
   if (row == nullptr) return nn::make_transformer(model_spec(resolved));
-  return call(*row, [&] { return row->make(resolved.model.own); });
+  return call(*row, "a model of its function make", [&] { return row->make(resolved.model.own); });
 }
 
 bool has_own_batches(const Config& config) {
@@ -111,7 +114,7 @@ bool has_own_batches(const Config& config) {
 std::unique_ptr<BatchSource> own_batches(const Config& resolved, const BatchShape& shape) {
   if (!has_own_batches(resolved)) return nullptr;
   const ModelRow& row = *own_row(resolved);
-  return call(row, [&] { return row.batches(resolved.model.own, shape); });
+  return call(row, "a source of its function batches", [&] { return row.batches(resolved.model.own, shape); });
 }
 
 std::string model_name(const Config& resolved) {
@@ -121,9 +124,8 @@ std::string model_name(const Config& resolved) {
 nn::ModelFacts facts_of(const nn::Model& model, const Config& resolved) {
   nn::ModelFacts facts = model.facts(resolved.train.seq);
   const ModelRow* const row = own_row(resolved);
-  if (row == nullptr) return facts;
-  if (facts.name == nn::ModelFacts().name) facts.name = row->name;
-  if (facts.details == nn::ModelFacts().details) facts.details = facts.name;
+  if (facts.name.empty()) facts.name = row != nullptr ? row->name : "model";
+  if (facts.details.empty()) facts.details = facts.name;
   return facts;
 }
 

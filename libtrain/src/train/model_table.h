@@ -22,9 +22,9 @@ std::unique_ptr<BatchSource> own_batches(const Config& resolved, const BatchShap
 
 // A short name: the row's, or that of nn::model_name().
 std::string model_name(const Config& resolved);
-// The model's facts. A model that gives itself no name has that of its row.
+// The model's facts. A model that gives itself no name has that of its row, and without one "model".
 nn::ModelFacts facts_of(const nn::Model& model, const Config& resolved);
-// The description for plans and manifests, a JSON object; empty for a model that no row describes.
+// The description for plans and manifests: a JSON object, {} for a model of which nothing is known.
 std::string model_description(const nn::Model& model, const Config& resolved);
 
 }  // namespace lt

@@ -42,17 +42,13 @@ class ClusterSearch {
         tried.parallel.strategy = strategy.name, tried.parallel.recompute = recompute;
         Size first = 0;
         for (const int size : sizes(strategy, ranks)) {
-          tried.parallel.shard_size = size;
+          tried.parallel.shard_size = size, tried.train.accum = config_.train.accum;
           std::optional<FitTry> found = trial.largest(tried, first);
           if (!found) continue;
           first = found->micro_batch;
           tried.train.micro_batch = found->micro_batch;
-          if (batch > 0) {
-            tried.train.micro_batch = divisor(batch / ranks, found->micro_batch);
-            tried.train.accum = batch / ranks / tried.train.micro_batch;
-            found = trial.judged(trial.plan(tried));
-            if (found->missing_bytes > 0) continue;  // gradients that accumulate may take more
-          }
+          if (batch > 0) found = with_batch(tried, trial, batch / ranks);
+          if (!found) continue;
           if (row.best && !better(*found, *row.best)) continue;
           row.best = found, best = tried;
         }
@@ -63,6 +59,19 @@ class ClusterSearch {
   }
 
  private:
+  // Sets the largest micro-batch up to the given one that divides the rank's samples and fits, and accum by it.
+  // Gradients that accumulate may take memory, so it may be smaller than what fits alone.
+  static std::optional<FitTry> with_batch(Config& config, const Trial& trial, Size samples) {
+    for (Size most = config.train.micro_batch; most > 0;) {
+      config.train.micro_batch = divisor(samples, most);
+      config.train.accum = samples / config.train.micro_batch;
+      const FitTry tried = trial.judged(trial.plan(config));
+      if (tried.missing_bytes == 0) return tried;
+      most = config.train.micro_batch - 1;
+    }
+    return std::nullopt;
+  }
+
   std::vector<int> sizes(const Strategy& strategy, int ranks) const {
     if (strategy.shards_nothing()) return {0};
     if (config_.parallel.shard_size > 0) return {static_cast<int>(config_.parallel.shard_size)};
@@ -89,7 +98,7 @@ class ClusterSearch {
 
 }  // namespace
 
-Cluster plan_cluster(const Config& config, const std::vector<int>& nodes, const PlanMachine& given, Size memory_bytes) {
+Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMachine& given, Size memory_bytes) {
   constexpr int kMostRanks = 1 << 20;
   if (memory_bytes == 0 && given.device == "cpu") {
     throw UsageError("plan", "--nodes: expected --memory with --gpu cpu, got none",
@@ -100,6 +109,8 @@ Cluster plan_cluster(const Config& config, const std::vector<int>& nodes, const 
   if (machine.ranks_per_node > kMostRanks) {
     throw UsageError("plan", "--nodes: expected --ranks-per-node with --gpu cpu, got none");
   }
+  std::ranges::sort(nodes);
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   Cluster cluster;
   cluster.machine = machine, cluster.global_batch = config.train.global_batch, cluster.seq = config.train.seq;
   const ClusterSearch search(config, machine, memory_bytes);
@@ -109,6 +120,12 @@ Cluster plan_cluster(const Config& config, const std::vector<int>& nodes, const 
                                            machine.ranks_per_node));
     }
     const int ranks = count * machine.ranks_per_node;
+    if (const Size size = config.parallel.shard_size; size > 0 && ranks % size != 0) {
+      throw UsageError("plan",
+                       fmt::format("--nodes: expected numbers whose ranks parallel.shard_size={} divides, got {} "
+                                   "of {} ranks",
+                                   size, count, ranks));
+    }
     if (cluster.subject.empty()) {
       Config one = config;
       one.train.global_batch = 0;

@@ -57,7 +57,7 @@ std::shared_ptr<void> lock_folder(const std::string& dir, std::chrono::milliseco
   } catch (const DataError&) {
     throw UsageError("config",
                      fmt::format("run.dir {}: expected a folder of its own, another run is at work in it", dir),
-                     "`pgrep -af ltrain` names its processes; wait for it to end");
+                     "wait for it to end, or give this run another run.dir");
   }
   return {nullptr, [lock, dir](void*) { ::rmdir(dir.c_str()); }};  // rmdir fails unless the folder is empty
 }

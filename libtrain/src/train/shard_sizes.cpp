@@ -1,6 +1,7 @@
 // Shard groups of whole nodes, and which of them makes a step faster.
 #include "train/shard_sizes.h"
 
+#include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/planner.h"
 
@@ -24,7 +25,12 @@ void find_faster_shards(Plan& plan, const Config& config) {
     if (size == plan.shard_size) continue;
     Config other = config;
     other.parallel.shard_size = size;
-    const Plan tried = make_plan(other, plan.ranks, plan.machine);
+    Plan tried;
+    try {
+      tried = make_plan(other, plan.ranks, plan.machine);
+    } catch (const UsageError&) {  // groups of this size are refused, which says nothing of the plan
+      continue;
+    }
     if (tried.tokens_per_s <= plan.faster_tokens_per_s || (plan.fits_device() && !tried.fits_device())) continue;
     plan.faster_shard_size = size, plan.faster_tokens_per_s = tried.tokens_per_s;
   }

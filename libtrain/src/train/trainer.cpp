@@ -1,4 +1,4 @@
-// The public forms of a run: of any model by options, and of a built-in model by a configuration.
+// The public forms of a run: of any model by options, and of the configuration's model.
 #include "libtrain/train/trainer.h"
 
 #include <algorithm>

@@ -140,12 +140,12 @@ struct UnitInfo {
 
 // What plans, logs and loaders say of a model or take from it. The defaults stand for "unknown".
 struct ModelFacts {
-  std::string name = "model";     // in the log: "gpt2 4 layers x 128"
-  std::string details = "model";  // in plans: its whole shape
-  Size vocab = 0;                 // tokens of batches must be below it; 0: not checked
-  double flops_per_token = 0;     // of training; 0: no FLOPs utilization is shown
-  Size head_dim = 0;              // for the estimated time of attention
-  bool gated_ffn = false;         // for the choice of measured rates
+  std::string name;            // in the log: "gpt2 4 layers x 128"; empty: its row's, or "model"
+  std::string details;         // in plans: its whole shape; empty: the name
+  Size vocab = 0;              // tokens of batches must be below it; 0: not checked
+  double flops_per_token = 0;  // of training; 0: no FLOPs utilization is shown
+  Size head_dim = 0;           // for the estimated time of attention
+  bool gated_ffn = false;      // for the choice of measured rates
 };
 
 class Model : public Module {

@@ -164,9 +164,8 @@ struct Cluster {
 };
 // Finds for each number of nodes the strategy, shard size, recomputation and micro-batch of the fastest step. With
 // train.global_batch the batch stays and accum follows; without it the micro-batch is the largest that fits.
-// `memory_bytes` as for fit_memory(). Throws UsageError.
-Cluster plan_cluster(const Config& config, const std::vector<int>& nodes, const PlanMachine& machine,
-                     Size memory_bytes);
+// Rows are in ascending order, each number once. `memory_bytes` as for fit_memory(). Throws UsageError.
+Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMachine& machine, Size memory_bytes);
 std::string to_json(const Cluster& cluster);
 std::string to_text(const Cluster& cluster);
 std::string to_svg(const Cluster& cluster);  // tokens/s of a rank over the ranks

@@ -66,7 +66,8 @@ class Trainer {
   const Config config_;
 };
 
-// Predicts the needs of a Trainer's run on `ranks` ranks without running it. Memory is exact. Throws UsageError.
+// Predicts the needs of a Trainer's run on `ranks` ranks of `machine.device` (by default the CPU) without running it.
+// Memory is exact for a run on that device. Throws UsageError.
 Plan plan(const std::function<std::unique_ptr<nn::Model>()>& make_model, const TrainerOptions& options, int ranks,
           const PlanMachine& machine = {});
 

@@ -1,0 +1,31 @@
+// Reads a file that may hold any bytes as JSON.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "io/json_depth.h"
+#include "io/whole_file.h"
+#include "libtrain/error.h"
+
+namespace lt {
+
+// Throws DataError of this component for a file that cannot be read, is no JSON, or has more levels or larger numbers
+// than any that this library writes.
+inline nlohmann::ordered_json read_json_file(const std::string& component, const std::string& path) {
+  const std::string text = read_whole_file(component, path);
+  if (const int depth = json_depth(text); depth > kMaxJsonDepth) {
+    throw DataError(component, fmt::format("{}: expected at most {} levels, got {}", path, kMaxJsonDepth, depth));
+  }
+  try {
+    return nlohmann::ordered_json::parse(text);
+  } catch (const nlohmann::ordered_json::parse_error& error) {
+    throw DataError(component, fmt::format("{}: expected JSON, got something else at byte {}", path, error.byte));
+  } catch (const nlohmann::ordered_json::out_of_range&) {
+    throw DataError(component, path + ": expected numbers up to 1e308, got a larger one");
+  }
+}
+
+}  // namespace lt
