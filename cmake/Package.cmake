@@ -1,4 +1,4 @@
-# `cpack --config build/cpu/CPackConfig.cmake` makes libtrain_VERSION_amd64.deb of all that `cmake --install` installs.
+# `cpack --config build/cpu/CPackConfig.cmake` makes libtrain_VERSION_ARCH.deb of all that `cmake --install` installs.
 # dpkg-shlibdeps finds the packages of the shared libraries. Those of a CUDA build are no packages, so it names none.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libtrain)
