@@ -11,12 +11,16 @@ import unittest
 _options = None
 
 
+def outside_of_launchers():
+    """The environment without variables of launchers and of the configuration. What Open MPI needs on this machine stays."""
+    return {k: v for k, v in os.environ.items()
+            if k.startswith("OMPI_MCA_") or not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
+
+
 def clean_environment(changes=None):
-    """The environment without variables of launchers and of the configuration, with one thread per process. What Open MPI
-    needs on this machine stays. Waiting ranks yield, because another test may run beside them."""
-    clean = {k: v for k, v in os.environ.items()
-             if k.startswith("OMPI_MCA_") or not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
-    return {**clean, "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
+    """That of outside_of_launchers(), with one thread per process. Waiting ranks yield, because another test may run
+    beside them."""
+    return {**outside_of_launchers(), "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **(changes or {})}
 
 
 def launched(*command, ranks=1):

@@ -7,9 +7,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+import program
 
 RANKS, STEPS, EVERY = 2, 8, 2
 MODEL = ("--model.layers=2", "--model.width=32", "--model.heads=2", "--model.ffn=48", "--train.seq=16",
@@ -43,9 +47,7 @@ class Bench:
         self.finished(self.start("prepare", "--input", text, "--out", self.folder / "data"))
 
     def environment(self, **changes):
-        clean = {k: v for k, v in os.environ.items()
-                 if k.startswith("OMPI_MCA_") or not k.startswith(("LTRAIN_", "OMPI_", "PMIX_", "SLURM_"))}
-        return {**clean, "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
+        return {**program.outside_of_launchers(), "OMP_NUM_THREADS": "1", **{k: v for k, v in changes.items() if v is not None}}
 
     def start(self, *arguments, fault=None, mark="", preload=None, restart=None):
         """Starts ltrain. `mark` is in the environment of it and of all its descendants, and `restart` in LTRAIN_RESTART

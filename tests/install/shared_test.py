@@ -26,17 +26,17 @@ class Shared(unittest.TestCase):
     def setUpClass(cls):
         cls.build = pathlib.Path(options.build)
         run(options.cmake, "--build", cls.build, "--target", "libtrain_shared")
-        cls.library = cls.build / "libtrain/libtrain.so"
+        cls.shared = cls.build / "libtrain/libtrain.so"
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="libtrain-shared-")))
 
     def test_its_name_has_the_version_of_its_interface(self):
         lists = (pathlib.Path(__file__).parents[2] / "CMakeLists.txt").read_text()
         version = re.search(r"project\(libtrain VERSION (\d+\.\d+)\.\d+", lists)[1]
-        names = re.findall(r"\(SONAME\).*\[(.*)\]", run("readelf", "-d", self.library))
+        names = re.findall(r"\(SONAME\).*\[(.*)\]", run("readelf", "-d", self.shared))
         self.assertEqual(names, [f"libtrain.so.{version}"])
 
     def test_it_shows_the_public_headers_alone(self):
-        symbols = [line.split(maxsplit=2)[2] for line in run("nm", "-DC", "--defined-only", self.library).splitlines()]
+        symbols = [line.split(maxsplit=2)[2] for line in run("nm", "-DC", "--defined-only", self.shared).splitlines()]
         shown = "\n".join(symbols)
         for name in ("lt::cli(", "lt::Trainer::train(", "lt::Engine::step(", "lt::nn::Gpt2::Gpt2(", "typeinfo for lt::UsageError"):
             self.assertIn(name, shown)
@@ -49,7 +49,7 @@ class Shared(unittest.TestCase):
         for name in EXAMPLES:
             objects = list((self.build / f"examples/CMakeFiles/{name}.dir").rglob("*.o"))
             self.assertNotEqual(objects, [], name)
-            run(options.compiler, *objects, "-o", self.folder / name, self.library, f"-Wl,-rpath,{self.library.parent}")
+            run(options.compiler, *objects, "-o", self.folder / name, self.shared, f"-Wl,-rpath,{self.shared.parent}")
         done = run(self.folder / "custom_program", "train", "--train.steps=3", f"--run.dir={self.folder}/run", OMP_NUM_THREADS="1")
         self.assertIn("done: 3 steps", done)
         refused = subprocess.run([self.folder / "custom_program", "train", "--model.width=97"], capture_output=True, text=True)
