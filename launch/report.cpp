@@ -19,6 +19,12 @@ namespace {
 
 volatile std::sig_atomic_t stopped = 0;
 
+// A second signal ends the process at once.
+void stop(int signal) {
+  stopped = 1;
+  std::signal(signal, SIG_DFL);
+}
+
 // Returns false as soon as a signal asks to stop.
 bool wait_unless_stopped(double seconds) {
   using Clock = std::chrono::steady_clock;
@@ -57,7 +63,7 @@ Run set_up_report(CLI::App& app, const Models&) {
     };
     if (o->follow) {
       // From the moment that the path is printed there is a page, and a signal ends the command with a whole one.
-      for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, stop);
       follow_report(o->runs, out, [&](double seconds) {
         print_path();
         return wait_unless_stopped(seconds);

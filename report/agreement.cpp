@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::size_t kFewest = 10, kMost = 200;  // steps that a difference is measured over
 
+// Losses that are not finite are the same, whatever their bits: what they are says nothing of the runs.
 bool same_loss(const StepRow& a, const StepRow& b, bool by_bits) {
-  return by_bits ? a.loss_hex == b.loss_hex : a.loss == b.loss || (std::isnan(a.loss) && std::isnan(b.loss));
+  if (!std::isfinite(a.loss) && !std::isfinite(b.loss)) return true;
+  return by_bits ? a.loss_hex == b.loss_hex : a.loss == b.loss;
 }
 
 // The rows of the steps that both runs have.
@@ -41,16 +43,21 @@ std::pair<double, double> middle_half(std::vector<double> values) {
 }
 
 // A loss with all digits that tell it from a close one.
-std::string precise(double loss) { return std::isnan(loss) ? "not finite" : fmt::format("{:.9g}", loss); }
+std::string precise(double loss) { return !std::isfinite(loss) ? "not finite" : fmt::format("{:.9g}", loss); }
 
-std::string noise_text(const Agreement& agreement) {
+std::string noise_text(const RunData& a, const Agreement& agreement) {
   if (std::isnan(agreement.difference)) return {};
   const double size = std::abs(agreement.difference);
-  return fmt::format(
-      " Over the last {} of these steps its loss is {:.2g} nats {} on average, {} noise (two standard "
-      "errors of the steps' differences: {:.2g}).",
-      agreement.window, size, agreement.difference > 0 ? "higher" : "lower",
-      size <= agreement.noise ? "within" : "more than", agreement.noise);
+  std::string text =
+      agreement.window == agreement.last
+          ? fmt::format(" Over the last {} of these steps", agreement.window)
+          : fmt::format(" Over the {} finite ones of the last {} of these steps", agreement.window, agreement.last);
+  if (size == 0) return text + " the two losses are the same on average.";
+  return text + fmt::format(
+                    " its loss is {:.2g}{} {} on average, {} two standard errors of the steps' differences ({:.2g}), "
+                    "which is the least that noise may be.",
+                    size, loss_unit(a, " nats", ""), agreement.difference > 0 ? "higher" : "lower",
+                    size <= agreement.noise ? "within" : "more than", agreement.noise);
 }
 
 std::string sentence(const RunData& a, const Agreement& agreement) {
@@ -60,9 +67,13 @@ std::string sentence(const RunData& a, const Agreement& agreement) {
   if (std::isnan(agreement.first)) {
     return fmt::format("Its losses equal those of {}, {}, in the {}.", a.name, how, count);
   }
-  return fmt::format("Its losses first differ from those of {} at step {}: {} instead of {}; compared {}, in the {}.{}",
-                     a.name, whole_text(agreement.first), precise(agreement.loss_b), precise(agreement.loss_a), how,
-                     count, noise_text(agreement));
+  const std::string tokens =
+      agreement.same_tokens ? ""
+                            : " Their steps have different numbers of tokens, so they have not seen the same data.";
+  return fmt::format(
+      "Its losses first differ from those of {} at step {}: {} instead of {}; compared {}, in the {}.{}{}", a.name,
+      whole_text(agreement.first), precise(agreement.loss_b), precise(agreement.loss_a), how, count, tokens,
+      noise_text(a, agreement));
 }
 
 }  // namespace
@@ -71,15 +82,18 @@ Agreement agreement_of(const RunData& a, const RunData& b) {
   Agreement result;
   const auto common = common_steps(a, b);
   result.common = common.size();
-  for (const auto& [x, y] : common) result.by_bits = result.by_bits && !x->loss_hex.empty() && !y->loss_hex.empty();
+  for (const auto& [x, y] : common) {
+    result.by_bits = result.by_bits && !x->loss_hex.empty() && !y->loss_hex.empty();
+    result.same_tokens = result.same_tokens && (x->tokens == y->tokens || std::isnan(x->tokens - y->tokens));
+  }
   for (const auto& [x, y] : common) {
     if (same_loss(*x, *y, result.by_bits)) continue;
     result.first = x->step, result.loss_a = x->loss, result.loss_b = y->loss;
     break;
   }
   std::vector<double> differences;
-  const std::size_t window = std::clamp(common.size() / 5, kFewest, kMost);
-  for (std::size_t i = common.size() - std::min(window, common.size()); i < common.size(); ++i) {
+  result.last = std::min(std::clamp(common.size() / 5, kFewest, kMost), common.size());
+  for (std::size_t i = common.size() - result.last; i < common.size(); ++i) {
     const double difference = common[i].second->loss - common[i].first->loss;
     if (std::isfinite(difference)) differences.push_back(difference);
   }
@@ -105,14 +119,15 @@ void add_agreement(Document& document, const std::vector<RunGroup>& groups) {
     for (std::size_t i = 1; i < group.runs.size(); ++i) {
       const RunData& run = *group.runs[i];
       if (run.steps.empty()) continue;
-      std::size_t other = 0;
-      for (std::size_t j = 0; j < i; ++j) {  // an equal earlier run says more than the first one
+      // An equal earlier run says more than the first one with common steps, and that one more than any other.
+      const RunData* other = group.runs[0];
+      Agreement shown = agreement_of(*other, run);
+      for (std::size_t j = 1; j < i && (shown.common == 0 || !std::isnan(shown.first)); ++j) {
         const Agreement agreement = agreement_of(*group.runs[j], run);
-        if (agreement.common == 0 || !std::isnan(agreement.first)) continue;
-        other = j;
-        break;
+        if (agreement.common == 0 || (shown.common > 0 && !std::isnan(agreement.first))) continue;
+        other = group.runs[j], shown = agreement;
       }
-      list.items.push_back({run.name, sentence(*group.runs[other], agreement_of(*group.runs[other], run))});
+      list.items.push_back({run.name, sentence(*other, shown)});
     }
   }
   document.add(list);

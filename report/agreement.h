@@ -13,8 +13,9 @@ struct Agreement {
   double first = kMissing;                      // the first of these steps whose losses differ; kMissing: none does
   double loss_a = kMissing, loss_b = kMissing;  // at that step
   bool by_bits = true;                          // both runs record loss_hex at all these steps
-  // Over the last `window` common steps: the mean of b - a, and two standard errors of it.
-  std::size_t window = 0;
+  bool same_tokens = true;                      // no step is known to have other numbers of tokens in the two runs
+  // Over the `window` of the `last` common steps whose losses are finite: the mean of b - a, and two standard errors.
+  std::size_t last = 0, window = 0;
   double difference = kMissing, noise = kMissing;
 };
 Agreement agreement_of(const RunData& a, const RunData& b);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "report/svg_chart.h"
@@ -23,15 +24,28 @@ struct Axis {
 
 constexpr Axis kSteps = {"step", nullptr, 1};
 
-std::vector<double> places(const RunData& run, const Axis& axis) {
-  std::vector<double> x;
-  double sum = 0;
-  for (const StepRow& row : run.steps) {
-    if (axis.sum != nullptr) sum += row.*axis.sum / axis.unit;
-    x.push_back(axis.sum == nullptr ? row.step : sum);
+// Where the steps of a run end on an axis.
+struct Places {
+  Places(const RunData& run, const Axis& axis) : run(run), by_number(axis.sum == nullptr) {
+    double sum = 0;
+    for (const StepRow& row : run.steps) {
+      if (!by_number && std::isfinite(row.*axis.sum)) sum += row.*axis.sum / axis.unit;
+      x.push_back(by_number ? row.step : sum);
+    }
   }
-  return x;
-}
+
+  // What lies before the first recorded step is at the axis' start.
+  double after(double step) const {
+    if (by_number) return step;
+    const auto next = std::upper_bound(run.steps.begin(), run.steps.end(), step,
+                                       [](double at, const StepRow& row) { return at < row.step; });
+    return next == run.steps.begin() ? 0 : x[static_cast<std::size_t>(next - run.steps.begin() - 1)];
+  }
+
+  const RunData& run;
+  const bool by_number;
+  std::vector<double> x;
+};
 
 // Tokens have an axis of their own only if they are not the same multiple of the step in all runs.
 std::vector<Axis> axes_of(const std::vector<const RunData*>& runs) {
@@ -40,7 +54,7 @@ std::vector<Axis> axes_of(const std::vector<const RunData*>& runs) {
   for (const RunData* run : runs) {
     double ms = 0;
     for (const StepRow& row : run->steps) {
-      tokens.insert(row.tokens);
+      if (std::isfinite(row.tokens)) tokens.insert(row.tokens);
       if (std::isfinite(row.step_ms)) ms += row.step_ms;
     }
     longest_ms = std::max(longest_ms, ms);
@@ -66,35 +80,48 @@ std::vector<double> values_of(const RunData& run, double StepRow::*member) {
 std::size_t window_of(std::size_t steps) { return steps < kSmoothFrom ? 1 : steps / 100 / 2 * 2 + 1; }
 
 Series curve(const RunData& run, const std::string& name, const Axis& axis, double StepRow::*member, bool smooth) {
-  Series series{.name = name, .x = places(run, axis), .y = values_of(run, member)};
+  Series series{.name = name, .x = Places(run, axis).x, .y = values_of(run, member)};
   const std::size_t window = window_of(series.y.size());
   if (smooth && window > 1) series.smooth = smoothed(series.y, window);
   return series;
 }
 
-// Evaluations stand where the step before them ended; those before the first recorded step at the axis' start.
 Series evaluations(const RunData& run, const std::string& name, const Axis& axis) {
   Series series{.name = name, .x = {}, .y = {}, .dots = true};
-  const std::vector<double> x = places(run, axis);
+  const Places places(run, axis);
   for (const Event& event : run.evals) {
-    const auto after = std::upper_bound(run.steps.begin(), run.steps.end(), event.step,
-                                        [](double step, const StepRow& row) { return step < row.step; });
-    const auto i = after - run.steps.begin();
-    series.x.push_back(axis.sum == nullptr ? event.step : i == 0 ? 0 : x[static_cast<std::size_t>(i - 1)]);
+    series.x.push_back(places.after(event.step));
     series.y.push_back(event.loss);
   }
   return series;
 }
 
-std::string smoothing_note(const std::vector<const RunData*>& runs) {
-  std::size_t widest = 1, narrowest = kSmoothFrom;
+// Where restarts went on: after the step whose state was loaded.
+std::vector<double> restarts(const std::vector<const RunData*>& runs, const Axis& axis) {
+  std::vector<double> marks;
+  for (const RunData* run : runs) {
+    const Places places(*run, axis);
+    for (const RestartRow& row : run->restarts) marks.push_back(places.after(row.step));
+  }
+  return marks;
+}
+
+// What the lines of curves mean.
+std::string note_of(const std::vector<const RunData*>& runs, bool smooth) {
+  std::size_t widest = 1, narrowest = std::numeric_limits<std::size_t>::max();
+  bool restarted = false;
   for (const RunData* run : runs) {
     widest = std::max(widest, window_of(run->steps.size()));
     narrowest = std::min(narrowest, window_of(run->steps.size()));
+    restarted = restarted || !run->restarts.empty();
   }
-  if (widest == 1) return {};
-  return fmt::format("Line: the mean of {} steps around each. Pale: every step.",
-                     narrowest == widest ? fmt::format("{}", widest) : fmt::format("up to {}", widest));
+  std::string note;
+  if (smooth && widest > 1) {
+    note = fmt::format("Line: the mean of {}{} steps around each. Pale: every step.",
+                       narrowest == widest ? "" : "up to ", widest);
+  }
+  if (restarted) note += (note.empty() ? "" : " ") + std::string("Dotted: a restart.");
+  return note;
 }
 
 void add_losses(LineChart& chart, const RunData& run, const Axis& axis) {
@@ -106,12 +133,16 @@ void add_losses(LineChart& chart, const RunData& run, const Axis& axis) {
 
 std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
   const bool one = runs.size() == 1;
+  const char* unit = loss_unit(*runs[0], "nats per token", "");
   std::vector<LineChart> loss, eval, norm, rate;
   for (const Axis& axis : axes_of(runs)) {
-    loss.push_back({one ? "Loss" : "Training loss", axis.label, "nats per token", {}});
-    eval.push_back({"Evaluation loss", axis.label, "nats per token", {}});
-    norm.push_back({"Gradient norm", axis.label, "before clipping", {}});
-    rate.push_back({"Learning rate", axis.label, "", {}});
+    const auto chart = [&](const char* title, const char* y_label) {
+      return LineChart{.title = title, .x_label = axis.label, .y_label = y_label, .marks = restarts(runs, axis)};
+    };
+    loss.push_back(chart(one ? "Loss" : "Training loss", unit));
+    eval.push_back(chart("Evaluation loss", unit));
+    norm.push_back(chart("Gradient norm", "before clipping"));
+    rate.push_back(chart("Learning rate", ""));
     if (one) add_losses(loss.back(), *runs[0], axis);
     for (const RunData* run : runs) {
       norm.back().series.push_back(curve(*run, one ? "gradient norm" : run->name, axis, &StepRow::grad_norm, true));
@@ -121,17 +152,20 @@ std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
       eval.back().series.push_back(evaluations(*run, run->name, axis));
     }
   }
-  const std::string note = smoothing_note(runs);
-  return {{loss[0].title, figure(loss, note)},
-          {eval[0].title, figure(eval)},
-          {norm[0].title, figure(norm, note)},
-          {rate[0].title, figure(rate)}};
+  const std::string of_smooth = note_of(runs, true), of_others = note_of(runs, false);
+  return {{loss[0].title, figure(loss, of_smooth)},
+          {eval[0].title, figure(eval, of_others)},
+          {norm[0].title, figure(norm, of_smooth)},
+          {rate[0].title, figure(rate, of_others)}};
 }
 
 std::vector<Figure> loss_figures(const RunData& run) {
-  LineChart chart{"Loss", kSteps.label, "nats per token", {}};
+  LineChart chart{.title = "Loss",
+                  .x_label = kSteps.label,
+                  .y_label = loss_unit(run, "nats per token", ""),
+                  .marks = restarts({&run}, kSteps)};
   add_losses(chart, run, kSteps);
-  return {{chart.title, figure(std::vector{chart}, smoothing_note({&run}))}};
+  return {{chart.title, figure(std::vector{chart}, note_of({&run}, true))}};
 }
 
 }  // namespace lt::report

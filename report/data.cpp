@@ -52,6 +52,17 @@ void flatten(const Json& value, const std::string& name, std::vector<std::pair<s
   for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, out);
 }
 
+// Gives a file beside the metrics to `take`, which returns false if it is damaged. Notes a file that exists and cannot
+// be read or taken.
+template <class Take>
+void read_beside(RunData& run, const char* name, std::size_t at_most, Take take) {
+  const fs::path path = fs::path(run.directory) / name;
+  std::error_code unknown;
+  if (!fs::exists(path, unknown)) return;
+  const auto text = file_text(path.string(), at_most);
+  if (!text || !take(*text)) run.unreadable.push_back(name);
+}
+
 void read_samples(RunData& run, const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
@@ -66,10 +77,14 @@ void read_samples(RunData& run, const fs::path& folder) {
   }
 }
 
-std::vector<const StepRow*> without_warm_up(std::vector<const StepRow*> steps) {
+// The first step after each later start is left out too: like the first of all it pays for what is done once.
+std::vector<const StepRow*> without_warm_up(const std::vector<const StepRow*>& steps) {
   const std::size_t n = steps.size(), skipped = n < 3 ? 0 : std::clamp<std::size_t>(n / 10, 1, 10);
-  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(skipped));
-  return steps;
+  std::vector<const StepRow*> kept;
+  for (std::size_t i = skipped; i < n; ++i) {
+    if (n < 3 || steps[i]->start == steps[i - 1]->start) kept.push_back(steps[i]);
+  }
+  return kept;
 }
 
 }  // namespace
@@ -86,22 +101,19 @@ RunData read_run(const std::string& directory) {
   if (!unknown) run.changed_at = run.read_at - std::chrono::duration<double>(age).count();
   read_metrics(run, (folder / "metrics.jsonl").string());
   divide_into_segments(run);
-  if (const auto toml = file_text((folder / "config.toml").string())) {
-    read_config(run, *toml);
-    if (run.config.empty()) run.unreadable.push_back("config.toml");
-  }
-  if (const auto text = file_text((folder / "env.json").string())) {
-    const Json environment = parsed_json(*text);
+  read_beside(run, "config.toml", std::string::npos, [&](const std::string& toml) {
+    read_config(run, toml);
+    return !run.config.empty();
+  });
+  read_beside(run, "env.json", std::string::npos, [&](const std::string& text) {
+    const Json environment = parsed_json(text);
     if (environment.is_object()) flatten(environment, "", run.environment);
-    if (!environment.is_object()) run.unreadable.push_back("env.json");
-  }
-  if (auto drawing = file_text((folder / "arena.svg").string(), kArenaBytes)) {
-    if (is_arena_svg(*drawing)) {
-      run.arena_svg = std::move(*drawing);
-    } else {
-      run.unreadable.push_back("arena.svg");
-    }
-  }
+    return environment.is_object();
+  });
+  read_beside(run, "arena.svg", kArenaBytes, [&](const std::string& drawing) {
+    if (is_arena_svg(drawing)) run.arena_svg = drawing;
+    return !run.arena_svg.empty();
+  });
   read_samples(run, folder / "samples");
   if (std::isnan(run.ranks) && !run.steps.empty()) {
     run.ranks = std::round(run.steps.back().tokens_per_s / run.steps.back().tokens_per_s_per_rank);

@@ -92,7 +92,7 @@ struct RunData {
   std::vector<std::pair<std::string, std::string>> environment;  // env.json, nested names joined by dots
   std::vector<std::pair<std::string, std::string>> samples;      // file name and text, the last few
   std::string arena_svg;                                         // accepted by is_arena_svg(), or empty
-  std::vector<std::string> unreadable;                           // names of existing but damaged files
+  std::vector<std::string> unreadable;                           // names of files that exist and could not be used
   // When the record last changed and when it was read, in seconds of Unix time.
   double changed_at = kMissing, read_at = kMissing;
   bool torn = false;  // the last line was cut off
@@ -103,8 +103,8 @@ RunData read_run(const std::string& directory);
 
 // The steps that speed and memory are computed from: those of the last segment.
 std::vector<const StepRow*> measured_steps(const RunData& run);
-// The measured steps without warm-up. The first tenth is skipped, at least 1 and at most 10 steps; fewer than 3 steps
-// are all kept.
+// The measured steps without warm-up. The first tenth is skipped, at least 1 and at most 10 steps, and the first step
+// after each later start; fewer than 3 steps are all kept.
 std::vector<const StepRow*> steady_steps(const RunData& run);
 std::vector<const StepRow*> steady_steps(const RunData& run, const Segment& segment);
 std::vector<const StepRow*> steps_of(const RunData& run, const Segment& segment);
@@ -123,6 +123,7 @@ std::vector<double> column(const std::vector<const StepRow*>& steps, Member memb
 double number_of(const std::string& text);  // kMissing if the text is not a number
 // An entry of the environment or the configuration as a number; kMissing if it does not exist or is not a number.
 double environment_number(const RunData& run, const std::string& key);
+std::string environment_text(const RunData& run, const std::string& key);  // "–" if it does not exist
 // NaN if neither the run nor OMP_NUM_THREADS states it. Runs of earlier versions recorded only the variable.
 double threads_per_rank(const RunData& run);
 double config_number(const RunData& run, const std::string& key);
@@ -132,6 +133,12 @@ std::string config_text(const RunData& run, const std::string& key);
 // The program that plans the run by its configuration: ltrain, or the one with a row for the model. Empty for a model
 // that no key describes.
 std::string planning_program(const RunData& run);
+// `nats` for the models of ltrain, whose loss is the mean negative log-likelihood of a token; `other` for a program's
+// own model, whose loss may be anything.
+const char* loss_unit(const RunData& run, const char* nats, const char* other);
+
+// The time down at restarts, and that of the steps that were repeated, in seconds.
+double seconds_of_restarts(const RunData& run);
 
 // Whether the rows hold the activities of all ranks, not only those of rank 0.
 bool has_breakdown_over_ranks(const std::vector<const StepRow*>& steps);
@@ -151,7 +158,8 @@ struct SlowestRank {
   double excess_ms = 0, often = 0;
 };
 SlowestRank slowest_rank(const std::vector<const StepRow*>& steps);
-inline constexpr double kSlow = 0.03;  // share of a step; a rank with a larger excess counts as slow
+// A rank counts as slow if its excess is 3 % of a step, and more than clocks and schedulers scatter.
+bool is_slow(const SlowestRank& rank, double step_ms);
 // Each op's bytes, calls and times per step. busbw_gbps is all bytes over all busy time.
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps);
 

@@ -24,8 +24,7 @@ struct Evidence {
   double share(double ms) const { return costs.step_ms > 0 ? ms / costs.step_ms : 0; }
   // "30.0 of 100.0 ms per step (30%"; the caller adds the description and closes the bracket.
   std::string of_step(double ms) const {
-    return fmt::format("{} of {} ms per step ({}", fixed_text(ms, 1), fixed_text(costs.step_ms, 1),
-                       percent_text(share(ms)));
+    return fmt::format("{} of {} ms per step ({}", ms_text(ms), ms_text(costs.step_ms), percent_text(share(ms)));
   }
   // The gain if these milliseconds of the step vanished.
   std::string without(double ms) const {

@@ -84,7 +84,7 @@ std::string verdict(const RunData& run) {
   const double total = c.step_ms;
   std::stable_sort(costs.begin(), costs.end(), [](const Cost& a, const Cost& b) { return a.ms > b.ms; });
   std::string text = fmt::format("Bound by {}: {} of {} ms of a step on average ({}).", costs[0].name,
-                                 fixed_text(costs[0].ms, 1), fixed_text(total, 1), percent_text(costs[0].ms / total));
+                                 ms_text(costs[0].ms), ms_text(total), percent_text(costs[0].ms / total));
   std::string rest;
   double unnamed = 0;
   for (std::size_t i = 1; i < costs.size(); ++i) {
@@ -92,11 +92,11 @@ std::string verdict(const RunData& run) {
       unnamed += costs[i].ms;
       continue;
     }
-    rest += fmt::format("{}{} {} ms ({})", rest.empty() ? "" : ", ", costs[i].name, fixed_text(costs[i].ms, 1),
+    rest += fmt::format("{}{} {} ms ({})", rest.empty() ? "" : ", ", costs[i].name, ms_text(costs[i].ms),
                         percent_text(costs[i].ms / total));
   }
   if (unnamed >= 0.005 * total) {
-    rest += fmt::format("{}everything else {} ms ({})", rest.empty() ? "" : ", ", fixed_text(unnamed, 1),
+    rest += fmt::format("{}everything else {} ms ({})", rest.empty() ? "" : ", ", ms_text(unnamed),
                         percent_text(unnamed / total));
   }
   if (!rest.empty()) text += " Then: " + rest + ".";

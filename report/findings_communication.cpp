@@ -16,8 +16,8 @@ constexpr double kGathered = 0.015;  // if another strategy costs only memory
 std::string collective_text(const Evidence& e, const char* op) {
   for (const CommRow& c : e.comm) {
     if (c.op != op) continue;
-    return fmt::format(" In each step {} sends {} in {:g} calls, which are in flight for {:.1f} ms: {:.2g} GB/s.", op,
-                       bytes_text(c.bytes), std::round(c.calls * 10) / 10, c.busy_ms, c.busbw_gbps);
+    return fmt::format(" In each step {} sends {} in {:g} calls, which are in flight for {} ms: {:.2g} GB/s.", op,
+                       bytes_text(c.bytes), std::round(c.calls * 10) / 10, ms_text(c.busy_ms), c.busbw_gbps);
   }
   return {};
 }
@@ -53,8 +53,7 @@ void add_gather(Findings& findings, const Evidence& e) {
   if (could_keep) {
     text +=
         " parallel.strategy=zero2 keeps all parameters on each rank, and gathers them once per step instead of twice "
-        "per "
-        "micro-batch." +
+        "per micro-batch." +
         e.plan_with("parallel.strategy=zero2");
   }
   const double on_host = environment_number(e.run, "ranks_on_host");
@@ -91,8 +90,8 @@ std::string longest_activity(const Evidence& e, int rank) {
     worst = activity;
   }
   if (!(excess > 0)) return {};
-  std::string text =
-      fmt::format(" It differs most in {}: {:.1f} ms, while the mean is {:.1f} ms.", worst.name, worst.max, worst.mean);
+  std::string text = fmt::format(" It differs most in {}: {} ms, while the mean is {} ms.", worst.name,
+                                 ms_text(worst.max), ms_text(worst.mean));
   if (worst.name == "data") return text + " Check the disk from which it reads its tokens.";
   if (worst.name == "checkpoint") return text + " Check the disk to which it saves.";
   if (environment_number(e.run, "ranks_on_host") == e.run.ranks) {
@@ -106,13 +105,13 @@ void add_straggler(Findings& findings, const Evidence& e) {
   if (e.share(ms) < kExposed) return;
   const SlowestRank slowest = slowest_rank(e.steady);
   if (slowest.rank < 0) return;
-  if (e.share(slowest.excess_ms) >= kSlow) {
+  if (is_slow(slowest, e.costs.step_ms)) {
     findings.push_back(
         {"straggler", e.share(ms), fmt::format("Rank {} is slower than the others", slowest.rank),
          fmt::format(
              "The own time of rank {} (own_ms) is {} ms per step above the mean of the ranks, and it is the slowest "
              "rank in {} of the steps. Waiting for the slowest rank takes {}).{} {}",
-             slowest.rank, fixed_text(slowest.excess_ms, 1), percent_text(slowest.often), e.of_step(ms),
+             slowest.rank, ms_text(slowest.excess_ms), percent_text(slowest.often), e.of_step(ms),
              longest_activity(e, slowest.rank), e.without(ms))});
     return;
   }
@@ -122,8 +121,8 @@ void add_straggler(Findings& findings, const Evidence& e) {
            "The own time (own_ms) of a step's slowest rank is {} ms, the mean of the ranks is {} ms, and waiting for "
            "the slowest takes {}). No rank is slow over all steps: the slowest one changes from step to step. Usual "
            "causes are other programs on the hosts and unpinned threads. {}",
-           fixed_text(mean(column(e.steady, &StepRow::own_ms_max)), 1),
-           fixed_text(mean(column(e.steady, &StepRow::own_ms_mean)), 1), e.of_step(ms), e.without(ms))});
+           ms_text(mean(column(e.steady, &StepRow::own_ms_max))),
+           ms_text(mean(column(e.steady, &StepRow::own_ms_mean))), e.of_step(ms), e.without(ms))});
 }
 
 }  // namespace

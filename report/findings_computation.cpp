@@ -61,8 +61,8 @@ void add_optimizer(Findings& findings, const Evidence& e) {
   if (e.run.ranks > 1 && e.summary.strategy == "ddp") {
     text += fmt::format(
         " Under ddp every rank updates all parameters. Under parallel.strategy=zero1 a rank updates 1/{:g} of them, "
-        "which saves about {:.1f} ms and sends no more.",
-        e.run.ranks, ms * (1 - 1 / e.run.ranks));
+        "which saves about {} ms and sends no more.",
+        e.run.ranks, ms_text(ms * (1 - 1 / e.run.ranks)));
   } else {
     text += fmt::format(" With more tokens per step (train.accum, train.micro_batch: {}, {}) its share falls.",
                         e.setting("train.accum"), e.setting("train.micro_batch"));
@@ -82,15 +82,13 @@ void add_micro_batch(Findings& findings, const Evidence& e) {
     const double larger = std::min(accum, std::max(2.0, std::floor(4096 / tokens)));
     text += fmt::format(
         " {}: with micro-batches {:g} times as large, and as many times fewer, a step is the same but its matrix "
-        "products "
-        "are longer.",
+        "products are longer.",
         e.setting("train.accum"), larger);
   } else {
     text +=
         " Larger micro-batches make longer matrix products, which processors compute faster; the command bench step "
         "measures by how much. They also mean more tokens per step, which changes training: adjust the learning rate "
-        "and the "
-        "number of steps to the batch.";
+        "and the number of steps to the batch.";
   }
   findings.push_back({"micro_batch", 0, "Small micro-batches although memory is left", text});
 }
@@ -99,8 +97,8 @@ void add_compute(Findings& findings, const Evidence& e) {
   const double ms = e.costs.compute();
   if (e.share(ms) < 0.5) return;
   std::string text = fmt::format(
-      "Forward takes {:.1f} ms, backward {:.1f} ms{}: together {}).", e.costs.forward, e.costs.backward,
-      e.costs.recompute > 0 ? fmt::format(", recomputation {:.1f} ms", e.costs.recompute) : "", e.of_step(ms));
+      "Forward takes {} ms, backward {} ms{}: together {}).", ms_text(e.costs.forward), ms_text(e.costs.backward),
+      e.costs.recompute > 0 ? fmt::format(", recomputation {} ms", ms_text(e.costs.recompute)) : "", e.of_step(ms));
   const double speed = e.run.flops_per_token * e.summary.tokens_per_s_per_rank;
   if (speed > 0) {  // a model of the program's own may not know its FLOPs
     text += fmt::format(" A rank reaches {:.1f} GFLOP/s, without recomputation{}.", speed / 1e9,
@@ -118,12 +116,11 @@ void add_compute(Findings& findings, const Evidence& e) {
   const double waits = e.share(e.costs.communication() + e.costs.straggler);
   const bool hidden = waits < 0.1, alone = e.run.ranks == 1;
   if (alone) {
-    text += " One rank computes everything. More ranks on more processors would process more tokens per second.";
+    text += " One rank computes everything; the command bench scaling measures what more ranks bring.";
   } else if (hidden) {
     text += fmt::format(
-        " Only {} of a step is spent waiting for other ranks or for transfers. More ranks on more processors would "
-        "process more tokens per second, nearly in proportion if the links are as fast and the batch grows with the "
-        "ranks.",
+        " Only {} of a step is spent waiting for other ranks or for transfers; the command bench scaling measures what "
+        "more ranks bring.",
         percent_text(waits, 1));
   }
   findings.push_back({"compute", e.share(ms), "Computation", text});

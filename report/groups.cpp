@@ -60,12 +60,7 @@ std::string caveats(const RunGroup& group) {
     return values.size() > 1 ? text : std::string();
   };
   const auto environment = [](const char* key) {
-    return [key](const RunData& run, const Summary&) {
-      for (const auto& [name, value] : run.environment) {
-        if (name == key) return value;
-      }
-      return std::string("–");
-    };
+    return [key](const RunData& run, const Summary&) { return environment_text(run, key); };
   };
   const auto tokens_a_step = [](const RunData& run) { return run.steps.empty() ? kMissing : run.steps.back().tokens; };
   const bool scaling = !differ([](const RunData&, const Summary& s) { return whole_text(s.ranks); }).empty();
@@ -133,8 +128,7 @@ void add_group(Document& document, const RunGroup& group) {
     document.add(Paragraph{fmt::format(
         "Efficiency is tokens per second and rank, relative to {} ({}, {:g} rank{}, {} tokens per second and rank). "
         "Exposed is the mean share of a step in which a rank waits for communication. Peak memory is that of the "
-        "fullest "
-        "rank.{}",
+        "fullest rank.{}",
         group.runs[group.base]->name, strategy_of(base), base.ranks, base.ranks == 1 ? "" : "s",
         count_text(base.tokens_per_s_per_rank), caveats(group))});
   }

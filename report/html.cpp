@@ -53,7 +53,7 @@ class Anchors {
   }
 
  private:
-  std::set<std::string> used_;
+  std::set<std::string> used_ = {"tip"};  // the id of the page's tooltip
 };
 
 // The headings below the title as nested links; empty for a page of few sections.
@@ -163,10 +163,12 @@ std::string to_html(const Document& document) { return page(document, body_html(
 
 std::string to_live_html(const Document& document, const std::string& data) {
   const std::string name = data.substr(data.find_last_of('/') + 1);
-  return page(document, "<main>\n" + body_html(document) + "</main>\n",
+  return page(document, "<p class=\"note reading\"></p>\n<main>\n" + body_html(document) + "</main>\n",
               kReportScript + fmt::format("const live = {};\n", script_text(name)) + kLiveScript);
 }
 
-std::string live_data(const std::string& body) { return "ltrainShow(" + script_text(body) + ");\n"; }
+std::string live_data(const std::string& body, double read_at, Reading reading) {
+  return fmt::format("ltrainShow({}, {:.0f}, {});\n", script_text(body), read_at, reading == Reading::ended);
+}
 
 }  // namespace lt::report

@@ -26,17 +26,26 @@ std::string end_of(const RunData& run) {
 }
 
 std::vector<const StepRow*> recent_steps(const RunData& run) {
-  auto steps = measured_steps(run);
+  auto steps = steady_steps(run);
   if (steps.size() > kRecent) steps.erase(steps.begin(), steps.end() - kRecent);
   return steps;
+}
+
+// Whether the record has grown of late; a run without a step has all the time it needs.
+bool silent(const RunData& run, double step_ms) {
+  const double usual_s = std::isfinite(step_ms) ? 5 * step_ms / 1e3 : 0;
+  return !run.steps.empty() && run.read_at - run.changed_at > std::max(kSilentS, usual_s);
 }
 
 std::string state(const RunData& run, double step_ms) {
   if (const std::string reason = end_of(run); !reason.empty()) return "ended: " + reason;
   if (run.steps.empty()) return "no step yet";
-  const double silent_s = run.read_at - run.changed_at;
-  const double usual_s = std::isfinite(step_ms) ? 5 * step_ms / 1e3 : 0;
-  return silent_s > std::max(kSilentS, usual_s) ? "no new line since " + time_text(run.changed_at) : "going on";
+  return silent(run, step_ms) ? "no new line since " + time_text(run.changed_at) : "going on";
+}
+
+std::string left(const RunData& run, double step_ms, double steps) {
+  if (!end_of(run).empty() || silent(run, step_ms) || !(steps >= 0)) return kDash;
+  return duration_text(steps * step_ms / 1e3);
 }
 
 std::string last_checkpoint(const RunData& run) {
@@ -63,14 +72,12 @@ Table now(const std::vector<RunData>& runs) {
     const auto steps = recent_steps(run);
     const double step_ms = mean(column(steps, &StepRow::step_ms)), last = config_number(run, "train.steps");
     const double done = run.steps.empty() ? 0 : run.steps.back().step;
-    const bool ended = !end_of(run).empty();
-    t.rows.push_back(
-        {run.name, state(run, step_ms), whole_text(done) + (last > 0 ? " of " + whole_text(last) : ""),
-         count_text(median(column(steps, &StepRow::tokens_per_s))),
-         ended || !(last >= done) || std::isnan(step_ms) ? kDash : duration_text((last - done) * step_ms / 1e3),
-         last_checkpoint(run), run.ranks > 1 ? slowest(steps) : kDash,
-         run.restarts.empty() ? "none"
-                              : fmt::format("{}, the last after: {}", run.restarts.size(), run.restarts.back().cause)});
+    t.rows.push_back({run.name, state(run, step_ms), whole_text(done) + (last > 0 ? " of " + whole_text(last) : ""),
+                      count_text(median(column(steps, &StepRow::tokens_per_s))), left(run, step_ms, last - done),
+                      last_checkpoint(run), run.ranks > 1 ? slowest(steps) : kDash,
+                      run.restarts.empty()
+                          ? "none"
+                          : fmt::format("{}, the last after: {}", run.restarts.size(), run.restarts.back().cause)});
   }
   return t;
 }

@@ -16,8 +16,7 @@ void add_memory(Document& document, const RunData& run, int level) {
   if (!run.ledger.empty()) {
     std::string text = fmt::format(
         "The table shows the plan that was made before the first step: how much each owner holds on the fullest rank "
-        "at "
-        "its peak, {} bytes. The measured peak is {} bytes.",
+        "at its peak, {} bytes. The measured peak is {} bytes.",
         whole_text(run.predicted_peak_bytes), whole_text(summary.memory_peak_bytes));
     if (const Headroom room = headroom_of(run); std::isfinite(room.limit_bytes)) {
       text += fmt::format(
@@ -26,10 +25,12 @@ void add_memory(Document& document, const RunData& run, int level) {
     }
     document.add(Paragraph{text});
     if (summary.strategy == "zero3") {
+      const bool tied = config_text(run, "model.tie_embeddings") == "true";
       document.add(
-          Paragraph{"Under zero3, parameters and gradients comprise a rank's own shard and the units that are gathered "
-                    "or reduced "
-                    "at that moment: at most two, and an embedding that the head shares."});
+          Paragraph{fmt::format("Under zero3, parameters and gradients comprise a rank's own shard and the units that "
+                                "are gathered or reduced "
+                                "at that moment: at most two{}.",
+                                tied ? ", and the embedding that the head shares" : "")});
     }
     document.add(shares("owner", "size", run.ledger, bytes_text));
   }
@@ -37,7 +38,8 @@ void add_memory(Document& document, const RunData& run, int level) {
   document.add(Paragraph{
       "The arena is one piece of memory from which a training step takes all its blocks. Each rectangle is a block: it "
       "extends from its allocation to its free, and its height is its size. Blank areas are unused at that moment. "
-      "State that lasts between steps (parameters, gradients, optimizer) is outside the arena."});
+      "What the table has and the picture has not is outside of the arena: state that lasts between steps (parameters, "
+      "gradients, optimizer) and, on a CPU, the batch. Slack is the blank area at the peak."});
   document.add(Figure{"Arena of a training step",
                       "<figure>\n<figcaption>Arena of a training step</figcaption>\n" + run.arena_svg + "</figure>\n"});
 }

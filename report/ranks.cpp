@@ -61,8 +61,9 @@ std::string verdict_text(const std::vector<const StepRow*>& steady, const std::v
   const SlowestRank slowest = slowest_rank(steady);
   const double step = mean(column(steady, &StepRow::step_ms_mean));
   const auto [least, most] = std::minmax_element(own_ms.begin(), own_ms.end());
-  const bool slow = slowest.excess_ms >= kSlow * step;
-  std::string text = slow ? fmt::format("Rank {} is slower than the others", slowest.rank) : "No rank is slow";
+  const bool slow = is_slow(slowest, step);
+  std::string text =
+      slow ? fmt::format("Rank {} is slower than the others", slowest.rank) : "No rank is slow throughout";
   text += fmt::format(": over all these steps the mean own time of a rank is {} to {} ms", fixed_text(*least, 2),
                       fixed_text(*most, 2));
   if (slow) {
@@ -78,8 +79,7 @@ std::string verdict_text(const std::vector<const StepRow*>& steady, const std::v
 }
 
 Figure busy_figure(const RunData& run) {
-  LineChart chart{
-      .title = "Own time of the ranks", .x_label = "step", .y_label = "ms per step", .series = {}, .from_zero = true};
+  LineChart chart{.title = "Own time of the ranks", .x_label = "step", .y_label = "ms per step"};
   const auto measured = measured_steps(run);
   const auto steps = column(measured, &StepRow::step);
   chart.series.push_back({"slowest rank", steps, column(measured, &StepRow::own_ms_max)});
@@ -98,10 +98,9 @@ void add_ranks(Document& document, const RunData& run, int level) {
   if (!own_ms.empty()) document.add(Paragraph{verdict_text(steady, own_ms)});
   document.add(
       Paragraph{"Ranks step together, so a slow one shows only in how long the others wait. A rank's own time is its "
-                "step without "
-                "the time for which others blocked it: exposed communication and, within other, waiting for the times "
-                "of the other "
-                "ranks. The rank with the longest own time is the slowest."});
+                "step without the time for which others blocked it: exposed communication and, within other, waiting "
+                "for the times "
+                "of the other ranks. The rank with the longest own time is the slowest."});
   document.add(ranks_table(steady, own_ms));
   document.add(busy_figure(run));
   document.add(Paragraph{

@@ -75,42 +75,88 @@ void write_markdown(const report::Document& document, const fs::path& html) {
                    report::to_markdown(document, html.filename().string()));
 }
 
+void write_pages(const report::Document& document, const fs::path& html) {
+  write_whole_file("report", html.string(), report::to_html(document));
+  write_markdown(document, html);
+}
+
+constexpr double kPatienceS = 30;  // a run that begins anew is unreadable for a moment
+constexpr double kReadingS = 10;   // an open page learns at least this often when the runs were read
+
+// Pages of runs that go on: an HTML page that is written once, and the script beside it that brings its content.
+class Follower {
+ public:
+  Follower(const std::vector<std::string>& given, const fs::path& html)
+      : given_(given), html_(html), data_(fs::path(html).replace_extension(".live.js").string()) {}
+
+  // Reads the runs and shows what is new. Returns whether a run still goes on.
+  bool look() {
+    read();
+    report::Document document = composed(runs_);
+    document.blocks.insert(document.blocks.begin() + 1, report::now(runs_));
+    const std::string body = report::body_html(document);
+    const double read_at = runs_.front().read_at;
+    if (shown_.empty()) write_whole_file("report", html_.string(), report::to_live_html(document, data_));
+    if (body != shown_ || read_at - shown_at_ >= kReadingS) {
+      write_whole_file("report", data_, report::live_data(body, read_at, report::Reading::goes_on));
+      shown_at_ = read_at;
+    }
+    if (body != shown_) write_markdown(document, html_);
+    shown_ = body;
+    return !report::all_ended(runs_);
+  }
+
+  void waited(double seconds) { unreadable_s_ += seconds; }
+
+  // Replaces the page by one that needs no other file, and tells pages that are open that no reading follows.
+  void finish() {
+    write_pages(composed(runs_), html_);
+    write_whole_file("report", data_, report::live_data(shown_, runs_.front().read_at, report::Reading::ended));
+  }
+
+ private:
+  // Keeps the earlier reading of runs that cannot be read, for a while.
+  void read() {
+    try {
+      runs_ = read_runs(given_);
+      unreadable_s_ = 0;
+    } catch (const DataError&) {
+      if (runs_.empty()) throw;
+      if (unreadable_s_ < kPatienceS) return;
+      finish();
+      throw;
+    }
+  }
+
+  const std::vector<std::string>& given_;
+  const fs::path html_;
+  const std::string data_;
+  std::vector<report::RunData> runs_;
+  std::string shown_;
+  double shown_at_ = 0, unreadable_s_ = 0;
+};
+
 }  // namespace
 
 void write_report(const std::vector<std::string>& runs, const std::string& out_html) {
   require_html(out_html);
-  const report::Document document = composed(read_runs(runs));
-  write_whole_file("report", out_html, report::to_html(document));
-  write_markdown(document, out_html);
+  write_pages(composed(read_runs(runs)), out_html);
 }
 
 void follow_report(const std::vector<std::string>& given, const std::string& out_html,
                    const std::function<bool(double seconds)>& wait) {
   require_html(out_html);
-  const fs::path html(out_html);
-  const std::string data = fs::path(html).replace_extension(".live.js").string();
-  std::string shown;
+  Follower follower(given, out_html);
   for (bool going_on = true; going_on;) {
     const auto begin = std::chrono::steady_clock::now();
-    try {
-      const std::vector<report::RunData> runs = read_runs(given);
-      report::Document document = composed(runs);
-      document.blocks.insert(document.blocks.begin() + 1, report::now(runs));
-      going_on = !report::all_ended(runs);
-      if (const std::string body = report::body_html(document); body != shown) {
-        if (shown.empty()) write_whole_file("report", out_html, report::to_live_html(document, data));
-        write_whole_file("report", data, report::live_data(body));
-        write_markdown(document, html);
-        shown = body;
-      }
-    } catch (const DataError&) {
-      if (shown.empty()) throw;  // later a run may begin anew, so its record is missing or short for a moment
-    }
+    going_on = follower.look();
     // Composing a page of a long run takes its time, so the pages take at most a tenth of a core.
     const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (going_on) going_on = wait(std::max(1.0, 9 * took_s));
+    const double pause_s = std::max(1.0, 9 * took_s);
+    if (going_on) going_on = wait(pause_s);
+    follower.waited(pause_s);
   }
-  write_report(given, out_html);
+  follower.finish();
 }
 
 }  // namespace lt

@@ -16,16 +16,41 @@ constexpr double kWorthSaying = 0.02;  // share of the run's time
 double zero_if_missing(double value) { return std::isfinite(value) ? value : 0; }
 
 struct RestartCost {
-  double down_s = 0, lost_steps = 0;
+  double down_s = 0, notice_s = 0, backoff_s = 0, start_s = 0, lost_steps = 0;
+  double again_s = 0;  // for the steps that were repeated
+  double all_s() const { return down_s + again_s; }
 };
 
 RestartCost restart_cost(const RunData& run) {
   RestartCost cost;
   for (const RestartRow& row : run.restarts) {
     cost.down_s += zero_if_missing(row.total_s);
+    cost.notice_s += zero_if_missing(row.notice_s);
+    cost.backoff_s += zero_if_missing(row.backoff_s);
+    cost.start_s += zero_if_missing(row.start_s);
     cost.lost_steps += zero_if_missing(row.lost_steps);
   }
+  cost.again_s = cost.lost_steps * zero_if_missing(mean(column(steady_steps(run), &StepRow::step_ms))) / 1e3;
   return cost;
+}
+
+// What would make restarts cheaper, by their largest cost.
+std::string advice(const RestartCost& cost, const Evidence& e) {
+  if (cost.again_s > cost.down_s) {
+    return fmt::format(" {}; with more frequent saves a restart loses fewer steps.", e.setting("checkpoint.every"));
+  }
+  if (cost.start_s > cost.notice_s + cost.backoff_s) {
+    return fmt::format(
+        " Of the time down, {:.1f} s are starts: the launcher, reading the checkpoint and the first step; the event "
+        "start says how long each took. Fewer restarts, or longer runs between them, are all that helps.",
+        cost.start_s);
+  }
+  if (cost.backoff_s > cost.notice_s) {
+    return fmt::format(" Of the time down, {:.1f} s are waits after attempts that saved nothing; {}.", cost.backoff_s,
+                       e.setting("checkpoint.every"));
+  }
+  return fmt::format(" Of the time down, {:.1f} s passed until every process of the ended attempt was gone.",
+                     cost.notice_s);
 }
 
 }  // namespace
@@ -46,8 +71,7 @@ void add_restarts(Document& document, const RunData& run, int level) {
   document.add(Paragraph{fmt::format(
       "The run was restarted {}: {} s down, {} repeated. Notice lasts from the end of the first rank until no process "
       "of the attempt is left. Backoff is the wait after attempts that saved nothing. Start lasts from there to the "
-      "end "
-      "of the first step.",
+      "end of the first step.",
       run.restarts.size() == 1 ? "once" : fmt::format("{} times", run.restarts.size()), fixed_text(cost.down_s, 1),
       counted(static_cast<Size>(cost.lost_steps), "step"))});
   document.add(table);
@@ -56,15 +80,16 @@ void add_restarts(Document& document, const RunData& run, int level) {
 void add_restarts(Findings& findings, const Evidence& e) {
   if (e.run.restarts.empty()) return;
   const RestartCost cost = restart_cost(e.run);
-  const double again_s = cost.lost_steps * zero_if_missing(e.costs.step_ms) / 1e3;
-  const double share = (cost.down_s + again_s) / (e.summary.train_s + cost.down_s + again_s);
+  const double run_s = e.summary.train_s + cost.all_s(), share = cost.all_s() / run_s;
   if (!(share >= kWorthSaying)) return;
-  std::string text = fmt::format("{} took {} of the run's time: {:.1f} s down, and {:.1f} s for {} that were repeated.",
-                                 counted(static_cast<Size>(e.run.restarts.size()), "restart"), percent_text(share),
-                                 cost.down_s, again_s, counted(static_cast<Size>(cost.lost_steps), "step"));
-  if (again_s > cost.down_s)
-    text += fmt::format(" {}; with more frequent saves a restart loses fewer steps.", e.setting("checkpoint.every"));
+  const std::string text = fmt::format(
+      "{} took {:.1f} of {:.1f} s of steps, repeated steps and time down ({}): {:.1f} s down, and {:.1f} s for {} that "
+      "were repeated.{}",
+      counted(static_cast<Size>(e.run.restarts.size()), "restart"), cost.all_s(), run_s, percent_text(share),
+      cost.down_s, cost.again_s, counted(static_cast<Size>(cost.lost_steps), "step"), advice(cost, e));
   findings.push_back({"restarts", share, "Restarts", text});
 }
+
+double seconds_of_restarts(const RunData& run) { return restart_cost(run).all_s(); }
 
 }  // namespace lt::report

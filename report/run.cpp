@@ -31,6 +31,7 @@ Table key_figures(const RunData& run, const Summary& s) {
     if (value != "–") t.rows.push_back({name, value});
   };
   const auto with_unit = [](std::string text, const char* unit) { return text == "–" ? text : text + unit; };
+  const char* unit = loss_unit(run, " nats", "");
   row("Model", s.model);
   row("Steps", whole_text(s.steps));
   if (has_segments(run)) row("Steps that speed and memory cover", measured_range(run));
@@ -39,13 +40,17 @@ Table key_figures(const RunData& run, const Summary& s) {
   row("Dtype", s.dtype);
   row("Ranks", whole_text(s.ranks));
   row("Tokens", count_text(s.tokens));
-  row("Training loss at the first step", with_unit(fixed_text(s.first_loss, 4), " nats"));
-  row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), " nats"));
-  row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), " nats"));
-  row("Evaluation loss, best",
-      std::isnan(s.best_eval_loss) ? "–" : fmt::format("{:.4f} nats at step {:g}", s.best_eval_loss, s.best_eval_step));
-  row("Step, median", with_unit(fixed_text(s.step_ms, 1), " ms"));
+  row("Training loss at the first step", with_unit(fixed_text(s.first_loss, 4), unit));
+  row("Training loss, mean of the last 10 steps", with_unit(fixed_text(s.last_loss, 4), unit));
+  row("Evaluation loss, last", with_unit(fixed_text(s.eval_loss, 4), unit));
+  row("Evaluation loss, best", std::isnan(s.best_eval_loss)
+                                   ? "–"
+                                   : fmt::format("{:.4f}{} at step {:g}", s.best_eval_loss, unit, s.best_eval_step));
+  row("Step, median", with_unit(ms_text(s.step_ms), " ms"));
   row("Tokens per second, median", count_text(s.tokens_per_s));
+  if (const double lost_s = seconds_of_restarts(run); lost_s > 0) {
+    row("Tokens per second, with restarts and repeated steps", count_text(s.tokens / (s.train_s + lost_s)));
+  }
   row("Tokens per second and rank, median", count_text(s.tokens_per_s_per_rank));
   row("MFU", percent_text(s.mfu, 1));
   row("Peak memory of tensors, fullest rank", bytes_text(s.memory_peak_bytes));
@@ -53,7 +58,13 @@ Table key_figures(const RunData& run, const Summary& s) {
   row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
   row("Saves that failed", failed_saves(run));
-  row("Time of all steps", s.train_s < 100 ? with_unit(fixed_text(s.train_s, 1), " s") : duration_text(s.train_s));
+  const auto time = [&](double s) {
+    return s < 100 ? with_unit(fixed_text(s, s < 1 ? 3 : 1), " s") : duration_text(s);
+  };
+  row("Time of all steps", time(s.train_s));
+  double evaluations_s = 0;
+  for (const Event& event : run.evals) evaluations_s += event.seconds;
+  if (evaluations_s > 0) row("Time of evaluations", time(evaluations_s));
   return t;
 }
 
@@ -66,10 +77,18 @@ std::string subject(const RunData& run, const Summary& s) {
   if (run.ranks > 0) text += fmt::format(" on {:g} rank{}", run.ranks, run.ranks == 1 ? "" : "s");
   if (run.ranks > 1 && s.strategy != "–") text += " with " + strategy_of(s);
   if (std::isfinite(s.tokens_per_s)) {
-    text += fmt::format(": {} tokens per second, {} ms per step (medians)", count_text(s.tokens_per_s),
-                        fixed_text(s.step_ms, 1));
+    text +=
+        fmt::format(": {} tokens per second, {} ms per step (medians)", count_text(s.tokens_per_s), ms_text(s.step_ms));
   }
   return text + ".";
+}
+
+// How a run that is not at its end goes on from a checkpoint. The record has the command, but not what launched it.
+std::string how_to_go_on(const RunData& run, double saved) {
+  const std::string command = environment_text(run, "command");
+  if (command == "–" || config_text(run, "checkpoint.resume") != "auto") return {};
+  return fmt::format(" Started again as before, on {:g} rank{}, it goes on from step {}: {}", run.ranks,
+                     run.ranks == 1 ? "" : "s", whole_text(saved), command);
 }
 
 // Says whether the run finished, and which updates were skipped.
@@ -113,6 +132,7 @@ std::string status(const RunData& run, const Summary& s) {
                          reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");
     }
   }
+  if (!text.empty() && saved > 0) text += how_to_go_on(run, saved);
   if (skips > 0) {
     text += fmt::format("{}Loss or gradient was not finite in {}, so the update was skipped: {}.",
                         text.empty() ? "" : " ", counted(skips, "step"), skips > 10 ? "see Record" : skipped);
@@ -131,9 +151,9 @@ void add_findings(Document& document, const RunData& run, int level) {
     const std::size_t steady = steady_steps(run).size(), first = measured_steps(run).size() - steady;
     document.add(Paragraph{fmt::format(
         "Times are means over ranks and over {} steps, {}. They come from metrics.jsonl, config.toml and env.json of "
-        "the run. Speeds above and in the key figures are medians.",
+        "the run. Tokens per second are medians of the same steps.",
         steady,
-        first > 0 ? fmt::format("without the first {}, the warm-up", first)
+        first > 0 ? fmt::format("without {}, the warm-up", first)
                   : std::string("including the warm-up: too few to judge speed"))});
   }
 }
@@ -144,7 +164,7 @@ void add_run(Document& document, const RunData& run, int level) {
   if (run.torn)
     document.add(Paragraph{"The last line of metrics.jsonl is incomplete, as a killed run leaves it. It was ignored."});
   for (const std::string& file : run.unreadable) {
-    document.add(Paragraph{file + " of the run is damaged and was ignored."});
+    document.add(Paragraph{file + " of the run cannot be read or is damaged, and was ignored."});
   }
   if (run.steps.empty()) {
     document.add(Paragraph{"No step has been recorded yet."});

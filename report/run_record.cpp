@@ -34,7 +34,9 @@ Table event_table(const RunData& run) {
   for (const Event& event : events) {
     std::string details;
     for (const auto& [key, value] : event.fields) {
-      details += (details.empty() ? "" : ", ") + readable_name(key) + " " + readable(key, value);
+      const bool of_attempt = event.kind == "end" && key == "seconds";
+      details += fmt::format("{}{} {}{}", details.empty() ? "" : ", ", readable_name(key), readable(key, value),
+                             of_attempt ? " since the last start" : "");
     }
     t.rows.push_back({event.kind, std::isnan(event.step) ? "" : whole_text(event.step), details});
   }

@@ -27,7 +27,7 @@ void add_record(Document& document, const RunData& run, int level);
 // differ.
 void add_comparison(Document& document, const std::vector<RunData>& runs);
 
-// Explains the terms of a report. Called once, at the end.
+// Explains the terms that a report uses. Called once, at the end.
 void add_glossary(Document& document);
 
 // Rows of name, value as text and share of the total, each with a bar in the colours of a chart's legend.

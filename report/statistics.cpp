@@ -146,12 +146,12 @@ double number_of(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? value : kMissing;
 }
 
-double environment_number(const RunData& run, const std::string& key) {
-  for (const auto& [name, text] : run.environment) {
-    if (name == key) return number_of(text);
-  }
-  return kMissing;
+std::string environment_text(const RunData& run, const std::string& key) {
+  const auto found = std::ranges::find(run.environment, key, &std::pair<std::string, std::string>::first);
+  return found == run.environment.end() ? "–" : found->second;
 }
+
+double environment_number(const RunData& run, const std::string& key) { return number_of(environment_text(run, key)); }
 
 double threads_per_rank(const RunData& run) {
   const double threads = environment_number(run, "threads_per_rank");
@@ -173,8 +173,16 @@ std::string config_text(const RunData& run, const std::string& key) {
 std::string planning_program(const RunData& run) {
   if (!run.config.contains("model.family")) return run.config.contains("model.from") ? "" : "ltrain";
   if (run.config.contains("model.preset")) return "ltrain";
-  const auto command = std::ranges::find(run.environment, "command", &std::pair<std::string, std::string>::first);
-  return command == run.environment.end() ? "" : command->second.substr(0, command->second.find(' '));
+  const std::string command = environment_text(run, "command");
+  return command == "–" ? "" : command.substr(0, command.find(' '));
+}
+
+bool is_slow(const SlowestRank& rank, double step_ms) {
+  return rank.excess_ms >= 0.03 * step_ms && rank.excess_ms >= 0.1;
+}
+
+const char* loss_unit(const RunData& run, const char* nats, const char* other) {
+  return run.config.contains("model.family") && !run.config.contains("model.preset") ? other : nats;
 }
 
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps) {

@@ -68,7 +68,7 @@ svg.narrow { display: none; max-width: 30rem; }
 @media (max-width: 43rem) { svg.wide { display: none; } svg.narrow { display: block; } }
 svg text { fill: var(--soft); } svg .end { text-anchor: end; } svg .mid { text-anchor: middle; }
 svg path { fill: none; stroke-width: 1.8; stroke-linejoin: round; } svg .dash { stroke-dasharray: 5 4; }
-svg .pale { opacity: .28; stroke-width: 1; }
+svg .pale { opacity: .28; stroke-width: 1; } svg .at { stroke: var(--soft); stroke-dasharray: 1 3; }
 .axes { font-size: .85rem; color: var(--soft); } .axes label { margin-left: .6rem; cursor: pointer; }
 .axes ~ .x1, .axes ~ .x2 { display: none; }
 figure:has(.axes .x1:checked) > .x0, figure:has(.axes .x2:checked) > .x0 { display: none; }
@@ -133,9 +133,19 @@ prepare(document);
 // Loads the script named `live` again and again, as a page of the file system may, and shows what it brings if that is
 // new. Opened details, chosen axes and the place on the page stay.
 inline constexpr const char* kLiveScript = R"js(
-const main = document.querySelector('main');
-let last = null;
-window.ltrainShow = html => {
+const main = document.querySelector('main'), reading = document.querySelector('.reading');
+let last = null, readAt = null, ended = false;
+const age = () => {
+  if (readAt === null) return;
+  const at = new Date(1000 * readAt).toISOString().replace('T', ' ').slice(0, 19) + ' UTC';
+  reading.textContent = ended ? 'This is the state of ' + at + ', when report --follow ended.' :
+    Date.now() / 1000 - readAt < 60 ? 'Read at ' + at + '.' :
+    'This is the state of ' + at + '. Nothing has been read since: report --follow was killed or hangs.';
+};
+setInterval(age, 5000);
+window.ltrainShow = (html, at, over) => {
+  readAt = at, ended = over;
+  age();
   if (html === last) return;
   last = html;
   const key = box => box.closest('figure').querySelector('figcaption').textContent + box.className;
@@ -153,7 +163,7 @@ window.ltrainShow = html => {
 };
 const load = () => {
   const script = document.createElement('script');
-  script.src = live + '?' + Date.now();
+  script.src = encodeURIComponent(live) + '?' + Date.now();
   script.onload = script.onerror = () => { script.remove(); setTimeout(load, 1000); };
   document.head.append(script);
 };

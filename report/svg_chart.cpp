@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "report/svg_frame.h"
 #include "report/text.h"
@@ -58,6 +60,9 @@ const Point& nearest(const std::vector<Point>& points, double x) {
   return *after;
 }
 
+// A place on the x axis: steps and tokens as whole numbers.
+std::string place_text(double x) { return x == std::round(x) && x < 1e6 ? whole_text(x) : number_text(x); }
+
 // Relative moves in whole tenths: short, and without accumulated error.
 std::string path_of(const Frame& frame, const std::vector<Point>& points) {
   std::string out;
@@ -91,6 +96,15 @@ std::string draw_series(const Frame& frame, const Line& line, const Series& seri
   return out;
 }
 
+// The text of the point of a line nearest to `at`, in a column from `low` to `high`: empty beyond the line's ends, and
+// with its place if it stands outside of the column.
+std::string hover_value(const Line& line, double at, Range column) {
+  if (line.points.empty() || line.points.back().x < column.low || line.points.front().x > column.high) return {};
+  const Point& p = nearest(line.points, at);
+  const bool elsewhere = p.x < column.low || p.x > column.high;
+  return number_text(p.y) + (elsewhere ? " (at " + place_text(p.x) + ")" : "");
+}
+
 // Draws hover areas spread over the x axis, each with the values of all series near it.
 std::string draw_hover(const Frame& frame, const LineChart& chart, const std::vector<Line>& lines,
                        const Canvas& canvas) {
@@ -108,22 +122,20 @@ std::string draw_hover(const Frame& frame, const LineChart& chart, const std::ve
   for (const Series& series : chart.series) names.push_back(series.name);
   std::vector<Hover> columns;
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    const double from = i == 0 ? frame.left() : frame.x((kept[i - 1] + kept[i]) / 2);
-    const double to = i + 1 == kept.size() ? frame.right() : frame.x((kept[i] + kept[i + 1]) / 2);
-    Hover& column = columns.emplace_back(Hover{from, to, {number_text(kept[i])}});
-    if (kept[i] == std::round(kept[i]) && kept[i] < 1e6) column.values[0] = whole_text(kept[i]);
-    for (const Line& line : lines) {
-      const Point& p = nearest(line.points, kept[i]);
-      const bool elsewhere = p.x != kept[i] && line.points.size() * 4 < places.size();
-      column.values.push_back(number_text(p.y) + (elsewhere ? " (at " + number_text(p.x) + ")" : ""));
-    }
+    const bool first = i == 0, last = i + 1 == kept.size();
+    const Range range = {first ? places.front() : (kept[i - 1] + kept[i]) / 2,
+                         last ? places.back() : (kept[i] + kept[i + 1]) / 2};
+    Hover& column = columns.emplace_back(Hover{
+        first ? frame.left() : frame.x(range.low), last ? frame.right() : frame.x(range.high), {place_text(kept[i])}});
+    for (const Line& line : lines) column.values.push_back(hover_value(line, kept[i], range));
   }
   return frame.hovers(names, "", columns);
 }
 
-std::string draw(const LineChart& chart, const std::vector<Line>& lines, const Canvas& canvas) {
-  const Point& start = lines[0].points[0];
-  Range x{start.x, start.x}, y{start.y, start.y};
+// The ranges of both axes, from all points; at least one line has some.
+std::pair<Range, Range> ranges_of(const std::vector<Line>& lines) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  Range x{kFar, -kFar}, y{kFar, -kFar};
   for (const Line& line : lines) {
     for (const auto* points : {&line.points, &line.pale}) {
       for (const Point& p : *points) {
@@ -132,6 +144,21 @@ std::string draw(const LineChart& chart, const std::vector<Line>& lines, const C
       }
     }
   }
+  return {x, y};
+}
+
+std::string draw_marks(const Frame& frame, const std::vector<double>& marks, Range x) {
+  std::string out;
+  for (const double mark : marks) {
+    if (!(mark >= x.low && mark <= x.high)) continue;
+    out +=
+        fmt::format("<path class=\"at\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", frame.x(mark), frame.top(), frame.bottom());
+  }
+  return out;
+}
+
+std::string draw(const LineChart& chart, const std::vector<Line>& lines, const Canvas& canvas) {
+  auto [x, y] = ranges_of(lines);
   if (x.low == x.high) x = {x.low - 1, x.high + 1};
   if (chart.from_zero) y.low = std::min(0.0, y.low);
   const Frame frame(canvas, x, outer_ticks(y, 5));
@@ -147,7 +174,10 @@ std::string draw(const LineChart& chart, const std::vector<Line>& lines, const C
     out += frame.x_tick(at, texts[i]);
     free_from = at + half + 8;
   }
-  for (std::size_t s = 0; s < lines.size(); ++s) out += draw_series(frame, lines[s], chart.series[s], s, canvas);
+  out += draw_marks(frame, chart.marks, x);
+  for (std::size_t s = 0; s < lines.size(); ++s) {
+    if (!lines[s].points.empty()) out += draw_series(frame, lines[s], chart.series[s], s, canvas);
+  }
   return out + draw_hover(frame, chart, lines, canvas) + "</svg>\n";
 }
 
@@ -155,23 +185,26 @@ std::string note_html(const std::string& note) {
   return note.empty() ? note : fmt::format("<p class=\"note\">{}</p>\n", escaped(note));
 }
 
-// The drawings of a chart for all canvases; empty if it has no points. `names`: of the series that have points.
-std::string drawings(const LineChart& chart, std::vector<std::string>& names) {
-  LineChart drawn = chart;
-  drawn.series.clear();
-  names.clear();
+bool has_points(const Series& series) { return !line_of(series).points.empty(); }
+
+// The drawings of a chart for all canvases; empty if it has no points.
+std::string drawings(const LineChart& chart) {
+  if (std::none_of(chart.series.begin(), chart.series.end(), has_points)) return {};
   std::vector<Line> lines;
-  for (const Series& series : chart.series) {
-    if (Line line = line_of(series); !line.points.empty()) {
-      lines.push_back(std::move(line));
-      names.push_back(series.name);
-      drawn.series.push_back(series);
-    }
-  }
+  for (const Series& series : chart.series) lines.push_back(line_of(series));
   std::string out;
-  if (lines.empty()) return out;
-  for (const Canvas& canvas : kCanvases) out += draw(drawn, lines, canvas);
+  for (const Canvas& canvas : kCanvases) out += draw(chart, lines, canvas);
   return out;
+}
+
+// Leaves out the series that have points on no axis, so that the others have the same colours on all of them.
+std::vector<LineChart> with_points(std::vector<LineChart> charts) {
+  for (std::size_t s = charts.empty() ? 0 : charts[0].series.size(); s-- > 0;) {
+    if (std::any_of(charts.begin(), charts.end(), [s](const LineChart& c) { return has_points(c.series[s]); }))
+      continue;
+    for (LineChart& chart : charts) chart.series.erase(chart.series.begin() + static_cast<std::ptrdiff_t>(s));
+  }
+  return charts;
 }
 
 }  // namespace
@@ -195,16 +228,16 @@ std::string figure(const LineChart& chart) { return figure(std::vector{chart}); 
 
 std::string figure(const std::vector<LineChart>& by_axis, const std::string& note) {
   std::vector<std::string> names, charts, labels;
-  for (const LineChart& chart : by_axis) {
-    std::vector<std::string> drawn_names;
-    std::string drawn = drawings(chart, drawn_names);
+  const std::vector<LineChart> shown = with_points(by_axis);
+  for (const LineChart& chart : shown) {
+    std::string drawn = drawings(chart);
     if (drawn.empty()) continue;
-    names = drawn_names;
     charts.push_back(std::move(drawn));
     labels.push_back(chart.x_label);
   }
   if (charts.empty()) return {};
-  std::string out = open_figure(by_axis[0].title, names);
+  for (const Series& series : shown[0].series) names.push_back(series.name);
+  std::string out = open_figure(shown[0].title, names);
   if (charts.size() == 1) return out + charts[0] + note_html(note) + "</figure>\n";
   out += "<form class=\"axes\">x axis:";
   for (std::size_t i = 0; i < charts.size(); ++i) {

@@ -24,9 +24,10 @@ std::vector<double> smoothed(const std::vector<double>& values, std::size_t wind
 
 struct LineChart {
   std::string title, x_label, y_label;  // with units
-  std::vector<Series> series;
+  std::vector<Series> series = {};
   bool from_zero = false;
   std::vector<double> x_ticks = {};  // if not empty: replaces the computed ticks; those that would overlap are skipped
+  std::vector<double> marks = {};    // places on the x axis with a dotted line
 };
 
 // Columns of stacked layers.
@@ -39,8 +40,8 @@ struct StackedChart {
 
 // Returns a <figure> with caption, legend and drawing; empty if there is nothing to draw.
 std::string figure(const LineChart& chart);
-// One figure of the same series over several x axes, of which the reader chooses one; the first is shown at the start.
-// Charts without points are left out.
+// One figure of the same series, in the same order, over several x axes, of which the reader chooses one; the first is
+// shown at the start. Charts without points are left out.
 std::string figure(const std::vector<LineChart>& by_axis, const std::string& note = "");
 std::string figure(const StackedChart& chart);
 

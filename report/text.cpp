@@ -25,6 +25,8 @@ std::string fixed_text(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : kDash;
 }
 
+std::string ms_text(double ms) { return fixed_text(ms, std::abs(ms) >= 9.995 ? 1 : std::abs(ms) >= 0.1 ? 2 : 3); }
+
 std::string duration_text(double seconds) { return std::isfinite(seconds) ? short_duration(seconds) : kDash; }
 
 std::string time_text(double unix_seconds) {

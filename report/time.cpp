@@ -17,8 +17,8 @@ constexpr const char* kPhasesExplained =
     "At any moment a rank is in exactly one phase. Forward, backward and recompute (forward passes repeated during the "
     "backward pass, to save memory) compute. Gather exposed and reduce exposed wait for parameters and for reduced "
     "gradients. Data waits for the batch. Optimizer is gradient norm, clipping and update. Checkpoint is the save "
-    "after "
-    "the step before; the save at the end of a run belongs to no step. Other is the rest, which includes waiting for "
+    "after the step before; the save at the end of a run belongs to no step. Other is the rest, which includes waiting "
+    "for "
     "the times that the ranks exchange.";
 constexpr const char* kCollectivesExplained =
     "The mean step of rank 0, over the same steps. The gathers include two small ones, for the losses and for the "
@@ -26,8 +26,7 @@ constexpr const char* kCollectivesExplained =
     "completion, and exposed is the time that computation waited for it. Calls overlap each other and computation, so "
     "times in flight may add up to more than the step. Bus bandwidth is sent bytes / time in flight, in GB/s (10^9 "
     "bytes). It is what the transfers achieved beside computation, not the limit of the link, which the command bench "
-    "comm "
-    "measures. Transfers that share processors with computation also slow it; that counts as computation.";
+    "comm measures. Transfers that share processors with computation also slow it; that counts as computation.";
 
 // Splits the exposed time by cause. costs_of() has subtracted the part that a late rank explains from gather and
 // reduce.
@@ -99,15 +98,12 @@ Table collectives(const std::vector<CommRow>& rows) {
 
 Table shares(const std::string& what, const std::string& unit,
              const std::vector<std::pair<std::string, double>>& activities, std::string (*text)(double)) {
-  double total = 0, largest = 0;
-  for (const auto& activity : activities) {
-    total += activity.second;
-    largest = std::max(largest, activity.second);
-  }
+  double total = 0;
+  for (const auto& activity : activities) total += activity.second;
   Table t{.header = {what, unit, "share"}, .rows = {}, .colored = true};
   for (const auto& [name, value] : activities) {
     t.rows.push_back({spaced(name), text(value), percent_text(total > 0 ? value / total : 0, 1)});
-    t.bars.push_back(largest > 0 ? value / largest : 0);
+    t.bars.push_back(total > 0 ? value / total : 0);
   }
   t.rows.push_back({"all", text(total), ""});
   t.bars.push_back(0);

@@ -33,11 +33,15 @@ Table progress(const RunData& run) {
 }
 
 Table evaluations(const RunData& run) {
-  Table t{.header = {"evaluation after step", "loss", "perplexity", "batches", "tokens"}, .rows = {}};
+  const bool nats = *loss_unit(run, "nats", "") != '\0';  // only then is there a perplexity
+  Table t{.header = {"evaluation after step", "loss", "batches", "tokens"}, .rows = {}};
+  if (nats) t.header.insert(t.header.begin() + 2, "perplexity");
   for (std::size_t i : spread(run.evals.size())) {
     const Event& e = run.evals[i];
-    t.rows.push_back({whole_text(e.step), fixed_text(e.loss, 4), fixed_text(std::exp(e.loss), 2),
-                      event_field(e, "batches"), event_field(e, "tokens")});
+    auto& row = t.rows.emplace_back(std::vector<std::string>{whole_text(e.step), fixed_text(e.loss, 4)});
+    if (nats) row.push_back(fixed_text(std::exp(e.loss), 2));
+    row.push_back(event_field(e, "batches"));
+    row.push_back(event_field(e, "tokens"));
   }
   return t;
 }

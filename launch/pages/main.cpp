@@ -3,6 +3,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "pages/command_tree.h"
 
@@ -16,6 +17,14 @@ void write(const std::filesystem::path& path, const std::string& text) {
   file.close();
 }
 
+// Removes the pages of an earlier version, whose commands may be no more.
+void remove_pages(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("ltrain") && name.ends_with(".1")) std::filesystem::remove(entry.path());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -25,8 +34,8 @@ int main(int argc, char** argv) {
   }
   try {
     const std::filesystem::path folder = argv[1];
-    std::filesystem::remove_all(folder / "man");  // pages of commands that are no more
     std::filesystem::create_directories(folder / "man");
+    remove_pages(folder / "man");
     const lt::launch::PageCommand root = lt::launch::command_tree();
     write(folder / "man/ltrain.1", man_page(root, root));
     for (const lt::launch::PageCommand& command : root.commands) {

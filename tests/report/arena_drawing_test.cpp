@@ -37,8 +37,8 @@ TEST_CASE("arena_svg: a rectangle a block, with its owner, operation and bytes",
                  {1 << 19, 1, 2, lt::MemoryOwner::activations, "a<b"}};
   p.packing = {{0, 1 << 20}, (1 << 20) + (1 << 19)};
   const std::string svg = lt::arena_svg(p);
-  CHECK(contains(svg, "<title>parameters, blocks.0 gather\n1.00 MiB at 0 B\nfrom 0 to 3</title>"));
-  CHECK(contains(svg, "<title>activations, a&lt;b\n512 KiB at 1.00 MiB\nfrom 1 to 2</title>"));
+  CHECK(contains(svg, "<title>parameters, blocks.0 gather\n1.00 MiB at 0 B\nfrom event 0 to 3</title>"));
+  CHECK(contains(svg, "<title>activations, a&lt;b\n512 KiB at 1.00 MiB\nfrom event 1 to 2</title>"));
   CHECK(contains(svg, "offset in the arena, KiB"));
   CHECK(contains(svg, "2 blocks in an arena of 1.50 MiB; 1.50 MiB live at most."));
   CHECK(count(svg, "<title>") == 2);

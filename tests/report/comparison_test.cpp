@@ -73,11 +73,54 @@ TEST_CASE("report: runs without loss_hex are equal only as printed", "[report]")
 TEST_CASE("report: a difference of losses is called noise only if it is within two standard errors", "[report]") {
   const TempFolder folder;
   const auto wave = [](int step) { return step % 2 == 0 ? 0.1 : -0.1; };
-  const std::string text = compared(folder, {run_text(100, [](int) { return 0.0; }), run_text(100, wave),
+  const std::string text = compared(folder, {run_text(100, [](int) { return 0.001; }), run_text(100, wave),
                                              run_text(100, [&](int step) { return wave(step) + 0.5; })});
   CHECK(contains(text, "**b.** Its losses first differ from those of a at step 1"));
-  CHECK(contains(text, "on average, within noise (two standard errors"));
-  CHECK(contains(text, "its loss is 0.5 nats higher on average, more than noise"));
+  CHECK(contains(text, "on average, within two standard errors of the steps' differences"));
+  CHECK(contains(text, "its loss is 0.5 nats higher on average, more than two standard errors"));
+}
+
+TEST_CASE("report: what is said of losses that are not finite, of other batches and of runs without a common step",
+          "[report]") {
+  const TempFolder folder;
+  const std::string not_a_number = start_line(1) + exact_line(1, 3, "nan"),
+                    negative = start_line(1) + exact_line(1, 3, "-nan");
+  const auto null = [](std::string text) { return text.replace(text.find("\"loss\":3"), 8, "\"loss\":null"); };
+  CHECK(contains(compared(folder, {null(not_a_number), null(negative)}),
+                 "**b.** Its losses equal those of a, bit by bit"));
+
+  const auto opposed = [](double loss) { return [loss](int step) { return step % 2 == 0 ? loss : -loss; }; };
+  CHECK(contains(compared(folder, {run_text(20, opposed(0.5)), run_text(20, opposed(0.25))}),
+                 "of these steps the two losses are the same on average."));
+
+  std::string other = run_text(20, opposed(0.25));
+  for (std::size_t at = 0; (at = other.find("\"tokens\":2048", at)) != std::string::npos; ++at) other[at + 9] = '4';
+  CHECK(contains(compared(folder, {run_text(20, opposed(0.5)), other}),
+                 "Their steps have different numbers of tokens, so they have not seen the same data."));
+
+  const std::string later = start_line(1) + step_line(30, 3, 100);
+  CHECK(contains(compared(folder, {run_text(5, opposed(0)), later, start_line(1) + step_line(30, 4, 100)}),
+                 "**c.** Its losses first differ from those of b at step 30"));
+}
+
+TEST_CASE("report: charts keep a run's colour on every axis, and say nothing beyond its end", "[report]") {
+  const TempFolder folder;
+  const auto flat = [](int) { return 0.0; };
+  std::string gap = run_text(40, flat);  // the time of one step is missing
+  gap.replace(gap.find("\"step_ms\":100"), 13, "\"step_ms\":null");
+  std::string untimed = run_text(10, flat);
+  for (std::size_t at = 0; (at = untimed.find("\"tokens\":2048", at)) != std::string::npos;) {
+    untimed.replace(at, 13, "\"tokens\":null");
+  }
+  compared(folder, {untimed, gap});
+  const std::string page = read_text(folder.path() / "out.html");
+  const std::string chart = page.substr(page.find("<figcaption>Training loss"));
+  CHECK(contains(chart, "<li><i class=\"k0\"></i>a</li><li><i class=\"k1\"></i>b</li>"));
+  // Step 20 is beyond a's end, so it has only b's value, the second one.
+  CHECK(contains(chart, ";20||3;"));
+  CHECK(contains(chart, ";10|3|3;"));
+  // With the time of a step missing the others still add up: 39 of 100 ms.
+  CHECK(contains(chart, ";3.9|"));
 }
 
 TEST_CASE("report: runs whose steps overlap in speed are as fast within noise", "[report]") {

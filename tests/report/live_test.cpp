@@ -32,6 +32,7 @@ TEST_CASE("report --follow: progress, rate, time left and the slowest rank of a 
   CHECK_FALSE(lt::report::all_ended({run}));
   run.read_at = 1011;
   CHECK(cells(run)[1] == "no new line since 1970-01-01 00:16:40 UTC");
+  CHECK(cells(run)[4] == "–");  // a silent run does not come nearer to its end
 }
 
 TEST_CASE("report --follow: a run has ended if its last attempt has", "[report]") {

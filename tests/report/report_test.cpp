@@ -256,10 +256,14 @@ TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
   write_text(folder.path() / "metrics.jsonl", metrics());
   for (const char* name : {"config.toml", "env.json", "arena.svg"}) {
     write_text(folder.path() / name, "{ nothing");
+    if (std::string(name) == "env.json") {  // no file at all
+      fs::remove(folder.path() / name);
+      fs::create_directory(folder.path() / name);
+    }
     lt::write_report({(folder.path() / "metrics.jsonl").string()}, (folder.path() / "report.html").string());
     INFO(name);
     CHECK(contains(read_text(folder.path() / "report.md"),
-                   std::string(name) + " of the run is damaged and was ignored."));
+                   std::string(name) + " of the run cannot be read or is damaged, and was ignored."));
   }
 }
 
@@ -289,6 +293,10 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
                  "The run stopped after 4 of 10 steps: loss or gradient was not finite."));
   CHECK(contains(status("{\"event\":\"skip\",\"step\":4,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
                  "The record ends after 4 of 10 steps without an end event"));
+  write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"auto\"\n");
+  write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
+  CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
+                 "Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml"));
   write_text(folder.path() / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));

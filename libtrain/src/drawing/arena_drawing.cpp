@@ -84,11 +84,11 @@ std::string draw_blocks(const MemoryPlan& plan, const Scales& scales, const std:
                    height = std::max(0.3, scales.y(offset) - top);
       // Thin blocks have no outline: it would cover their colour.
       group += fmt::format(
-          "<rect{} x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" height=\"{:.2f}\"><title>{}, {}\n{} at {}\n"
-          "from {} to {}</title></rect>\n",
+          "<rect{} x=\"{:.1f}\" y=\"{:.2f}\" width=\"{:.1f}\" height=\"{:.2f}\"><title>{}{}{}\n{} at {}\n"
+          "from event {} to {}</title></rect>\n",
           width < 2 || height < 2 ? " class=\"arena-thin\"" : "", left, top, width, height, kMemoryOwnerNames[owner],
-          escaped(std::string_view(block.operation).substr(0, kOperation)), bytes_text(bytes), bytes_text(offset),
-          block.begin, block.end);
+          block.operation.empty() ? "" : ", ", escaped(std::string_view(block.operation).substr(0, kOperation)),
+          bytes_text(bytes), bytes_text(offset), block.begin, block.end);
     }
     if (!group.empty()) out += fmt::format("<g class=\"arena-{}\">\n{}</g>\n", owner, group);
   }

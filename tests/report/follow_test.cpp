@@ -1,0 +1,74 @@
+// report --follow: what it writes while runs go on, what it says when it ends, and which errors end it.
+#include "libtrain/error.h"
+#include "report/report.h"
+#include "run_files.h"
+#include "test_main/catch.h"
+
+namespace {
+
+using fixture::contains, fixture::TempFolder, fixture::read_text, fixture::start_line, fixture::step_line,
+    fixture::write_text;
+namespace fs = std::filesystem;
+
+// A run of two steps that goes on, and its page.
+struct Followed {
+  Followed() { write_text(metrics, start_line(2) + step_line(1, 3, 500) + step_line(2, 3, 500)); }
+
+  // Follows the run; `between` is called after each look with its number, from 1, until it returns false.
+  template <class Between>
+  void follow(Between between) {
+    int looks = 0;
+    lt::follow_report({folder.path().string()}, page.string(), [&](double) { return between(++looks); });
+  }
+
+  const TempFolder folder;
+  const fs::path metrics = folder.path() / "metrics.jsonl", page = folder.path() / "page.html",
+                 data = folder.path() / "page.live.js";
+};
+
+}  // namespace
+
+TEST_CASE("report --follow: an open page learns when the runs were read, and that reading has ended", "[report]") {
+  Followed run;
+  std::string while_going_on;
+  run.follow([&](int) {
+    while_going_on = read_text(run.data);
+    return false;
+  });
+  CHECK(while_going_on.ends_with(", false);\n"));
+  CHECK(read_text(run.data).ends_with(", true);\n"));
+  CHECK(contains(read_text(run.page), "the run is still going on, was killed, or failed"));
+  CHECK_FALSE(contains(read_text(run.page), "live"));
+}
+
+TEST_CASE("report --follow: a file that cannot be written is an error at any time", "[report]") {
+  Followed run;
+  CHECK_THROWS_AS(run.follow([&](int look) {
+    fs::remove(run.data);
+    fs::create_directories(run.data / "in the way");
+    write_text(run.metrics, start_line(2) + step_line(1, 3, 500) + step_line(2, 3, 500) + step_line(3, 3, 500));
+    return look < 3;
+  }),
+                  lt::DataError);
+}
+
+TEST_CASE("report --follow: a record that stays damaged is an error, one that is missing for a moment is not",
+          "[report]") {
+  Followed run;
+  const std::string good = read_text(run.metrics);
+  int looks = 0;
+  run.follow([&](int look) {
+    write_text(run.metrics, look == 2 ? good + step_line(3, 3, 500) : "damaged\n\n");
+    return (looks = look) < 4;
+  });
+  CHECK(looks == 4);
+  CHECK(contains(read_text(run.page), "trained for 3 steps"));  // what could be read last
+
+  write_text(run.metrics, good);
+  CHECK_THROWS_AS(run.follow([&](int look) {
+    write_text(run.metrics, "damaged\n\n");
+    return look < 100;
+  }),
+                  lt::DataError);
+  CHECK(contains(read_text(run.page), "trained for 2 steps"));
+}
