@@ -1,13 +1,17 @@
-# What `cmake --install` copies, in two components: `program` is ltrain (launch/CMakeLists.txt) and a shared library,
-# `development` the static library, or the link to the shared one, with its public headers, its package for find_package(libtrain) and its file for pkg-config.
+# What `cmake --install` copies, in two components: `program` is ltrain (launch/CMakeLists.txt), `development` the library
+# with its public headers, its package for find_package(libtrain) and its file for pkg-config. A shared library is in
+# both, so that each component is enough by itself.
 include(CMakePackageConfigHelpers)
 set(LIBTRAIN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/libtrain)
 
 get_target_property(library libtrain::libtrain ALIASED_TARGET)
 install(TARGETS ${library} EXPORT libtrain-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program NAMELINK_COMPONENT development
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(BUILD_SHARED_LIBS)
+  install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program NAMELINK_SKIP)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/libtrain/include/libtrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
 install(EXPORT libtrain-targets NAMESPACE libtrain:: DESTINATION ${LIBTRAIN_PACKAGE_DIR} COMPONENT development)

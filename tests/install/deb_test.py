@@ -1,21 +1,11 @@
 """Makes the Debian package of a build tree and looks into it, and installs the program below other prefixes."""
 
-import argparse
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 import unittest
 
-options = None
-
-
-def output(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=240)
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+from commands import main, options, output
 
 
 class Deb(unittest.TestCase):
@@ -49,8 +39,4 @@ class Deb(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("build", "cmake", "cpack"):
-        parser.add_argument("--" + name, required=True)
-    options, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main("build", "cmake", "cpack")

@@ -1,6 +1,5 @@
 """The reference of the public headers: the filter of their comments, and Doxygen's pages."""
 
-import argparse
 import pathlib
 import re
 import shutil
@@ -9,11 +8,11 @@ import sys
 import tempfile
 import unittest
 
+from commands import main, options
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "cmake"))
 import doxygen_filter
-
-options = None
 
 
 class Docs(unittest.TestCase):
@@ -42,7 +41,4 @@ class Docs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--doxyfile", required=True)
-    options, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main("doxyfile")

@@ -1,20 +1,14 @@
 """Man pages and completion: they name all that --help names, and complete as a shell asks."""
 
-import argparse
 import pathlib
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-options = None
-
-
-def output(*command):
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, check=True).stdout
+from commands import main, options, output
 
 
 def help_of(*command):
@@ -38,6 +32,15 @@ class Pages(unittest.TestCase):
         script = (f". {self.folder}/ltrain.bash; compopt() {{ :; }}; COMP_WORDS=({shlex.join(words)}); "
                   f"COMP_CWORD={len(words) - 1}; _ltrain; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
         return output("bash", "--norc", "-uc", script).split()
+
+    def test_pages_of_commands_that_are_no_more_are_removed_and_nothing_else(self):
+        man = self.folder / "man"
+        for name in ("ltrain-gone.1", "other.1", "ltrain.txt"):
+            (man / name).touch()
+        output(options.pages, self.folder)
+        self.assertFalse((man / "ltrain-gone.1").exists())
+        for name in ("other.1", "ltrain.txt"):
+            (man / name).unlink()  # was left alone
 
     def test_pages_and_completion_name_what_help_names(self):
         _, commands = help_of()
@@ -103,8 +106,4 @@ class Pages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("ltrain", "pages"):
-        parser.add_argument("--" + name, required=True)
-    options, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main("ltrain", "pages")

@@ -1,42 +1,32 @@
 """The shared library: its name, its symbols, and the examples linked with it."""
 
-import argparse
-import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 
+from commands import main, options, output
+
 EXAMPLES = ("custom_model", "custom_optimizer", "custom_program", "custom_run", "first_run", "train_min")
-options = None
-
-
-def run(*command, cwd=None, **environment):
-    done = subprocess.run([str(part) for part in command], cwd=cwd, env={**os.environ, **environment}, capture_output=True,
-                          text=True, timeout=240)
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Shared(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.build = pathlib.Path(options.build)
-        run(options.cmake, "--build", cls.build, "--target", "libtrain_shared")
+        output(options.cmake, "--build", cls.build, "--target", "libtrain_shared")
         cls.shared = cls.build / "libtrain/libtrain.so"
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="libtrain-shared-")))
 
     def test_its_name_has_the_version_of_its_interface(self):
         lists = (pathlib.Path(__file__).parents[2] / "CMakeLists.txt").read_text()
         version = re.search(r"project\(libtrain VERSION (\d+\.\d+)\.\d+", lists)[1]
-        names = re.findall(r"\(SONAME\).*\[(.*)\]", run("readelf", "-d", self.shared))
+        names = re.findall(r"\(SONAME\).*\[(.*)\]", output("readelf", "-d", self.shared))
         self.assertEqual(names, [f"libtrain.so.{version}"])
 
     def test_it_shows_the_public_headers_alone(self):
-        symbols = [line.split(maxsplit=2)[2] for line in run("nm", "-DC", "--defined-only", self.shared).splitlines()]
+        symbols = [line.split(maxsplit=2)[2] for line in output("nm", "-DC", "--defined-only", self.shared).splitlines()]
         shown = "\n".join(symbols)
         for name in ("lt::cli(", "lt::Trainer::train(", "lt::Engine::step(", "lt::nn::Gpt2::Gpt2(", "typeinfo for lt::UsageError"):
             self.assertIn(name, shown)
@@ -49,16 +39,12 @@ class Shared(unittest.TestCase):
         for name in EXAMPLES:
             objects = list((self.build / f"examples/CMakeFiles/{name}.dir").rglob("*.o"))
             self.assertNotEqual(objects, [], name)
-            run(options.compiler, *objects, "-o", self.folder / name, self.shared, f"-Wl,-rpath,{self.shared.parent}")
-        done = run(self.folder / "custom_program", "train", "--train.steps=3", f"--run.dir={self.folder}/run", OMP_NUM_THREADS="1")
+            output(options.compiler, *objects, "-o", self.folder / name, self.shared, f"-Wl,-rpath,{self.shared.parent}")
+        done = output(self.folder / "custom_program", "train", "--train.steps=3", f"--run.dir={self.folder}/run", OMP_NUM_THREADS="1")
         self.assertIn("done: 3 steps", done)
         refused = subprocess.run([self.folder / "custom_program", "train", "--model.width=97"], capture_output=True, text=True)
         self.assertEqual((refused.returncode, refused.stderr), (2, "error: [config] model.width: expected an even number, got 97\n"))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("build", "cmake", "compiler"):
-        parser.add_argument("--" + name, required=True)
-    options, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main("build", "cmake", "compiler")
