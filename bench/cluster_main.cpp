@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <sstream>
@@ -34,8 +35,8 @@ void print_row(const Config& config, int ranks, const PlanMachine& machine) {
   const bench::SimulatedStep step = simulator.step(schedule);
   const StepTime& time = plan.step_time;
   fmt::print("| {} | {:.1f} | {:.1f} | {:+.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} |\n", ranks, time.total_ms(),
-             step.total_ms, 100 * (time.total_ms() / step.total_ms - 1), time.collectives_ms, step.collectives_ms,
-             time.exposed_ms(), step.exposed_ms);
+             step.total_ms, std::round(1000 * (time.total_ms() / step.total_ms - 1)) / 10 + 0.0, time.collectives_ms,
+             step.collectives_ms, time.exposed_ms(), step.exposed_ms);
   std::fflush(stdout);
 }
 

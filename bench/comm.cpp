@@ -168,7 +168,7 @@ double bus_factor(CollectiveOp op, int ranks) {
   }
 }
 
-Json measure_collectives(const World& world, const CommOptions& options) {
+void require_collectives(const World& world, const CommOptions& options) {
   if (world.size() < 2) {
     throw UsageError("bench", "comm: expected at least two ranks, got 1", "start it under mpirun -n 2");
   }
@@ -176,6 +176,10 @@ Json measure_collectives(const World& world, const CommOptions& options) {
     require_device(options.device);
     for (const Size bytes : options.sizes) require_size(world, bytes, options.device);
   });
+}
+
+Json measure_collectives(const World& world, const CommOptions& options) {
+  require_collectives(world, options);
   const Group group = world.group(options.device);
   const GatherMemory memory = group.gather_memory(options.device);
   std::vector<Measured> measurements;

@@ -27,6 +27,8 @@ double bus_factor(CollectiveOp op, int ranks);
 // integers, so the check is exact. On CUDA, times come from the device's clock, each the mean of several calls in a
 // row. Throws UsageError for one rank and for sizes that are not a multiple of 4.
 void bench_comm(const World& world, const CommOptions& options);
+// Throws UsageError as bench_comm() does, before anything is measured.
+void require_collectives(const World& world, const CommOptions& options);
 // The rows alone, which rank 0 prints as a table and returns; other ranks return none. Throws like bench_comm().
 Json measure_collectives(const World& world, const CommOptions& options);
 

@@ -13,6 +13,7 @@ void bench_rates(const Config& given, const World& world, const CommOptions& opt
   const Config config = resolve(given);
   CommOptions comm = options;
   comm.device = step_options_of_rank(config, world).device;
+  if (world.size() > 1) require_collectives(world, comm);
   world.group().barrier();
   const KernelResult kernels = measure_rates(config, comm.device, options);
   Json rows = kernels.rows;

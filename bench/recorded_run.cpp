@@ -49,7 +49,7 @@ RunFolder::RunFolder(const World& world, Size tokens) : owner_(world.rank() == 0
     if (!owner_) return;
     made = (fs::temp_directory_path() / "libtrain-bench-XXXXXX").string();
     if (::mkdtemp(made.data()) == nullptr) throw DataError("bench", made + ": cannot create a folder");
-    std::ofstream(made + "/text.txt") << std::string(static_cast<std::size_t>(tokens), 'a');
+    std::ofstream(made + "/text.txt") << std::string(static_cast<std::size_t>(tokens), '\0');
     lt::prepare({.inputs = {made + "/text.txt"}, .out = made + "/data", .val_fraction = 0});
   });
   path_ = world.group().broadcast_bytes(made, 0);

@@ -4,6 +4,7 @@
 #include "libtrain/nn/models.h"
 #include "libtrain/train/run_options.h"
 #include "recorded_run.h"
+#include "step_identity.h"
 #include "table.h"
 #include "training.h"
 

@@ -9,6 +9,7 @@
 #include "libtrain/memory/memory.h"
 #include "libtrain/parallel/strategy.h"
 #include "libtrain/train/run_options.h"
+#include "step_identity.h"
 #include "table.h"
 #include "train/rank_device.h"
 #include "training.h"

@@ -14,6 +14,7 @@
 #include "libtrain/error.h"
 #include "libtrain/train/run_options.h"
 #include "record/short_text.h"
+#include "step_identity.h"
 #include "table.h"
 #include "train/machine.h"
 #include "train/model_table.h"

@@ -44,8 +44,4 @@ class Training {
   Batch batch_;
 };
 
-// The fields of kIdentity of a row for steps with this resolved configuration. `options` has every key that a step's
-// work may depend on, that no other field says and that is not the default.
-Json step_identity(const Config& config, int ranks, const std::string& strategy);
-
 }  // namespace lt::bench

@@ -93,6 +93,10 @@ Run set_up_rates(CLI::App& app, const Models& models) {
   return [config_options, o](const Invocation& invocation) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
+    if (!o->sizes.empty() && invocation.world.size() < 2) {
+      throw UsageError("usage", "--sizes: expected it with at least two ranks, whose collectives it is for, got 1 rank",
+                       "start it under mpirun -n 2");
+    }
     take_sizes(o->options, o->sizes);
     prepare(o->options, invocation);
     bench::bench_rates(*config, invocation.world, o->options);

@@ -1,4 +1,7 @@
 // `ltrain plan`: memory, FLOPs and communication of a run, without running it.
+#include "libtrain/train/plan_cluster.h"
+#include "libtrain/train/plan_fit.h"
+#include "libtrain/train/plan_sample.h"
 #include "libtrain/train/planner.h"
 
 #include <fmt/format.h>
@@ -37,23 +40,25 @@ Run set_up_plan(CLI::App& app, const Models& models) {
   };
   const auto plan = std::make_shared<Options>();
   const ConfigOptions options(app, models);
-  app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
-      ->check(integer_from(1))
-      ->option_text("N");
+  auto* ranks = app.add_option("--ranks", plan->ranks, "ranks to plan for; default: those of this run")
+                    ->check(integer_from(1))
+                    ->option_text("N");
   app.add_option("--gpu", plan->device, "device of the time estimate: h100, h200, a100 or cpu")
       ->option_text("NAME = cpu");
-  app.add_option("--ranks-per-node", plan->ranks_per_node,
-                 "for the time estimate and copies in memory; default: 8 GPUs, or all ranks on cpu")
-      ->check(integer_from(1))
-      ->option_text("M");
-  app.add_option("--cores", plan->cores, "cores per rank, for the time estimate on cpu")
-      ->check(integer_from(1))
-      ->option_text("N = 1");
-  app.add_option("--rates", plan->rates,
-                 "estimate by results of `ltrain bench rates`, `bench kernels` and `bench comm`; may be repeated")
-      ->option_text("FILE")
-      ->type_size(1)
-      ->allow_extra_args(false);
+  std::vector<CLI::Option*> of_time;  // that a plan without an estimate of the time cannot use
+  of_time.push_back(app.add_option("--ranks-per-node", plan->ranks_per_node,
+                                   "for the time estimate and copies in memory; default: 8 GPUs, or all ranks on cpu")
+                        ->check(integer_from(1))
+                        ->option_text("M"));
+  of_time.push_back(app.add_option("--cores", plan->cores, "cores per rank, for the time estimate on cpu")
+                        ->check(integer_from(1))
+                        ->option_text("N = 1"));
+  of_time.push_back(
+      app.add_option("--rates", plan->rates,
+                     "estimate by results of `ltrain bench rates`, `bench kernels` and `bench comm`; may be repeated")
+          ->option_text("FILE")
+          ->type_size(1)
+          ->allow_extra_args(false));
   auto* fit = app.add_flag(
       "--fit", plan->fit,
       "what fits: micro-batch, strategy, shard size and recomputation, as a table; exit code 6 if nothing does");
@@ -66,11 +71,12 @@ Run set_up_plan(CLI::App& app, const Models& models) {
                     ->delimiter(',')
                     ->check(integer_from(1))
                     ->option_text("N,...")
-                    ->excludes(fit);
+                    ->excludes(fit)
+                    ->excludes(ranks);
   const auto add_link = [&](const char* name, std::optional<double>& value, const char* help, const char* unit) {
-    app.add_option(name, value, std::string(help) + "; default: by --gpu")
-        ->check(number_above(0, 1e6))
-        ->option_text(unit);
+    of_time.push_back(app.add_option(name, value, std::string(help) + "; default: by --gpu")
+                          ->check(number_above(0, 1e6))
+                          ->option_text(unit));
   };
   add_link("--link", plan->link, "what a rank sends inside its node", "GB/S");
   add_link("--network", plan->network, "what a rank sends to other nodes", "GB/S");
@@ -86,7 +92,9 @@ Run set_up_plan(CLI::App& app, const Models& models) {
                      fmt::format("plan `{} sample` instead, with prompts of train.seq tokens", models->program))
             ->excludes(fit)
             ->excludes(nodes)
-            ->excludes(svg);
+            ->excludes(svg)
+            ->excludes(ranks);
+    for (CLI::Option* const option : of_time) sample->excludes(option);
     app.add_option("--rows", plan->rows, "sequences that --sample generates at a time")
         ->check(integer_from(1))
         ->option_text("N = 1")
@@ -106,6 +114,9 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     }
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     PlanMachine machine;
+    if (plan->cores > 0 && !plan->device.empty() && plan->device != "cpu") {
+      throw UsageError("usage", fmt::format("--cores: expected it with --gpu cpu alone, got --gpu {}", plan->device));
+    }
     if (plan->rates.empty()) {
       if (!plan->device.empty()) machine.device = plan->device;
       if (plan->cores > 0) machine.cores = plan->cores;

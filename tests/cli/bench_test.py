@@ -271,7 +271,7 @@ class Bench(program.CliTest):
             self.assertEqual(estimate["exposed_comm"] > 0, ranks > 1)
 
     def test_recorder(self):
-        result = self.bench("recorder", *SMALL, ranks=2)
+        result = self.bench("recorder", *SMALL, "--model.vocab=2", ranks=2)
         rows = {row["implementation"]: row for row in result["rows"]}
         self.assertEqual(list(rows), ["off", "metrics", "sinks", "trace"])
         self.assertEqual((rows["off"]["cost_ms"], rows["off"]["cost_share"]), (0, 0))
@@ -318,8 +318,11 @@ class Bench(program.CliTest):
                           "start it under mpirun -n 2")
         self.assert_error(program.run("bench", "comm", "--sizes", "1Mb", ranks=2), 2,
                           '[usage] --sizes: expected bytes such as 80GiB or 500MB, at most 2^60, got "1Mb"')
-        self.assert_error(program.run("bench", "comm", "--sizes", "64KiB,6", ranks=2), 2,
-                          "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")
+        for what in ("comm", "rates"):  # before anything is measured
+            self.assert_error(program.run("bench", what, "--sizes", "64KiB,6", ranks=2), 2,
+                              "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")
+        self.assert_error(program.run("bench", "rates", "--sizes", "64KiB"), 2,
+                          "[usage] --sizes: expected it with at least two ranks, whose collectives it is for, got 1 rank")
         self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,
                           "[usage] unknown option --train.seq", "the options: ltrain bench comm --help")
         self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import shlex
 import xml.dom.minidom
 
 import program
@@ -81,7 +82,7 @@ class Plan(TrainingTest):
         self.assert_error(planned("--fit", "--memory", "99999999999999TiB"), 2, "[usage] --memory: expected bytes such as "
                           '80GiB or 500MB, at most 2^60, got "99999999999999TiB"')
         self.assert_error(program.run("plan", "--gpu", "h101"), 2,
-                          '[plan] device: expected one of h100, h200, a100, cpu, got "h101"')
+                          '[plan] device (--gpu): expected one of h100, h200, a100, cpu, got "h101"')
         self.assert_error(program.run("plan", "--svg", self.folder / "no" / "a.svg"), 2, "[usage] --svg: expected a file in an "
                           f"existing folder, got {self.folder}/no/a.svg")
         self.assert_error(program.run("plan", "--svg", ""), 2, "[usage] --svg: expected the name of a file, got none")
@@ -103,7 +104,26 @@ class Plan(TrainingTest):
         for unitless in ("80", "85899345920", "1.5"):
             self.assert_error(planned("--fit", "--memory", unitless), 2, "[usage] --memory: expected a unit, as in "
                               f'{unitless}GiB or {unitless}MB, got "{unitless}"')
-        self.assert_error(planned("--cores", 4), 2, "[plan] cores: expected 1 for a rank on h100, got 4")
+        self.assert_error(planned("--cores", 4), 2, "[usage] --cores: expected it with --gpu cpu alone, got --gpu h100")
+        rates = sorted(RESULTS.glob("*-comm.json"))[0]
+        self.assert_error(program.run("plan", "--cores", 4, "--rates", rates), 2, "[plan] --cores: expected it with rates of CPU ranks "
+                          f"alone, got those of {json.loads(rates.read_text())['machine']['gpu']} in {rates}")
+        for more in (("--nodes", 2, "--ranks", 2), ("--sample", "--ranks", 2), ("--sample", "--network", 3)):
+            refused = program.run("plan", *more)
+            self.assertRegex(refused.stderr, r"^error: \[usage\] --(nodes|sample|ranks|network) excludes --(nodes|sample|ranks|network)\n")
+            self.assertEqual(refused.returncode, 2)
+        self.assert_error(program.run("plan", "--train.micro_batch=2147483647", "--train.accum=2147483647", "--train.seq=1"), 2,
+                          "[config] train.accum: expected at most 2^53 tokens a step, got 1 ranks x micro_batch 2147483647 x accum "
+                          "2147483647 x seq 1 = 4.61e+18 (from the command line)")
+
+    def test_the_page_shows_what_plan_prints(self):
+        page = (RESULTS.parents[1] / "docs/planning.md").read_text()
+        shown = re.findall(r"^```\n\$ ltrain (plan (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        shown = [(command, text) for command, text in shown if "--svg" not in command]
+        self.assertGreaterEqual(len(shown), 3)
+        for command, text in shown:
+            with self.subTest(command=command):
+                self.assertEqual(program.run(*shlex.split(command.replace("\\\n", " "))).stdout, text)
 
     def test_a_configuration_that_fit_names_is_not_refused_by_plan(self):
         model = ("--gpu", "h100", "--model.preset=gpt2-1.5b", "--train.dtype=bf16", "--ranks", 8)
@@ -117,6 +137,20 @@ class Plan(TrainingTest):
                                           f"--train.micro_batch={row['micro_batch']}", "--json").stdout)
             self.assertEqual((plan["fits"], plan["peak_bytes"]), (True, row["peak_bytes"]), row)
             self.assertLessEqual(plan["peak_bytes"] + plan["outside_bytes"], plan["device_bytes"])
+
+    def test_fit_says_why_a_row_cannot_run(self):
+        model = ("--gpu", "h100", "--model.preset=gpt-tiny", "--train.dtype=bf16", "--train.micro_batch=10000", "--fit")
+        reason = "embedding: tokens of a micro-batch: expected at most 2097152 on CUDA, got 2560000"
+        text = program.run("plan", *model).stdout
+        self.assertEqual(text.count(f"cannot run with ddp, recompute none: {reason}\n"), 1)
+        self.assertRegex(text, r"\nzero3     full       \|              no                       \|        8192 ")
+        fit = json.loads(program.run("plan", *model, "--json").stdout)
+        for row in fit["rows"]:
+            self.assertEqual((row["given_peak_bytes"], row["given_fits"], row["micro_batch"], row["refused"]), (None, False, 8192, reason))
+        # What no row can run is the error of `plan`.
+        for fitting in ((), ("--fit", "--memory", "1GiB")):
+            self.assert_error(program.run("plan", "--model.preset=gpt-tiny", "--model.width=33", *fitting), 2,
+                              "[config] model.heads: 4 does not divide model.width 33")
 
     def test_nothing_fits(self):
         for options in (("--memory", "1MiB"), ("--gpu", "h100", "--memory", "1100MiB")):

@@ -2,7 +2,7 @@
 // nothing.
 #include "device/cuda.h"
 #include "libtrain/memory/memory.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/train/plan_sample.h"
 #include "libtrain/train/run_options.h"
 #include "memory/workspace.h"
 #include "test_main/catch.h"

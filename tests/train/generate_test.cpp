@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "libtrain/memory/memory.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/train/plan_sample.h"
 #include "libtrain/train/run_options.h"
 #include "test_main/catch.h"
 #include "train/generated.h"

@@ -6,6 +6,7 @@
 #include "memory/workspace.h"
 #include "parallel/synthetic.h"
 #include "test_main/catch.h"
+#include "train/run_batches.h"
 
 using namespace lt;
 using namespace lt_test;

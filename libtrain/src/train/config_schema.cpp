@@ -128,7 +128,7 @@ std::vector<Key> schema(const ModelTable& models) {
 
     LT_KEY(parallel, strategy, one_of(strategy_names()), "what is sharded over the ranks"),
     LT_KEY(parallel, shard_size, at_least(0), "ranks of a shard group; 0: all; fewer: hybrid sharding"),
-    LT_KEY(parallel, recompute, one_of({"none", "selective", "full"}), "activations that backward computes again"),
+    LT_KEY(parallel, recompute, one_of({std::begin(nn::kRecomputeNames), std::end(nn::kRecomputeNames)}), "activations that backward computes again"),
     LT_KEY(parallel, recompute_every, at_least(1), "recompute every n-th block"),
     LT_KEY(parallel, reduce_dtype, one_of({"f32", "bf16"}), "dtype of gradients on the wire; they are added in f32"),
     LT_KEY(parallel, backend, one_of({"auto", "mpi", "nccl"}),

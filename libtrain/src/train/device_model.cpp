@@ -38,7 +38,7 @@ const DeviceModel& find_device_model(std::string_view name) {
     if (device.name == name) return device;
     names += (names.empty() ? "" : ", ") + std::string(device.name);
   }
-  throw UsageError("plan", fmt::format("device: expected one of {}, got \"{}\"", names, name));
+  throw UsageError("plan", fmt::format("device (--gpu): expected one of {}, got \"{}\"", names, name));
 }
 
 const DeviceModel* device_model_of(std::string_view device_name) {

@@ -1,4 +1,4 @@
-// Reads measured rates, and selects and interpolates those of a run.
+// Reads measured rates, and says which machine they are of.
 #include "train/measured_rates.h"
 
 #include <fmt/format.h>
@@ -11,17 +11,13 @@
 
 #include "io/json_file.h"
 #include "libtrain/error.h"
+#include "libtrain/train/planner.h"
+#include "train/device_model.h"
 
 namespace lt {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// In a step, attention takes this much longer on a GPU than alone, one call after the other (docs/kernels.md: 14 to
-// 17 %).
-constexpr double kAttentionInStep = 1.15;
-
-constexpr const char* kCollectives[] = {"all_gather", "reduce_scatter", "all_reduce"};
 
 class RatesReader {
  public:
@@ -67,7 +63,7 @@ class RatesReader {
     const Json peaks = document.value("peaks", Json());
     require(peaks.is_object(), "peaks", "an object", peaks);
     const int threads = count(peaks, "threads", "peaks");
-    const bool is_first = rates_.products.empty() && rates_.passes.empty();
+    const bool is_first = rates_.products.empty() && rates_.passes.empty() && rates_.attention.empty();
     require(is_first || rates_.threads == threads, "peaks.threads", fmt::format("{}, as before", rates_.threads),
             threads);
     rates_.threads = threads;
@@ -131,20 +127,6 @@ class RatesReader {
   const std::string& path_;
 };
 
-// In the order of their sizes. Two files may have measured the same one.
-std::vector<std::pair<double, double>> means_of_equal_sizes(std::vector<std::pair<double, double>> points) {
-  std::sort(points.begin(), points.end());
-  std::vector<std::pair<double, double>> means;
-  for (auto first = points.begin(), last = first; first != points.end(); first = last) {
-    double ms = 0;
-    for (last = first; last != points.end() && last->first == first->first; ++last) ms += last->second;
-    means.emplace_back(first->first, ms / static_cast<double>(last - first));
-  }
-  return means;
-}
-
-double ratio(Size a, Size b) { return std::fabs(std::log(static_cast<double>(a) / static_cast<double>(b))); }
-
 }  // namespace
 
 std::shared_ptr<const MeasuredRates> read_rates(const std::vector<std::string>& files) {
@@ -153,99 +135,30 @@ std::shared_ptr<const MeasuredRates> read_rates(const std::vector<std::string>& 
   return rates;
 }
 
-RunRates::RunRates(const MeasuredRates& rates, const RatesUse& use)
-    : scale_(rates.gpu.empty() ? static_cast<double>(rates.threads) / use.cores : 1) {
-  double flops = 0, ms = 0;
-  for (const MeasuredRates::Product& product : rates.products) {
-    if (product.dtype != use.dtype) continue;
-    products_.push_back(product);
-    flops += 2.0 * static_cast<double>(product.M) * static_cast<double>(product.N) * static_cast<double>(product.K);
-    ms += product.ms;
+PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores) {
+  const auto rates = read_rates(files);
+  PlanMachine machine;
+  machine.rates = rates;
+  if (cores > 0 && !rates->gpu.empty()) {
+    throw UsageError("plan", fmt::format("--cores: expected it with rates of CPU ranks alone, got those of {} in {}",
+                                         rates->gpu, files.front()));
   }
-  if (ms > 0) mean_tflops_ = flops / ms * 1e-9;
-  for (const bool backward : {false, true}) {
-    double nearest = HUGE_VAL;
-    for (const MeasuredRates::Attention& row : rates.attention) {
-      const double distance = ratio(row.T, use.seq) + ratio(row.D, use.head_dim);
-      if (row.dtype != use.dtype || row.backward != backward || distance >= nearest) continue;
-      nearest = distance;
-      attention_tflops_.at(backward ? 1 : 0) = row.flops / row.ms * 1e-9 / (rates.gpu.empty() ? 1 : kAttentionInStep);
-    }
+  if (rates->gpu.empty()) {
+    machine.device = "cpu";
+    machine.cores = cores > 0 ? cores : rates->threads;
+  } else if (const DeviceModel* const model = device_model_of(rates->gpu)) {
+    machine.device = model->name;
+  } else if (!device.empty()) {
+    machine.device = device;  // the nearest, as the user says
+  } else {
+    throw UsageError("plan", fmt::format("--rates: the table of docs/planning.md has no row for {}", rates->gpu),
+                     "name the row to take other figures from: --gpu h200");
   }
-  // The passes of a block: two norms and the activation. They stand for all traffic of activations.
-  double bytes = 0, pass_ms = 0;
-  for (const MeasuredRates::Pass& pass : rates.passes) {
-    if (pass.dtype != use.dtype) continue;
-    const bool norm = pass.name.starts_with(use.gated_ffn ? "rms_norm." : "layer_norm.");
-    const bool activation = pass.name.starts_with(use.gated_ffn ? "swiglu." : "gelu.");
-    if (norm || activation) bytes += (norm ? 2 : 1) * pass.bytes, pass_ms += (norm ? 2 : 1) * pass.ms;
-    if (pass.name == "adamw") optimizer_gb_s_ = pass.bytes / pass.ms * 1e-6;
+  if (!device.empty() && device != machine.device) {
+    throw UsageError("plan", fmt::format("--gpu: expected {}, on which {} was measured, got {}", machine.device,
+                                         files.front(), device));
   }
-  if (pass_ms > 0) traffic_gb_s_ = bytes / pass_ms * 1e-6;
-  for (std::size_t op = 0; op < curves_.size(); ++op) {
-    Curve& curve = curves_.at(op);
-    const auto is_of = [&](const MeasuredRates::Collective& row, bool in_window) {
-      return row.name == kCollectives[op] && row.in_window == in_window;
-    };
-    const bool in_window = std::any_of(rates.collectives.begin(), rates.collectives.end(),
-                                       [&](const auto& row) { return is_of(row, true); });
-    for (const MeasuredRates::Collective& row : rates.collectives) {
-      if (!is_of(row, in_window)) continue;
-      curve.ranks = row.ranks;
-      const double rounds = op == 2 ? 2 : 1;
-      curve.points.emplace_back(rounds * row.bytes * (row.ranks - 1) / row.ranks, row.ms);
-    }
-    curve.points = means_of_equal_sizes(std::move(curve.points));
-  }
-}
-
-double RunRates::ms(Size M, Size N, Size K) const {
-  double nearest = HUGE_VAL, flops = 0, ms = 0;
-  for (const MeasuredRates::Product& row : products_) {
-    const double distance = ratio(row.M, M) + ratio(row.N, N) + ratio(row.K, K);
-    if (distance > nearest) continue;
-    if (distance < nearest) flops = ms = 0;  // equal sizes share a mean
-    nearest = distance;
-    flops += static_cast<double>(row.M) * static_cast<double>(row.N) * static_cast<double>(row.K), ms += row.ms;
-  }
-  return static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K) * ms / flops * scale_;
-}
-
-double RunRates::products_ms(double flops) const { return flops / mean_tflops_ * 1e-9 * scale_; }
-
-std::optional<double> RunRates::attention_ms(double forward_flops, double backward_flops) const {
-  const auto [forward, backward] = attention_tflops_;
-  if (forward == 0 || backward == 0) return std::nullopt;
-  return (forward_flops / forward + backward_flops / backward) * 1e-9 * scale_;
-}
-
-std::optional<double> RunRates::traffic_ms(double bytes) const {
-  if (traffic_gb_s_ == 0) return std::nullopt;
-  return bytes / traffic_gb_s_ * 1e-6 * scale_;
-}
-
-std::optional<double> RunRates::optimizer_ms(double bytes) const {
-  if (optimizer_gb_s_ == 0) return std::nullopt;
-  return bytes / optimizer_gb_s_ * 1e-6 * scale_;
-}
-
-// Linear between measured sizes. Below the smallest: the line through the first two, but never less than in proportion
-// to the size. Above the largest: at its rate.
-double RunRates::Curve::at(double sent) const {
-  if (sent >= points.back().first || points.size() == 1) return points.back().second * sent / points.back().first;
-  auto upper = std::upper_bound(points.begin(), points.end(), std::pair{sent, HUGE_VAL});
-  if (upper == points.begin()) ++upper;
-  const auto [b0, t0] = *(upper - 1);
-  const auto [b1, t1] = *upper;
-  const double ms = t0 + (t1 - t0) * (sent - b0) / (b1 - b0);
-  return std::max(ms, t0 * std::min(1.0, sent / b0));
-}
-
-std::optional<double> RunRates::collective_ms(Lane lane, const CollectiveShape& shape, double hop_us) const {
-  const Curve& curve = curves_.at(shape.rounds == 2 ? 2 : lane == Lane::gather ? 0 : 1);
-  if (curve.points.empty() || shape.ranks < 2) return std::nullopt;
-  const double hops = std::max(0, shape.ranks - curve.ranks) * shape.rounds;
-  return curve.at(static_cast<double>(shape.bytes)) + hops * hop_us * 1e-3;
+  return machine;
 }
 
 }  // namespace lt

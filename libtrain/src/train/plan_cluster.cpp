@@ -5,7 +5,7 @@
 
 #include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/train/plan_cluster.h"
 #include "libtrain/train/run_options.h"
 #include "train/device_model.h"
 #include "train/plan_trial.h"
@@ -33,10 +33,10 @@ class ClusterSearch {
     row.nodes = nodes, row.ranks = ranks;
     const Size batch = config_.train.global_batch;
     if (batch % ranks != 0) return row;
-    const Trial trial(ranks, machine_, memory_bytes_);
+    Trial trial(ranks, machine_, memory_bytes_);
     std::optional<Config> best;
     for (const Strategy& strategy : kStrategies) {
-      for (const std::string_view recompute : {"none", "selective", "full"}) {
+      for (const std::string_view recompute : nn::kRecomputeNames) {
         Config tried = config_;
         tried.train.global_batch = 0;
         tried.parallel.strategy = strategy.name, tried.parallel.recompute = recompute;
@@ -61,12 +61,12 @@ class ClusterSearch {
  private:
   // Sets the largest micro-batch up to the given one that divides the rank's samples and fits, and accum by it.
   // Gradients that accumulate may take memory, so it may be smaller than what fits alone.
-  static std::optional<FitTry> with_batch(Config& config, const Trial& trial, Size samples) {
+  static std::optional<FitTry> with_batch(Config& config, Trial& trial, Size samples) {
     for (Size most = config.train.micro_batch; most > 0;) {
       config.train.micro_batch = divisor(samples, most);
       config.train.accum = samples / config.train.micro_batch;
-      const FitTry tried = trial.judged(trial.plan(config));
-      if (tried.missing_bytes == 0) return tried;
+      const std::optional<FitTry> tried = trial.attempt(config);
+      if (tried && tried->missing_bytes == 0) return tried;
       most = config.train.micro_batch - 1;
     }
     return std::nullopt;
@@ -82,13 +82,7 @@ class ClusterSearch {
     const StepTime& time = plan.step_time;
     row.strategy = plan.strategy, row.recompute = plan.recompute, row.accum = plan.accum;
     row.exposed_share = (time.exposed_ms() + time.contention_ms) / time.total_ms();
-    const std::pair<double, const char*> parts[] = {{time.products_ms, "products"},
-                                                    {time.attention_ms, "attention"},
-                                                    {time.traffic_ms, "traffic"},
-                                                    {time.contention_ms, "contention"},
-                                                    {time.exposed_local_ms, "exposed_local"},
-                                                    {time.exposed_network_ms, "exposed_network"}};
-    row.bound_by = std::max_element(std::begin(parts), std::end(parts))->second;
+    row.bound_by = std::ranges::max(time.parts(), {}, [](const auto& part) { return part.second; }).first;
   }
 
   Config config_;
@@ -99,7 +93,6 @@ class ClusterSearch {
 }  // namespace
 
 Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMachine& given, Size memory_bytes) {
-  constexpr int kMostRanks = 1 << 20;
   if (memory_bytes == 0 && given.device == "cpu") {
     throw UsageError("plan", "--nodes: expected --memory with --gpu cpu, got none",
                      "the memory of a rank: --memory 8GiB");
@@ -128,7 +121,7 @@ Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMac
     }
     if (cluster.subject.empty()) {
       Config one = config;
-      one.train.global_batch = 0;
+      one.train.global_batch = 0, one.train.micro_batch = 1;  // its own may be more than kernels take
       const Plan plan = make_plan(one, ranks, machine);
       cluster.subject = fmt::format("{}; {}, sequences of {}", plan.model, plan.dtype, plan.seq);
       cluster.model_json = plan.model_json, cluster.dtype = plan.dtype, cluster.seq = plan.seq;

@@ -6,8 +6,9 @@
 
 #include "libtrain/error.h"
 #include "libtrain/parallel/strategy.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/train/plan_fit.h"
 #include "libtrain/train/run_options.h"
+#include "train/device_model.h"
 #include "train/plan_trial.h"
 #include "train/shard_sizes.h"
 
@@ -23,28 +24,28 @@ void describe(Fit& fit, const Plan& plan) {
   }
 }
 
-FitRow fit_row(const Trial& trial, Config config, const std::vector<int>& sizes, Fit& fit) {
-  FitRow row{config.parallel.strategy, config.parallel.recompute, {}, {}, {}};
+void keep_better(std::optional<FitTry>& best, const std::optional<FitTry>& tried) {
+  if (tried && (!best || better(*tried, *best))) best = tried;
+}
+
+FitRow fit_row(Trial& trial, Config config, const std::vector<int>& sizes) {
+  FitRow row{config.parallel.strategy, config.parallel.recompute, {}, {}, {}, {}};
   const Size given_micro_batch = config.train.micro_batch;
   Size first = 0;  // the last size's largest micro-batch is near the next one's
-  bool has_given = false, has_least = false;
   for (const int size : sizes) {
     config.parallel.shard_size = size;
     config.train.micro_batch = given_micro_batch;
-    const Plan plan = trial.plan(config);
-    if (fit.subject.empty()) describe(fit, plan);
-    const FitTry given = trial.judged(plan);
-    if (!has_given || better(given, row.given)) row.given = given, has_given = true;
+    keep_better(row.given, trial.attempt(config));
     const std::optional<FitTry> largest = trial.largest(config, first);
+    keep_better(row.largest, largest);
     if (largest) {
       first = largest->micro_batch;
-      if (!row.largest || better(*largest, *row.largest)) row.largest = largest;
       continue;
     }
     config.train.micro_batch = 1;
-    const FitTry least = trial.judged(trial.plan(config));
-    if (!has_least || better(least, row.least)) row.least = least, has_least = true;
+    keep_better(row.least, trial.attempt(config));
   }
+  if (!row.given || (!row.largest && !row.least)) row.refused = trial.refusal()->what();
   return row;
 }
 
@@ -72,22 +73,30 @@ Fit fit_memory(const Config& asked, int ranks, const PlanMachine& machine, Size 
   Fit fit;
   fit.shard_size = static_cast<int>(given.parallel.shard_size);
   fit.ranks = ranks, fit.memory_bytes = memory_bytes, fit.given_micro_batch = given.train.micro_batch;
-  const Trial trial(ranks, machine, memory_bytes);
+  const int ranks_per_node =
+      machine.ranks_per_node > 0 ? machine.ranks_per_node : find_device_model(machine.device).ranks_per_node;
+  std::optional<UsageError> refusal;
   for (const Strategy& strategy : kStrategies) {
-    for (const std::string_view recompute : {"none", "selective", "full"}) {
+    for (const std::string_view recompute : nn::kRecomputeNames) {
       Config config = given;
       config.parallel.strategy = strategy.name;
       config.parallel.recompute = recompute;
       std::vector<int> sizes{0};
       if (!strategy.shards_nothing()) {
-        sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, fit.machine.ranks_per_node);
+        sizes = fit.shard_size > 0 ? std::vector{fit.shard_size} : shard_sizes(ranks, ranks_per_node);
       }
-      fit.rows.push_back(fit_row(trial, config, sizes, fit));
+      Trial trial(ranks, machine, memory_bytes);
+      fit.rows.push_back(fit_row(trial, config, sizes));
+      if (fit.subject.empty() && trial.first_plan()) describe(fit, *trial.first_plan());
+      if (!refusal) refusal = trial.refusal();
     }
   }
-  fit.best_given = best_row(fit, [](const FitRow& row) { return row.given.missing_bytes == 0 ? &row.given : nullptr; });
-  fit.best = best_row(fit, [](const FitRow& row) { return row.largest ? &*row.largest : nullptr; });
-  if (fit.best < 0) fit.nearest = best_row(fit, [](const FitRow& row) { return &row.least; });
+  if (fit.subject.empty()) throw UsageError(*refusal);  // nothing can run, so the reason is in what all rows share
+  const auto if_any = [](const std::optional<FitTry>& tried) { return tried ? &*tried : nullptr; };
+  fit.best_given = best_row(
+      fit, [&](const FitRow& row) { return row.given && row.given->missing_bytes == 0 ? &*row.given : nullptr; });
+  fit.best = best_row(fit, [&](const FitRow& row) { return if_any(row.largest); });
+  if (fit.best < 0) fit.nearest = best_row(fit, [&](const FitRow& row) { return if_any(row.least); });
   return fit;
 }
 

@@ -63,17 +63,19 @@ std::string exposed_advice(const Plan& plan, const char* where, bool between_nod
 }
 
 // Sorted by time, longest first.
-std::array<Bound, 6> bounds(const Plan& plan) {
-  const StepTime& time = plan.step_time;
-  std::array<Bound, 6> all = {
-      {{"products", time.products_ms, products_advice(plan)},
-       {"attention", time.attention_ms, "attention: a shorter train.seq spends less of a step on it"},
-       {"traffic", time.traffic_ms, traffic_advice(plan)},
-       {"contention", time.contention_ms,
-        "work slowed by collectives beside it: a larger train.micro_batch or train.accum has fewer of them for as much "
-        "work"},
-       {"exposed_local", time.exposed_local_ms, exposed_advice(plan, "inside a node", false)},
-       {"exposed_network", time.exposed_network_ms, exposed_advice(plan, "between nodes", true)}}};
+auto bounds(const Plan& plan) {
+  const std::string advice[] = {
+      // of StepTime::parts()
+      products_advice(plan),
+      "attention: a shorter train.seq spends less of a step on it",
+      traffic_advice(plan),
+      "work slowed by collectives beside it: a larger train.micro_batch or train.accum has fewer of them for as much "
+      "work",
+      exposed_advice(plan, "inside a node", false),
+      exposed_advice(plan, "between nodes", true)};
+  const auto parts = plan.step_time.parts();
+  std::array<Bound, parts.size()> all;
+  for (std::size_t i = 0; i < all.size(); ++i) all.at(i) = {parts.at(i).first, parts.at(i).second, advice[i]};
   std::sort(all.begin(), all.end(), [](const Bound& a, const Bound& b) { return a.ms > b.ms; });
   return all;
 }

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <limits>
-
-#include "libtrain/error.h"
+#include <utility>
 
 namespace lt {
 
@@ -21,7 +20,7 @@ FitTry Trial::judged(const Plan& plan) const {
 }
 
 // Growing steps from `first`, then bisection.
-std::optional<FitTry> Trial::largest(Config config, Size first) const {
+std::optional<FitTry> Trial::largest(Config config, Size first) {
   std::optional<FitTry> found;
   Size fitting = 0, too_many = 0;  // too_many 0: not known
   for (Size at = std::max<Size>(1, first), stride = 1; at > 0;) {
@@ -45,15 +44,19 @@ std::optional<FitTry> Trial::largest(Config config, Size first) const {
   return found;
 }
 
-std::optional<FitTry> Trial::attempt(const Config& config) const {
+std::optional<FitTry> Trial::attempt(const Config& config) {
   try {
-    return judged(plan(config));
-  } catch (const UsageError&) {
+    Plan plan = this->plan(config);
+    const FitTry tried = judged(plan);
+    if (!first_plan_) first_plan_ = std::move(plan);
+    return tried;
+  } catch (const UsageError& error) {
+    if (!refusal_) refusal_ = error;
     return std::nullopt;
   }
 }
 
-// What fits is better than what does not, then the faster. Sums of the same times in another order are equal.
+// Sums of the same times in another order are equal.
 bool better(const FitTry& a, const FitTry& b) {
   constexpr double kEqual = 1 + 1e-9;
   if (a.missing_bytes != b.missing_bytes) return a.missing_bytes < b.missing_bytes;

@@ -3,7 +3,8 @@
 
 #include <optional>
 
-#include "libtrain/train/planner.h"
+#include "libtrain/error.h"
+#include "libtrain/train/plan_fit.h"
 
 namespace lt {
 
@@ -14,19 +15,26 @@ class Trial {
       : ranks_(ranks), machine_(machine), memory_bytes_(memory_bytes) {}
 
   Plan plan(const Config& config) const { return make_plan(config, ranks_, machine_); }
-  FitTry judged(const Plan& plan) const;
+  // nullopt for a configuration that cannot run; refusal() then says why.
+  std::optional<FitTry> attempt(const Config& config);
   // With the largest micro-batch that fits, searched from `first`. The peak grows with the micro-batch. Micro-batches
   // that kernels refuse do not fit.
-  std::optional<FitTry> largest(Config config, Size first) const;
+  std::optional<FitTry> largest(Config config, Size first);
+  // The first of all refusals; none: every configuration could be planned.
+  const std::optional<UsageError>& refusal() const { return refusal_; }
+  // The first configuration that could be planned.
+  const std::optional<Plan>& first_plan() const { return first_plan_; }
 
  private:
   // What a rank may hold: the lesser of what was asked and what the GPU has, less what CUDA and NCCL take.
   Size limit_bytes(const Plan& plan) const;
-  std::optional<FitTry> attempt(const Config& config) const;
+  FitTry judged(const Plan& plan) const;
 
   int ranks_;
   PlanMachine machine_;
   Size memory_bytes_;
+  std::optional<UsageError> refusal_;
+  std::optional<Plan> first_plan_;
 };
 
 // What fits is better than what does not, then the faster. Sums of the same times in another order are equal.

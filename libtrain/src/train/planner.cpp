@@ -13,17 +13,16 @@
 #include "memory/workspace.h"
 #include "train/copy_slots.h"
 #include "train/engine_checkpoint.h"
-#include "train/measured_rates.h"
 #include "train/model_table.h"
 #include "train/origin.h"
+#include "train/run_batches.h"
+#include "train/run_rates.h"
 #include "train/schedule.h"
 #include "train/state_copy.h"
 #include "train/step_clock.h"
 
 namespace lt {
 namespace {
-
-constexpr int kMaxRanks = 1 << 20;
 
 // Computes bytes by the formulas of docs/strategies.md.
 void evaluate_formulas(Plan& plan, const Config& config, const std::vector<OptimizerGroupUse>& groups, double padded,
@@ -79,7 +78,7 @@ void estimate_time(Plan& plan, const PlanMachine& machine, Engine& engine, const
   plan.machine = machine;
   if (machine.ranks_per_node == 0) plan.machine.ranks_per_node = device.ranks_per_node;
   if (machine.cores < 1 || (machine.cores != 1 && machine.device != "cpu")) {
-    throw UsageError("plan", fmt::format("cores: expected {}, got {}",
+    throw UsageError("plan", fmt::format("cores (--cores): expected {}, got {}",
                                          machine.device == "cpu" ? "at least 1" : "1 for a rank on " + machine.device,
                                          machine.cores));
   }
@@ -128,66 +127,9 @@ void show_steps_in_arena(MemoryUse& ledger, const MemoryUse& in_arena) {
   ledger.by_owner[static_cast<std::size_t>(MemoryOwner::slack)] -= in_arena.total;
 }
 
-}  // namespace
-
-PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores) {
-  const auto rates = read_rates(files);
-  PlanMachine machine;
-  machine.rates = rates;
-  if (rates->gpu.empty()) {
-    machine.device = "cpu";
-    machine.cores = cores > 0 ? cores : rates->threads;
-  } else if (const DeviceModel* const model = device_model_of(rates->gpu)) {
-    machine.device = model->name;
-  } else if (!device.empty()) {
-    machine.device = device;  // the nearest, as the user says
-  } else {
-    throw UsageError("plan", fmt::format("--rates: the table of docs/planning.md has no row for {}", rates->gpu),
-                     "name the row to take other figures from: --gpu h200");
-  }
-  if (!device.empty() && device != machine.device) {
-    throw UsageError("plan", fmt::format("--gpu: expected {}, on which {} was measured, got {}", machine.device,
-                                         files.front(), device));
-  }
-  return machine;
-}
-
-namespace {
-
-// Evaluation reads token files, whatever training reads.
-void require_token_batch(const Batch& batch, const Shape& shape, Size eval_every) {
-  for (const Tensor* values : {&batch.inputs, &batch.targets}) {
-    if (values->dtype() == DType::i32 && values->shape() == shape) continue;
-    throw UsageError("config", fmt::format("train.eval_every: expected 0 with a model whose batches are not token ids "
-                                           "{}, got {}",
-                                           to_string(shape), eval_every));
-  }
-}
-
-}  // namespace
-
-RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config) {
-  const MemoryScope owner(MemoryOwner::data);
-  const auto batch = [&](Size samples) {
-    Batch made = model.batch_on_meta(samples, shape.seq);
-    if (config.data.documents == "mask") {
-      made.document_starts = Tensor::empty({samples, shape.seq}, DType::i32, kMeta);
-    }
-    return made;
-  };
-  RunBatches batches{batch(shape.samples()), {}};
-  if (config.train.eval_every > 0) {
-    batches.evaluation = batch(shape.micro_batch);
-    require_token_batch(*batches.evaluation, {shape.micro_batch, shape.seq}, config.train.eval_every);
-  }
-  return batches;
-}
-
-namespace {
-
 void require_ranks(int ranks) {
-  if (ranks >= 1 && ranks <= kMaxRanks) return;
-  throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMaxRanks, ranks));
+  if (ranks >= 1 && ranks <= kMostRanks) return;
+  throw UsageError("plan", fmt::format("ranks: expected 1 to {}, got {}", kMostRanks, ranks));
 }
 
 Config resolved_for(const Config& given, int ranks, const PlanMachine& machine) {

@@ -192,9 +192,26 @@ Config resolve(const Config& given, DeviceType automatic) {
   return config;
 }
 
+// Counts of samples and tokens are exact in 64 bits, also as floating-point numbers.
+static void require_countable(const Config& config, int ranks) {
+  constexpr double kMostTokens = 0x1p53;
+  const TrainConfig& train = config.train;
+  const double samples =
+      static_cast<double>(ranks) * static_cast<double>(train.micro_batch) * static_cast<double>(train.accum);
+  const double tokens = samples * static_cast<double>(std::max<Size>(1, train.seq));
+  if (tokens <= kMostTokens) return;
+  throw UsageError("config",
+                   fmt::format("train.accum: expected at most 2^53 tokens a step, got {} ranks x micro_batch {} "
+                               "x accum {} x seq {} = {:.3g}",
+                               ranks, train.micro_batch, train.accum, train.seq, tokens));
+}
+
 Config with_accum(Config config, int ranks) {
   TrainConfig& train = config.train;
-  if (train.global_batch == 0) return config;
+  if (train.global_batch == 0) {
+    name_origin(config, [&] { require_countable(config, ranks); });
+    return config;
+  }
   name_origin(config, [&] {
     const Size once = ranks * train.micro_batch, accum = train.global_batch / once;
     if (train.global_batch % once != 0) {
@@ -227,9 +244,8 @@ std::vector<DataSource> data_sources(const Config& resolved) {
 
 ParallelOptions parallel_options(const Config& resolved) {
   const ParallelConfig& parallel = resolved.parallel;
-  const Recompute recompute = parallel.recompute == "full"        ? Recompute::full
-                              : parallel.recompute == "selective" ? Recompute::selective
-                                                                  : Recompute::none;
+  const auto recompute =
+      static_cast<Recompute>(std::ranges::find(nn::kRecomputeNames, parallel.recompute) - nn::kRecomputeNames);
   return {find_strategy(parallel.strategy), static_cast<int>(parallel.shard_size), recompute,
           parallel.recompute_every,         float_type(parallel.reduce_dtype),     resolved.train.deterministic};
 }

@@ -21,6 +21,7 @@
 #include "train/engine_checkpoint.h"
 #include "train/memory_restore.h"
 #include "train/rank_device.h"
+#include "train/run_batches.h"
 #include "train/same_data.h"
 #include "train/training_data.h"
 

@@ -13,7 +13,7 @@
 #include "libtrain/train/planner.h"
 #include "profile/work_count.h"
 #include "train/device_model.h"
-#include "train/measured_rates.h"
+#include "train/run_rates.h"
 #include "train/schedule.h"
 
 namespace lt {

@@ -117,6 +117,7 @@ enum class Recompute : std::uint8_t {
   selective,  // outputs of products and attention; norms and activations are computed again
   full,       // the unit's inputs; everything is computed again (Chen et al. 2016)
 };
+inline constexpr std::string_view kRecomputeNames[] = {"none", "selective", "full"};  // of parallel.recompute
 
 // Called around the passes of each unit, by its index in Model::units().
 class UnitObserver {

@@ -1,9 +1,11 @@
 // Predicts the needs of a run without running it: one step on the meta device, for any number of ranks, in one process.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libtrain/api.h"
@@ -18,6 +20,8 @@
 namespace LT_API lt {
 
 struct MeasuredRates;
+
+inline constexpr int kMostRanks = 1 << 20;  // that can be planned
 
 // The machine for the estimate of a step's time.
 struct PlanMachine {
@@ -38,6 +42,15 @@ struct StepTime {
   double collectives_ms = 0;                                 // duration of collectives, hidden or not
   ActivityTimes breakdown_ms{};                              // the same by activity; adds up to the total
 
+  // The first six by name, in that order: what bounds a step is the largest.
+  std::array<std::pair<const char*, double>, 6> parts() const {
+    return {{{"products", products_ms},
+             {"attention", attention_ms},
+             {"traffic", traffic_ms},
+             {"contention", contention_ms},
+             {"exposed_local", exposed_local_ms},
+             {"exposed_network", exposed_network_ms}}};
+  }
   double compute_ms() const { return products_ms + attention_ms + traffic_ms + contention_ms; }
   double exposed_ms() const { return exposed_local_ms + exposed_network_ms; }
   double total_ms() const { return compute_ms() + exposed_ms(); }
@@ -83,13 +96,6 @@ struct Plan {
   bool fits_device() const { return device_bytes == 0 || peak_bytes + outside_bytes <= device_bytes; }
 };
 
-// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device.
-struct RunBatches {
-  Batch step;
-  std::optional<Batch> evaluation;
-};
-RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config);
-
 // The machine that results of `ltrain bench kernels|comm|rates` were measured on, with these rates. `device` chooses a
 // row of the table for what they do not say (empty: the row of the measured device), `cores` is per rank (0: as
 // measured). Throws DataError that names file and field, and UsageError if `device` is another than the measured one.
@@ -105,83 +111,5 @@ void find_faster_shards(Plan& plan, const Config& config);
 std::string to_json(const Plan& plan);
 std::string to_text(const Plan& plan);
 std::string to_svg(const Plan& plan);  // the arena during a step: the blocks in it over time
-
-inline constexpr Size kMostFitSamples = Size{1} << 16;  // larger micro-batches are not tried
-
-// A configuration that a Fit tried: its micro-batch, its shard size (0: all ranks), and what it would need and do.
-struct FitTry {
-  Size micro_batch = 0;
-  int shard_size = 0;
-  Size peak_bytes = 0;
-  Size missing_bytes = 0;   // by which the peak exceeds the memory; 0: it fits
-  double tokens_per_s = 0;  // by the estimate
-  double step_ms = 0;
-};
-// One row of a Fit: a strategy with a recomputation, each with its fastest shard size that fits.
-struct FitRow {
-  std::string strategy, recompute;
-  FitTry given;                   // with the micro-batch of the configuration; if none fits, the smallest
-  std::optional<FitTry> largest;  // with the largest micro-batch that fits
-  FitTry least;                   // with a micro-batch of 1, the smallest; set if there is no `largest`
-};
-struct Fit {
-  std::string subject;     // the model and the settings shared by all rows, for display
-  std::string model_json;  // the model's description
-  std::string dtype;
-  PlanMachine machine;
-  Size accum = 1;
-  int ranks = 1, shard_size = 0;  // shard_size as configured; 0: the rows say which
-  Size memory_bytes = 0;          // per rank: the lesser of what was asked and what the GPU has
-  Size given_micro_batch = 0;
-  std::vector<FitRow> rows;  // every strategy with every recomputation
-  // The fitting rows with the most tokens per second: with the given micro-batch, and with the largest. -1: none.
-  int best_given = -1, best = -1;
-  int nearest = -1;  // if nothing fits: the row that misses least
-};
-
-// Finds what fits `memory_bytes` per rank, of which on a GPU CUDA and NCCL take their share; 0: the memory of that GPU.
-// Ignores strategy and recomputation of `config`, and tries the shard sizes of whole nodes unless one is configured.
-// Throws UsageError.
-Fit fit_memory(const Config& config, int ranks, const PlanMachine& machine, Size memory_bytes);
-std::string to_json(const Fit& fit);
-std::string to_text(const Fit& fit);
-
-// The fastest configuration that fits on a number of nodes.
-struct ClusterRow {
-  int nodes = 1, ranks = 1;
-  std::optional<FitTry> best;  // none: nothing fits, or the global batch does not divide
-  std::string strategy, recompute;
-  Size accum = 1;
-  double exposed_share = 0;  // of the step: waits for collectives, and work that they slow
-  std::string bound_by;      // as in the plan's JSON
-};
-struct Cluster {
-  std::string subject, model_json, dtype;  // as in a Fit
-  PlanMachine machine;
-  Size memory_bytes = 0;  // as in a Fit
-  Size seq = 1, global_batch = 0;
-  std::vector<ClusterRow> rows;
-};
-// Finds for each number of nodes the strategy, shard size, recomputation and micro-batch of the fastest step. With
-// train.global_batch the batch stays and accum follows; without it the micro-batch is the largest that fits.
-// Rows are in ascending order, each number once. `memory_bytes` as for fit_memory(). Throws UsageError.
-Cluster plan_cluster(const Config& config, std::vector<int> nodes, const PlanMachine& machine, Size memory_bytes);
-std::string to_json(const Cluster& cluster);
-std::string to_text(const Cluster& cluster);
-std::string to_svg(const Cluster& cluster);  // tokens/s of a rank over the ranks
-
-// The memory of `ltrain sample`: the weights, the cache of max_seq tokens for each row, and one arena in which reading
-// a prompt of train.seq tokens and decoding take turns. The peak equals that of the run, without a repetition penalty.
-struct SamplePlan {
-  std::string model;  // its shape, for display
-  std::string dtype;
-  Size rows = 1, prompt_tokens = 1, capacity = 1;  // capacity: tokens of a row in the cache
-  Size weight_bytes = 0, cache_bytes = 0, prefill_bytes = 0, decode_bytes = 0, arena_bytes = 0, workspace_bytes = 0;
-  Size peak_bytes = 0;
-};
-// Throws UsageError.
-SamplePlan plan_sample(const Config& config, Size rows, const PlanMachine& machine = {});
-std::string to_json(const SamplePlan& plan);
-std::string to_text(const SamplePlan& plan);
 
 }  // namespace lt

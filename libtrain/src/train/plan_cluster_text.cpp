@@ -7,7 +7,7 @@
 
 #include "drawing/text.h"
 #include "drawing/ticks.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/train/plan_cluster.h"
 #include "record/short_text.h"
 #include "train/plan_text.h"
 

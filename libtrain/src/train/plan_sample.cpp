@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libtrain/train/generate.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/train/plan_sample.h"
 #include "libtrain/train/run_options.h"
 #include "memory/workspace.h"
 #include "nn/lora.h"

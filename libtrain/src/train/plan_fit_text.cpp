@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "drawing/text.h"
-#include "libtrain/train/planner.h"
+#include "libtrain/parallel/strategy.h"
+#include "libtrain/train/plan_fit.h"
 #include "record/short_text.h"
 #include "train/plan_text.h"
 
@@ -16,17 +18,18 @@ using drawing::bytes_text;
 using Json = nlohmann::ordered_json;
 
 Json row_json(const FitRow& row) {
-  const auto& largest = row.largest;
+  const auto& [given, largest] = std::tie(row.given, row.largest);
   return {{"strategy", row.strategy},
           {"recompute", row.recompute},
-          {"given_peak_bytes", row.given.peak_bytes},
-          {"given_fits", row.given.missing_bytes == 0},
-          {"given_shard_size", row.given.shard_size},
-          {"given_tokens_per_s", row.given.tokens_per_s},
+          {"given_peak_bytes", given ? Json(given->peak_bytes) : Json(nullptr)},
+          {"given_fits", given && given->missing_bytes == 0},
+          {"given_shard_size", given ? Json(given->shard_size) : Json(nullptr)},
+          {"given_tokens_per_s", given ? Json(given->tokens_per_s) : Json(nullptr)},
           {"micro_batch", largest ? largest->micro_batch : 0},
           {"shard_size", largest ? Json(largest->shard_size) : Json(nullptr)},
           {"peak_bytes", largest ? Json(largest->peak_bytes) : Json(nullptr)},
-          {"tokens_per_s", largest ? Json(largest->tokens_per_s) : Json(nullptr)}};
+          {"tokens_per_s", largest ? Json(largest->tokens_per_s) : Json(nullptr)},
+          {"refused", row.refused.empty() ? Json(nullptr) : Json(row.refused)}};
 }
 
 std::string options_of(const FitRow& row, const FitTry& tried) {
@@ -39,7 +42,9 @@ const FitRow& row_at(const Fit& fit, int i) { return fit.rows.at(static_cast<std
 
 // The shard size where rows may differ in it: ddp shards nothing.
 std::string shard_text(const Fit& fit, const FitRow& row, const FitTry& tried) {
-  return row.strategy == "ddp" ? "" : std::to_string(tried.shard_size == 0 ? fit.ranks : tried.shard_size);
+  return find_strategy(row.strategy).shards_nothing()
+             ? ""
+             : std::to_string(tried.shard_size == 0 ? fit.ranks : tried.shard_size);
 }
 
 std::string table_text(const Fit& fit) {
@@ -50,16 +55,25 @@ std::string table_text(const Fit& fit) {
       fmt::format("{:<9} {:<10} | {:>10} {:>4} {:>10} {:>10} | {:>11} {:>10} {:>10} {:>10}\n", "strategy", "recompute",
                   "peak", "fits", "shard_size", "tokens/s", "micro_batch", "peak", "shard_size", "tokens/s");
   for (const FitRow& row : fit.rows) {
-    text +=
-        fmt::format("{:<9} {:<10} | {:>10} {:>4} {:>10} {:>10} | ", row.strategy, row.recompute,
-                    bytes_text(static_cast<double>(row.given.peak_bytes)), row.given.missing_bytes == 0 ? "yes" : "no",
-                    shard_text(fit, row, row.given), short_count(row.given.tokens_per_s));
+    text += fmt::format("{:<9} {:<10} | ", row.strategy, row.recompute);
+    text += row.given
+                ? fmt::format("{:>10} {:>4} {:>10} {:>10} | ", bytes_text(static_cast<double>(row.given->peak_bytes)),
+                              row.given->missing_bytes == 0 ? "yes" : "no", shard_text(fit, row, *row.given),
+                              short_count(row.given->tokens_per_s))
+                : fmt::format("{:>10} {:>4} {:>10} {:>10} | ", "", "no", "", "");
     text += row.largest ? fmt::format("{:>11} {:>10} {:>10} {:>10}\n",
                                       (row.largest->micro_batch == kMostFitSamples ? ">= " : "") +
                                           std::to_string(row.largest->micro_batch),
                                       bytes_text(static_cast<double>(row.largest->peak_bytes)),
                                       shard_text(fit, row, *row.largest), short_count(row.largest->tokens_per_s))
                         : fmt::format("{:>11}\n", "none");
+  }
+  // Each reason once: rows of a strategy often share it.
+  std::vector<std::string> said;
+  for (const FitRow& row : fit.rows) {
+    if (row.refused.empty() || std::find(said.begin(), said.end(), row.refused) != said.end()) continue;
+    text += fmt::format("cannot run with {}, recompute {}: {}\n", row.strategy, row.recompute, row.refused);
+    said.push_back(row.refused);
   }
   return text;
 }
@@ -75,10 +89,10 @@ std::string to_json(const Fit& fit) {
     const FitRow& row = row_at(fit, fit.nearest);
     nearest = {{"strategy", row.strategy},
                {"recompute", row.recompute},
-               {"micro_batch", row.least.micro_batch},
-               {"shard_size", row.least.shard_size},
-               {"peak_bytes", row.least.peak_bytes},
-               {"missing_bytes", row.least.missing_bytes}};
+               {"micro_batch", row.least->micro_batch},
+               {"shard_size", row.least->shard_size},
+               {"peak_bytes", row.least->peak_bytes},
+               {"missing_bytes", row.least->missing_bytes}};
   }
   return Json{{"model", Json::parse(fit.model_json)},
               {"dtype", fit.dtype},
@@ -107,14 +121,14 @@ std::string to_text(const Fit& fit) {
   text += table_text(fit) + "\n";
   if (fit.nearest >= 0) {
     const FitRow& row = row_at(fit, fit.nearest);
-    return text + fmt::format("nothing fits; the nearest: {}\n  takes {}, {} too much", options_of(row, row.least),
-                              bytes_text(static_cast<double>(row.least.peak_bytes)),
-                              bytes_text(static_cast<double>(row.least.missing_bytes)));
+    return text + fmt::format("nothing fits; the nearest: {}\n  takes {}, {} too much", options_of(row, *row.least),
+                              bytes_text(static_cast<double>(row.least->peak_bytes)),
+                              bytes_text(static_cast<double>(row.least->missing_bytes)));
   }
   const FitRow& best = row_at(fit, fit.best);
-  text += fmt::format(
-      "fastest with train.micro_batch={}: {}\n", fit.given_micro_batch,
-      fit.best_given < 0 ? "nothing fits" : options_of(row_at(fit, fit.best_given), row_at(fit, fit.best_given).given));
+  text += fmt::format("fastest with train.micro_batch={}: {}\n", fit.given_micro_batch,
+                      fit.best_given < 0 ? "nothing fits"
+                                         : options_of(row_at(fit, fit.best_given), *row_at(fit, fit.best_given).given));
   return text + fmt::format("fastest of all:                   {}", options_of(best, *best.largest));
 }
 

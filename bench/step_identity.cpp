@@ -1,0 +1,76 @@
+// Describes a step by the keys of its configuration.
+#include "step_identity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <variant>
+
+#include "libtrain/train/run_options.h"
+#include "train/model_table.h"
+
+namespace lt::bench {
+namespace {
+
+std::string step_shape(const Config& config) {
+  const ModelConfig& model = config.model;
+  const std::string batch =
+      fmt::format(" micro_batch={} accum={} seq={}", config.train.micro_batch, config.train.accum, config.train.seq);
+  if (const ModelRow* const row = own_row(config)) {
+    std::string shape = row->name;
+    for (const ModelField& field : row->fields) {
+      std::visit([&](const auto& value) { shape += fmt::format(" {}={}", field.name, value); },
+                 model.own.at(field.name));
+    }
+    return shape + batch;
+  }
+  return fmt::format("{} layers={} heads={} kv_heads={} width={} ffn={} vocab={}{}", model.family, model.layers,
+                     model.heads, model.kv_heads, model.width, model.ffn, model.vocab, batch);
+}
+
+// Keys that another field of a row has, or that change numbers but no work.
+constexpr std::string_view kOtherKeys[] = {
+    "model.from",         "parallel.strategy", "parallel.recompute", "train.steps",        "train.max_minutes",
+    "train.eval_every",   "train.eval_tokens", "train.eval_steps",   "train.sample_every", "train.seed",
+    "train.micro_batch",  "train.accum",       "train.global_batch", "optim.lr",           "optim.min_lr",
+    "optim.warmup",       "optim.schedule",    "optim.beta1",        "optim.beta2",        "optim.eps",
+    "optim.weight_decay", "optim.momentum"};
+
+bool counts(std::string_view key) {
+  const std::string_view section = key.substr(0, key.find('.'));
+  return (section == "model" || section == "parallel" || section == "train" || section == "optim") &&
+         std::ranges::find(kOtherKeys, key) == std::end(kOtherKeys);
+}
+
+// "optim.name=muon train.tf32=true".
+std::string other_options(const Config& config) {
+  Config plain = default_config(config.models);  // a step of this shape with all other keys at their defaults
+  ModelConfig& model = plain.model;
+  model.own = config.model.own;
+  model.preset = config.model.preset, model.family = config.model.family, model.layers = config.model.layers;
+  model.heads = config.model.heads, model.kv_heads = config.model.kv_heads, model.width = config.model.width;
+  model.ffn = config.model.ffn, model.vocab = config.model.vocab, model.max_seq = config.model.max_seq;
+  plain.train.seq = config.train.seq, plain.train.dtype = config.train.dtype;
+  const auto defaults = flatten(resolve(plain));
+  std::string text;
+  for (const auto& [key, value] : flatten(config)) {
+    if (!counts(key) || defaults.at(key) == value) continue;
+    const bool is_text = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, is_text ? value.substr(1, value.size() - 2) : value);
+  }
+  return text;
+}
+
+}  // namespace
+
+Json step_identity(const Config& config, int ranks, const std::string& strategy) {
+  Json identity = {{"name", model_name(config)},  {"shape", step_shape(config)},
+                   {"dtype", config.train.dtype}, {"ranks", ranks},
+                   {"strategy", strategy},        {"recompute", config.parallel.recompute}};
+  if (const std::string options = other_options(config); !options.empty()) identity["options"] = options;
+  return identity;
+}
+
+}  // namespace lt::bench

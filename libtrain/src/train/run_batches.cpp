@@ -1,0 +1,40 @@
+// Makes the batches of a run on the meta device.
+#include "train/run_batches.h"
+
+#include <fmt/format.h>
+
+#include "libtrain/error.h"
+
+namespace lt {
+namespace {
+
+// Evaluation reads token files, whatever training reads.
+void require_token_batch(const Batch& batch, const Shape& shape, Size eval_every) {
+  for (const Tensor* values : {&batch.inputs, &batch.targets}) {
+    if (values->dtype() == DType::i32 && values->shape() == shape) continue;
+    throw UsageError("config", fmt::format("train.eval_every: expected 0 with a model whose batches are not token ids "
+                                           "{}, got {}",
+                                           to_string(shape), eval_every));
+  }
+}
+
+}  // namespace
+
+RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config) {
+  const MemoryScope owner(MemoryOwner::data);
+  const auto batch = [&](Size samples) {
+    Batch made = model.batch_on_meta(samples, shape.seq);
+    if (config.data.documents == "mask") {
+      made.document_starts = Tensor::empty({samples, shape.seq}, DType::i32, kMeta);
+    }
+    return made;
+  };
+  RunBatches batches{batch(shape.samples()), {}};
+  if (config.train.eval_every > 0) {
+    batches.evaluation = batch(shape.micro_batch);
+    require_token_batch(*batches.evaluation, {shape.micro_batch, shape.seq}, config.train.eval_every);
+  }
+  return batches;
+}
+
+}  // namespace lt

@@ -1,0 +1,20 @@
+// The batches of a run as the meta device sees them: what its engine rehearses.
+#pragma once
+
+#include <optional>
+
+#include "libtrain/nn/module.h"
+#include "libtrain/parallel/engine.h"
+#include "libtrain/tensor/batch.h"
+#include "libtrain/train/config.h"
+
+namespace lt {
+
+// Shapes of the batches for training and, if the configuration evaluates, for evaluation; on the meta device.
+struct RunBatches {
+  Batch step;
+  std::optional<Batch> evaluation;
+};
+RunBatches batches_on_meta(const nn::Model& model, const BatchShape& shape, const Config& config);
+
+}  // namespace lt
