@@ -89,6 +89,7 @@ class Package(unittest.TestCase):
                      "done: 500 steps"):
             self.assertIn(line, done)
         self.assertRegex(done, r"step   500/500 \| loss 0\.00")
+        self.assertIn("done: 2 steps", output(folder / "build/parity", "train", "--train.dtype=bf16", "--train.steps=2", cwd=folder))
 
     def test_a_project_without_c_is_told_what_it_needs(self):
         if self.is_shared:

@@ -159,6 +159,14 @@ TEST_CASE("cast: rounded values, gradients in the input's dtype, and the hint wh
     CHECK(error.what() == std::string("mul: b: expected f32, got f64"));
     CHECK(error.hint() == "ops::cast(b, DType::f32) converts it");
   }
+  try {
+    ops::mul(x, Tensor::zeros({3}, DType::bf16));  // as of a batch and a weight
+    FAIL("no error");
+  } catch (const UsageError& error) {
+    CHECK(error.hint() ==
+          "ops::cast(b, DType::f32) converts it; for a batch of f32 under train.dtype=bf16 convert the batch: "
+          "ops::cast(batch, DType::bf16)");
+  }
 }
 
 TEST_CASE("an input that is used twice receives both gradients", "[ops]") {

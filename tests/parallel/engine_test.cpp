@@ -68,6 +68,18 @@ Batch regression_batch(Size first, Size count) {
 
 }  // namespace
 
+TEST_CASE("terms that a model's loss does not take are refused", "[parallel]") {
+  for (const char* name : {"z_loss", "label_smoothing"}) {
+    StepOptions options{.micro_batch = 2, .seq = 5};
+    (name == std::string("z_loss") ? options.z_loss : options.label_smoothing) = 0.5;
+    Regression model;
+    Engine engine(model, Group(), {}, AdamW{}, options);
+    CHECK_THROWS_WITH(engine.step(regression_batch(0, 2)),
+                      name + std::string(" (train.") + name +
+                          "): expected 0 with a model whose loss() does not call nn::cross_entropy, got 0.5");
+  }
+}
+
 TEST_CASE("layout: decayed first, aligned, equal shards", "[parallel]") {
   Regression model;
   for (const int ranks : {1, 2, 3, 4, 7}) {

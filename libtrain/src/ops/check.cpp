@@ -70,8 +70,13 @@ void require_like(std::string_view op, std::string_view argument, const Tensor& 
   require_float(op, argument, tensor);
   if (tensor.dtype() != like.dtype()) {
     const std::string expected(dtype_name(like.dtype()));
-    fail(op, argument, expected, std::string(dtype_name(tensor.dtype())),
-         "ops::cast(" + std::string(argument) + ", DType::" + expected + ") converts it");
+    const std::string actual(dtype_name(tensor.dtype()));
+    std::string hint = "ops::cast(" + std::string(argument) + ", DType::" + expected + ") converts it";
+    if (dtype_bytes(tensor.dtype()) < dtype_bytes(like.dtype())) {
+      hint += "; for a batch of " + expected + " under train.dtype=" + actual + " convert the batch: ops::cast(batch, DType::" +
+              actual + ")";
+    }
+    fail(op, argument, expected, actual, hint);
   }
   require_device_of(op, argument, tensor, like);
 }

@@ -24,6 +24,7 @@ void require_targets(std::string_view op, const Tensor& targets, const char* nam
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     fail(op, "options.label_smoothing", "0 to 1", std::to_string(options.label_smoothing));
   }
+  if (options.taken != nullptr) *options.taken = true;
 }
 
 Tensor weight_of(const LossOptions& options, const Tensor& targets) {

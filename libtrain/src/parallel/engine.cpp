@@ -208,6 +208,7 @@ StepMemory::Rehearsal Engine::Impl::rehearsal(PassFunction function) {
 Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const Tensor& target_weight) {
   const LossGradient seed_gradient = scaling.gradient(1.0 / static_cast<double>(options.accum * control.size()));
   const Size first_sample = samples + (control.rank() * options.accum + micro) * options.micro_batch;
+  bool takes_terms = false;
   const nn::ForwardScope context({.training = true,
                                   .seed = options.seed,
                                   .first_sample = static_cast<std::uint64_t>(first_sample),
@@ -215,7 +216,8 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
                                            .weight = target_weight,
                                            .z_loss = options.z_loss,
                                            .label_smoothing = options.label_smoothing,
-                                           .gradient = seed_gradient}});
+                                           .gradient = seed_gradient,
+                                           .taken = &takes_terms}});
   schedule->begin_micro_batch(micro == 0, micro == options.accum - 1);
   Tape tape;
   Tensor result;
@@ -225,6 +227,7 @@ Tensor Engine::Impl::forward_and_backward(const Batch& rows, Size micro, const T
     fault_point("forward");
     const TapeScope recording(&tape);
     result = model.loss(rows);
+    if (!takes_terms) require_no_terms();
     if (fault_makes_nan("forward")) fill(result, std::numeric_limits<double>::quiet_NaN());
   }
   schedule->end_pass();

@@ -105,6 +105,8 @@ struct Engine::Impl {
   }
   // Throws UsageError for targets that the options do not allow.
   void require_targets(const Tensor& targets) const;
+  // Throws UsageError if the options add terms to the loss. For a model whose loss takes none.
+  void require_no_terms() const;
   // The factor by which a mean over all targets of the global batch becomes one over those that count: [1], f32.
   // Undefined, which stands for 1, without StepOptions::ignored_targets.
   Tensor count_targets(const Tensor& own);

@@ -1,4 +1,6 @@
 // Which targets of a step count: checks them, and finds their number over all ranks.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -21,6 +23,17 @@ void Engine::Impl::require_targets(const Tensor& targets) const {
   if (std::find(begin, end, kIgnoredTarget) == end) return;
   throw UsageError("engine", "batch.targets: expected targets that all count, found kIgnoredTarget (-100)",
                    "StepOptions::ignored_targets allows it");
+}
+
+void Engine::Impl::require_no_terms() const {
+  const auto require_zero = [](const char* name, double value) {
+    if (value == 0) return;
+    throw UsageError("engine", fmt::format("{0} (train.{0}): expected 0 with a model whose loss() does not call "
+                                           "nn::cross_entropy, got {1}",
+                                           name, value));
+  };
+  require_zero("z_loss", options.z_loss);
+  require_zero("label_smoothing", options.label_smoothing);
 }
 
 Tensor Engine::Impl::count_targets(const Tensor& own) {

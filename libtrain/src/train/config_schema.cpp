@@ -20,6 +20,8 @@ Rule above(double low) { return {low, kInfinity, true}; }
 Rule from_0_below_1() { return {0, 1, false, true}; }
 Rule text() { return any(); }
 Rule text_or_empty() { return {.low = 0, .high = 0, .may_be_empty = true}; }
+std::vector<std::string> recomputations() { return {std::begin(nn::kRecomputeNames), std::end(nn::kRecomputeNames)}; }
+
 Rule one_of(std::vector<std::string> choices) { return {.low = 0, .high = 0, .choices = std::move(choices)}; }
 Rule one_of_or_empty(std::vector<std::string> choices) {
   return {.low = 0, .high = 0, .choices = std::move(choices), .may_be_empty = true};
@@ -128,7 +130,7 @@ std::vector<Key> schema(const ModelTable& models) {
 
     LT_KEY(parallel, strategy, one_of(strategy_names()), "what is sharded over the ranks"),
     LT_KEY(parallel, shard_size, at_least(0), "ranks of a shard group; 0: all; fewer: hybrid sharding"),
-    LT_KEY(parallel, recompute, one_of({std::begin(nn::kRecomputeNames), std::end(nn::kRecomputeNames)}), "activations that backward computes again"),
+    LT_KEY(parallel, recompute, one_of(recomputations()), "activations that backward computes again"),
     LT_KEY(parallel, recompute_every, at_least(1), "recompute every n-th block"),
     LT_KEY(parallel, reduce_dtype, one_of({"f32", "bf16"}), "dtype of gradients on the wire; they are added in f32"),
     LT_KEY(parallel, backend, one_of({"auto", "mpi", "nccl"}),
@@ -140,7 +142,7 @@ std::vector<Key> schema(const ModelTable& models) {
     LT_KEY(train, accum, at_least(1), "micro-batches per step"),
     LT_KEY(train, global_batch, at_least(0),
            "samples per step, which determines accum; 0: ranks x micro_batch x accum"),
-    LT_KEY(train, seq, at_least(0), "tokens per sample; 0: max_seq of the model"),
+    LT_KEY(train, seq, at_least(0), "tokens per sample; 0: max_seq of the model, 1 for one that is no transformer"),
     LT_KEY(train, dtype, one_of({"f32", "bf16", "f16"}), "dtype of the computation"),
     LT_KEY(train, device, one_of({"auto", "cpu", "cuda"}), "auto: cuda if this build and this machine have it"),
     LT_KEY(train, seed, at_least(0), "seed of initial weights and dropout"),

@@ -93,6 +93,8 @@ struct LossOptions {
   double label_smoothing = 0;
   // The seed of backward(), if known.
   std::optional<LossGradient> gradient = {};
+  // If not null: set by a loss that takes these options.
+  bool* taken = nullptr;
 };
 
 // Mean over the counted targets of -log softmax(logits [..., V])[target]; targets i32 [...]. Returns an f32 scalar (f64
