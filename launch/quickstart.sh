@@ -21,6 +21,7 @@ case "${1:-}" in
     done ;;
   *) echo "$usage" >&2; exit 2 ;;
 esac
+began=$PWD
 cd "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }
@@ -108,6 +109,7 @@ say "5/5 sample and report"
 took
 
 say "done in $SECONDS s. Next:"
+[ "$PWD" = "$began" ] || echo "   cd $PWD"
 echo "   $ltrain sample --checkpoint $run --prompt 'The meaning of life'"
 echo "   $ltrain plan --config examples/configs/quickstart.toml --ranks $ranks ${training[*]}"
 echo "   docs/quickstart.md"

@@ -112,6 +112,12 @@ class OwnProgram(Runs, program.CliTest):
         changed = self.run_program("train", *PROGRAM_KEYS, "--model.experts=5", f"--run.dir={self.folder / 'zero3'}")
         self.assertIn("model.experts: 4 there, 5 now", changed.stderr)
         self.assertEqual(changed.returncode, 2)
+        folder = self.folder / "zero3"
+        self.assert_error(program.run("train", f"--data.train={self.write('tokens.bin', bytes(2000))}", "--train.seq=16",
+                                      "--data.format=raw16", f"--run.dir={folder}"), 2,
+                          f"[config] run.dir {folder}: expected a run of this program, found one that it cannot read: unknown key "
+                          f"model.blocks (from {folder}/config.toml:3)",
+                          "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside")
 
     def test_the_command_line_is_that_of_the_models_in_the_table(self):
         refused = {

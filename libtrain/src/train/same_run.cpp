@@ -38,7 +38,17 @@ std::vector<double> weights_of(const Config& config) {
 }  // namespace
 
 void require_same_run(const Config& resolved, const std::string& earlier, const std::string& where, bool same_files) {
-  const Config earlier_config = config_from_toml(earlier, where, resolved.models);
+  constexpr const char* kOtherFolder =
+      "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside";
+  Config earlier_config;
+  try {
+    earlier_config = config_from_toml(earlier, where, resolved.models);
+  } catch (const UsageError& error) {  // another program wrote it, with models that this one does not have
+    throw UsageError("config",
+                     fmt::format("run.dir {}: expected a run of this program, found one that it cannot read: {}",
+                                 resolved.run.dir, error.what()),
+                     kOtherFolder);
+  }
   const auto now = flatten(resolved), before = flatten(earlier_config);
   const bool same_sources = same_files && weights_of(resolved) == weights_of(earlier_config);
   std::string differences;
@@ -52,7 +62,7 @@ void require_same_run(const Config& resolved, const std::string& earlier, const 
   if (differences.empty()) return;
   throw UsageError("config",
                    fmt::format("run.dir {}: {} has another configuration: {}", resolved.run.dir, where, differences),
-                   "choose another --run.dir, or --checkpoint.resume=never --run.force=true to move the old run aside");
+                   kOtherFolder);
 }
 
 std::string config_hash(const Config& resolved) {
