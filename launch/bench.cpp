@@ -94,7 +94,8 @@ Run set_up_rates(CLI::App& app, const Models& models) {
     const auto config = config_options.load(invocation);
     if (!config) return ExitCode::ok;
     if (!o->sizes.empty() && invocation.world.size() < 2) {
-      throw UsageError("usage", "--sizes: expected it with at least two ranks, whose collectives it is for, got 1 rank",
+      throw UsageError("usage",
+                       "--sizes: expected at least two ranks, because it sets the sizes of their collectives, got 1",
                        "start it under mpirun -n 2");
     }
     take_sizes(o->options, o->sizes);

@@ -115,7 +115,7 @@ Run set_up_plan(CLI::App& app, const Models& models) {
     const int ranks = plan->ranks > 0 ? plan->ranks : invocation.world.size();
     PlanMachine machine;
     if (plan->cores > 0 && !plan->device.empty() && plan->device != "cpu") {
-      throw UsageError("usage", fmt::format("--cores: expected it with --gpu cpu alone, got --gpu {}", plan->device));
+      throw UsageError("usage", fmt::format("--cores: expected only with --gpu cpu, got --gpu {}", plan->device));
     }
     if (plan->rates.empty()) {
       if (!plan->device.empty()) machine.device = plan->device;

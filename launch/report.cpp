@@ -48,7 +48,8 @@ Run set_up_report(CLI::App& app, const Models&) {
                  "the current folder")
       ->option_text("FILE");
   app.add_flag("--follow", o->follow,
-               "keep the files current until every run has ended, or until Ctrl-C; an open page shows the changes");
+               "keep the files current until every run has ended, until Ctrl-C or until the terminal closes; an open "
+               "page shows the changes");
   return [o](const Invocation& invocation) {
     if (invocation.world.rank() != 0) return ExitCode::ok;
     // A comparison belongs to no single run, so it must not replace a run's own report.
@@ -63,7 +64,9 @@ Run set_up_report(CLI::App& app, const Models&) {
     };
     if (o->follow) {
       // From the moment that the path is printed there is a page, and a signal ends the command with a whole one.
-      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, stop);
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        if (std::signal(signal, stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup asks
+      }
       follow_report(o->runs, out, [&](double seconds) {
         print_path();
         return wait_unless_stopped(seconds);

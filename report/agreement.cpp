@@ -63,7 +63,8 @@ std::string noise_text(const RunData& a, const Agreement& agreement) {
 std::string sentence(const RunData& a, const Agreement& agreement) {
   if (agreement.common == 0) return fmt::format("It has no step in common with {}.", a.name);
   const std::string count = fmt::format("{} step{} that both have", agreement.common, agreement.common == 1 ? "" : "s");
-  const char* how = agreement.by_bits ? "bit by bit" : "as printed (without loss_hex, bits cannot be compared)";
+  std::string how = agreement.by_bits ? "bit by bit" : "as printed (without loss_hex, bits cannot be compared)";
+  if (agreement.any_not_finite) how += " (losses that are not finite count as equal)";
   if (std::isnan(agreement.first)) {
     return fmt::format("Its losses equal those of {}, {}, in the {}.", a.name, how, count);
   }
@@ -84,6 +85,7 @@ Agreement agreement_of(const RunData& a, const RunData& b) {
   result.common = common.size();
   for (const auto& [x, y] : common) {
     result.by_bits = result.by_bits && !x->loss_hex.empty() && !y->loss_hex.empty();
+    result.any_not_finite = result.any_not_finite || (!std::isfinite(x->loss) && !std::isfinite(y->loss));
     result.same_tokens = result.same_tokens && (x->tokens == y->tokens || std::isnan(x->tokens - y->tokens));
   }
   for (const auto& [x, y] : common) {

@@ -13,6 +13,7 @@ struct Agreement {
   double first = kMissing;                      // the first of these steps whose losses differ; kMissing: none does
   double loss_a = kMissing, loss_b = kMissing;  // at that step
   bool by_bits = true;                          // both runs record loss_hex at all these steps
+  bool any_not_finite = false;                  // both losses of one of these steps are not finite
   bool same_tokens = true;                      // no step is known to have other numbers of tokens in the two runs
   // Over the `window` of the `last` common steps whose losses are finite: the mean of b - a, and two standard errors.
   std::size_t last = 0, window = 0;

@@ -111,7 +111,7 @@ void add_comparison(Document& document, const std::vector<RunData>& runs) {
   document.add(Heading{2, "Time of a step"});
   add_segments(
       document, "Where a step's time goes", "ms per step", runs, activities,
-      [](double ms) { return fixed_text(ms, 1) + " ms"; }, [](double ms) { return fixed_text(ms, 2); });
+      [](double ms) { return ms_text(ms) + " ms"; }, ms_cell);
   document.add(Heading{2, "Memory of the fullest rank"});
   add_segments(document, "Who holds how much at the peak", "owner", runs, ledgers, bytes_text, bytes_text);
   add_losses(document, runs);

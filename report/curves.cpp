@@ -96,6 +96,8 @@ Series evaluations(const RunData& run, const std::string& name, const Axis& axis
   return series;
 }
 
+constexpr const char* kRestarts = "Dotted: a restart.";
+
 // Where restarts went on: after the step whose state was loaded.
 std::vector<double> restarts(const std::vector<const RunData*>& runs, const Axis& axis) {
   std::vector<double> marks;
@@ -106,22 +108,15 @@ std::vector<double> restarts(const std::vector<const RunData*>& runs, const Axis
   return marks;
 }
 
-// What the lines of curves mean.
-std::string note_of(const std::vector<const RunData*>& runs, bool smooth) {
+std::string smoothing_note(const std::vector<const RunData*>& runs) {
   std::size_t widest = 1, narrowest = std::numeric_limits<std::size_t>::max();
-  bool restarted = false;
   for (const RunData* run : runs) {
     widest = std::max(widest, window_of(run->steps.size()));
     narrowest = std::min(narrowest, window_of(run->steps.size()));
-    restarted = restarted || !run->restarts.empty();
   }
-  std::string note;
-  if (smooth && widest > 1) {
-    note = fmt::format("Line: the mean of {}{} steps around each. Pale: every step.",
-                       narrowest == widest ? "" : "up to ", widest);
-  }
-  if (restarted) note += (note.empty() ? "" : " ") + std::string("Dotted: a restart.");
-  return note;
+  if (widest == 1) return {};
+  return fmt::format("Line: the mean of {}{} steps around each. Pale: every step.", narrowest == widest ? "" : "up to ",
+                     widest);
 }
 
 void add_losses(LineChart& chart, const RunData& run, const Axis& axis) {
@@ -137,7 +132,11 @@ std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
   std::vector<LineChart> loss, eval, norm, rate;
   for (const Axis& axis : axes_of(runs)) {
     const auto chart = [&](const char* title, const char* y_label) {
-      return LineChart{.title = title, .x_label = axis.label, .y_label = y_label, .marks = restarts(runs, axis)};
+      return LineChart{.title = title,
+                       .x_label = axis.label,
+                       .y_label = y_label,
+                       .marks = restarts(runs, axis),
+                       .marks_mean = kRestarts};
     };
     loss.push_back(chart(one ? "Loss" : "Training loss", unit));
     eval.push_back(chart("Evaluation loss", unit));
@@ -152,20 +151,21 @@ std::vector<Figure> training_figures(const std::vector<const RunData*>& runs) {
       eval.back().series.push_back(evaluations(*run, run->name, axis));
     }
   }
-  const std::string of_smooth = note_of(runs, true), of_others = note_of(runs, false);
-  return {{loss[0].title, figure(loss, of_smooth)},
-          {eval[0].title, figure(eval, of_others)},
-          {norm[0].title, figure(norm, of_smooth)},
-          {rate[0].title, figure(rate, of_others)}};
+  const std::string note = smoothing_note(runs);
+  return {{loss[0].title, figure(loss, note)},
+          {eval[0].title, figure(eval)},
+          {norm[0].title, figure(norm, note)},
+          {rate[0].title, figure(rate)}};
 }
 
 std::vector<Figure> loss_figures(const RunData& run) {
   LineChart chart{.title = "Loss",
                   .x_label = kSteps.label,
                   .y_label = loss_unit(run, "nats per token", ""),
-                  .marks = restarts({&run}, kSteps)};
+                  .marks = restarts({&run}, kSteps),
+                  .marks_mean = kRestarts};
   add_losses(chart, run, kSteps);
-  return {{chart.title, figure(std::vector{chart}, note_of({&run}, true))}};
+  return {{chart.title, figure(std::vector{chart}, smoothing_note({&run}))}};
 }
 
 }  // namespace lt::report

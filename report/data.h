@@ -133,9 +133,6 @@ std::string config_text(const RunData& run, const std::string& key);
 // The program that plans the run by its configuration: ltrain, or the one with a row for the model. Empty for a model
 // that no key describes.
 std::string planning_program(const RunData& run);
-// `nats` for the models of ltrain, whose loss is the mean negative log-likelihood of a token; `other` for a program's
-// own model, whose loss may be anything.
-const char* loss_unit(const RunData& run, const char* nats, const char* other);
 
 // The time down at restarts, and that of the steps that were repeated, in seconds.
 double seconds_of_restarts(const RunData& run);

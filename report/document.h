@@ -65,8 +65,8 @@ std::string body_html(const Document& document);
 // A page that shows the newest content of the script `data` beside it, the text of live_data(), until it is closed. It
 // keeps the reader's place and choices, and says when the runs were read (Unix time) and whether that is long ago.
 std::string to_live_html(const Document& document, const std::string& data);
-enum class Reading { goes_on, ended };
-std::string live_data(const std::string& body, double read_at, Reading reading);
+std::string live_data(const std::string& body, double read_at, double next_in_s);
+std::string last_data(const std::string& body, double read_at);  // no reading follows
 // `html_name` names the file with the charts.
 std::string to_markdown(const Document& document, const std::string& html_name);
 

@@ -36,21 +36,30 @@ constexpr std::pair<const char*, const char*> kWords[] = {
     {"workspace", "temporary memory of one operation, freed when it ends"},
     {"unit", "parameters that are gathered and reduced together: the embedding, a block, the head"},
     {"shard_size", "number of ranks over which parameters are sharded; 0: all"},
-    {"ledger",
-     "bytes by owner at the moment of the highest use: communication holds what is being transferred, slack "
-     "is unused space of the arena"},
+    {"communication, slack",
+     "owners of memory at the moment of the highest use: communication holds what is being transferred, slack is "
+     "unused "
+     "space of the arena"},
     {"nats", "unit of the loss: the natural logarithm of 1 / probability, mean over tokens"},
 };
 
-// Whether the text has one of the terms as a whole word.
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Whether the text, in lower case, has one of the terms as a word, in singular or plural.
 bool uses(const std::string& text, const std::string& terms) {
-  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const auto ends_word = [&](std::size_t at) {
+    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
+  };
   for (std::size_t begin = 0; begin < terms.size();) {
     const std::size_t end = std::min(terms.find(", ", begin), terms.size());
-    const std::string term = terms.substr(begin, end - begin);
+    const std::string term = lower(terms.substr(begin, end - begin));
     for (std::size_t at = 0; (at = text.find(term, at)) != std::string::npos; at += term.size()) {
       const std::size_t after = at + term.size();
-      if ((at == 0 || !in_word(text[at - 1])) && (after == text.size() || !in_word(text[after]))) return true;
+      if ((at == 0 || ends_word(at - 1)) && (ends_word(after) || (text[after] == 's' && ends_word(after + 1))))
+        return true;
     }
     begin = end + 2;
   }
@@ -60,7 +69,7 @@ bool uses(const std::string& text, const std::string& terms) {
 }  // namespace
 
 void add_glossary(Document& document) {
-  const std::string text = to_markdown(document, "");
+  const std::string text = lower(to_markdown(document, ""));
   Table words{.header = {}, .rows = {}, .text = true};
   for (const auto& [term, meaning] : kWords) {
     if (uses(text, term)) words.rows.push_back({term, meaning});

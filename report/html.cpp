@@ -167,8 +167,12 @@ std::string to_live_html(const Document& document, const std::string& data) {
               kReportScript + fmt::format("const live = {};\n", script_text(name)) + kLiveScript);
 }
 
-std::string live_data(const std::string& body, double read_at, Reading reading) {
-  return fmt::format("ltrainShow({}, {:.0f}, {});\n", script_text(body), read_at, reading == Reading::ended);
+std::string live_data(const std::string& body, double read_at, double next_in_s) {
+  return fmt::format("ltrainShow({}, {:.0f}, {:.0f});\n", script_text(body), read_at, next_in_s);
+}
+
+std::string last_data(const std::string& body, double read_at) {
+  return fmt::format("ltrainShow({}, {:.0f}, null);\n", script_text(body), read_at);
 }
 
 }  // namespace lt::report

@@ -31,7 +31,7 @@ std::vector<const StepRow*> recent_steps(const RunData& run) {
   return steps;
 }
 
-// Whether the record has grown of late; a run without a step has all the time it needs.
+// Whether no line came for ten seconds and five steps. False before the first step.
 bool silent(const RunData& run, double step_ms) {
   const double usual_s = std::isfinite(step_ms) ? 5 * step_ms / 1e3 : 0;
   return !run.steps.empty() && run.read_at - run.changed_at > std::max(kSilentS, usual_s);

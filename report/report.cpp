@@ -91,6 +91,7 @@ class Follower {
 
   // Reads the runs and shows what is new. Returns whether a run still goes on.
   bool look() {
+    const auto begin = std::chrono::steady_clock::now();
     read();
     report::Document document = composed(runs_);
     document.blocks.insert(document.blocks.begin() + 1, report::now(runs_));
@@ -98,30 +99,41 @@ class Follower {
     const double read_at = runs_.front().read_at;
     if (shown_.empty()) write_whole_file("report", html_.string(), report::to_live_html(document, data_));
     if (body != shown_ || read_at - shown_at_ >= kReadingS) {
-      write_whole_file("report", data_, report::live_data(body, read_at, report::Reading::goes_on));
+      write_whole_file("report", data_, report::live_data(body, read_at, pause_after(begin)));
       shown_at_ = read_at;
     }
     if (body != shown_) write_markdown(document, html_);
     shown_ = body;
+    pause_s_ = pause_after(begin);
     return !report::all_ended(runs_);
   }
 
-  void waited(double seconds) { unreadable_s_ += seconds; }
+  // The seconds until the next look.
+  double pause() {
+    if (is_unreadable_) unreadable_s_ += pause_s_;
+    return pause_s_;
+  }
 
   // Replaces the page by one that needs no other file, and tells pages that are open that no reading follows.
   void finish() {
     write_pages(composed(runs_), html_);
-    write_whole_file("report", data_, report::live_data(shown_, runs_.front().read_at, report::Reading::ended));
+    write_whole_file("report", data_, report::last_data(shown_, runs_.front().read_at));
   }
 
  private:
+  // Composing a page of a long run takes its time, so the pages take at most a tenth of a core.
+  static double pause_after(std::chrono::steady_clock::time_point begin) {
+    return std::max(1.0, 9 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+
   // Keeps the earlier reading of runs that cannot be read, for a while.
   void read() {
     try {
       runs_ = read_runs(given_);
-      unreadable_s_ = 0;
+      is_unreadable_ = false, unreadable_s_ = 0;
     } catch (const DataError&) {
       if (runs_.empty()) throw;
+      is_unreadable_ = true;
       if (unreadable_s_ < kPatienceS) return;
       finish();
       throw;
@@ -133,7 +145,9 @@ class Follower {
   const std::string data_;
   std::vector<report::RunData> runs_;
   std::string shown_;
-  double shown_at_ = 0, unreadable_s_ = 0;
+  double shown_at_ = 0, pause_s_ = 1;
+  bool is_unreadable_ = false;
+  double unreadable_s_ = 0;  // between the first look that failed and this one
 };
 
 }  // namespace
@@ -147,14 +161,7 @@ void follow_report(const std::vector<std::string>& given, const std::string& out
                    const std::function<bool(double seconds)>& wait) {
   require_html(out_html);
   Follower follower(given, out_html);
-  for (bool going_on = true; going_on;) {
-    const auto begin = std::chrono::steady_clock::now();
-    going_on = follower.look();
-    // Composing a page of a long run takes its time, so the pages take at most a tenth of a core.
-    const double took_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const double pause_s = std::max(1.0, 9 * took_s);
-    if (going_on) going_on = wait(pause_s);
-    follower.waited(pause_s);
+  while (follower.look() && wait(follower.pause())) {
   }
   follower.finish();
 }

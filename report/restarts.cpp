@@ -42,13 +42,14 @@ std::string advice(const RestartCost& cost, const Evidence& e) {
   if (cost.start_s > cost.notice_s + cost.backoff_s) {
     return fmt::format(
         " Of the time down, {:.1f} s are starts: the launcher, reading the checkpoint and the first step; the event "
-        "start says how long each took. Fewer restarts, or longer runs between them, are all that helps.",
-        cost.start_s);
+        "start says how long each took. {}: a copy in the hosts' memory need not be read from disk.",
+        cost.start_s, e.setting("checkpoint.memory_every"));
   }
   if (cost.backoff_s > cost.notice_s) {
     return fmt::format(" Of the time down, {:.1f} s are waits after attempts that saved nothing; {}.", cost.backoff_s,
                        e.setting("checkpoint.every"));
   }
+  if (!(cost.notice_s > 0)) return {};
   return fmt::format(" Of the time down, {:.1f} s passed until every process of the ended attempt was gone.",
                      cost.notice_s);
 }

@@ -58,8 +58,8 @@ Table key_figures(const RunData& run, const Summary& s) {
   row(on_gpu(run) ? "Device memory of others" : "Memory of the process beside tensors",
       bytes_text(s.memory_outside_bytes));
   row("Saves that failed", failed_saves(run));
-  const auto time = [&](double s) {
-    return s < 100 ? with_unit(fixed_text(s, s < 1 ? 3 : 1), " s") : duration_text(s);
+  const auto time = [&](double seconds) {
+    return seconds < 100 ? with_unit(fixed_text(seconds, seconds < 1 ? 3 : 1), " s") : duration_text(seconds);
   };
   row("Time of all steps", time(s.train_s));
   double evaluations_s = 0;
@@ -87,8 +87,8 @@ std::string subject(const RunData& run, const Summary& s) {
 std::string how_to_go_on(const RunData& run, double saved) {
   const std::string command = environment_text(run, "command");
   if (command == "–" || config_text(run, "checkpoint.resume") != "auto") return {};
-  return fmt::format(" Started again as before, on {:g} rank{}, it goes on from step {}: {}", run.ranks,
-                     run.ranks == 1 ? "" : "s", whole_text(saved), command);
+  const std::string where = run.ranks > 0 ? fmt::format(", on {:g} rank{},", run.ranks, run.ranks == 1 ? "" : "s") : "";
+  return fmt::format("Started again as before{} it goes on from step {}: {}", where, whole_text(saved), command);
 }
 
 // Says whether the run finished, and which updates were skipped.
@@ -132,12 +132,12 @@ std::string status(const RunData& run, const Summary& s) {
                          reason == "max_minutes" ? ", at the limit of train.max_minutes" : "");
     }
   }
-  if (!text.empty() && saved > 0) text += how_to_go_on(run, saved);
+  const std::string go_on = text.empty() || saved == 0 ? "" : how_to_go_on(run, saved);
   if (skips > 0) {
     text += fmt::format("{}Loss or gradient was not finite in {}, so the update was skipped: {}.",
                         text.empty() ? "" : " ", counted(skips, "step"), skips > 10 ? "see Record" : skipped);
   }
-  return text;
+  return go_on.empty() ? text : text + " " + go_on;
 }
 
 }  // namespace

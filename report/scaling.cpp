@@ -30,8 +30,7 @@ Table efficiency_table(const RunGroup& group) {
     }
     const double ideal = group.has_base && group.runs.size() > 1 ? base.tokens_per_s / base.ranks * s.ranks : kMissing;
     t.rows.push_back({group.runs[i]->name, strategy_of(s), whole_text(s.ranks), count_text(s.tokens_per_s),
-                      count_text(s.tokens_per_s_per_rank), percent_text(s.tokens_per_s / ideal),
-                      fixed_text(s.step_ms, 1)});
+                      count_text(s.tokens_per_s_per_rank), percent_text(s.tokens_per_s / ideal), ms_text(s.step_ms)});
     if (mfu) t.rows.back().push_back(percent_text(s.mfu, 1));
     t.rows.back().push_back(bytes_text(s.memory_peak_bytes));
     t.rows.back().push_back(total > 0 ? percent_text(exposed / total, 1) : "–");

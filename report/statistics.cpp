@@ -181,10 +181,6 @@ bool is_slow(const SlowestRank& rank, double step_ms) {
   return rank.excess_ms >= 0.03 * step_ms && rank.excess_ms >= 0.1;
 }
 
-const char* loss_unit(const RunData& run, const char* nats, const char* other) {
-  return run.config.contains("model.family") && !run.config.contains("model.preset") ? other : nats;
-}
-
 std::vector<CommRow> mean_comm(const std::vector<const StepRow*>& steps) {
   std::vector<CommRow> rows;
   for (const StepRow* step : steps) {

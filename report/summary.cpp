@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <type_traits>
 #include <variant>
 
 #include "libtrain/nn/transformer_spec.h"
+#include "nn/model_family.h"
 #include "nn/spec_fields.h"
 #include "report/segments.h"
 
@@ -57,6 +59,14 @@ std::string model_of(const RunData& run) {
   const std::string shape = fmt::format("{}, {} layers x width {}", spec.family, spec.layers, spec.width);
   const nn::Preset* preset = nn::preset_of(spec);
   return preset == nullptr ? shape : preset->name + ": " + shape;
+}
+
+const char* loss_unit(const RunData& run, const char* nats, const char* other) {
+  if (run.config.empty() || run.config.contains("model.preset")) return nats;
+  const std::string name = run.model.substr(0, run.model.find(' '));  // a program's own model may be a built-in one
+  const bool is_transformer =
+      std::ranges::any_of(nn::families(), [&](const nn::ModelFamily* family) { return family->name == name; });
+  return is_transformer ? nats : other;
 }
 
 Summary summarize(const RunData& run) {

@@ -20,6 +20,10 @@ struct Summary {
   double train_s = kMissing;  // sum of all steps' times
 };
 
+// `nats` for the built-in families, whose loss is the mean negative log-likelihood of a token; `other` for another
+// model of a program, whose loss may be anything.
+const char* loss_unit(const RunData& run, const char* nats, const char* other);
+
 Summary summarize(const RunData& run);
 
 // "gpt-tiny: gpt2, 4 layers x width 128"; "gpt2, 2 layers x width 32" for a shape without a preset. If config.toml

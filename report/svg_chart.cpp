@@ -147,12 +147,14 @@ std::pair<Range, Range> ranges_of(const std::vector<Line>& lines) {
   return {x, y};
 }
 
+constexpr const char* kMarkClass = "class=\"at\"";
+
 std::string draw_marks(const Frame& frame, const std::vector<double>& marks, Range x) {
   std::string out;
   for (const double mark : marks) {
     if (!(mark >= x.low && mark <= x.high)) continue;
     out +=
-        fmt::format("<path class=\"at\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", frame.x(mark), frame.top(), frame.bottom());
+        fmt::format("<path {} d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", kMarkClass, frame.x(mark), frame.top(), frame.bottom());
   }
   return out;
 }
@@ -226,7 +228,7 @@ std::vector<double> smoothed(const std::vector<double>& values, std::size_t wind
 
 std::string figure(const LineChart& chart) { return figure(std::vector{chart}); }
 
-std::string figure(const std::vector<LineChart>& by_axis, const std::string& note) {
+std::string figure(const std::vector<LineChart>& by_axis, const std::string& given_note) {
   std::vector<std::string> names, charts, labels;
   const std::vector<LineChart> shown = with_points(by_axis);
   for (const LineChart& chart : shown) {
@@ -236,6 +238,9 @@ std::string figure(const std::vector<LineChart>& by_axis, const std::string& not
     labels.push_back(chart.x_label);
   }
   if (charts.empty()) return {};
+  const bool marked = charts[0].find(kMarkClass) != std::string::npos;
+  const std::string space = given_note.empty() || !marked ? "" : " ";
+  const std::string note = given_note + space + (marked ? shown[0].marks_mean : "");
   for (const Series& series : shown[0].series) names.push_back(series.name);
   std::string out = open_figure(shown[0].title, names);
   if (charts.size() == 1) return out + charts[0] + note_html(note) + "</figure>\n";

@@ -28,6 +28,7 @@ struct LineChart {
   bool from_zero = false;
   std::vector<double> x_ticks = {};  // if not empty: replaces the computed ticks; those that would overlap are skipped
   std::vector<double> marks = {};    // places on the x axis with a dotted line
+  std::string marks_mean = {};       // what the note below says of them
 };
 
 // Columns of stacked layers.

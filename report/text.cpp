@@ -27,6 +27,8 @@ std::string fixed_text(double value, int digits) {
 
 std::string ms_text(double ms) { return fixed_text(ms, std::abs(ms) >= 9.995 ? 1 : std::abs(ms) >= 0.1 ? 2 : 3); }
 
+std::string ms_cell(double ms) { return fixed_text(ms, ms == 0 || std::abs(ms) >= 0.1 ? 2 : 3); }
+
 std::string duration_text(double seconds) { return std::isfinite(seconds) ? short_duration(seconds) : kDash; }
 
 std::string time_text(double unix_seconds) {

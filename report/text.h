@@ -15,9 +15,11 @@ using drawing::kDash;
 std::string count_text(double count);
 // With `digits` digits after the point.
 std::string fixed_text(double value, int digits);
-// "2m05s".
 // Milliseconds with one digit after the point, below 10 with two, below 0.1 with three.
 std::string ms_text(double ms);
+// The same for the cells of a column, with at least two digits.
+std::string ms_cell(double ms);
+// "2m05s".
 std::string duration_text(double seconds);
 // "2026-11-21 15:41:02 UTC".
 std::string time_text(double unix_seconds);

@@ -81,15 +81,14 @@ Table collectives(const std::vector<CommRow>& rows) {
   Table t{.header = {"collective", "calls", "sent", "in flight ms", "exposed ms", "bus GB/s"}, .rows = {}};
   // Few digits keep the table narrow enough for a phone.
   const auto calls = [](const CommRow& c) { return fmt::format("{:g}", std::round(10 * c.calls) / 10); };
-  const auto ms = [](double value) { return fixed_text(value, value < 10 ? 2 : 1); };
   CommRow all;
   for (const CommRow& c : rows) {
-    t.rows.push_back(
-        {spaced(c.op), calls(c), bytes_text(c.bytes), ms(c.busy_ms), ms(c.exposed_ms), rate_text(c.busbw_gbps)});
+    t.rows.push_back({spaced(c.op), calls(c), bytes_text(c.bytes), ms_text(c.busy_ms), ms_text(c.exposed_ms),
+                      rate_text(c.busbw_gbps)});
     all.calls += c.calls, all.bytes += c.bytes, all.busy_ms += c.busy_ms, all.exposed_ms += c.exposed_ms;
   }
   if (rows.size() > 1) {
-    t.rows.push_back({"all", calls(all), bytes_text(all.bytes), ms(all.busy_ms), ms(all.exposed_ms), ""});
+    t.rows.push_back({"all", calls(all), bytes_text(all.bytes), ms_text(all.busy_ms), ms_text(all.exposed_ms), ""});
   }
   return t;
 }
@@ -121,7 +120,7 @@ void add_time(Document& document, const RunData& run, int level) {
   document.add(Paragraph{kPhasesExplained});
   const bool all_ranks = run.ranks > 1 && has_breakdown_over_ranks(steady);
   const char* unit = all_ranks ? "ms, mean over ranks" : run.ranks > 1 ? "ms, mean of rank 0" : "ms, mean";
-  document.add(shares("phase of a step", unit, activities, [](double ms) { return fixed_text(ms, 2); }));
+  document.add(shares("phase of a step", unit, activities, ms_cell));
   if (const Costs costs = costs_of(run); costs.straggler > 0) document.add(Paragraph{exposed_text(costs)});
 }
 

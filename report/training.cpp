@@ -26,7 +26,7 @@ Table progress(const RunData& run) {
   for (std::size_t i : spread(run.steps.size())) {
     const StepRow& s = run.steps[i];
     t.rows.push_back({whole_text(s.step), fixed_text(s.loss, 4), fixed_text(s.grad_norm, 3),
-                      std::isnan(s.lr) ? "–" : fmt::format("{:.2e}", s.lr), fixed_text(s.step_ms, 1),
+                      std::isnan(s.lr) ? "–" : fmt::format("{:.2e}", s.lr), ms_text(s.step_ms),
                       count_text(s.tokens_per_s)});
   }
   return t;

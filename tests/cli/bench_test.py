@@ -322,7 +322,7 @@ class Bench(program.CliTest):
             self.assert_error(program.run("bench", what, "--sizes", "64KiB,6", ranks=2), 2,
                               "[bench] comm: --sizes: expected multiples of 4 bytes, got 6")
         self.assert_error(program.run("bench", "rates", "--sizes", "64KiB"), 2,
-                          "[usage] --sizes: expected it with at least two ranks, whose collectives it is for, got 1 rank")
+                          "[usage] --sizes: expected at least two ranks, because it sets the sizes of their collectives, got 1")
         self.assert_error(program.run("bench", "comm", "--train.seq=8", ranks=2), 2,
                           "[usage] unknown option --train.seq", "the options: ltrain bench comm --help")
         self.assert_error(program.run("bench", "kernels", ranks=2), 2, "[bench] kernels: expected one rank, got 2")

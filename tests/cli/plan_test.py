@@ -104,17 +104,17 @@ class Plan(TrainingTest):
         for unitless in ("80", "85899345920", "1.5"):
             self.assert_error(planned("--fit", "--memory", unitless), 2, "[usage] --memory: expected a unit, as in "
                               f'{unitless}GiB or {unitless}MB, got "{unitless}"')
-        self.assert_error(planned("--cores", 4), 2, "[usage] --cores: expected it with --gpu cpu alone, got --gpu h100")
+        self.assert_error(planned("--cores", 4), 2, "[usage] --cores: expected only with --gpu cpu, got --gpu h100")
         rates = sorted(RESULTS.glob("*-comm.json"))[0]
-        self.assert_error(program.run("plan", "--cores", 4, "--rates", rates), 2, "[plan] --cores: expected it with rates of CPU ranks "
-                          f"alone, got those of {json.loads(rates.read_text())['machine']['gpu']} in {rates}")
+        self.assert_error(program.run("plan", "--cores", 4, "--rates", rates), 2, "[plan] --cores: expected only with rates of CPU ranks, "
+                          f"got those of {json.loads(rates.read_text())['machine']['gpu']} in {rates}")
         for more in (("--nodes", 2, "--ranks", 2), ("--sample", "--ranks", 2), ("--sample", "--network", 3)):
             refused = program.run("plan", *more)
             self.assertRegex(refused.stderr, r"^error: \[usage\] --(nodes|sample|ranks|network) excludes --(nodes|sample|ranks|network)\n")
             self.assertEqual(refused.returncode, 2)
         self.assert_error(program.run("plan", "--train.micro_batch=2147483647", "--train.accum=2147483647", "--train.seq=1"), 2,
-                          "[config] train.accum: expected at most 2^53 tokens a step, got 1 ranks x micro_batch 2147483647 x accum "
-                          "2147483647 x seq 1 = 4.61e+18 (from the command line)")
+                          "[config] tokens of a step: expected at most 2^53, got 1 ranks x train.micro_batch 2147483647 x train.accum "
+                          "2147483647 x train.seq 1 = 4.61e+18")
 
     def test_the_page_shows_what_plan_prints(self):
         page = (RESULTS.parents[1] / "docs/planning.md").read_text()
@@ -142,8 +142,12 @@ class Plan(TrainingTest):
         model = ("--gpu", "h100", "--model.preset=gpt-tiny", "--train.dtype=bf16", "--train.micro_batch=10000", "--fit")
         reason = "embedding: tokens of a micro-batch: expected at most 2097152 on CUDA, got 2560000"
         text = program.run("plan", *model).stdout
-        self.assertEqual(text.count(f"cannot run with ddp, recompute none: {reason}\n"), 1)
-        self.assertRegex(text, r"\nzero3     full       \|              no                       \|        8192 ")
+        self.assertEqual(text.count(f"refused with train.micro_batch=10000: {reason}\n  (ddp none, ddp selective, ddp full, zero1 none, "), 1)
+        self.assertRegex(text, r"\nzero3     full       \|    refused                            \|        8192 ")
+        whole = program.run("plan", "--ranks", 8, "--parallel.shard_size=3", "--fit", "--memory", "1GiB").stdout
+        self.assertEqual(whole.count(" refused\n"), 9)
+        self.assertIn("\nrefused: parallel.shard_size: expected a divisor of the 8 ranks, got 3 (from the command line)\n"
+                      "  (zero1 none, zero1 selective, ", whole)
         fit = json.loads(program.run("plan", *model, "--json").stdout)
         for row in fit["rows"]:
             self.assertEqual((row["given_peak_bytes"], row["given_fits"], row["micro_batch"], row["refused"]), (None, False, 8192, reason))

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import statistics
+import subprocess
 import time
 
 import program
@@ -187,6 +188,23 @@ class Report(program.CliTest):
         self.assertEqual((follower.returncode, output, errors), (0, f"{run}/report.html\n", ""))
         self.assertIn("ended: steps", data.read_text())  # what an open page shows last
         self.assertNotIn("report.live.js", (run / "report.html").read_text())
+
+    def test_a_followed_run_outlives_its_terminal_under_nohup(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text('{"event":"start","step":0,"ranks":1}\n')
+        follower = subprocess.Popen(["sh", "-c", 'trap "" HUP; exec "$@"', "sh", program.ltrain(), "report", "--follow", run],
+                                    env=program.clean_environment(), stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(follower.stdout.readline(), f"{run}/report.html\n")
+            follower.send_signal(signal.SIGHUP)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                follower.wait(1)
+            follower.send_signal(signal.SIGTERM)
+            self.assertEqual(follower.wait(60), 0)
+        finally:
+            follower.kill()
+            follower.communicate()
 
     def test_a_signal_ends_following_with_a_page_that_needs_no_other_file(self):
         run = self.trained("run")

@@ -35,8 +35,8 @@ TEST_CASE("report --follow: an open page learns when the runs were read, and tha
     while_going_on = read_text(run.data);
     return false;
   });
-  CHECK(while_going_on.ends_with(", false);\n"));
-  CHECK(read_text(run.data).ends_with(", true);\n"));
+  CHECK(while_going_on.ends_with(", 1);\n"));  // the next look is a second later
+  CHECK(read_text(run.data).ends_with(", null);\n"));
   CHECK(contains(read_text(run.page), "the run is still going on, was killed, or failed"));
   CHECK_FALSE(contains(read_text(run.page), "live"));
 }
@@ -63,6 +63,15 @@ TEST_CASE("report --follow: a record that stays damaged is an error, one that is
   });
   CHECK(looks == 4);
   CHECK(contains(read_text(run.page), "trained for 3 steps"));  // what could be read last
+
+  write_text(run.metrics, good);
+  // What counts is the time after the first look that failed, however long the pause before it was.
+  looks = 0;
+  run.follow([&](int look) {
+    write_text(run.metrics, "damaged\n\n");
+    return (looks = look) < 25;
+  });
+  CHECK(looks == 25);
 
   write_text(run.metrics, good);
   CHECK_THROWS_AS(run.follow([&](int look) {

@@ -267,6 +267,42 @@ TEST_CASE("report: files beside the metrics may be damaged", "[report]") {
   }
 }
 
+TEST_CASE("report: short steps keep their digits, and the page explains the words that it uses", "[report]") {
+  const TempFolder folder;
+  const std::string zero3 = start_line(2, 0, R"(,"strategy":"zero3")");
+  write_text(folder.path() / "metrics.jsonl", zero3 + step_line(1, 3, 0.04) + step_line(2, 3, 0.04) +
+                                                  step_line(3, 3, 0.04) +
+                                                  "{\"event\":\"eval\",\"step\":3,\"loss\":3,\"seconds\":2.5}\n");
+  lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+  const std::string text = read_text(folder.path() / "report.md");
+  for (const char* part :
+       {"| Step, median | 0.040 ms |", "| 3 | 3.0000 | 0.500 | 1.00e-03 | 0.040 |", "| forward | 0.010 | 25.0% |",
+        "No rank is slow throughout", "| Time of evaluations | 2.5 s |", "| unit | parameters that are gathered",
+        "| communication, slack | owners of memory"}) {
+    INFO(part);
+    CHECK(contains(text, part));
+  }
+  for (const char* absent : {"| efficiency |", "| MFU |", "| ledger |"}) CHECK_FALSE(contains(text, absent));
+}
+
+TEST_CASE("report: the loss of a program's own model has no unit", "[report]") {
+  const TempFolder folder;
+  write_text(folder.path() / "metrics.jsonl", start_line(1, 0, R"(,"model":"adder 2 mixtures")") +
+                                                  step_line(1, 3, 100) +
+                                                  "{\"event\":\"eval\",\"step\":1,\"loss\":3}\n");
+  const auto text = [&](const char* config) {
+    write_text(folder.path() / "config.toml", config);
+    lt::write_report({folder.path().string()}, (folder.path() / "report.html").string());
+    return read_text(folder.path() / "report.md");
+  };
+  for (const char* config : {"[model]\nfamily = \"adder\"\n", "[model]\nfrom = \"\"\n"}) {  // lt::cli, lt::Trainer
+    CHECK(contains(text(config), "| Training loss at the first step | 3.0000 |"));
+    CHECK_FALSE(contains(text(config), "perplexity"));
+    CHECK_FALSE(contains(text(config), "nats"));
+  }
+  CHECK(contains(text("[model]\npreset = \"gpt-tiny\"\n"), "3.0000 nats |"));
+}
+
 TEST_CASE("report: whether a run came to its end, and which updates were left out", "[report]") {
   const TempFolder folder;
   write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n");
@@ -296,7 +332,11 @@ TEST_CASE("report: whether a run came to its end, and which updates were left ou
   write_text(folder.path() / "config.toml", "[train]\nsteps = 10\n\n[checkpoint]\nresume = \"auto\"\n");
   write_text(folder.path() / "env.json", R"({"command": "ltrain train --config a.toml"})");
   CHECK(contains(status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\",\"seconds\":1}\n"),
-                 "Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml"));
+                 "Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml\n"));
+  CHECK(contains(
+      status("{\"event\":\"checkpoint\",\"step\":2,\"path\":\"c\"}\n"
+             "{\"event\":\"skip\",\"step\":3,\"reason\":\"gradients beyond f16\",\"loss_scale\":8}\n"),
+      "skipped: 3. Started again as before, on 1 rank, it goes on from step 2: ltrain train --config a.toml\n"));
   write_text(folder.path() / "config.toml", "[train]\nsteps = 4\n");
   const std::string whole = status("{\"event\":\"end\",\"step\":4,\"reason\":\"steps\",\"seconds\":1}\n");
   CHECK_FALSE(contains(whole, "The run ended"));

@@ -190,6 +190,11 @@ TEST_CASE("restart: restarts make a table, and a finding if they cost enough", "
     INFO(text);
     CHECK(contains(markdown, text));
   }
+  // A restart is marked where the axis has its step.
+  const std::string page = read_text(folder.path() / "report.html");
+  CHECK(contains(page, "class=\"at\""));
+  CHECK(contains(page, "<p class=\"note\">Dotted: a restart.</p>"));
+  CHECK(contains(markdown, "| Tokens per second, with restarts and repeated steps | "));
   // A cheap restart is only in the table; one without a step has dashes.
   const std::string cheap = report_of(folder, start_line(2) + steps(1, 2000, 5, 100) + restart(2, "null", "null", 0.5));
   CHECK(contains(cheap, "| 2 | rank 1 was killed (SIGKILL) | – | – | 2.00 | 1.50 | 0.00 | 0.50 |"));

@@ -81,7 +81,8 @@ std::string console_line(const StepRecord& r, double eta_s) {
   return fmt::format(
       "step {:>{}}/{} | loss {:.4f} | norm {:.3f} | lr {:.2e} | {:.{}f} ms | {} tok/s | {} mfu | {}/{} GiB | eta {}",
       r.step, std::max(5, digits), r.steps, r.loss, r.grad_norm, r.lr, r.step_ms,
-      r.step_ms < 1     ? 3
+      r.step_ms < 0.1   ? 3
+      : r.step_ms < 10  ? 2
       : r.step_ms < 100 ? 1
                         : 0,
       short_count(r.tokens_per_s), mfu, bytes_in_gib(r.memory_peak_bytes), bytes_in_gib(r.memory_total_bytes),

@@ -47,6 +47,23 @@ std::string shard_text(const Fit& fit, const FitRow& row, const FitTry& tried) {
              : std::to_string(tried.shard_size == 0 ? fit.ranks : tried.shard_size);
 }
 
+// Each reason once, with the rows that have it.
+std::string refusals_text(const Fit& fit) {
+  std::vector<std::pair<std::string, std::string>> rows_of;  // what is refused and why; the rows
+  for (const FitRow& row : fit.rows) {
+    if (row.refused.empty()) continue;
+    const bool any_batch = !row.largest && !row.least;
+    const std::string why = fmt::format(
+        "{}: {}", any_batch ? "" : fmt::format(" with train.micro_batch={}", fit.given_micro_batch), row.refused);
+    auto found = std::ranges::find(rows_of, why, &std::pair<std::string, std::string>::first);
+    if (found == rows_of.end()) found = rows_of.insert(rows_of.end(), {why, ""});
+    found->second += fmt::format("{}{} {}", found->second.empty() ? "" : ", ", row.strategy, row.recompute);
+  }
+  std::string text;
+  for (const auto& [why, rows] : rows_of) text += fmt::format("refused{}\n  ({})\n", why, rows);
+  return text;
+}
+
 std::string table_text(const Fit& fit) {
   std::string text =
       fmt::format("{:<20} | {:^37} | {:^44}\n", "", fmt::format("train.micro_batch={}", fit.given_micro_batch),
@@ -60,22 +77,15 @@ std::string table_text(const Fit& fit) {
                 ? fmt::format("{:>10} {:>4} {:>10} {:>10} | ", bytes_text(static_cast<double>(row.given->peak_bytes)),
                               row.given->missing_bytes == 0 ? "yes" : "no", shard_text(fit, row, *row.given),
                               short_count(row.given->tokens_per_s))
-                : fmt::format("{:>10} {:>4} {:>10} {:>10} | ", "", "no", "", "");
+                : fmt::format("{:>10} {:>4} {:>10} {:>10} | ", "refused", "", "", "");
     text += row.largest ? fmt::format("{:>11} {:>10} {:>10} {:>10}\n",
                                       (row.largest->micro_batch == kMostFitSamples ? ">= " : "") +
                                           std::to_string(row.largest->micro_batch),
                                       bytes_text(static_cast<double>(row.largest->peak_bytes)),
                                       shard_text(fit, row, *row.largest), short_count(row.largest->tokens_per_s))
-                        : fmt::format("{:>11}\n", "none");
+                        : fmt::format("{:>11}\n", row.least ? "none" : "refused");
   }
-  // Each reason once: rows of a strategy often share it.
-  std::vector<std::string> said;
-  for (const FitRow& row : fit.rows) {
-    if (row.refused.empty() || std::find(said.begin(), said.end(), row.refused) != said.end()) continue;
-    text += fmt::format("cannot run with {}, recompute {}: {}\n", row.strategy, row.recompute, row.refused);
-    said.push_back(row.refused);
-  }
-  return text;
+  return text + refusals_text(fit);
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ std::string exposed_advice(const Plan& plan, const char* where, bool between_nod
 
 // Sorted by time, longest first.
 auto bounds(const Plan& plan) {
+  // In the order of StepTime::parts().
   const std::string advice[] = {
-      // of StepTime::parts()
       products_advice(plan),
       "attention: a shorter train.seq spends less of a step on it",
       traffic_advice(plan),

@@ -192,26 +192,24 @@ Config resolve(const Config& given, DeviceType automatic) {
   return config;
 }
 
+namespace {
+
 // Counts of samples and tokens are exact in 64 bits, also as floating-point numbers.
-static void require_countable(const Config& config, int ranks) {
+void require_countable(const TrainConfig& train, int ranks) {
   constexpr double kMostTokens = 0x1p53;
-  const TrainConfig& train = config.train;
-  const double samples =
-      static_cast<double>(ranks) * static_cast<double>(train.micro_batch) * static_cast<double>(train.accum);
-  const double tokens = samples * static_cast<double>(std::max<Size>(1, train.seq));
+  const Size seq = std::max<Size>(1, train.seq);  // 0: not resolved yet
+  const double tokens = static_cast<double>(ranks) * static_cast<double>(train.micro_batch) *
+                        static_cast<double>(train.accum) * static_cast<double>(seq);
   if (tokens <= kMostTokens) return;
   throw UsageError("config",
-                   fmt::format("train.accum: expected at most 2^53 tokens a step, got {} ranks x micro_batch {} "
-                               "x accum {} x seq {} = {:.3g}",
-                               ranks, train.micro_batch, train.accum, train.seq, tokens));
+                   fmt::format("tokens of a step: expected at most 2^53, got {} ranks x train.micro_batch {} x "
+                               "train.accum {}{} = {:.3g}",
+                               ranks, train.micro_batch, train.accum,
+                               train.seq > 0 ? fmt::format(" x train.seq {}", train.seq) : "", tokens));
 }
 
-Config with_accum(Config config, int ranks) {
+void set_accum(Config& config, int ranks) {
   TrainConfig& train = config.train;
-  if (train.global_batch == 0) {
-    name_origin(config, [&] { require_countable(config, ranks); });
-    return config;
-  }
   name_origin(config, [&] {
     const Size once = ranks * train.micro_batch, accum = train.global_batch / once;
     if (train.global_batch % once != 0) {
@@ -232,6 +230,13 @@ Config with_accum(Config config, int ranks) {
     }
     train.accum = accum;
   });
+}
+
+}  // namespace
+
+Config with_accum(Config config, int ranks) {
+  if (config.train.global_batch > 0) set_accum(config, ranks);
+  require_countable(config.train, ranks);
   return config;
 }
 

@@ -98,7 +98,8 @@ struct Plan {
 
 // The machine that results of `ltrain bench kernels|comm|rates` were measured on, with these rates. `device` chooses a
 // row of the table for what they do not say (empty: the row of the measured device), `cores` is per rank (0: as
-// measured). Throws DataError that names file and field, and UsageError if `device` is another than the measured one.
+// measured; for CPU ranks alone). Throws DataError that names file and field, and UsageError if `device` is another
+// than the measured one, or for `cores` with rates of a GPU.
 PlanMachine measured_machine(const std::vector<std::string>& files, const std::string& device, int cores);
 
 // `config` need not name data. Throws UsageError.
